@@ -1,0 +1,34 @@
+"""The format of chat-model training data, written once as a grammar; everything else is derived from it.
+
+>>> import mypt_spec
+>>> d = mypt_spec.dialect("mypt")
+>>> ep, findings = d.read({"system": "You are MyPT.", "messages": [
+...     {"role": "user", "content": "Say hello."}, {"role": "assistant", "content": "Hello."}]})
+>>> findings + d.validate(ep)
+[]
+>>> print(d.serialize(ep, layout="lines"))
+<myPT_system>You are MyPT.</myPT_system>
+<myPT_user>Say hello.</myPT_user>
+<myPT_assistant>Hello.</myPT_assistant>
+<myPT_eot>
+>>> enc = d.encode(ep)
+>>> d.parse_ids(enc.ids)[0] == ep
+True
+>>> d.tokenizer.decode(enc.ids[enc.loss == 1])
+'<myPT_assistant>Hello.</myPT_assistant><myPT_eot>'
+"""
+
+from mypt_spec.automaton import Automaton
+from mypt_spec.encode import Encoded
+from mypt_spec.episode import Episode, Event, Message, Part
+from mypt_spec.findings import Finding, Fix
+from mypt_spec.frontdoor import Dialect, dialect, dialects
+from mypt_spec.rules import Limits
+from mypt_spec.tokenizer import Tokenizer, VocabularyError
+from mypt_spec.tokens import SpecError
+
+__all__ = [
+    "Automaton", "Dialect", "Encoded", "Episode", "Event", "Finding", "Fix", "Limits", "Message", "Part", "SpecError",
+    "Tokenizer", "VocabularyError", "dialect", "dialects",
+]  # fmt: skip
+__version__ = "0.1.0"

@@ -1,0 +1,100 @@
+"""MyPT's JSONL record <-> messages. Seed: mypt_tag_reference.md, "JSONL Intermediate Format"; design section 4.1."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mypt_spec.adapters.common import Reader, call_of, spelled
+from mypt_spec.episode import Episode, Message, Part, merge_text
+from mypt_spec.findings import Finding
+from mypt_spec.schema import JSON, LANGUAGE, LIST, NAME, OBJECT, STRING, Field, RecordSchema, metadata
+from mypt_spec.tokens import TokenTable
+
+_TEXT, _MAYBE, _NAME = Field(STRING), Field(STRING, required=False), Field(NAME)
+SCHEMA = RecordSchema(
+    top={"system": Field(STRING, required=False, inline=("toolcall",)), "messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
+    roles={
+        "user": {"content": _TEXT, "context": _MAYBE},
+        "assistant": {"content": Field(STRING, inline=("cite",)), "think": _MAYBE, "cite": _MAYBE},
+        "assistant_toolcall": {"name": _NAME, "arguments": Field(OBJECT, reserved=("name",)), "think": _MAYBE},
+        "toolresult": {"name": _NAME, "content": Field(JSON)},
+        "assistant_context": {"content": _TEXT},
+    },
+    aliases={"tool_result": "toolresult", "tool": "toolresult", "toolcall": "assistant_toolcall"},
+    lifted={"system": "system"},
+)
+_NESTED = {"context": "user_context", "think": "think"}
+
+
+def read(record: dict[str, Any], reader: Reader) -> list[Message]:
+    out = []
+    if "system" in record:
+        at = reader.place("/system")
+        out.append(Message("system", tuple(reader.inline(record["system"], at, "toolcall")), at=at))
+    called: str | None = None
+    for i, message in enumerate(record["messages"]):
+        role = message["role"]
+        parts = [Part(kind, message[key], at=reader.at(i, key)) for key, kind in _NESTED.items() if key in message]
+        body = reader.at(i, "content")
+        if role == "assistant":
+            parts += reader.inline(message["content"], body, "cite")
+            if "cite" in message:
+                parts += [Part("text", " ", at=body), Part("cite", message["cite"], at=reader.at(i, "cite"))]
+        elif role == "assistant_toolcall":
+            parts.append(reader.call("toolcall", message["name"], message["arguments"], reader.at(i, "arguments")))
+        elif role == "toolresult":
+            parts.append(reader.json(message["content"], body))
+            if called is not None and message["name"] != called:
+                text = f'the result is of "{message["name"]}", the call before it is of "{called}"'
+                reader.findings.append(Finding("MYP312", text, reader.at(i, "name").pointer, help=f'write "{called}"'))
+        else:
+            parts.append(Part("text", message["content"], at=body))
+        called = message["name"] if role == "assistant_toolcall" else None
+        kind = "assistant" if role == "assistant_toolcall" else role
+        out.append(Message(kind, merge_text(parts), at=reader.at(i, "role"), meta=metadata(message)))
+        if role == "assistant":
+            out.append(Message("eot", at=reader.at(i, "role")))
+    return out
+
+
+def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    messages = []
+    called = ""
+    for message in episode.messages:
+        if message.role == "system":
+            record["system"] = spelled(message.parts, table)
+        elif message.role != "eot":
+            written = _write_message(message, called, table)
+            called = written.get("name", "")
+            messages.append(written | message.meta)
+    return record | {"messages": messages}
+
+
+def _write_message(message: Message, called: str, table: TokenTable) -> dict[str, Any]:
+    nested = {p.kind: p.text for p in message.parts if p.kind in _NESTED.values()}
+    rest = [p for p in message.parts if p.kind not in nested]
+    cite: dict[str, str] = {}
+    out: dict[str, Any]
+    if message.role == "toolresult":
+        return {"role": "toolresult", "name": called, "content": json.loads(message.text)}
+    if rest and rest[0].kind == "toolcall":
+        name, arguments = call_of(rest[0])
+        out = {"role": "assistant_toolcall", "name": name, "arguments": arguments}
+    elif message.role == "assistant":
+        rest, cite = _split_cite(rest)
+        out = {"role": "assistant", "content": spelled(rest, table)}
+    else:
+        out = {"role": message.role, "content": message.text}
+    return out | {key: nested[kind] for key, kind in _NESTED.items() if kind in nested} | cite
+
+
+def _split_cite(parts: list[Part]) -> tuple[list[Part], dict[str, str]]:
+    """A cite that one space parts from the text before it, at the end, is the record's "cite"; any other stays inline."""
+    if len(parts) < 2 or parts[-1].kind != "cite" or not parts[-2].text.endswith(" ") or parts[-2].kind != "text":
+        return parts, {}
+    before = merge_text([*parts[:-2], Part("text", parts[-2].text[:-1])])
+    if before[-1:] == (Part("text", ""),):
+        return parts, {}
+    return list(before), {"cite": parts[-1].text}

@@ -1,0 +1,84 @@
+"""The JSON bodies inside a serialised episode: tool calls and tool results. Design section 4.1."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from mypt_spec.episode import Place
+from mypt_spec.findings import Finding, Fix
+from mypt_spec.jsonvalue import Fault, canonical, faults, kind_of, loads
+
+NAME = "name"
+
+
+class Body(NamedTuple):
+    """A body as read: its canonical text (None when it is not a legal body), its value, and what was found."""
+
+    text: str | None
+    value: Any
+    findings: list[Finding]
+
+
+def call_text(name: str, arguments: dict[str, Any], literals: re.Pattern[str]) -> str:
+    """The canonical body of a call: the name first, then the arguments. `arguments` has no key "name"."""
+    return canonical({NAME: name, **arguments}, literals)
+
+
+def read_body(text: str, kind: str, literals: re.Pattern[str], at: Place) -> Body:
+    """Read the body of a block whose `body` column is `kind` ("json" or "call")."""
+    what = "tool call" if kind == "call" else "tool result"
+    try:
+        value = loads(text)
+    except Fault as fault:
+        code = "MYP304" if fault.code == "MYP001" else fault.code
+        cure = "write one JSON object, the name first" if kind == "call" else "write one JSON value; a string in quotes"
+        return Body(None, None, [_at(code, f"the {what} is {fault.message}", at, fault.offset, cure=cure)])
+    found = [_at(*_in_body(f, kind), at) for f in faults(value)]
+    if kind == "call":
+        found += _call_faults(value, at)
+    if any(f.severity == "error" for f in found):
+        return Body(None, value, found)
+    if kind == "call" and next(iter(value)) != NAME:
+        value = {NAME: value[NAME], **value}
+        clean = canonical(value, literals)
+        found.append(_fixable("MYP309", 'the call does not begin with "name"', at, clean))
+    else:
+        clean = canonical(value, literals)
+        if clean != text:
+            found.append(_fixable("MYP308", f"the {what} is not canonical JSON", at, clean))
+    return Body(clean, value, found)
+
+
+def _in_body(fault: Fault, kind: str) -> tuple[str, str]:
+    if kind == "call" and fault.code == "MYP004" and fault.pointer == f"/{NAME}":
+        return "MYP307", 'an argument is called "name": it would overwrite the name of the tool'
+    return fault.code, fault.message
+
+
+def _call_faults(value: Any, at: Place) -> list[Finding]:
+    if not isinstance(value, dict):
+        return [_at("MYP305", f"the tool call is {kind_of(value)}, expected an object", at)]
+    if not isinstance(value.get(NAME), str) or not value[NAME]:
+        got = kind_of(value[NAME]) if NAME in value and value[NAME] != "" else "nothing"
+        return [_at("MYP306", f'the tool call has no "name": expected a string, got {got}', at)]
+    return []
+
+
+def _at(code: str, message: str, at: Place, offset: int | None = None, *, cure: str = "") -> Finding:
+    span = at.span
+    if offset is not None and span is not None:
+        start = min(span[0] + offset, span[1])
+        span = (start, min(start + 1, span[1]))
+    return Finding(code, message, at.pointer, span, help=cure)
+
+
+def _fixable(code: str, message: str, at: Place, clean: str) -> Finding:
+    fix = None
+    if not at.pointer and at.span is not None:
+        fix = Fix("write it as canonical JSON", True, edits=((*at.span, clean),))
+    return Finding(code, message, at.pointer, at.span, help=f"write {_shorten(clean)}", fix=fix)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 80 else text[:80] + "…"

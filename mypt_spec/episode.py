@@ -1,0 +1,125 @@
+"""The model of one conversation: Episode > Message > Part, and the events that every form of it is made of.
+
+A *message* is a top-level block or a mark (such as the end of a turn); a *part* is a piece of a message: a run of text, or
+a nested block. Metadata (`language`, keys that begin with `_`) and places never take part in equality: they are not in the
+format's text, so no text could give them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from mypt_spec.tokens import TEXT, TokenTable
+
+Attrs = tuple[tuple[str, str], ...]
+
+
+class Place(NamedTuple):
+    """Where something was read: an RFC 6901 pointer into the record, and a span inside that string (or inside the text)."""
+
+    pointer: str = ""
+    span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a message. `kind` is "text" or the name of a nested block; JSON bodies are canonical JSON text."""
+
+    kind: str
+    text: str
+    attrs: Attrs = ()
+    at: Place = field(default=Place(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A top-level block, `role` being its name, or a mark such as "eot", which has no parts."""
+
+    role: str
+    parts: tuple[Part, ...] = ()
+    attrs: Attrs = ()
+    at: Place = field(default=Place(), compare=False, repr=False)
+    meta: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The plain text of the message, without nested blocks."""
+        return "".join(p.text for p in self.parts if p.kind == "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One conversation in one dialect. Equal episodes have the same text and the same token ids."""
+
+    dialect: str
+    messages: tuple[Message, ...]
+    language: str | None = field(default=None, compare=False)
+    meta: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+
+class Event(NamedTuple):
+    """A tag or a text run. For a tag `text` is its spelling; `at` says where it was read."""
+
+    terminal: str
+    text: str
+    at: Place = Place()
+    attrs: Attrs = ()
+
+
+def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Join adjacent text parts and drop empty ones, so that equal content is an equal Episode.
+
+    One empty text stays where no other text is: it is the place to point to when the block turns out to need text.
+    """
+    out: list[Part] = []
+    for part in parts:
+        if part.kind == "text" and out and out[-1].kind == "text":
+            out[-1] = Part("text", out[-1].text + part.text, at=out[-1].at)
+        else:
+            out.append(part)
+    some = any(p.kind == "text" and p.text for p in out)
+    return tuple(p for p in out if p.kind != "text" or p.text or not some)
+
+
+def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]:
+    """The events of messages, in order. Raises ValueError for a role or part that the dialect does not have."""
+    for message in messages:
+        mark = table.marks.get(message.role)
+        if mark is not None:
+            yield Event(mark.name, mark.spell(message.attrs), message.at, message.attrs)
+        else:
+            yield from _block(message.role, message.attrs, message.parts, message.at, table)
+
+
+def _block(kind: str, attrs: Attrs, parts: tuple[Part, ...], at: Place, table: TokenTable) -> Iterator[Event]:
+    opener = table.openers.get(kind)
+    if opener is None:
+        raise ValueError(f"{table.name} has no block or mark {kind!r}; it has {', '.join([*table.openers, *table.marks])}")
+    yield Event(opener.name, opener.spell(attrs), at, attrs)
+    end = at
+    for part in parts:
+        if part.kind != "text":
+            yield from _block(part.kind, part.attrs, (Part("text", part.text, at=part.at),), part.at, table)
+        elif part.text:
+            yield Event(TEXT, part.text, part.at)
+        else:
+            end = part.at  # an empty field is missed when the block closes: that is the place to point to
+    closer = table.closers.get(kind)
+    if closer is not None:
+        yield Event(closer.name, closer.spell(attrs), end, attrs)
+
+
+def top_level(events: Iterable[Event], table: TokenTable) -> list[list[Event]]:
+    """Events grouped by top-level block or mark."""
+    blocks: list[list[Event]] = []
+    depth = 0
+    for event in events:
+        terminal = table.terminals.get(event.terminal)
+        if depth == 0:
+            blocks.append([])
+        blocks[-1].append(event)
+        if terminal is not None:
+            depth += bool(terminal.opens) - bool(terminal.closes)
+    return blocks

@@ -1,0 +1,131 @@
+"""Strict JSON: what `json.loads` lets through in silence is a fault here. Design sections 4.1 and 8.
+
+Canonical JSON is `json.dumps(value, ensure_ascii=False)`, with the first character of every tag literal written as a `\\u`
+escape: lossless, and no longer a tag.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+MAX_DEPTH = 200
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Fault(ValueError):
+    """Why a text is not strict JSON: the rule's code, a message, and the offset where it shows (None: unknown)."""
+
+    def __init__(self, code: str, message: str, offset: int | None = None, pointer: str = "") -> None:
+        super().__init__(message)
+        self.code, self.message, self.offset, self.pointer = code, message, offset, pointer
+
+
+class _Object(dict[str, Any]):
+    """A dict that remembers the first key that stood twice."""
+
+    duplicate: str | None = None
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) == len(pairs):
+        return out
+    seen: set[str] = set()
+    marked = _Object(out)
+    marked.duplicate = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
+    return marked
+
+
+def _integer(digits: str) -> int | float:
+    # CPython refuses to read integers of more than 4300 digits; no tool reads them alike.
+    return int(digits) if len(digits) <= 4300 else math.inf
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=_integer)
+
+
+def loads(text: str) -> Any:
+    """Parse JSON. Raises Fault (MYP001, MYP008) for what is not JSON or nests too deep.
+
+    Values that JSON does not have or that would be lost (NaN, Infinity, duplicate keys, lone surrogates) are kept for
+    `faults` to find.
+    """
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        depth = _depth(text)
+        if depth > MAX_DEPTH:
+            raise Fault("MYP008", f"nested {depth} deep; at most {MAX_DEPTH} levels are read")
+    try:
+        return _decoder.decode(text)
+    except json.JSONDecodeError as error:
+        raise Fault("MYP001", f"not JSON: {error.msg}", error.pos) from None
+
+
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+
+
+def _depth(text: str) -> int:
+    depth = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        first = match[0][0]
+        if first in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif first in "]}":
+            depth -= 1
+    return deepest
+
+
+def faults(value: Any, pointer: str = "") -> Iterator[Fault]:
+    """Everything in a parsed value that strict JSON does not have, each with its pointer (RFC 6901)."""
+    stack = [(value, pointer, 0)]
+    while stack:
+        item, at, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            yield Fault("MYP008", f"nested more than {MAX_DEPTH} deep", pointer=at)
+        elif isinstance(item, str):
+            found = _SURROGATE.search(item)
+            if found:
+                yield Fault("MYP006", f"lone surrogate U+{ord(found[0]):04X}: no UTF-8 can hold it", found.start(), at)
+        elif isinstance(item, dict):
+            if getattr(item, "duplicate", None) is not None:
+                key = item.duplicate  # type: ignore[attr-defined]
+                yield Fault("MYP004", f"key {key!r} stands twice; only the last value would be read", pointer=f"{at}/{escape(key)}")
+            for key in item:
+                if not isinstance(key, str):
+                    yield Fault("MYP104", f"a key is {type(key).__name__}; JSON keys are strings", pointer=at)
+                elif _SURROGATE.search(key):
+                    yield Fault("MYP006", f"lone surrogate in key {key!r}: no UTF-8 can hold it", pointer=f"{at}/{escape(key)}")
+            stack += [(v, f"{at}/{escape(str(k))}", depth + 1) for k, v in reversed(item.items())]
+        elif isinstance(item, list):
+            stack += [(v, f"{at}/{i}", depth + 1) for i, v in reversed(list(enumerate(item)))]
+        elif isinstance(item, float):
+            if not math.isfinite(item):
+                shown = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
+                yield Fault("MYP005", f"{shown} is no JSON number (or one too large to read)", pointer=at)
+        elif item is not None and not isinstance(item, (bool, int)):
+            yield Fault("MYP104", f"{type(item).__name__} is no JSON value", pointer=at)
+
+
+def escape(key: str) -> str:
+    """A key as one reference token of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def canonical(value: Any, literals: re.Pattern[str]) -> str:
+    """Canonical JSON text of a faultless value; `literals` matches the dialect's tags."""
+    text = json.dumps(value, ensure_ascii=False)
+    return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
+
+
+def kind_of(value: Any) -> str:
+    """The JSON type of a value, for messages."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    return {str: "string", int: "integer", float: "number", list: "array", dict: "object"}.get(type(value), "object" if isinstance(value, dict) else type(value).__name__)

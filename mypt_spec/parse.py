@@ -1,0 +1,148 @@
+"""Events -> Episode. One code for text and token ids: only how events are read differs (surface.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mypt_spec.automaton import Automaton
+from mypt_spec.body import read_body
+from mypt_spec.episode import Episode, Event, Message, Part, Place, merge_text, top_level
+from mypt_spec.findings import Finding, Fix
+from mypt_spec.jsonvalue import faults
+from mypt_spec.nearmiss import near_miss
+from mypt_spec.placement import Outcome, Run
+from mypt_spec.surface import lex
+from mypt_spec.tokens import TEXT, TokenTable
+
+
+def parse_text(text: str, table: TokenTable, automaton: Automaton) -> tuple[Episode | None, list[Finding]]:
+    """Serialised text, in any layout, to an Episode. None when there is an error among the findings."""
+    broken = [Finding(f.code, f.message, span=(f.offset or 0, (f.offset or 0) + 1)) for f in faults(text)]
+    events = list(lex(text, table))
+    outcome = Run(table, automaton).check(events)
+    if outcome.findings:
+        outcome = _with_near_misses(events, outcome, table, automaton)
+    episode, findings = build(outcome, table)
+    return (None if broken else episode), [*broken, *findings, *_gaps(text, outcome, table)]
+
+
+def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton) -> Outcome:
+    """Read misspelt tags as what they mean, and say so, if that explains any of the findings."""
+    spelled: list[Event] = []
+    findings = []
+    for event in events:
+        found = near_miss(event.text, table) if event.terminal == TEXT else None
+        at, start = 0, event.at.span[0] if event.at.span else 0
+        while found is not None:
+            if found.start > at:
+                spelled.append(Event(TEXT, event.text[at : found.start], Place("", (start + at, start + found.start))))
+            place = Place("", (start + found.start, start + found.end))
+            meant = next(lex(found.meant, table))
+            spelled.append(meant._replace(at=place))
+            message = f"`{found.text}` is no tag; did you mean `{found.meant}`?"
+            findings.append(Finding("MYP303", message, "", place.span, help="correct the spelling"))
+            at = found.end
+            found = near_miss(event.text, table, at)
+        if at < len(event.text):
+            spelled.append(event._replace(text=event.text[at:], at=Place("", (start + at, start + len(event.text)))))
+    again = Run(table, automaton).check(spelled)
+    if len(again.findings) >= len(outcome.findings):
+        return outcome
+    again.findings = sorted(again.findings + findings, key=lambda f: (f.span or (0, 0), f.code))
+    return again
+
+
+def build(outcome: Outcome, table: TokenTable) -> tuple[Episode | None, list[Finding]]:
+    """The Episode of accepted events; reads the JSON bodies. None when there is an error among the findings."""
+    findings = list(outcome.findings)
+    if findings:
+        return None, findings
+    messages, found = messages_of(outcome.events, table)
+    findings += found
+    if any(f.severity == "error" for f in findings):
+        return None, findings
+    return Episode(table.name, tuple(messages)), findings
+
+
+def messages_of(events: Sequence[Event], table: TokenTable) -> tuple[list[Message], list[Finding]]:
+    """Accepted events as messages, JSON bodies in canonical form, and what was found in the bodies."""
+    findings: list[Finding] = []
+    messages: list[Message] = []
+    at = 0
+    while at < len(events):
+        event = events[at]
+        kind = table.terminals[event.terminal].opens
+        if not kind:
+            messages.append(Message(event.terminal.lower(), (), event.attrs, event.at))
+            at += 1
+            continue
+        end = _end_of(events, at, table)
+        quotes = table.terminals[event.terminal].quotes
+        parts = _parts(events[at + 1 : end], kind, quotes, table, findings)
+        messages.append(Message(kind, merge_text(parts), event.attrs, event.at))
+        closed = end < len(events) and table.terminals[events[end].terminal].closes == kind
+        at = end + 1 if closed else end
+    return messages, findings
+
+
+def _end_of(events: Sequence[Event], at: int, table: TokenTable) -> int:
+    """Where the block that opens at `at` ends: at its closing tag, or, if it has none, where the next block begins."""
+    kind = table.terminals[events[at].terminal].opens
+    closer = table.closers.get(kind)
+    for pos in range(at + 1, len(events)):
+        terminal = table.terminals.get(events[pos].terminal)
+        if terminal is not None and (terminal is closer or closer is None):
+            return pos
+    return len(events)
+
+
+def _parts(events: Sequence[Event], kind: str, quotes: bool, table: TokenTable, findings: list[Finding]) -> list[Part]:
+    parts: list[Part] = []
+    pos = 0
+    while pos < len(events):
+        event = events[pos]
+        if event.terminal == TEXT:
+            opener = table.openers[kind]
+            parts.append(_part("text", opener.body, event, (), table, findings))
+            pos += 1
+            continue
+        opener = table.terminals[event.terminal]
+        end = _end_of(events, pos, table)
+        body = "".join(e.text for e in events[pos + 1 : end])
+        span = _join(events[pos + 1 : end], event)
+        text = Event(TEXT, body, span)
+        parts.append(_part(opener.opens, "text" if quotes else opener.body, text, event.attrs, table, findings))
+        pos = end + 1
+    return parts
+
+
+def _part(
+    kind: str, body: str, event: Event, attrs: tuple[tuple[str, str], ...], table: TokenTable, findings: list[Finding]
+) -> Part:
+    text = event.text
+    if body != "text":
+        read = read_body(text, body, table.literals, event.at)
+        findings += read.findings
+        text = text if read.text is None else read.text
+    return Part(kind, text, attrs, event.at)
+
+
+def _join(events: Sequence[Event], opener: Event) -> Place:
+    if not events or events[0].at.span is None or events[-1].at.span is None:
+        return opener.at
+    return Place(opener.at.pointer, (events[0].at.span[0], events[-1].at.span[1]))
+
+
+def _gaps(text: str, outcome: Outcome, table: TokenTable) -> list[Finding]:
+    """White space between blocks means nothing, but only a known layout comes back byte for byte: say so otherwise."""
+    if outcome.findings or not outcome.gaps:
+        return []
+    spans = [(g.text, g.at.span or (0, 0)) for g in outcome.gaps]
+    inner = [gap for gap, (_, end) in spans if end != len(text)]
+    joints = len(top_level(outcome.events, table)) - 1
+    if len(inner) == joints == len(spans) and any(set(inner) == {s} for s in table.layouts.values()):
+        return []
+    odd = next((g for g in outcome.gaps if g.text not in table.layouts.values()), outcome.gaps[0])
+    fix = Fix("write the compact layout", True, edits=tuple((*span, "") for _, span in spans))
+    message = "white space between blocks means nothing and does not come back: this is no layout of the format"
+    return [Finding("MYP224", message, odd.at.pointer, odd.at.span, help=f"layouts: {', '.join(table.layouts)}", fix=fix)]

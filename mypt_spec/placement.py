@@ -1,0 +1,170 @@
+"""Run events through the automaton and name what it refuses (family 2, and the findings that only the grammar can see).
+
+The automaton alone decides legality. `[[mistake]]` rows of the token table give a refusal its code and cure; MYP220 with
+the exact expected set is the fallback. After a refusal the cheapest repair steers on (see repair.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mypt_spec.automaton import Automaton
+from mypt_spec.episode import Event, Place
+from mypt_spec.findings import Finding
+from mypt_spec.repair import Repair, repair
+from mypt_spec.tokens import END, TEXT, TokenTable
+
+MAX_FAULTS = 25
+
+
+@dataclass(slots=True)
+class Outcome:
+    """`events` are those that were read (without white space between blocks), `state` is where the automaton ended.
+
+    `inside` is the innermost block still open; `gaps` are the places and texts of white space between blocks.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    state: int = 0
+    inside: str = ""
+    gaps: list[Event] = field(default_factory=list)
+
+
+class Run:
+    """One pass over events. `complete=False` accepts any legal prefix; `spaces=False` allows nothing between blocks."""
+
+    def __init__(self, table: TokenTable, automaton: Automaton, *, spaces: bool = True, complete: bool = True) -> None:
+        self.table, self.automaton, self.spaces, self.complete = table, automaton, spaces, complete
+        self.open: list[str] = []
+        self.last = ""  # the block or mark read last, between blocks
+        self.out = Outcome(state=automaton.start)
+
+    def check(self, events: Sequence[Event]) -> Outcome:
+        fix = Repair()
+        at = 0
+        while True:
+            for pos, name in [i for i in fix.inserts if i[0] == at]:
+                self._read(Event(name, "", events[at].at if at < len(events) else Place()))
+                fix.inserts.remove((pos, name))
+            if at < len(events) and at in fix.deletes:
+                at += 1
+                continue
+            if at == len(events):
+                if not self.complete or self.automaton.accepting(self.out.state):
+                    break
+                event = Event(END, "", _end_place(events))
+            else:
+                event = events[at]
+                if at in fix.replaces:
+                    event = event._replace(terminal=fix.replaces[at])
+            if event.terminal in self.automaton.steps[self.out.state]:
+                self._read(event)
+                self.out.events.append(event)
+                at += 1
+            elif self._is_gap(event):
+                self.out.gaps.append(event)
+                at += 1
+            elif len(self.out.findings) >= MAX_FAULTS:
+                message = f"{MAX_FAULTS} misplaced tags in one episode; the rest of it was not checked"
+                self.out.findings.append(Finding("MYP299", message, event.at.pointer, event.at.span))
+                break
+            else:
+                table, machine = self.table, self.automaton
+                fix = repair(events, at, self.out.state, self.inside, table, machine, spaces=self.spaces)
+                if at < len(events) or self.out.events or not self.out.findings:
+                    self.out.findings.append(self._name(event, fix))
+                if at == len(events):
+                    break
+                if fix.state is not None:
+                    self.out.state = fix.state
+        self.out.inside = self.inside
+        return self.out
+
+    @property
+    def inside(self) -> str:
+        return self.open[-1] if self.open else ""
+
+    def _is_gap(self, event: Event) -> bool:
+        return self.spaces and not self.open and event.terminal == TEXT and event.text.isspace()
+
+    def _read(self, event: Event) -> None:
+        self.out.state = self.automaton.steps[self.out.state][event.terminal]
+        terminal = self.table.terminals.get(event.terminal)
+        if terminal is None:
+            return
+        while self.open and self.open[-1] not in self.table.closers:
+            self.last = self.open.pop()  # a block without a closing tag ends where the next tag stands
+        if terminal.opens:
+            self.open.append(terminal.opens)
+        elif terminal.closes:
+            self.last = self.open.pop()
+        else:
+            self.last = event.terminal.lower()
+
+    def _name(self, event: Event, fix: Repair) -> Finding:
+        expected = self.automaton.expected(self.out.state)
+        words = self.table.describe(expected)
+        code, message, cure = name_refusal(event, expected, self.inside, self.last, fix, self.table)
+        return Finding(code, message, event.at.pointer, event.at.span, words, cure)
+
+
+def name_refusal(
+    event: Event, expected: frozenset[str], inside: str, last: str, fix: Repair, table: TokenTable
+) -> tuple[str, str, str]:
+    """Code, message and cure of an event refused within block `inside`; `expected` is what would have been legal."""
+    terminal = table.terminals.get(event.terminal)
+    message = _sentence(event, inside, last, table)
+    around = table.closers.get(inside)
+    if terminal is not None and terminal.closes:
+        if inside == terminal.closes:
+            missing = "text" if TEXT in expected else "complete content"
+            return "MYP214", f"`{table.openers[inside].shown}` holds no {missing}", "give it content, or delete the block"
+        if around is not None and fix.adds(around):
+            return "MYP211", _unclosed(event, inside, table), f"write `{around.shown}` before it"
+        meant = next(iter(fix.replaces.values()), "")
+        cure = f"did you mean `{table.terminals[meant].shown}`?" if meant else "delete it, or open its block before"
+        return "MYP212", f"`{terminal.shown}` closes nothing here", cure
+    for row in table.mistakes:
+        if (
+            row.terminal in ("", event.terminal)
+            and (row.inside is None or inside in row.inside)
+            and (row.after is None or last in row.after)
+            and (not row.expected or row.expected in expected)
+        ):
+            return row.code, message, row.help
+    if around is not None and (event.terminal == END or fix.adds(around)):
+        return "MYP211", _unclosed(event, inside, table), f"write `{around.shown}` where the block ends"
+    return "MYP220", message, ""
+
+
+def _unclosed(event: Event, inside: str, table: TokenTable) -> str:
+    terminal = table.terminals.get(event.terminal)
+    where = f"`{terminal.shown}` comes" if terminal else "the text ends" if event.terminal == END else "text comes"
+    return f"`{table.openers[inside].shown}` is still open where {where}"
+
+
+def _sentence(event: Event, inside: str, last: str, table: TokenTable) -> str:
+    after = ""
+    if inside:
+        after = f"inside `{table.openers[inside].shown}`"
+    elif last:
+        tag = table.closers.get(last) or table.openers.get(last) or table.marks[last]
+        after = f"after `{tag.shown}`"
+    if event.terminal == END:
+        return f"the conversation ends {after}" if after else "the conversation is empty"
+    if event.terminal == TEXT:
+        shown = event.text if len(event.text) <= 40 else event.text[:40] + "…"
+        return f"text {after or 'before the first block'}: {shown!r}"
+    terminal = table.terminals[event.terminal]
+    verb = "opens" if terminal.opens else "stands"
+    return f"`{terminal.shown}` {verb} {after or 'at the start'}"
+
+
+def _end_place(events: Sequence[Event]) -> Place:
+    """Where a missing rest is reported: at the end of the text, or at the last message of a record."""
+    if not events:
+        return Place("", None)
+    place = events[-1].at
+    return Place(place.pointer, (place.span[1], place.span[1])) if place.span and not place.pointer else place

@@ -1,0 +1,50 @@
+"""The rules, one file a family. A rule's docstring is its explain page; its Bad and Good blocks are run as tests.
+
+Importing this package registers them all. Codes are `MYP` and three digits, the first being the family:
+0 file, 1 schema, 2 placement, 3 payload, 4 phase, 5 tokens and shards, 6 data set, 7 generation, 9 the tool itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from mypt_spec.automaton import Automaton
+from mypt_spec.episode import Episode
+from mypt_spec.findings import RULES, Finding
+from mypt_spec.placement import Run
+from mypt_spec.rules.context import Context, Limits
+from mypt_spec.tokenizer import Tokenizer
+from mypt_spec.tokens import TokenTable
+
+__all__ = ["FAMILIES", "Context", "Limits", "check_episode"]
+
+FAMILIES = {
+    "0": "file",
+    "1": "schema",
+    "2": "placement",
+    "3": "payload",
+    "4": "phase",
+    "5": "tokens and shards",
+    "6": "data set",
+    "7": "generation",
+    "9": "the tool itself",
+}
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+_CHECKS = [rule.check for _, rule in sorted(RULES.items()) if rule.check is not None]
+
+
+def check_episode(
+    episode: Episode, table: TokenTable, automaton: Automaton, tokenizer: Tokenizer, limits: Limits
+) -> list[Finding]:
+    """Every finding about an Episode, in a fixed order. Never raises."""
+    try:
+        context = Context.of(episode, table, automaton, tokenizer, limits)
+    except ValueError as error:
+        return [Finding("MYP105", str(error))]
+    findings = list(Run(table, automaton, spaces=False).check(context.events).findings)
+    for check in _CHECKS:
+        findings += check(context)
+    return findings

@@ -1,0 +1,92 @@
+"""What a rule's check gets to see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from mypt_spec.automaton import Automaton
+from mypt_spec.episode import Episode, Event, Part, events_of
+from mypt_spec.tokenizer import Tokenizer
+from mypt_spec.tokens import TEXT, TokenTable
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the user asked for. `tools`: names declared in configuration, beside those that the system prompt declares."""
+
+    phase: int | None = None
+    max_tokens: int | None = None
+    tools: frozenset[str] = field(default=frozenset())
+
+
+@dataclass(frozen=True)
+class Context:
+    """One episode with its events. `texts` are the text runs with what stands around them."""
+
+    episode: Episode
+    table: TokenTable
+    automaton: Automaton
+    tokenizer: Tokenizer
+    limits: Limits
+    events: list[Event]
+
+    @staticmethod
+    def of(episode: Episode, table: TokenTable, automaton: Automaton, tokenizer: Tokenizer, limits: Limits) -> Context:
+        """Raises ValueError for a role or part that the dialect does not have."""
+        return Context(episode, table, automaton, tokenizer, limits, list(events_of(episode.messages, table)))
+
+    @cached_property
+    def texts(self) -> list[Run]:
+        """Every text run, with its innermost block and the automaton's state before it (None where it was refused)."""
+        out: list[Run] = []
+        inside: list[str] = []
+        quoting = 0
+        state: int | None = self.automaton.start
+        for event in self.events:
+            terminal = self.table.terminals.get(event.terminal)
+            if terminal is None:
+                kind = inside[-1] if inside else ""
+                body = self.table.openers[kind].body if kind and not quoting else "text"
+                out.append(Run(event, kind, body, state))
+            else:
+                while inside and inside[-1] not in self.table.closers:
+                    inside.pop()
+                if terminal.opens:
+                    quoting += bool(quoting or (inside and self.table.openers[inside[-1]].quotes))
+                    inside.append(terminal.opens)
+                elif terminal.closes and inside:
+                    inside.pop()
+                    quoting -= bool(quoting)
+            if state is not None:
+                state = self.automaton.steps[state].get(event.terminal)
+        return out
+
+    @cached_property
+    def calls(self) -> list[Part]:
+        """The tool calls of the episode, without quoted ones."""
+        return [
+            part
+            for message in self.episode.messages
+            for part in message.parts
+            if part.kind != "text"
+            and self.table.openers[part.kind].body == "call"
+            and not self.table.openers[message.role].quotes
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A text run. `body` is "text", "json" or "call"; `state` is the automaton's before it, None behind a refusal."""
+
+    event: Event
+    inside: str
+    body: str
+    state: int | None
+
+    def expected(self, automaton: Automaton) -> frozenset[str]:
+        """What may stand at or behind this run; TEXT where that is unknown."""
+        if self.state is None:
+            return frozenset({TEXT})
+        here = automaton.steps[self.state].get(TEXT)
+        return automaton.expected(self.state) | (automaton.expected(here) if here is not None else frozenset())

@@ -1,0 +1,51 @@
+"""Episode -> text. The only serialiser."""
+
+from __future__ import annotations
+
+from mypt_spec.automaton import Automaton
+from mypt_spec.episode import Episode, Event, events_of, top_level
+from mypt_spec.placement import Run
+from mypt_spec.surface import lex
+from mypt_spec.tokens import TEXT, TokenTable
+
+
+def legal_events(episode: Episode, table: TokenTable, automaton: Automaton, *, complete: bool = True) -> list[Event]:
+    """The events of an Episode. Raises ValueError, naming the place, when no legal text has these blocks in this order."""
+    events = list(events_of(episode.messages, table))
+    outcome = Run(table, automaton, spaces=False, complete=complete).check(events)
+    if outcome.findings:
+        first = outcome.findings[0]
+        where = f" at {first.pointer}" if first.pointer else ""
+        raise ValueError(f"{first.code} {first.message}{where}; expected {' or '.join(first.expected)}")
+    return events
+
+
+def to_text(episode: Episode, table: TokenTable, automaton: Automaton, *, layout: str = "compact") -> str:
+    """Serialise. Raises ValueError for an unknown layout and for an Episode that no legal text can express.
+
+    The second is proved by reading the text back: content that spells a tag, or joins with its neighbours into one, would
+    return as structure.
+    """
+    if layout not in table.layouts:
+        raise ValueError(f"unknown layout {layout!r}; {table.name} has {', '.join(table.layouts)}")
+    events = legal_events(episode, table, automaton)
+    joined = "".join(e.text for e in events)
+    wanted = _merged(events)
+    for got, want in zip(lex(joined, table), wanted, strict=False):
+        if (got.terminal, got.text) != want:
+            at = got.at.span[0] if got.at.span else 0
+            raise ValueError(f"no text can say this: content at offset {at} would be read as {got.terminal} {got.text[:60]!r}")
+    separator = table.layouts[layout]
+    if not separator:
+        return joined
+    return separator.join("".join(e.text for e in block) for block in top_level(events, table))
+
+
+def _merged(events: list[Event]) -> list[tuple[str, str]]:
+    out: list[tuple[str, str]] = []
+    for event in events:
+        if out and event.terminal == out[-1][0] == TEXT:
+            out[-1] = (event.terminal, out[-1][1] + event.text)
+        else:
+            out.append((event.terminal, event.text))
+    return out

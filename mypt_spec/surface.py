@@ -1,0 +1,80 @@
+"""Text and token ids -> events. The one place that reads spellings.
+
+A text is cut at the tags of the token table; everything between is a text run. In a stream of ids only special ids are
+tags: ordinary ids are decoded and their text is never searched for single-id tags, so text cannot become structure
+(promise 6).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+from mypt_spec.episode import Event, Place
+from mypt_spec.findings import Finding
+from mypt_spec.tokens import TEXT, TokenTable
+
+
+def lex(text: str, table: TokenTable) -> Iterator[Event]:
+    """Cut a text into tags and text runs; spans count code points."""
+    return _cut(text, table.lexer, table, lambda a, b: (a, b))
+
+
+def lex_ids(
+    ids: Sequence[int], table: TokenTable, decode: Callable[[Sequence[int]], bytes], ordinary: int
+) -> tuple[list[Event], list[Finding]]:
+    """Cut token ids into tags and text runs; spans count tokens. `ordinary` is the number of ordinary ids.
+
+    Ids that mean nothing (padding, end-of-text, negative, too large) and runs that are not UTF-8 give findings.
+    """
+    by_id = {table.special[s]: table.sentinels[s] for s in table.special}
+    findings: list[Finding] = []
+    chunks: list[str] = []
+    offsets: list[int] = []  # where each chunk begins in the intermediate string ...
+    tokens: list[tuple[int, int]] = []  # ... and the tokens it came from
+    length = at = 0
+    while at < len(ids):
+        start = at
+        token = ids[at]
+        if 0 <= token < ordinary:
+            while at < len(ids) and 0 <= ids[at] < ordinary:
+                at += 1
+            raw = decode(ids[start:at])
+            chunk = raw.decode("utf-8", errors="replace")
+            if "\ufffd" in chunk and chunk.encode() != raw:
+                findings.append(
+                    Finding("MYP504", f"tokens {start}..{at} are not UTF-8: a character is cut in half", span=(start, at))
+                )
+        else:
+            at += 1
+            chunk = by_id.get(token, "")
+            if not chunk:
+                what = f"{len(table.special)} tags are {table.first_special_id}-{max(by_id)}, ordinary text is 0-{ordinary - 1}"
+                findings.append(Finding("MYP503", f"id {token} means nothing in {table.name}: {what}", span=(start, at)))
+                continue
+        chunks.append(chunk)
+        offsets.append(length)
+        tokens.append((start, at))
+        length += len(chunk)
+
+    def span(a: int, b: int) -> tuple[int, int]:
+        return tokens[bisect_right(offsets, a) - 1][0], tokens[bisect_right(offsets, b - 1) - 1][1]
+
+    return list(_cut("".join(chunks), table.id_lexer, table, span)), findings
+
+
+def _cut(
+    text: str, lexer: re.Pattern[str], table: TokenTable, span: Callable[[int, int], tuple[int, int]]
+) -> Iterator[Event]:
+    at = 0
+    for match in lexer.finditer(text):
+        start, end = match.span()
+        if start > at:
+            yield Event(TEXT, text[at:start], Place("", span(at, start)))
+        name = match.lastgroup or ""
+        attrs = tuple((k.split("__", 1)[1], v) for k, v in match.groupdict().items() if v is not None and k.startswith(name + "__"))
+        yield Event(name, table.terminals[name].spell(attrs), Place("", span(start, end)), attrs)
+        at = end
+    if at < len(text):
+        yield Event(TEXT, text[at:], Place("", span(at, len(text))))

