@@ -1,0 +1,136 @@
+"""One unit of data (a line of JSONL, or a serialised text) to located findings. Pure: reads bytes, opens and prints nothing.
+
+This is the definition of what the linter says; `fast.py` only proves lines clean more cheaply.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from mypt_spec.findings import RULES, Finding
+from mypt_spec.frontdoor import Dialect
+from mypt_spec.jsonvalue import Fault, loads
+from mypt_spec.lint.locate import locate
+from mypt_spec.lint.located import Located, Snippet
+from mypt_spec.rules import Limits
+
+KINDS = ("record", "text", "generation")
+CONTEXT = 160  # code points of a line kept on either side of a finding, for the snippet
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Checker:
+    """What to check and what to report. `codes` are the selected rules; findings of other codes are left out."""
+
+    dialect: Dialect
+    limits: Limits = field(default_factory=Limits)
+    codes: frozenset[str] = field(default_factory=lambda: frozenset(RULES))
+
+    def line(self, raw: bytes, *, row: int, filename: str) -> list[Located]:
+        """A line of JSONL without its line end; in order of place."""
+        try:
+            found = sorted(self._line(raw, row, filename), key=lambda item: item.sort_key)
+        except Exception as error:  # promise 4: never an exception, whatever the line holds
+            message = f"{type(error).__name__}: {error}; please report this with the line"
+            found = [self._at(Finding("MYP901", message), raw.decode("utf-8", "replace"), 0, 0, row, filename)]
+        return [item for item in found if item.finding.code in self.codes]
+
+    def generation_line(self, raw: bytes, *, row: int, filename: str) -> list[Located]:
+        """A line {"prompt": "...", "completion": "..."}: what a model wrote, and what it wrote it after."""
+        from mypt_spec.lint.texts import generation
+
+        text = raw.decode("utf-8", "replace")
+        try:
+            record = loads(text)
+        except Fault:
+            return self.line(raw, row=row, filename=filename)
+        shape = Finding("MYP104", 'expected {"prompt": "...", "completion": "..."}, both strings; the prompt may be left out')
+        if not isinstance(record, dict) or not isinstance(record.get("completion"), str):
+            return [self._at(shape, text, 0, len(text), row, filename)]
+        prompt = record.get("prompt", "")
+        if not isinstance(prompt, str):
+            return [self._at(shape, text, 0, len(text), row, filename)]
+        findings = [
+            replace(f, pointer=f.pointer or "/completion") for f in generation(self, record["completion"], prompt)
+        ]
+        return [self._in_record(f, text, row, filename) for f in findings if f.code in self.codes]
+
+    def _line(self, raw: bytes, row: int, filename: str) -> Iterator[Located]:
+        text = raw.decode("utf-8", "replace")
+        if row == 1 and raw.startswith(_BOM):
+            cure = "save the file as UTF-8 without a byte order mark"
+            yield self._at(Finding("MYP009", "the file begins with a byte order mark", help=cure), text, 0, 1, row, filename)
+        if raw.endswith(b"\r"):
+            cure = "end lines with LF alone"
+            yield self._at(Finding("MYP010", "the line ends in CR LF", help=cure), text, len(text) - 1, len(text), row, filename)
+        body = text.removesuffix("\r")
+        # The mark is one character of the physical line: put white space in its place, so that columns stay right.
+        if row == 1 and raw.startswith(_BOM):
+            body = " " + body[1:]
+        if not body.strip():
+            cure = "delete the line: every line holds one record"
+            yield self._at(Finding("MYP011", "the line is empty", help=cure), text, 0, len(text), row, filename)
+            return
+        try:
+            raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            start = len(raw[: error.start].decode("utf-8"))
+            message = f"byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not UTF-8: {error.reason}"
+            finding = Finding("MYP002", message, help="convert the file to UTF-8")
+            yield self._at(finding, text, start, start + 1, row, filename)
+            return
+        try:
+            record = loads(body)
+        except Fault as fault:
+            offset = min(fault.offset or 0, len(body))
+            end = min(offset + 1, len(body)) if fault.offset is not None else len(body)
+            cure = "one JSON object a line, nothing before or after it" if fault.code == "MYP001" else ""
+            yield self._at(Finding(fault.code, fault.message, help=cure), body, offset, end, row, filename)
+            return
+        episode, findings = self.dialect.read(record)
+        if episode is not None:
+            findings = [*findings, *self.dialect.validate(episode, limits=self.limits)]
+        for finding in findings:
+            yield self._in_record(finding, body, row, filename)
+
+    def _in_record(self, finding: Finding, line: str, row: int, filename: str) -> Located:
+        start, end = locate(line, finding.pointer, finding.span, on_key=finding.on_key)
+        snippet = None
+        if finding.span is not None:
+            first, last = locate(line, finding.pointer)
+            if line[first:last].startswith('"'):
+                snippet = excerpt(json.loads(line[first:last], strict=False), *finding.span)
+        return self._at(finding, line, start, end, row, filename, snippet)
+
+    def _at(
+        self, finding: Finding, line: str, start: int, end: int, row: int, filename: str, snippet: Snippet | None = None
+    ) -> Located:
+        shown = snippet or excerpt(line, start, end)
+        return Located(finding, filename, row, start + 1, row, end + 1, self.dialect.name, shown)
+
+    def text(self, text: str, findings: Iterable[Finding], *, filename: str) -> list[Located]:
+        """Findings whose spans count code points of a whole text, located by row and column."""
+        starts = [0]
+        while (at := text.find("\n", starts[-1])) >= 0:
+            starts.append(at + 1)
+        out = []
+        for finding in findings:
+            a, b = finding.span or (0, 0)
+            row, end_row = bisect_right(starts, a), bisect_right(starts, max(a, b - 1))
+            end_column = b - starts[end_row - 1] + 1
+            shown = excerpt(text, a, b)
+            out.append(
+                Located(finding, filename, row, a - starts[row - 1] + 1, end_row, end_column, self.dialect.name, shown)
+            )
+        return sorted((item for item in out if item.finding.code in self.codes), key=lambda item: item.sort_key)
+
+
+def excerpt(text: str, start: int, end: int) -> Snippet:
+    """The part of a text around a span, at most `CONTEXT` code points on either side and as many inside."""
+    first = max(0, start - CONTEXT)
+    last = min(len(text), min(end, start + CONTEXT) + CONTEXT)
+    return Snippet(text[first:last], (start - first, min(end, last) - first), first > 0, last < len(text))

@@ -1,0 +1,237 @@
+"""Sources in, located findings out, in order, with one process or several. Prints nothing.
+
+Lines are independent, so a file is cut into byte ranges that workers read by themselves; results come back in the order of
+the file whatever the number of workers.
+"""
+
+from __future__ import annotations
+
+import io
+import signal
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from multiprocessing import get_all_start_methods, get_context
+from typing import Any
+
+from mypt_spec.findings import Finding
+from mypt_spec.lint.check import Checker
+from mypt_spec.lint.fast import Prover, quote_counts
+from mypt_spec.lint.located import Located, Snippet, Summary
+from mypt_spec.lint.sources import Block, Source, blocks, ranges
+from mypt_spec.lint.texts import generation_units, text_units
+
+MAX_LINE = 8 << 20  # bytes; a line is held several times over while it is read
+MAX_TEXT = 64 << 20  # bytes of a serialised text, which is read whole
+BLOCK = 1 << 20
+_RANGE = 4 << 20  # bytes of a worker's task
+_BULK = 64 << 10  # from here on counting quotes by numpy pays for itself
+_FAR = 1 << 48  # rows of a range count from here, so that none is taken for the first row of the file
+
+
+@dataclass(slots=True)
+class Chunk:
+    """The outcome for a part of a source, in order. `position`: bytes on disk read so far, for progress."""
+
+    found: list[Located]
+    summary: Summary
+    position: int = 0
+
+
+def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> list[Located]:
+    """All findings of data held in memory, as JSONL."""
+    source = Source(filename, stream=io.BytesIO(data))
+    return [item for chunk in check_lines(checker, Prover(checker), source) for item in chunk.found]
+
+
+def run(checker: Checker, sources: list[Source], kind: str, *, jobs: int = 1) -> Iterator[Chunk]:
+    """Check sources in the order given. Every chunk belongs to one source; `summary.files` is 1 in its last chunk."""
+    if kind == "record" and jobs > 1:
+        yield from _parallel(checker, sources, jobs)
+        return
+    prover = Prover(checker)
+    for source in sources:
+        if kind == "record" or (kind == "generation" and _is_jsonl(source.path)):
+            yield from check_lines(checker, prover, source, kind=kind)
+        else:
+            yield _whole(checker, source, kind)
+
+
+def check_lines(
+    checker: Checker, prover: Prover, source: Source, *, kind: str = "record", part: tuple[int, int] | None = None
+) -> Iterator[Chunk]:
+    """Check a JSONL source line by line, a block at a time; or the part of it that lies in a byte range."""
+    start, end = part or (0, None)
+    base = _FAR if start else 0
+    last: Block | None = None
+    for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE, start=start, end=end):
+        first = base + block.first_row
+        if block.too_long:
+            yield _chunk(_too_long(checker, block, first, source.path), 1, 0, block)
+        else:
+            yield _block(checker, prover, block, first, source.path, kind)
+        last = block
+    if part is None or end == source.size:
+        yield _ending(checker, last, base, source.path)
+
+
+def _block(checker: Checker, prover: Prover, block: Block, first: int, path: str, kind: str) -> Chunk:
+    data, lines = block.data, block.lines()
+    if block.broken and data:
+        lines = lines[:-1]  # the piece of a line where a damaged file ends is reported as such, not as bad JSON
+    found: list[Located] = []
+    clean = 0
+    bulk = len(data) >= _BULK and data.endswith(b"\n")
+    quotes: Iterable[int | None] = quote_counts(data) if bulk else [None] * len(lines)
+    check = checker.generation_line if kind == "generation" else checker.line
+    for row, (raw, count) in enumerate(zip(lines, quotes, strict=False), first):
+        if kind == "record" and prover.clean(raw, count):
+            clean += 1
+            continue
+        items = check(raw, row=row, filename=path)
+        if items:
+            found += items
+        else:
+            clean += 1
+    return _chunk(found, len(lines), clean, block)
+
+
+def _chunk(found: list[Located], units: int, clean: int, block: Block) -> Chunk:
+    summary = Summary(units=units, clean=clean, faulty=units - clean, bytes=len(block.data))
+    tally(summary, found)
+    return Chunk(found, summary, block.position)
+
+
+def tally(summary: Summary, found: Iterable[Located]) -> None:
+    """Count findings, and the units that each code touches."""
+    seen: set[tuple[str, int]] = set()
+    for item in found:
+        code = item.finding.code
+        summary.by_severity[item.finding.severity] += 1
+        summary.by_code[code] += 1
+        if (code, item.row) not in seen:
+            seen.add((code, item.row))
+            summary.units_by_code[code] += 1
+
+
+def _place(checker: Checker, code: str, message: str, row: int, path: str, *, cure: str = "", text: str = "") -> list[Located]:
+    if code not in checker.codes:
+        return []
+    column = len(text) + 1
+    snippet = Snippet(text, (len(text), len(text))) if text else None
+    return [Located(Finding(code, message, help=cure), path, row, column, row, column, checker.dialect.name, snippet)]
+
+
+def _too_long(checker: Checker, block: Block, row: int, path: str) -> list[Located]:
+    message = f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
+    return _place(checker, "MYP007", message, row, path, cure="split the conversation, or check that lines end in LF")
+
+
+def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk:
+    """What only the end of a file shows."""
+    summary = Summary(files=1)
+    found: list[Located] = []
+    if last is None:
+        found = _place(checker, "MYP012", "the file is empty", 1, path, cure="delete it, or check what should have written it")
+    else:
+        lines = last.lines()
+        row = base + last.first_row + max(0, len(lines) - 1)
+        if last.broken:
+            cure = "the file is incomplete or damaged: compress it again from its source"
+            found = _place(checker, "MYP003", last.broken, row, path, cure=cure)
+        elif not last.data.endswith(b"\n") and not last.too_long:
+            tail = lines[-1][-80:].decode("utf-8", "replace") if lines else ""
+            found = _place(checker, "MYP013", "the last line has no line end; was the file cut off?", row, path, text=tail)
+    tally(summary, found)
+    return Chunk(found, summary, last.position if last else 0)
+
+
+def _whole(checker: Checker, source: Source, kind: str) -> Chunk:
+    """A serialised text, read whole: it may span lines."""
+    parts = list(blocks(source, block_size=BLOCK, max_line=MAX_TEXT))
+    size = sum(len(b.data) + b.too_long for b in parts)
+    summary = Summary(files=1, bytes=size, unit_name="text")
+    broken = next((b for b in parts if b.broken), None)
+    if size > MAX_TEXT or any(b.too_long for b in parts):
+        message = f"the text has {size:,} bytes; at most {MAX_TEXT:,} are read"
+        found, units, clean = _place(checker, "MYP007", message, 1, source.path, cure="split the file"), 1, 0
+    elif broken is not None:
+        found, units, clean = _place(checker, "MYP003", broken.broken, broken.first_row, source.path), 1, 0
+    else:
+        data = b"".join(b.data for b in parts)
+        outcome = (text_units if kind == "text" else generation_units)(checker, data, source.path)
+        found, units, clean = outcome.found, outcome.units, outcome.clean
+    summary.units, summary.clean, summary.faulty = units, clean, units - clean
+    tally(summary, found)
+    return Chunk(found, summary, source.size or size)
+
+
+def _is_jsonl(path: str) -> bool:
+    return path.lower().removesuffix(".gz").removesuffix(".zst").endswith((".jsonl", ".ndjson"))
+
+
+_worker: tuple[Checker, Prover] | None = None
+
+
+def _start(checker: Checker) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops the pool
+    global _worker  # noqa: PLW0603 - one checker a process, set once
+    _worker = checker, Prover(checker)
+
+
+def _task(source: Source, part: tuple[int, int] | None, data: Block | None) -> list[Chunk]:
+    assert _worker is not None
+    checker, prover = _worker
+    if data is not None:
+        return [_block(checker, prover, data, data.first_row, source.path, "record")]
+    return list(check_lines(checker, prover, source, part=part))
+
+
+def _parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator[Chunk]:
+    # A forked worker has everything imported and loaded; it must start before any thread does.
+    method = "fork" if "fork" in get_all_start_methods() else "spawn"
+    with get_context(method).Pool(jobs, _start, (checker,)) as pool:
+        waiting: deque[tuple[Source, Any]] = deque()
+        rows: dict[str, int] = {}
+        for source, task in _tasks(checker, sources):
+            waiting.append((source, task if isinstance(task, Chunk) else pool.apply_async(_task, (source, *task))))
+            if len(waiting) >= 3 * jobs:
+                yield from _collect(*waiting.popleft(), rows)
+        while waiting:
+            yield from _collect(*waiting.popleft(), rows)
+
+
+_Task = tuple[tuple[int, int] | None, Block | None]
+
+
+def _tasks(checker: Checker, sources: list[Source]) -> Iterator[tuple[Source, _Task | Chunk]]:
+    """Byte ranges of plain files; blocks of what only one process can read (compressed files, pipes); ready chunks."""
+    for source in sources:
+        parts = ranges(source, size=_RANGE)
+        for part in parts:
+            yield source, (part, None)
+        if parts:
+            continue
+        last: Block | None = None
+        bare = replace(source, stream=None)
+        for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
+            if block.too_long:
+                found = _too_long(checker, block, block.first_row, source.path)
+                yield source, _chunk(found, 1, 0, block)
+            else:
+                yield bare, (None, block)
+            last = block
+        yield source, _ending(checker, last, 0, source.path)
+
+
+def _collect(source: Source, pending: Any, rows: dict[str, int]) -> Iterator[Chunk]:
+    """The chunks of a task, rows counted from the start of the file."""
+    before = rows.get(source.path, 0)
+    for chunk in [pending] if isinstance(pending, Chunk) else pending.get():
+        shift = before - _FAR
+        chunk.found = [
+            replace(item, row=item.row + shift, end_row=item.end_row + shift) if item.row > _FAR else item
+            for item in chunk.found
+        ]
+        rows[source.path] = rows.get(source.path, 0) + chunk.summary.units
+        yield chunk

@@ -1,0 +1,97 @@
+"""Write everything that is generated from the grammars and the rules; `--check` fails when something is stale.
+
+    python tools/regenerate.py [--check]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import mypt_spec
+from mypt_spec.automaton import Automaton, extract, fingerprint
+from mypt_spec.findings import RULES
+from mypt_spec.frontdoor import grammar_root
+from mypt_spec.repair import open_blocks
+from mypt_spec.rules import FAMILIES
+from mypt_spec.rules.pages import page
+
+ROOT = Path(__file__).parent.parent
+
+
+def outputs() -> dict[Path, str]:
+    """Path -> text of every generated file."""
+    out = {ROOT / "docs/rules.md": rules()}
+    for grammar in sorted(grammar_root().glob("*/*.lark")):
+        source = grammar.read_text(encoding="utf-8")
+        machine = extract(source)
+        out[ROOT / f"mypt_spec/compiled/{grammar.stem}.json"] = table(machine, fingerprint(source))
+    for name in mypt_spec.dialects():
+        out[ROOT / f"docs/automaton-{name}.md"] = diagram(mypt_spec.dialect(name))
+    return out
+
+
+def table(machine: Automaton, digest: str) -> str:
+    """The automaton as JSON, one state a line."""
+    data = machine.as_dict()
+    steps = ",\n  ".join(json.dumps(row) for row in data["steps"])
+    head = f'"grammar_sha256": {json.dumps(digest)},\n "accepts": {json.dumps(data["accepts"])}'
+    return f'{{{head},\n "steps": [\n  {steps}\n ]}}\n'
+
+
+def rules() -> str:
+    """The rule reference: a table, then a page a rule."""
+    lines = ["# Rules of mypt-lint", "", "Generated from the rules; `mypt-lint --explain CODE` prints the same pages.", ""]
+    for digit, family in FAMILIES.items():
+        codes = [code for code in sorted(RULES) if code[3] == digit]
+        if codes:
+            lines += [f"## {digit}: {family}", "", "| code | name | severity | finds |", "|---|---|---|---|"]
+            for code in codes:
+                rule = RULES[code]
+                lines.append(f"| [{code}](#{rule.name}-{code.lower()}) | {rule.name} | {rule.severity} | {rule.summary} |")
+            lines.append("")
+    return "\n".join(lines) + "\n" + "\n\n---\n\n".join(page(code) for code in sorted(RULES)) + "\n"
+
+
+def diagram(dialect: mypt_spec.Dialect) -> str:
+    """The automaton as a Mermaid state diagram; states are named by the blocks that are open."""
+    machine, names = dialect.automaton, open_blocks(dialect.automaton, dialect.table)
+    lines = [
+        f"# The automaton of {dialect.table.title}",
+        "",
+        f"Generated from `grammar/`: {len(machine.steps)} states, extracted from Lark's LALR parser and minimised.",
+        "A state shows the blocks that are open. Accepting states lead to the end.",
+        "",
+        "```mermaid",
+        "stateDiagram-v2",
+        "  [*] --> s0",
+    ]
+    for state in machine.states:
+        lines.append(f"  s{state}: {state} {' / '.join(names[state]) or 'between blocks'}")
+    for state in machine.states:
+        grouped: dict[int, list[str]] = {}
+        for terminal, following in machine.steps[state].items():
+            grouped.setdefault(following, []).append(terminal)
+        lines += [f"  s{state} --> s{following}: {', '.join(terms)}" for following, terms in grouped.items()]
+        if machine.accepting(state):
+            lines.append(f"  s{state} --> [*]")
+    return "\n".join([*lines, "```"]) + "\n"
+
+
+def main() -> int:
+    stale = []
+    for path, text in outputs().items():
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(path.relative_to(ROOT))
+        if "--check" not in sys.argv:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    for name in stale:
+        print(f"{'stale' if '--check' in sys.argv else 'written'}: {name}")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
