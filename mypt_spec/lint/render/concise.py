@@ -1,0 +1,22 @@
+"""`path:line:col: CODE name: message`, one line a finding: for editors, grep and diff."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from mypt_spec.lint.located import Located, Summary
+from mypt_spec.lint.render.visible import Display
+
+
+class Report:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._display = Display(stream)
+
+    def finding(self, located: Located) -> None:
+        finding = located.finding
+        line = f"{located.filename}:{located.row}:{located.column}: {finding.code} {finding.name}: {finding.message}"
+        self._stream.write(self._display.line(line) + "\n")
+
+    def finish(self, summary: Summary) -> None:
+        """Nothing: totals are no finding."""

@@ -1,0 +1,38 @@
+"""The end of a run in words: one line of totals, and a table by rule."""
+
+from __future__ import annotations
+
+from mypt_spec.findings import RULES
+from mypt_spec.lint.located import Summary
+
+
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "line"), counted(2, "line")
+    ('1 line', '2 lines')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def summary_line(summary: Summary) -> str:
+    """What the run found, in how much, of what: everything read is either clean or faulty."""
+    units, files = counted(summary.units, summary.unit_name), counted(summary.files, "file")
+    found = [counted(summary.by_severity[s], s) for s in ("error", "warning", "info") if summary.by_severity[s]]
+    if not found and not summary.faulty:
+        return f"{units} clean ({files})" if summary.units else f"nothing to check: {units} ({files})"
+    where = f"{summary.faulty} of {units}" if summary.units else units
+    return f"{', '.join(found) or 'faults'} in {where} ({summary.clean} clean, {summary.faulty} faulty; {files})"
+
+
+def statistics(summary: Summary) -> list[str]:
+    """Aligned rows `count  code  name  [lines touched]`, the most frequent first."""
+    rows = sorted(summary.by_code.items(), key=lambda item: (-item[1], item[0]))
+    names = {code: RULES[code].name if code in RULES else "" for code, _ in rows}
+    count_width = max((len(str(count)) for _, count in rows), default=0)
+    code_width = max(map(len, names), default=0)
+    name_width = max(map(len, names.values()), default=0)
+    return [
+        f"{count:>{count_width}}  {code:<{code_width}}  {names[code]:<{name_width}}"
+        f"  [{counted(summary.units_by_code[code], summary.unit_name)}]"
+        for code, count in rows
+    ]
