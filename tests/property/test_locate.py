@@ -1,0 +1,85 @@
+"""For any value, however it was written: each pointer is found at its source, each span at that of its characters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mypt_spec.lint.locate import Places, locate, scan
+
+KEYS = st.text(max_size=4) | st.sampled_from(["", "/", "~", "~1", "0", "a/b", "ü"])
+STRINGS = st.text(max_size=12) | st.text(alphabet='a\\"/\n\t😀e\u0301ü\u2028\x00<', max_size=12)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | STRINGS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+SEPARATORS = st.tuples(st.sampled_from([",", ", ", " \t, "]), st.sampled_from([":", ": ", "\t:\r "]))
+
+
+def walk(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
+    yield pointer, value
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from walk(inner, pointer + "/" + key.replace("~", "~0").replace("/", "~1"))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from walk(inner, f"{pointer}/{index}")
+
+
+@given(VALUES, st.booleans(), SEPARATORS, st.data())
+def test_every_pointer_and_span(value: Any, ascii_only: bool, separators: tuple[str, str], data: st.DataObject) -> None:
+    line = json.dumps(value, ensure_ascii=ascii_only, separators=separators)
+    if data.draw(st.booleans()):
+        line = line.replace("/", "\\/")
+    places = Places(line)
+    pointers = dict(walk(value))
+    for pointer, inner in pointers.items():
+        start, end = places.locate(pointer)
+        assert repr(json.loads(line[start:end])) == repr(inner)
+        if isinstance(inner, str):
+            a, b = sorted(data.draw(st.tuples(*[st.integers(0, len(inner))] * 2)))
+            start, end = places.locate(pointer, (a, b))
+            assert json.loads('"' + line[start:end] + '"') == inner[a:b]
+    values = [item.pointer for item in scan(line) if item.kind == "value"]
+    assert sorted(values) == sorted(pointers)
+
+
+@given(st.text(max_size=8), st.data())
+def test_every_escape_may_be_written_as_u(text: str, data: st.DataObject) -> None:
+    """Each character written raw, as `\\uXXXX` or as a pair, at random: spans stay exact."""
+    body = ""
+    for char in text:
+        units = char.encode("utf-16-be")
+        escaped = "".join(f"\\u{units[at]:02X}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+        plain = json.dumps(char, ensure_ascii=False)[1:-1]
+        body += data.draw(st.sampled_from([plain, escaped]))
+    line = '{"\\u006b": "' + body + '"}'
+    a, b = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
+    start, end = locate(line, "/k", (a, b))
+    assert json.loads('"' + line[start:end] + '"') == text[a:b]
+
+
+@given(
+    st.text() | st.text(alphabet='{}[]",:\\u0123d8e-. tfnNaI~/\ud83d\ufeff'),
+    st.text(alphabet="/~01a") | st.text(),
+    st.none() | st.tuples(st.integers(-9, 99), st.integers(-9, 99)),
+    st.booleans(),
+)
+def test_any_text_gives_a_place(text: str, pointer: str, span: tuple[int, int] | None, on_key: bool) -> None:
+    start, end = locate(text, pointer, span, on_key)
+    assert 0 <= start <= end <= len(text)
+    for item in scan(text):
+        assert 0 <= item.start < item.end <= len(text)
+
+
+@given(VALUES, st.data())
+def test_a_cut_line_never_raises(value: Any, data: st.DataObject) -> None:
+    line = json.dumps(value)
+    cut = line[: data.draw(st.integers(0, len(line)))]
+    known = {item.pointer for item in scan(line)}
+    assert {item.pointer for item in scan(cut)} <= known
