@@ -25,12 +25,16 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a message. `kind` is "text" or the name of a nested block; JSON bodies are canonical JSON text."""
+    """A piece of a message. `kind` is "text" or the name of a nested block; JSON bodies are canonical JSON text.
+
+    `at` is where the text was read; `name_at`, of a call, where its name was, if that was elsewhere.
+    """
 
     kind: str
     text: str
     attrs: Attrs = ()
     at: Place = field(default=Place(), compare=False, repr=False)
+    name_at: Place | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,11 +191,11 @@ def _alike(automaton: Automaton, table: TokenTable, state: int) -> list[int]:
     """The other states in which the same blocks are open."""
     stacks = _stacks.get(automaton)
     if stacks is None:
-        stacks = _stacks[automaton] = _open_blocks(automaton, table)
+        stacks = _stacks[automaton] = open_blocks(automaton, table)
     return [s for s, stack in stacks.items() if s != state and stack == stacks[state]]
 
 
-def _open_blocks(automaton: Automaton, table: TokenTable) -> dict[int, tuple[str, ...]]:
+def open_blocks(automaton: Automaton, table: TokenTable) -> dict[int, tuple[str, ...]]:
     """The blocks that are open in each state, outermost first."""
     stacks: dict[int, tuple[str, ...]] = {automaton.start: ()}
     queue = [automaton.start]

@@ -17,7 +17,7 @@ STRING, NAME, OBJECT, JSON, LIST, LANGUAGE = "string", "name", "object", "JSON v
 _PYTHON = {STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str}
 _BCP47 = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+")
 ROLE = "role"
-_UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP307"}  # nothing that an Episode could hold
+_UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107", "MYP307"}  # nothing that an Episode could hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ class _Checker:
                     readable = False
                 continue
             readable = self.value(item, key, spec, f"{at}/{escape(key)}", what) and readable
-        for key in item:
-            if key not in fields and isinstance(key, str) and not key.startswith("_") and not (at and key == ROLE):
-                self.unknown(key, fields, f"{at}/{escape(key)}", what)
+        for key in [k for k in item if k not in fields and not str(k).startswith("_") and not (at and k == ROLE)]:
+            self.unknown(str(key), fields, f"{at}/{escape(str(key))}", what)
+            del item[key]
         return readable
 
     def value(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
@@ -148,7 +148,7 @@ class _Checker:
             self.add("MYP104", f'"{key}" must be an object, got a string that is not a JSON object', at)
             return False
         fix = Fix("write the object itself", True, patch=({"op": "replace", "path": at, "value": value},))
-        self.add("MYP110", f'"{key}" is an object written as a string', at, fix=fix, help="write the object itself")
+        self.add("MYP110", f'"{key}" is an object written as a string', at, fix=fix)
         item[key] = value
         return self.value(item, key, spec, at, what)
 
@@ -182,7 +182,7 @@ class _Checker:
         meant = self.schema.aliases.get(role)
         if meant is not None:
             fix = Fix(f'write "{meant}"', True, patch=({"op": "replace", "path": f"{at}/{ROLE}", "value": meant},))
-            self.add("MYP109", f'role "{role}" is called "{meant}" here', f"{at}/{ROLE}", fix=fix, help=f'write "{meant}"')
+            self.add("MYP109", f'role "{role}" is called "{meant}" here', f"{at}/{ROLE}", fix=fix)
             message[ROLE] = meant
             return meant
         if role in self.schema.lifted:

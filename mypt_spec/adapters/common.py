@@ -58,9 +58,9 @@ class Reader:
             pos += 1 if kind == "text" else 3
         return list(merge_text(parts))
 
-    def call(self, kind: str, name: str, arguments: dict[str, Any], at: Place) -> Part:
+    def call(self, kind: str, name: str, arguments: dict[str, Any], at: Place, name_at: Place) -> Part:
         """A tool call as a part with its canonical JSON body."""
-        return Part(kind, call_text(name, arguments, self.table.literals), at=at)
+        return Part(kind, call_text(name, arguments, self.table.literals), at=at, name_at=name_at)
 
     def json(self, value: Any, at: Place) -> Part:
         """A JSON value as a text part."""

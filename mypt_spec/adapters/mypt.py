@@ -42,7 +42,8 @@ def read(record: dict[str, Any], reader: Reader) -> list[Message]:
             if "cite" in message:
                 parts += [Part("text", " ", at=body), Part("cite", message["cite"], at=reader.at(i, "cite"))]
         elif role == "assistant_toolcall":
-            parts.append(reader.call("toolcall", message["name"], message["arguments"], reader.at(i, "arguments")))
+            at, name_at = reader.at(i, "arguments"), reader.at(i, "name")
+            parts.append(reader.call("toolcall", message["name"], message["arguments"], at, name_at))
         elif role == "toolresult":
             parts.append(reader.json(message["content"], body))
             if called is not None and message["name"] != called:

@@ -16,16 +16,15 @@ from typing import Any
 
 from mypt_spec.findings import Finding
 from mypt_spec.lint.check import Checker
-from mypt_spec.lint.fast import Prover, quote_counts
+from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.located import Located, Snippet, Summary
 from mypt_spec.lint.sources import Block, Source, blocks, ranges
 from mypt_spec.lint.texts import generation_units, text_units
 
 MAX_LINE = 8 << 20  # bytes; a line is held several times over while it is read
 MAX_TEXT = 64 << 20  # bytes of a serialised text, which is read whole
-BLOCK = 1 << 20
+BLOCK = 256 << 10
 _RANGE = 4 << 20  # bytes of a worker's task
-_BULK = 64 << 10  # from here on counting quotes by numpy pays for itself
 _FAR = 1 << 48  # rows of a range count from here, so that none is taken for the first row of the file
 
 
@@ -76,24 +75,23 @@ def check_lines(
 
 
 def _block(checker: Checker, prover: Prover, block: Block, first: int, path: str, kind: str) -> Chunk:
-    data, lines = block.data, block.lines()
-    if block.broken and data:
-        lines = lines[:-1]  # the piece of a line where a damaged file ends is reported as such, not as bad JSON
+    data = block.data
+    if block.broken:
+        data = data[: data.rfind(b"\n") + 1]  # the piece of a line where a damaged file ends is no bad JSON, it is damage
+    if kind == "record":
+        units, doubtful = prover.unproved(data)
+        check = checker.line
+    else:
+        lines = Block(data, 1, 0).lines()
+        units, doubtful = len(lines), list(enumerate(lines))
+        check = checker.generation_line
     found: list[Located] = []
-    clean = 0
-    bulk = len(data) >= _BULK and data.endswith(b"\n")
-    quotes: Iterable[int | None] = quote_counts(data) if bulk else [None] * len(lines)
-    check = checker.generation_line if kind == "generation" else checker.line
-    for row, (raw, count) in enumerate(zip(lines, quotes, strict=False), first):
-        if kind == "record" and prover.clean(raw, count):
-            clean += 1
-            continue
-        items = check(raw, row=row, filename=path)
-        if items:
-            found += items
-        else:
-            clean += 1
-    return _chunk(found, len(lines), clean, block)
+    faulty = 0
+    for index, raw in doubtful:
+        items = check(raw, row=first + index, filename=path)
+        found += items
+        faulty += bool(items)
+    return _chunk(found, units, units - faulty, block)
 
 
 def _chunk(found: list[Located], units: int, clean: int, block: Block) -> Chunk:

@@ -84,9 +84,9 @@ class Run:
     body: str
     state: int | None
 
-    def expected(self, automaton: Automaton) -> frozenset[str]:
-        """What may stand at or behind this run; TEXT where that is unknown."""
-        if self.state is None:
-            return frozenset({TEXT})
-        here = automaton.steps[self.state].get(TEXT)
-        return automaton.expected(self.state) | (automaton.expected(here) if here is not None else frozenset())
+    def expected(self, automaton: Automaton, *, behind: bool) -> frozenset[str]:
+        """What may stand where the run begins, or `behind` some of it; TEXT where that is unknown."""
+        state = self.state
+        if state is not None and behind:
+            state = automaton.steps[state].get(TEXT)
+        return frozenset({TEXT}) if state is None else automaton.expected(state)

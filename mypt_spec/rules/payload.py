@@ -17,6 +17,9 @@ from mypt_spec.surface import lex
 from mypt_spec.tokens import TEXT
 
 
+_UNNAMED = ("MYP211", "MYP212", "MYP214", "MYP220")  # what the grammar says of content that is no structure
+
+
 def _span(event: Event, start: int, end: int) -> tuple[int, int]:
     base = event.at.span[0] if event.at.span else 0
     return base + start, base + end
@@ -34,7 +37,6 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
     """One finding a block or stray tag: the closing tag of a spelled block belongs to the finding of its opening tag."""
     table = context.table
     owed: list[str] = []
-    expected = run.expected(context.automaton)
     for event in lex(run.event.text, table):
         if event.terminal == TEXT:
             continue
@@ -44,11 +46,13 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
             continue
         if terminal.opens and terminal.opens in table.closers:
             owed.append(terminal.opens)
+        start = event.at.span[0] if event.at.span else 0
+        expected = run.expected(context.automaton, behind=start > 0)
         at = run.event.at._replace(span=_span(run.event, *(event.at.span or (0, 0))))
         code, message, cure = name_refusal(event._replace(at=at), expected, run.inside, "", Repair(), table)
-        if code[3] != "2" or code in ("MYP211", "MYP212", "MYP214", "MYP220"):
+        if event.terminal in expected or code[3] != "2" or code in _UNNAMED:  # no name of a misplacement fits
             code, message = "MYP301", f"`{terminal.shown}` in the content of `{table.openers[run.inside].shown}`"
-            cure = "text from outside must not spell tags: take it out, or write it differently"
+            cure, expected = "text from outside must not spell tags: take it out, or write it differently", frozenset()
         yield Finding(code, message, at.pointer, at.span, table.describe(expected), cure)
 
 
@@ -168,7 +172,7 @@ def unknown_tool(context: Context) -> Iterator[Finding]:
             continue
         if name not in declared:
             text = f"the tool {name!r} is declared nowhere"
-            yield Finding("MYP313", text, *part.at, help=f"declared are {', '.join(sorted(declared))}")
+            yield Finding("MYP313", text, *(part.name_at or part.at), help=f"declared are {', '.join(sorted(declared))}")
 
 
 @rule("MYP314", "blank-content", "warning")
