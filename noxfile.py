@@ -1,0 +1,42 @@
+"""Development tasks: `nox -s tests`, `lint`, `fuzz`, `bench`, `spec`. See CONTRIBUTING.md."""
+
+import nox
+
+nox.options.sessions = ["lint", "spec", "tests"]
+nox.options.default_venv_backend = "venv"
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The whole test suite; arguments go to pytest."""
+    session.install(".[test]")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff, and mypy --strict on mypt_spec."""
+    session.install("-e", ".[dev]")
+    session.run("ruff", "check", ".")
+    session.run("mypy")
+
+
+@nox.session
+def spec(session: nox.Session) -> None:
+    """Fail when a generated file is stale; `nox -s spec -- --write` writes them anew."""
+    session.install("-e", ".[test]")
+    session.run("python", "tools/regenerate.py", *([] if "--write" in session.posargs else ["--check"]))
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Look for inputs that break a promise: `nox -s fuzz -- --minutes 5 [--seed N]`. Crashes are kept in fuzz/corpus."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "fuzz", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure speed as ratios in one run; never part of the tests."""
+    session.install("-e", ".[dev]")
+    session.run("python", "-m", "bench.lint", *session.posargs)
