@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from mypt_spec.tokens import TEXT, TokenTable
@@ -78,11 +79,9 @@ def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
     One empty text stays where no other text is: it is the place to point to when the block turns out to need text.
     """
     out: list[Part] = []
-    for part in parts:
-        if part.kind == "text" and out and out[-1].kind == "text":
-            out[-1] = Part("text", out[-1].text + part.text, at=out[-1].at)
-        else:
-            out.append(part)
+    for kind, group in groupby(parts, key=lambda part: part.kind):
+        run = list(group)
+        out += [Part("text", "".join(p.text for p in run), at=run[0].at)] if kind == "text" and len(run) > 1 else run
     some = any(p.kind == "text" and p.text for p in out)
     return tuple(p for p in out if p.kind != "text" or p.text or not some)
 

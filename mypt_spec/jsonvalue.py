@@ -15,6 +15,8 @@ from typing import Any
 MAX_DEPTH = 200
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_DIGITS = 4300  # CPython refuses to read or write longer integers; no tool reads them alike
+_TOO_LARGE = 10**_DIGITS
 
 
 class Fault(ValueError):
@@ -42,8 +44,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int | float:
-    # CPython refuses to read integers of more than 4300 digits; no tool reads them alike.
-    return int(digits) if len(digits) <= 4300 else math.inf
+    return int(digits) if len(digits.lstrip("-")) <= _DIGITS else math.inf
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=_integer)
@@ -107,7 +108,10 @@ def faults(value: Any, pointer: str = "") -> Iterator[Fault]:
             if not math.isfinite(item):
                 shown = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
                 yield Fault("MYP005", f"{shown} is no JSON number (or one too large to read)", pointer=at)
-        elif item is not None and not isinstance(item, (bool, int)):
+        elif isinstance(item, int):
+            if not -_TOO_LARGE < item < _TOO_LARGE:
+                yield Fault("MYP005", f"an integer of more than {_DIGITS} digits: too large to read", pointer=at)
+        elif item is not None:
             yield Fault("MYP104", f"{type(item).__name__} is no JSON value", pointer=at)
 
 

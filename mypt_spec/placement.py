@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Event, Place
 from mypt_spec.findings import Finding
-from mypt_spec.repair import Repair, repair
+from mypt_spec.repair import Repair, open_blocks, repair
 from mypt_spec.tokens import END, TEXT, TokenTable
 
 MAX_FAULTS = 25
@@ -22,13 +22,15 @@ MAX_FAULTS = 25
 class Outcome:
     """`events` are those that were read (without white space between blocks), `state` is where the automaton ended.
 
-    `inside` is the innermost block still open; `gaps` are the places and texts of white space between blocks.
+    `inside` is the innermost block still open, `last` the block or mark read last between blocks; `gaps` are the runs of
+    white space between blocks.
     """
 
     events: list[Event] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     state: int = 0
     inside: str = ""
+    last: str | None = ""
     gaps: list[Event] = field(default_factory=list)
 
 
@@ -38,8 +40,14 @@ class Run:
     def __init__(self, table: TokenTable, automaton: Automaton, *, spaces: bool = True, complete: bool = True) -> None:
         self.table, self.automaton, self.spaces, self.complete = table, automaton, spaces, complete
         self.open: list[str] = []
-        self.last = ""  # the block or mark read last, between blocks
+        self.last: str | None = ""  # the block or mark read last, between blocks; None: unknown
         self.out = Outcome(state=automaton.start)
+
+    def start_at(self, state: int, last: str | None) -> Run:
+        """Begin in the middle of a conversation."""
+        self.out.state, self.last = state, last
+        self.open = list(open_blocks(self.automaton, self.table)[state])
+        return self
 
     def check(self, events: Sequence[Event]) -> Outcome:
         fix = Repair()
@@ -79,7 +87,7 @@ class Run:
                     break
                 if fix.state is not None:
                     self.out.state = fix.state
-        self.out.inside = self.inside
+        self.out.inside, self.out.last = self.inside, self.last
         return self.out
 
     @property
@@ -111,7 +119,7 @@ class Run:
 
 
 def name_refusal(
-    event: Event, expected: frozenset[str], inside: str, last: str, fix: Repair, table: TokenTable
+    event: Event, expected: frozenset[str], inside: str, last: str | None, fix: Repair, table: TokenTable
 ) -> tuple[str, str, str]:
     """Code, message and cure of an event refused within block `inside`; `expected` is what would have been legal."""
     terminal = table.terminals.get(event.terminal)
@@ -145,21 +153,21 @@ def _unclosed(event: Event, inside: str, table: TokenTable) -> str:
     return f"`{table.openers[inside].shown}` is still open where {where}"
 
 
-def _sentence(event: Event, inside: str, last: str, table: TokenTable) -> str:
-    after = ""
+def _sentence(event: Event, inside: str, last: str | None, table: TokenTable) -> str:
+    after = "at the start" if last == "" else "here"
     if inside:
         after = f"inside `{table.openers[inside].shown}`"
     elif last:
         tag = table.closers.get(last) or table.openers.get(last) or table.marks[last]
         after = f"after `{tag.shown}`"
     if event.terminal == END:
-        return f"the conversation ends {after}" if after else "the conversation is empty"
+        return f"the conversation ends {after}" if inside or last else "the conversation is empty"
     if event.terminal == TEXT:
         shown = event.text if len(event.text) <= 40 else event.text[:40] + "…"
-        return f"text {after or 'before the first block'}: {shown!r}"
+        return f"text {after}: {shown!r}"
     terminal = table.terminals[event.terminal]
     verb = "opens" if terminal.opens else "stands"
-    return f"`{terminal.shown}` {verb} {after or 'at the start'}"
+    return f"`{terminal.shown}` {verb} {after}"
 
 
 def _end_place(events: Sequence[Event]) -> Place:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from mypt_spec.findings import RULES, Finding
 from mypt_spec.frontdoor import Dialect
 from mypt_spec.jsonvalue import Fault, loads
-from mypt_spec.lint.locate import locate
+from mypt_spec.lint.locate import Places
 from mypt_spec.lint.located import Located, Snippet
 from mypt_spec.rules import Limits
 
@@ -57,7 +57,8 @@ class Checker:
         findings = [
             replace(f, pointer=f.pointer or "/completion") for f in generation(self, record["completion"], prompt)
         ]
-        return [self._in_record(f, text, row, filename) for f in findings if f.code in self.codes]
+        places = Places(text)
+        return [self._in_record(f, places, row, filename) for f in findings if f.code in self.codes]
 
     def _line(self, raw: bytes, row: int, filename: str) -> Iterator[Located]:
         text = raw.decode("utf-8", "replace")
@@ -94,14 +95,17 @@ class Checker:
         episode, findings = self.dialect.read(record)
         if episode is not None:
             findings = [*findings, *self.dialect.validate(episode, limits=self.limits)]
-        for finding in findings:
-            yield self._in_record(finding, body, row, filename)
+        if findings:
+            places = Places(body)
+            for finding in findings:
+                yield self._in_record(finding, places, row, filename)
 
-    def _in_record(self, finding: Finding, line: str, row: int, filename: str) -> Located:
-        start, end = locate(line, finding.pointer, finding.span, on_key=finding.on_key)
+    def _in_record(self, finding: Finding, places: Places, row: int, filename: str) -> Located:
+        line = places.text
+        start, end = places.locate(finding.pointer, finding.span, on_key=finding.on_key)
         snippet = None
         if finding.span is not None:
-            first, last = locate(line, finding.pointer)
+            first, last = places.locate(finding.pointer)
             if line[first:last].startswith('"'):
                 snippet = excerpt(json.loads(line[first:last], strict=False), *finding.span)
         return self._at(finding, line, start, end, row, filename, snippet)

@@ -39,11 +39,11 @@ def check_generation(checker: Checker, text: str, filename: str = "<text>", *, p
 
 
 def text_units(checker: Checker, data: bytes, filename: str) -> Units:
-    """Check the episodes of a serialised text."""
+    """Check the episodes of a serialised text; a line end behind an episode is the file's, not the episode's."""
     text, findings = _decode(data)
     out = Units()
     for start, end in _episodes(checker, text) if not findings else []:
-        episode, found = checker.dialect.parse(text[start:end])
+        episode, found = checker.dialect.parse(text[start:end].removesuffix("\n"))
         if episode is not None:
             found = found + checker.dialect.validate(episode, limits=checker.limits)
         shifted = [replace(f, span=(f.span[0] + start, f.span[1] + start) if f.span else (start, start)) for f in found]
@@ -118,10 +118,10 @@ def generation(checker: Checker, text: str, prompt: str = "") -> list[Finding]:
             first = before.findings[0]
             message = f"the prompt is no legal beginning: {first.message}"
             return [replace(first, message=message, pointer="/prompt")]
-        return _follow(checker, events, before.state)
+        return _follow(checker, events, before.state, before.last)
     machine = dialect.automaton
     if events and events[0].terminal in machine.steps[machine.start]:
-        return _follow(checker, events, machine.start, transcript=True)
+        return _follow(checker, events, machine.start, "", transcript=True)
     outcomes = [_follow(checker, events, state) for state in _model_states(checker)]
     return min(outcomes, key=_badness, default=[])
 
@@ -144,12 +144,11 @@ def _model_states(checker: Checker) -> list[int]:
     return out
 
 
-def _follow(checker: Checker, events: list[Event], state: int, *, transcript: bool = False) -> list[Finding]:
+def _follow(
+    checker: Checker, events: list[Event], state: int, last: str | None = None, *, transcript: bool = False
+) -> list[Finding]:
     table, machine = checker.dialect.table, checker.dialect.automaton
-    run = Run(table, machine, complete=False)
-    run.out.state = state
-    run.open = list(open_blocks(machine, table)[state])
-    outcome = run.check(events)
+    outcome = Run(table, machine, complete=False).start_at(state, last).check(events)
     if outcome.findings:
         return outcome.findings
     if not transcript:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 
 from mypt_spec.body import read_body
@@ -36,16 +37,16 @@ def tag_in_content(context: Context) -> Iterator[Finding]:
 def _tags(run: Run, context: Context) -> Iterator[Finding]:
     """One finding a block or stray tag: the closing tag of a spelled block belongs to the finding of its opening tag."""
     table = context.table
-    owed: list[str] = []
+    owed: Counter[str] = Counter()
     for event in lex(run.event.text, table):
         if event.terminal == TEXT:
             continue
         terminal = table.terminals[event.terminal]
-        if terminal.closes and terminal.closes in owed:
-            owed.remove(terminal.closes)
+        if owed[terminal.closes]:
+            owed[terminal.closes] -= 1
             continue
-        if terminal.opens and terminal.opens in table.closers:
-            owed.append(terminal.opens)
+        if terminal.opens in table.closers:
+            owed[terminal.opens] += 1
         start = event.at.span[0] if event.at.span else 0
         expected = run.expected(context.automaton, behind=start > 0)
         at = run.event.at._replace(span=_span(run.event, *(event.at.span or (0, 0))))
