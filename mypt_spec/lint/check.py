@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +19,7 @@ from mypt_spec.lint.located import Located, Snippet
 from mypt_spec.rules import Limits
 
 KINDS = ("record", "text", "generation")
+MAX_FINDINGS = 100  # of one line or text; what is beyond is counted, not shown
 CONTEXT = 160  # code points of a line kept on either side of a finding, for the snippet
 _BOM = b"\xef\xbb\xbf"
 
@@ -37,7 +39,7 @@ class Checker:
         except Exception as error:  # promise 4: never an exception, whatever the line holds
             message = f"{type(error).__name__}: {error}; please report this with the line"
             found = [self._at(Finding("MYP901", message), raw.decode("utf-8", "replace"), 0, 0, row, filename)]
-        return [item for item in found if item.finding.code in self.codes]
+        return [item for item in found if item.finding.code in self.codes or item.finding.code == "MYP902"]
 
     def generation_line(self, raw: bytes, *, row: int, filename: str) -> list[Located]:
         """A line {"prompt": "...", "completion": "..."}: what a model wrote, and what it wrote it after."""
@@ -57,8 +59,7 @@ class Checker:
         findings = [
             replace(f, pointer=f.pointer or "/completion") for f in generation(self, record["completion"], prompt)
         ]
-        places = Places(text)
-        return [self._in_record(f, places, row, filename) for f in findings if f.code in self.codes]
+        return list(self._in_record(findings, text, row, filename))
 
     def _line(self, raw: bytes, row: int, filename: str) -> Iterator[Located]:
         text = raw.decode("utf-8", "replace")
@@ -95,20 +96,32 @@ class Checker:
         episode, findings = self.dialect.read(record)
         if episode is not None:
             findings = [*findings, *self.dialect.validate(episode, limits=self.limits)]
-        if findings:
-            places = Places(body)
-            for finding in findings:
-                yield self._in_record(finding, places, row, filename)
+        yield from self._in_record(findings, body, row, filename)
 
-    def _in_record(self, finding: Finding, places: Places, row: int, filename: str) -> Located:
-        line = places.text
-        start, end = places.locate(finding.pointer, finding.span, on_key=finding.on_key)
-        snippet = None
-        if finding.span is not None:
-            first, last = places.locate(finding.pointer)
-            if line[first:last].startswith('"'):
-                snippet = excerpt(json.loads(line[first:last], strict=False), *finding.span)
-        return self._at(finding, line, start, end, row, filename, snippet)
+    def _in_record(self, findings: list[Finding], line: str, row: int, filename: str) -> Iterator[Located]:
+        wanted = self.shown(findings)
+        places = Places(line if wanted else "")
+        strings: dict[str, str] = {}
+        for finding in wanted:
+            start, end = places.locate(finding.pointer, finding.span, on_key=finding.on_key)
+            snippet = None
+            if finding.span is not None:
+                first, last = places.locate(finding.pointer)
+                if finding.pointer not in strings and line[first:last].startswith('"'):
+                    strings[finding.pointer] = json.loads(line[first:last], strict=False)
+                if finding.pointer in strings:
+                    snippet = excerpt(strings[finding.pointer], *finding.span)
+            yield self._at(finding, line, start, end, row, filename, snippet)
+
+    def shown(self, findings: list[Finding]) -> list[Finding]:
+        """The selected findings of one line or text; a flood is cut, and the cut is a finding itself."""
+        wanted = [f for f in findings if f.code in self.codes]
+        rest = wanted[MAX_FINDINGS:]
+        if not rest:
+            return wanted
+        counts = ", ".join(f"{n} {code}" for code, n in sorted(Counter(f.code for f in rest).items()))
+        cut = Finding("MYP902", f"{len(rest)} more findings here are not shown: {counts}", help="repair what is shown, then lint again")
+        return [*wanted[:MAX_FINDINGS], cut]
 
     def _at(
         self, finding: Finding, line: str, start: int, end: int, row: int, filename: str, snippet: Snippet | None = None
@@ -122,7 +135,7 @@ class Checker:
         while (at := text.find("\n", starts[-1])) >= 0:
             starts.append(at + 1)
         out = []
-        for finding in findings:
+        for finding in self.shown(list(findings)):
             a, b = finding.span or (0, 0)
             row, end_row = bisect_right(starts, a), bisect_right(starts, max(a, b - 1))
             end_column = b - starts[end_row - 1] + 1
@@ -130,7 +143,7 @@ class Checker:
             out.append(
                 Located(finding, filename, row, a - starts[row - 1] + 1, end_row, end_column, self.dialect.name, shown)
             )
-        return sorted((item for item in out if item.finding.code in self.codes), key=lambda item: item.sort_key)
+        return sorted(out, key=lambda item: item.sort_key)
 
 
 def excerpt(text: str, start: int, end: int) -> Snippet:

@@ -7,4 +7,43 @@ from mypt_spec.findings import rule
 
 @rule("MYP901", "internal-error")
 class InternalError:
-    """The linter failed on this line."""
+    """The linter failed on this line.
+
+    ## What it finds
+    An exception inside the linter. The line was not checked; all others were.
+
+    ## Why it matters
+    It is a fault of the tool, not of the data. Please report it with the line.
+
+    ## Bad
+    Nothing in the data is known to cause it.
+
+    ## Good
+    Every line, whatever it holds, gives findings and never an exception.
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Files
+    """
+
+
+@rule("MYP902", "findings-not-shown")
+class FindingsNotShown:
+    """A line has so many findings that not all are shown.
+
+    ## What it finds
+    More than a hundred findings on one line, or in one serialised text. The first hundred are shown, the rest is counted
+    by code.
+
+    ## Why it matters
+    A line like this is usually broken as a whole: the wrong file, the wrong format, or an attack. A complete list would
+    cost time and memory and help nobody.
+
+    ## Bad
+    A record with a thousand unknown keys.
+
+    ## Good
+    A record with fewer mistakes than anybody wants to read about.
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Files
+    """
