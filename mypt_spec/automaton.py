@@ -15,6 +15,7 @@ from typing import Any
 from mypt_spec.tokens import END, SpecError
 
 MAX_CONFIGURATIONS = 20_000
+MAX_DEPTH = 300  # of a stack; every step copies it, so a stack that grows without end is slow long before the limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +95,8 @@ def make_parser(grammar: str) -> Any:
 def extract(grammar: str, *, limit: int = MAX_CONFIGURATIONS) -> Automaton:
     """Explore every stack that Lark's parser can reach and minimise the result.
 
-    Raises SpecError when the grammar is not LALR(1), or when the exploration passes `limit` stacks: then the language
-    nests without bound and is not regular.
+    Raises SpecError when the grammar is not LALR(1), or when the exploration passes `limit` stacks or a stack `MAX_DEPTH`
+    symbols: then the language nests without bound and is not regular.
     """
     from lark import Token
 
@@ -114,9 +115,9 @@ def extract(grammar: str, *, limit: int = MAX_CONFIGURATIONS) -> Automaton:
             following = parser.feed_token(Token(terminal, ""))
             key = tuple(following.parser_state.state_stack)
             if key not in numbers:
-                if len(numbers) >= limit:
+                if len(numbers) >= limit or len(key) > MAX_DEPTH:
                     raise SpecError(
-                        f"the grammar does not close after {limit} parser stacks: some rule nests inside itself without "
+                        f"the grammar does not close after {len(numbers)} parser stacks: some rule nests inside itself without "
                         "bound; write the nesting out to a fixed depth"
                     )
                 numbers[key] = len(numbers)

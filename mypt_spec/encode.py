@@ -47,7 +47,7 @@ def encode_events(events: Iterable[Event], table: TokenTable, tokenizer: Tokeniz
                 around.pop()  # a block without a closing tag ends where the next tag stands
             weight = around[-1][1] & terminal.loss
             if terminal.opens:
-                around.append((terminal.opens, weight))
+                around.append((terminal.opens, around[-1][1] & terminal.body_loss))
             elif terminal.closes:
                 around.pop()
         ids += new

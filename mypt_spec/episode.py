@@ -40,13 +40,20 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A top-level block, `role` being its name, or a mark such as "eot", which has no parts."""
+    """A top-level block, `role` being its name, or a mark such as "eot", which has no parts.
+
+    Adjacent texts are one part, so that equal content is an equal message.
+    """
 
     role: str
     parts: tuple[Part, ...] = ()
     attrs: Attrs = ()
     at: Place = field(default=Place(), compare=False, repr=False)
     meta: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.parts) > 1:
+            object.__setattr__(self, "parts", merge_text(self.parts))
 
     @property
     def text(self) -> str:
@@ -74,7 +81,7 @@ class Event(NamedTuple):
 
 
 def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Join adjacent text parts and drop empty ones, so that equal content is an equal Episode.
+    """Join adjacent text parts and drop empty ones.
 
     One empty text stays where no other text is: it is the place to point to when the block turns out to need text.
     """
@@ -91,6 +98,8 @@ def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]
     for message in messages:
         mark = table.marks.get(message.role)
         if mark is not None:
+            if message.parts:
+                raise ValueError(f"`{mark.shown}` is a mark and holds nothing, got {len(message.parts)} parts")
             yield Event(mark.name, mark.spell(message.attrs), message.at, message.attrs)
         else:
             yield from _block(message.role, message.attrs, message.parts, message.at, table)

@@ -21,7 +21,7 @@ from mypt_spec.parse import build, parse_text
 from mypt_spec.placement import Outcome, Run
 from mypt_spec.rules import Limits, check_episode
 from mypt_spec.schema import check_record, metadata
-from mypt_spec.serialize import legal_events, to_text
+from mypt_spec.serialize import legal_events, prove, to_text
 from mypt_spec.surface import lex, lex_ids
 from mypt_spec.tokenizer import Tokenizer
 from mypt_spec.tokens import SpecError, TokenTable, load_table
@@ -70,7 +70,8 @@ class Dialect:
         The findings are about the record's shape (families 0 and 1) and about what an Episode cannot hold (a result under
         another name than its call). Whether the Episode is *legal* is for `validate` to say. Never raises.
         """
-        checked, findings, first = check_record(record, self.adapter.SCHEMA)
+        check = getattr(self.adapter, "check", None)
+        checked, findings, first = check(record) if check else check_record(record, self.adapter.SCHEMA)
         if checked is None:
             return None, findings
         messages = self.adapter.read(checked, Reader(self.table, findings, first))
@@ -79,12 +80,17 @@ class Dialect:
     def write(self, episode: Episode) -> dict[str, Any]:
         """An Episode to its canonical record: a fixed point of `read` and `write`.
 
-        Raises ValueError when no record can hold it (text of an assistant that spells a whole citation, for instance).
+        Raises ValueError when no record can hold it (text of an assistant that spells a whole citation, for instance),
+        which is proved by reading the record back.
         """
         record = self.adapter.write(episode, self.table)
         if episode.language is not None:
             record["language"] = episode.language
-        return record | episode.meta
+        record |= episode.meta
+        back, findings = self.read(record)
+        if back != episode:
+            raise ValueError(f"no record can hold this Episode: {findings[0].message if findings else 'it comes back as another'}")
+        return record
 
     def serialize(self, episode: Episode, *, layout: str = "compact") -> str:
         """An Episode to text. Layouts are those of the token table ("compact"; mypt also has "lines").
@@ -113,10 +119,12 @@ class Dialect:
     def encode(self, episode: Episode, *, partial: bool = False) -> Encoded:
         """Token ids (uint32, shape (n,)) and loss (uint8, shape (n,)) of an Episode.
 
-        Text that spells a tag becomes the ordinary ids of its letters. Raises ValueError for misplaced blocks; `partial`
-        allows a legal beginning, such as a prompt.
+        Text that spells a single-id tag becomes the ordinary ids of its letters. Raises ValueError for misplaced blocks, and,
+        in dialects whose tags are plain text, for content that spells one. `partial` allows a legal beginning, a prompt.
         """
         events = legal_events(episode, self.table, self.automaton, complete=not partial)
+        if self.table.plain_tags:
+            prove(events, self.table)  # where tags are ordinary text, content that spells one would come back as structure
         return encode_events(events, self.table, self.tokenizer)
 
     def parse_ids(self, ids: Sequence[int] | Iterable[int]) -> tuple[Episode | None, list[Finding]]:

@@ -22,10 +22,10 @@ class NearMiss(NamedTuple):
 
 def near_miss(text: str, table: TokenTable, start: int = 0) -> NearMiss | None:
     """The first near miss in a text at or after `start`; exact tags are none."""
-    for match in _candidates(tuple(table.special)).finditer(text, start):
+    for match in _candidates(table.tags).finditer(text, start):
         found = match[0]
-        if found not in table.special:
-            meant = _meant(found, tuple(table.special))
+        if found not in table.tags:
+            meant = _meant(found, table.tags)
             if meant:
                 return NearMiss(found, meant, match.start(), match.end())
     return None
@@ -41,14 +41,18 @@ def _candidates(tags: tuple[str, ...]) -> re.Pattern[str]:
 
 @lru_cache(maxsize=4096)
 def _meant(found: str, tags: tuple[str, ...]) -> str:
-    closing = "/" in found[:3]
-    letters = {t: _letters(t) for t in tags if t.startswith(("</", "[/")) == closing}
+    letters = _letters_of(tags, "/" in found[:3])
     mine = _letters(found)
     for tag, theirs in letters.items():
         if mine == theirs and theirs:
             return tag
     close = get_close_matches(mine, letters.values(), n=1, cutoff=_CUTOFF)
     return next((t for t, theirs in letters.items() if close and theirs == close[0]), "")
+
+
+@lru_cache(maxsize=32)
+def _letters_of(tags: tuple[str, ...], closing: bool) -> dict[str, str]:
+    return {t: _letters(t) for t in tags if t.startswith(("</", "[/")) == closing}
 
 
 def _letters(tag: str) -> str:

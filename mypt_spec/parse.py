@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mypt_spec.automaton import Automaton
 from mypt_spec.body import read_body
-from mypt_spec.episode import Episode, Event, Message, Part, Place, merge_text, top_level
+from mypt_spec.episode import Episode, Event, Message, Part, Place, top_level
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import faults
 from mypt_spec.nearmiss import near_miss
@@ -55,7 +55,7 @@ def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, 
 def build(outcome: Outcome, table: TokenTable) -> tuple[Episode | None, list[Finding]]:
     """The Episode of accepted events; reads the JSON bodies. None when there is an error among the findings."""
     findings = list(outcome.findings)
-    if findings:
+    if any(f.severity == "error" for f in findings):
         return None, findings
     messages, found = messages_of(outcome.events, table)
     findings += found
@@ -79,7 +79,7 @@ def messages_of(events: Sequence[Event], table: TokenTable) -> tuple[list[Messag
         end = _end_of(events, at, table)
         quotes = table.terminals[event.terminal].quotes
         parts = _parts(events[at + 1 : end], kind, quotes, table, findings)
-        messages.append(Message(kind, merge_text(parts), event.attrs, event.at))
+        messages.append(Message(kind, tuple(parts), event.attrs, event.at))
         closed = end < len(events) and table.terminals[events[end].terminal].closes == kind
         at = end + 1 if closed else end
     return messages, findings
@@ -137,12 +137,12 @@ def _gaps(text: str, outcome: Outcome, table: TokenTable) -> list[Finding]:
     """White space between blocks means nothing, but only a known layout comes back byte for byte: say so otherwise."""
     if outcome.findings or not outcome.gaps:
         return []
-    spans = [(g.text, g.at.span or (0, 0)) for g in outcome.gaps]
-    inner = [gap for gap, (_, end) in spans if end != len(text)]
+    spans = [g.at.span or (0, 0) for g in outcome.gaps]
     joints = len(top_level(outcome.events, table)) - 1
-    if len(inner) == joints == len(spans) and any(set(inner) == {s} for s in table.layouts.values()):
+    inner = spans[0][0] > 0 and spans[-1][1] < len(text)
+    if inner and len(spans) == joints and any({g.text for g in outcome.gaps} == {s} for s in table.layouts.values()):
         return []
     odd = next((g for g in outcome.gaps if g.text not in table.layouts.values()), outcome.gaps[0])
-    fix = Fix("write the compact layout", True, edits=tuple((*span, "") for _, span in spans))
+    fix = Fix("write the compact layout", True, edits=tuple((*span, "") for span in spans))
     message = "white space between blocks means nothing and does not come back: this is no layout of the format"
     return [Finding("MYP224", message, odd.at.pointer, odd.at.span, help=f"layouts: {', '.join(table.layouts)}", fix=fix)]

@@ -29,16 +29,22 @@ def to_text(episode: Episode, table: TokenTable, automaton: Automaton, *, layout
     if layout not in table.layouts:
         raise ValueError(f"unknown layout {layout!r}; {table.name} has {', '.join(table.layouts)}")
     events = legal_events(episode, table, automaton)
-    joined = "".join(e.text for e in events)
-    wanted = _merged(events)
-    for got, want in zip(lex(joined, table), wanted, strict=False):
-        if (got.terminal, got.text) != want:
-            at = got.at.span[0] if got.at.span else 0
-            raise ValueError(f"no text can say this: content at offset {at} would be read as {got.terminal} {got.text[:60]!r}")
+    joined = prove(events, table)
     separator = table.layouts[layout]
     if not separator:
         return joined
     return separator.join("".join(e.text for e in block) for block in top_level(events, table))
+
+
+def prove(events: list[Event], table: TokenTable) -> str:
+    """The compact text of events. Raises ValueError, naming the place, when reading it would not give the events back."""
+    joined = "".join(e.text for e in events)
+    joined.encode()  # a lone surrogate, which is no text, raises a kind of ValueError
+    for got, want in zip(lex(joined, table), _merged(events), strict=False):
+        if (got.terminal, got.text) != want:
+            at = got.at.span[0] if got.at.span else 0
+            raise ValueError(f"no text can say this: content at offset {at} would be read as {got.terminal} {got.text[:60]!r}")
+    return joined
 
 
 def _merged(events: list[Event]) -> list[tuple[str, str]]:

@@ -50,7 +50,8 @@ def lex_ids(
             at += 1
             chunk = by_id.get(token, "")
             if not chunk:
-                what = f"{len(table.special)} tags are {table.first_special_id}-{max(by_id)}, ordinary text is 0-{ordinary - 1}"
+                tags = f"tags are {min(by_id)}-{max(by_id)}, " if by_id else ""
+                what = f"{tags}ordinary text is 0-{ordinary - 1}"
                 findings.append(Finding("MYP503", f"id {token} means nothing in {table.name}: {what}", span=(start, at)))
                 continue
         chunks.append(chunk)

@@ -34,7 +34,7 @@ class Terminal:
 
     `opens`/`closes` name a block; a terminal with neither is a *mark* (it stands alone). `body` says what the opened block
     holds: "text", "json" (one JSON value) or "call" (a JSON object, "name" first). `quotes`: blocks inside are quotations,
-    neither calls nor checked as JSON.
+    neither calls nor checked as JSON. `body_loss` is the loss of what stands inside, where a tag itself has another.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Terminal:
     closes: str = ""
     body: str = "text"
     quotes: bool = False
+    body_loss: int = 0
 
     def spell(self, attrs: tuple[tuple[str, str], ...] = ()) -> str:
         values = dict(attrs)
@@ -116,8 +117,18 @@ class TokenTable:
     def literals(self) -> re.Pattern[str]:
         """Every string that would be read as structure: single-id tags, and tags spelled in plain text."""
         found = sorted({re.escape(s) for s in self.special}, key=len, reverse=True)
-        found += [pattern(t) for t in self.terminals.values() if not any(p.kind == "special" for p in t.spelling)]
+        found += [pattern(t) for t in self.plain_tags]
         return re.compile("|".join(found))
+
+    @cached_property
+    def plain_tags(self) -> tuple[Terminal, ...]:
+        """Terminals spelled without any single-id tag: for the tokenizer they are text."""
+        return tuple(t for t in self.terminals.values() if not any(p.kind == "special" for p in t.spelling))
+
+    @cached_property
+    def tags(self) -> tuple[str, ...]:
+        """All tags as people write them, but for those with attributes."""
+        return (*self.special, *(t.spell() for t in self.plain_tags if all(p.kind == "text" for p in t.spelling)))
 
     @cached_property
     def first_characters(self) -> frozenset[str]:
@@ -165,7 +176,7 @@ _DIALECT_KEYS = {
     "name", "title", "doc", "base_vocabulary", "first_special_id", "pad_vocabulary_to", "layouts", "tool_declaration",
     "multi_turn_phase", "phases", "turn_opener",
 }  # fmt: skip
-_TERMINAL_KEYS = {"name", "spelling", "id", "loss", "origin", "phase", "doc", "opens", "closes", "body", "quotes"}
+_TERMINAL_KEYS = {"name", "spelling", "id", "loss", "origin", "phase", "doc", "opens", "closes", "body", "quotes", "body_loss"}
 _MISTAKE_KEYS = {"code", "terminal", "inside", "after", "expected", "help"}
 
 
@@ -185,7 +196,12 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     _known(head, _DIALECT_KEYS, "[dialect]", need)
     terminals: dict[str, Terminal] = {}
     special: dict[str, int] = {}
-    first = head.get("first_special_id", 50257)
+    first, pad = head.get("first_special_id", 50257), head.get("pad_vocabulary_to", 64)
+    for key, number in (("first_special_id", first), ("pad_vocabulary_to", pad)):
+        need(isinstance(number, int) and number > 0, "[dialect]", f'"{key}" must be a positive int')
+    for key in ("terminal", "mistake"):
+        rows = data.get(key, [])
+        need(isinstance(rows, list) and all(isinstance(r, dict) for r in rows), f"[[{key}]]", "expected tables")
     for row in data.get("terminal", []):
         entry = f"[[terminal]] {row.get('name', '(no name)')}"
         _known(row, _TERMINAL_KEYS, entry, need)
@@ -199,25 +215,32 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         need(row.get("body", "text") in ("text", "json", "call"), entry, '"body" must be "text", "json" or "call"')
         pieces = tuple(_piece(p, entry, need) for p in row["spelling"])
         need(bool(pieces), entry, '"spelling" is empty')
+        need(not ("opens" in row and "closes" in row), entry, "opens and closes; a terminal does one of them, or neither")
         for piece in pieces:
             if piece.kind == "special":
                 special.setdefault(piece.value, first + len(special))
         if "id" in row:
             need(len(pieces) == 1 and pieces[0].kind == "special", entry, '"id" needs a spelling of one special piece')
             need(special[pieces[0].value] == row["id"], entry, f'"id" is {row["id"]}, the order of the table says {special[pieces[0].value]}')
-        options = {k: row[k] for k in ("opens", "closes", "body", "quotes") if k in row}
+        need(row.get("body_loss", 0) in (0, 1), entry, '"body_loss" must be 0 or 1')
+        options = {"body_loss": row["loss"]} | {k: row[k] for k in ("opens", "closes", "body", "quotes", "body_loss") if k in row}
         terminals[name] = Terminal(name, pieces, row["loss"], row["origin"], row["phase"], row["doc"], **options)
     need(bool(terminals), "[[terminal]]", "none")
     for t in terminals.values():
         need(not t.closes or any(o.opens == t.closes for o in terminals.values()), t.name, f"closes {t.closes!r}, which nothing opens")
-    for row in data.get("mistake", []):
-        _known(row, _MISTAKE_KEYS, f"[[mistake]] {row.get('code')}", need)
-        for key in ("terminal", "expected"):
-            need(row.get(key, TEXT) in {*terminals, TEXT, END}, f"[[mistake]] {row.get('code')}", f"no terminal {row.get(key)!r}")
+    kinds = {"", *(t.opens or t.name.lower() for t in terminals.values() if not t.closes)}
     lists = ("inside", "after")
+    for row in data.get("mistake", []):
+        entry = f"[[mistake]] {row.get('code', '(no code)')}"
+        _known(row, _MISTAKE_KEYS, entry, need)
+        need(isinstance(row.get("code"), str), entry, '"code" must be str')
+        for key in ("terminal", "expected"):
+            need(row.get(key, TEXT) in {*terminals, TEXT, END}, entry, f"no terminal {row.get(key)!r}")
+        for key in lists:
+            need(isinstance(row.get(key, []), list), entry, f'"{key}" must be list')
+            need(set(row.get(key, [])) <= kinds, entry, f'"{key}" names no block or mark: {row.get(key)}')
     mistakes = tuple(Mistake(**row | {k: tuple(row[k]) for k in lists if k in row}) for row in data.get("mistake", []))
     used = first + len(special)
-    pad = head.get("pad_vocabulary_to", 64)
     return TokenTable(
         name=head["name"],
         title=head.get("title", head["name"]),
@@ -245,5 +268,6 @@ def _piece(raw: Any, entry: str, need: Any) -> Piece:
     need(isinstance(raw, dict), entry, "a piece of a spelling is a table: special, text or attr")
     kind = next((k for k in ("special", "text", "attr") if k in raw), "")
     need(bool(kind) and set(raw) <= {kind, "pattern"}, entry, f"piece {raw} must have one of special, text, attr")
+    need(isinstance(raw[kind], str) and bool(raw[kind]), entry, f"{kind!r} of a piece must be str, and not empty")
     need(kind != "attr" or isinstance(raw.get("pattern"), str), entry, "an attr piece needs a pattern")
     return Piece(kind, raw[kind], raw.get("pattern", ""))

@@ -53,7 +53,7 @@ def read(record: dict[str, Any], reader: Reader) -> list[Message]:
             parts.append(Part("text", message["content"], at=body))
         called = message["name"] if role == "assistant_toolcall" else None
         kind = "assistant" if role == "assistant_toolcall" else role
-        out.append(Message(kind, merge_text(parts), at=reader.at(i, "role"), meta=metadata(message)))
+        out.append(Message(kind, tuple(parts), at=reader.at(i, "role"), meta=metadata(message)))
         if role == "assistant":
             out.append(Message("eot", at=reader.at(i, "role")))
     return out

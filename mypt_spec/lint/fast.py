@@ -3,9 +3,10 @@
 `Prover` may only call a line clean when `Checker.line` has nothing to say; where in doubt it does not, and the checker
 decides. (A property test holds the two together.) How:
 
-- msgspec decodes a block of lines and checks their schema in one pass; its types are derived from the adapter's `SCHEMA`.
-- Every string of a line is counted. Valid JSON has exactly two unescaped quotes a string, so a key that stands twice, or
-  one that msgspec skipped, shows as quotes that nobody accounts for.
+- msgspec decodes a line and checks its schema in one pass; its types are derived from the adapter's `SCHEMA`.
+- Every string is counted. Valid JSON has exactly two unescaped quotes a string, so a key that stands twice, or one that
+  msgspec skipped, shows as quotes that nobody accounts for. No count can be too high, so a block of lines is counted at
+  once; where its sums differ, halves of it are, down to the line.
 - Placement, phase and names depend only on the *shape* of a record: the roles, which optional keys are there, which names
   are equal, which inline tags. A shape is checked once, by running the checker on a skeleton of it. So are head strings
   such as the system prompt, which repeat from line to line.
@@ -14,28 +15,31 @@ decides. (A property test holds the two together.) How:
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import reduce
-from operator import or_
+from io import BytesIO
+from itertools import chain
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from mypt_spec.adapters.common import Reader, spelled
-from mypt_spec.episode import Part
+from mypt_spec.episode import Part, Place
 from mypt_spec.lint.check import Checker
-from mypt_spec.lint.quotes import Lines, unescaped_quotes
-from mypt_spec.lint.scan import BITS, Rows, Seen, compile_scan, strings_of
+from mypt_spec.lint.quotes import unescaped_quotes
+from mypt_spec.lint.scan import BITS, Head, Layout, Scan, Shape, compile_scan
 from mypt_spec.nearmiss import near_miss
-from mypt_spec.schema import LANGUAGE, LIST, NAME, OBJECT, ROLE, STRING, Field
+from mypt_spec.rules.payload import declared_tools
+from mypt_spec.schema import LANGUAGE, LIST, NAME, OBJECT, ROLE, STRING
 
-_TYPES: dict[str, Any] = {STRING: str, NAME: str, LANGUAGE: str, OBJECT: dict[str, Any], LIST: list[Any]}
 _SAMPLES: dict[str, Any] = {STRING: "x", LANGUAGE: "en", OBJECT: {}, LIST: []}
-_MEMO = 50_000
-_SPACES = frozenset(c for c in map(chr, range(0x110000)) if c.isspace())
+_MEMO = 50_000  # shapes
+_HEADS = 500
+_METADATA = 40  # keys
+_KEY = re.compile(r"_[\w.:-]{0,60}", re.ASCII)
 
 
 class Prover:
@@ -44,158 +48,188 @@ class Prover:
     def __init__(self, checker: Checker) -> None:
         self.checker = checker
         dialect = checker.dialect
-        schema = dialect.adapter.SCHEMA
-        self.key, self.table, self.limit = schema.messages, dialect.table, checker.limits.max_tokens
-        self.roles = tuple((role, _ordered(fields)) for role, fields in schema.roles.items())
-        self.top = _ordered(schema.top)
-        types = [_struct(f"role_{role}", rows, {}, role) for role, rows in self.roles]
-        messages: Any = list[reduce(or_, types)]  # type: ignore[misc]
-        self.type = _struct("record", self.top, {self.key: messages}, None)
-        decoder = msgspec.json.Decoder(self.type)
-        self.decode: Callable[[bytes], Any] = decoder.decode
-        self.decode_lines: Callable[[bytes], list[Any]] = decoder.decode_lines
+        self.table, limit = dialect.table, checker.limits.max_tokens
+        self.layout = Layout.of(dialect.adapter.SCHEMA)
         self.first = tuple(sorted(self.table.first_characters))
-        self.scan = compile_scan(self.top, self.roles, types, self.key, self.first, Reader(self.table, []).inline, self._fine)
-        self.shapes: dict[Any, bool] = {}
-        self.heads: dict[tuple[str, str], tuple[bool, frozenset[str]]] = {}
+        # Lines up to this length cannot have too many tokens: a token is a byte or more, spaces in JSON may be added.
+        self.longest = sys.maxsize if limit is None else limit // 2
+        self.shapes: dict[Shape, int] = {}
+        self.heads: dict[Head, bool] = {}
+        self.values: dict[tuple[str, str | tuple[str, ...]], bool] = {}
+        self.tools: dict[Head, frozenset[str]] = {}
+        self.inline = Reader(self.table, []).inline
+        self.encoder = msgspec.json.Encoder()
+        self.room = bytearray()
+        self.scan: Scan = compile_scan(self.layout, self)
 
     def unproved(self, data: bytes) -> tuple[int, list[tuple[int, bytes]]]:
         """The number of lines in a block, and those that are not proved clean, each with its index."""
-        lines = Lines.of(data)
-        if lines is not None:
-            try:
-                records = self.decode_lines(data)
-                # No value can go on across `}` LF `{`, so as many records as lines means one on each line.
-                if len(records) == len(lines.quotes):
-                    doubtful = set(self.scan(records, lines.quotes)) | lines.longer_than(self._limit)
-                    again = [(i, data[slice(*lines.span(i))]) for i in sorted(doubtful)]
-                    return len(records), [(i, raw) for i, raw in again if not self.clean(raw)]
-            except (ValueError, RecursionError):
-                pass  # some line is not JSON, not of the schema or too deep: take them one by one
-        every = data.split(b"\n")
-        if not every[-1]:
-            every.pop()
-        return len(every), [(i, raw) for i, raw in enumerate(every) if not self.clean(raw)]
+        lines = BytesIO(data).readlines()  # by memchr: `split` takes five times as long
+        doubtful = self._doubtful(lines, unescaped_quotes(data))
+        return len(lines), [(i, lines[i].removesuffix(b"\n")) for i in doubtful]
 
     def clean(self, raw: bytes) -> bool:
         """Whether a line (without its line end) is proved clean."""
-        if raw[-1:] == b"\r" or (self._limit is not None and len(raw) > self._limit):
+        return not self._doubtful([raw], unescaped_quotes(raw))
+
+    def _doubtful(self, lines: list[bytes], quotes: int) -> list[int]:
+        """The indexes of the lines that are not proved clean. `quotes`: the unescaped quotes of all of them."""
+        bad, strings, values = self.scan(lines)
+        quotes -= sum(unescaped_quotes(lines[i]) for i in bad)
+        if quotes == 2 * strings + self._quotes(values):
+            return bad
+        rest = sorted(set(range(len(lines))).difference(bad))
+        if len(rest) == 1:
+            again = self._learn(lines[rest[0]]) and self.clean(lines[rest[0]])
+            return bad if again else sorted([*bad, *rest])
+        middle = len(rest) // 2
+        for half in (rest[:middle], rest[middle:]):
+            part = [lines[i] for i in half]
+            bad += [half[i] for i in self._doubtful(part, sum(map(unescaped_quotes, part)))]
+        return sorted(bad)
+
+    def _quotes(self, values: list[Any]) -> int:
+        """The quotes of the strings in JSON values; -1 where a string holds a tag."""
+        if not values:
+            return 0
+        try:
+            self.encoder.encode_into(values, self.room)
+        except (OverflowError, RecursionError):  # an integer beyond 64 bits, for one
+            return -1
+        if any(c.encode() in self.room for c in self.first) and self.table.literals.search(_strings(values)):
+            return -1
+        return unescaped_quotes(self.room)
+
+    def _learn(self, raw: bytes) -> bool:
+        """Expect the metadata keys of a line from now on; whether there were new ones."""
+        known = self.layout.metadata
+        if sum(map(len, known.values())) >= _METADATA:
             return False
         try:
-            quotes = unescaped_quotes(raw)
-            if not self.scan([self.decode(raw)], [quotes]):
-                return True
-            if b'"_' not in raw:
-                return False
-            record, strings = self._without_metadata(raw)
-            return not self.scan([record], [quotes - 2 * strings])
-        except (ValueError, RecursionError):
+            record = msgspec.json.decode(raw)
+            items = [("", record), *((message[ROLE], message) for message in record[self.layout.messages])]
+            fresh = [(role, key) for role, item in items for key in item if _KEY.fullmatch(key) and key not in known[role]]
+        except (ValueError, TypeError, KeyError, RecursionError):  # a key that stands twice can be anything
             return False
+        for role, key in dict.fromkeys(fresh[:_METADATA]):
+            known[role].append(key)
+        if fresh:
+            self.scan = compile_scan(self.layout, self)
+        return bool(fresh)
 
-    @property
-    def _limit(self) -> int | None:
-        """Lines up to this length cannot have too many tokens: a token is a byte or more, spaces in JSON may be added."""
-        return None if self.limit is None else self.limit // 2
-
-    def _without_metadata(self, raw: bytes) -> tuple[Any, int]:
-        """The record without its metadata keys, and the number of strings in those."""
-        record = msgspec.json.decode(raw)
-        strings: list[str] = []
-        for item in [record, *record.get(self.key, ())]:
-            for key in [k for k in item if k[:1] == "_"]:
-                strings_of({key: item.pop(key)}, strings, 0)
-        return msgspec.convert(record, self.type), len(strings)
-
-    def _fine(self, seen: Seen) -> bool:
-        return self._plain(seen) and self._shape(seen) and self._heads(seen)
-
-    def _plain(self, seen: Seen) -> bool:
-        """No text is empty or blank, none holds a tag or almost one; no string in JSON holds a tag."""
-        texts = [*seen.texts, *seen.names]
-        if not _SPACES.isdisjoint([text[0] for text in texts if text]) and any(map(str.isspace, texts)):
-            return False
-        if not all(texts):
+    def texts(self, texts: list[str]) -> bool:
+        """No text is empty or blank, none holds a tag or almost one."""
+        if not all(texts) or any(map(str.isspace, texts)):
             return False
         content = "\n".join(texts)
-        if self._suspicious(content) and (self.table.literals.search(content) or near_miss(content, self.table)):
-            return False
-        inner = "\n".join(seen.inner)
-        return not (self._suspicious(inner) and self.table.literals.search(inner))
+        return not self.table.literals.search(content) and near_miss(content, self.table) is None
 
-    def _suspicious(self, text: str) -> bool:
-        return any([c in text for c in self.first])
+    def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
+        """The kinds of the parts of a string with inline tags, None where there are none; adds the text of each to `texts`."""
+        parts = self.inline(text, Place(), *inline)
+        texts += [part.text for part in parts]
+        return tuple([part.kind for part in parts]) if len(parts) > 1 else None
 
-    def _shape(self, seen: Seen) -> bool:
-        key = tuple(seen.shape), tuple(seen.marks)
-        known = self.shapes.get(key)
+    def shape(self, shape: Shape) -> int:
+        """The strings of a record of this shape, without those in JSON values; -1 if it is not clean."""
+        if len(self.shapes) >= _MEMO:
+            self.shapes.clear()
+        record = self._skeleton(shape)
+        count = unescaped_quotes(msgspec.json.encode(record)) // 2
+        self.shapes[shape] = count if self._says_nothing(record) else -1
+        return self.shapes[shape]
+
+    def head(self, head: Head, shape: Shape) -> bool:
+        """Whether top-level values are clean in a record of a clean shape."""
+        if len(self.heads) >= _HEADS:
+            self.heads.clear()
+        named = self._named(head).items()
+        self.heads[head] = all(self._top(key, value, shape) for key, value in named)
+        return self.heads[head]
+
+    def _top(self, key: str, value: str, shape: Shape) -> bool:
+        """Text is as clean as the text that a skeleton has; what it is cut into by tags, and other kinds, it must have too."""
+        spec = self.layout.fields[key]
+        kinds: tuple[str, ...] | None = None
+        if spec.kind == STRING:
+            texts: list[str] = []
+            kinds = self.kinds(value, spec.inline, texts)
+            if not self.texts(texts):
+                return False
+            if kinds is None:
+                return True
+        known = self.values.get((key, kinds or value))
         if known is None:
-            if len(self.shapes) >= _MEMO:
-                self.shapes.clear()
-            known = self.shapes[key] = self._says_nothing(self._skeleton(*key))
+            if len(self.values) >= _HEADS:
+                self.values.clear()
+            filled = spelled([Part(kind, "x") for kind in kinds], self.table) if kinds else value
+            known = self.values[key, kinds or value] = self._says_nothing(self._skeleton(shape) | {key: filled})
         return known
 
-    def _heads(self, seen: Seen) -> bool:
-        """Head strings are checked once each, in a record of this shape; calls only of tools that they declare."""
-        declared = self.checker.limits.tools
-        for head in seen.heads:
-            known = self.heads.get(head) or self._head(head, seen)
-            if not known[0]:
+    def declared(self, head: Head, shape: Shape, names: dict[str, int]) -> bool:
+        """Whether the top-level values, or the limits, declare all names; where nothing is declared, all may be called."""
+        tools = self.tools.get(head)
+        if tools is None:
+            if len(self.tools) >= _HEADS:
+                self.tools.clear()
+            record = self._skeleton(shape) | self._named(head)
+            record[self.layout.messages] = record[self.layout.messages][:1]
+            episode, _ = self.checker.dialect.read(record)
+            if episode is None:
                 return False
-            declared = declared | known[1] if known[1] else declared
-        return not declared or declared.issuperset(seen.names)
+            tools = self.tools[head] = self.checker.limits.tools | declared_tools(episode, self.table)
+        return not tools or tools.issuperset(names)
 
-    def _head(self, head: tuple[str, str], seen: Seen) -> tuple[bool, frozenset[str]]:
-        if len(self.heads) >= _MEMO // 100:
-            self.heads.clear()
-        names = self.table.tool_names
-        tools = frozenset(names.findall(head[1])) if names else frozenset()
-        skeleton = self._skeleton(tuple(seen.shape), tuple(seen.marks)) | {head[0]: head[1]}
-        self.heads[head] = self._says_nothing(skeleton), tools
-        return self.heads[head]
+    def _named(self, head: Head) -> dict[str, str]:
+        return {key: value for key, value in zip(self.layout.heads, head, strict=True) if value is not UNSET}
 
     def _says_nothing(self, record: dict[str, Any]) -> bool:
         """Whether the checker has nothing to say about a skeleton, whose tools all count as declared."""
-        limits = replace(self.checker.limits, tools=frozenset(_name(i) for i in range(len(record[self.key]))), max_tokens=None)
-        checker = replace(self.checker, limits=limits)
-        return not checker.line(json.dumps(record).encode(), row=2, filename="")
+        tools = frozenset(_name(i) for i in range(len(record[self.layout.messages])))
+        limits = replace(self.checker.limits, tools=tools, max_tokens=None)
+        try:
+            episode, findings = self.checker.dialect.read(record)
+            if episode is not None:
+                findings = [*findings, *self.checker.dialect.validate(episode, limits=limits)]
+        except Exception:  # the checker reports it
+            return False
+        return not any(finding.code in self.checker.codes for finding in findings)
 
-    def _skeleton(self, shape: tuple[int, ...], marked: tuple[Any, ...]) -> dict[str, Any]:
+    def _skeleton(self, shape: Shape) -> dict[str, Any]:
         """The smallest record of a shape."""
-        present, *codes = shape
-        marks = iter(marked)
-        record: dict[str, Any] = {
-            key: _SAMPLES[spec.kind] for bit, (key, spec) in enumerate(self.top) if key != self.key and present >> bit & 1
-        }
+        present, *notes = shape
+        record = {key: _SAMPLES[self.layout.fields[key].kind] for bit, key in enumerate(self.layout.heads) if present >> bit & 1}
         messages: list[dict[str, Any]] = []
-        for code in codes:
-            role, rows = self.roles[code >> BITS]
+        rest = iter(notes)
+        for code in rest:
+            role, rows = self.layout.roles[code >> BITS]
             message: dict[str, Any] = {ROLE: role}
             for bit, (key, spec) in enumerate(rows):
+                note: Any = next(rest) if spec.kind == NAME or spec.inline else None
                 if not code >> bit & 1:
                     continue
-                mark = next(marks) if spec.kind == NAME or spec.inline else None
                 if spec.kind == NAME:
-                    message[key] = _name(int(mark or 0))
-                elif mark:
-                    message[key] = spelled([Part(k, "x") for k in mark], self.table)
+                    message[key] = _name(note or 0)
+                elif note:
+                    message[key] = spelled([Part(kind, "x") for kind in note], self.table)
                 else:
                     message[key] = _SAMPLES.get(spec.kind, {})
             messages.append(message)
-        return record | {self.key: messages}
+        return record | {self.layout.messages: messages}
 
 
 def _name(index: int) -> str:
     return f"n{index}"
 
 
-def _ordered(fields: dict[str, Field]) -> Rows:
-    """Required keys first, as msgspec wants them."""
-    return tuple(sorted(fields.items(), key=lambda item: not item[1].required))
-
-
-def _struct(name: str, rows: Rows, types: dict[str, Any], role: str | None) -> type:
-    fields: list[Any] = []
-    for key, spec in rows:
-        kind = types.get(key, _TYPES.get(spec.kind, Any))
-        fields.append((key, kind) if spec.required else (key, kind | UnsetType, UNSET))
-    return msgspec.defstruct(name, fields, gc=False, tag_field=None if role is None else ROLE, tag=role)
+def _strings(values: list[Any]) -> str:
+    """All strings in JSON values, keys too, a line each."""
+    found: list[str] = []
+    while values:
+        found += [v for v in values if v.__class__ is str]
+        nested: list[Iterable[Any]] = [v for v in values if v.__class__ is list]
+        for item in [v for v in values if v.__class__ is dict]:
+            found += item
+            nested.append(item.values())
+        values = list(chain.from_iterable(nested))
+    return "\n".join(found)

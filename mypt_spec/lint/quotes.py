@@ -1,57 +1,52 @@
-"""Counting quotes, and finding the lines of a block: by bytes for a line, by numpy for a block."""
+"""Counting the quotes that begin or end a string in JSON."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from functools import cache
+from typing import Any
 
-_SMALL = 32 << 10  # bytes of a block below which loading numpy does not pay for itself
+_SMALL = 4 << 10  # bytes below which numpy is slower ...
+_FEW = 64 << 10  # ... and below which loading it does not pay for itself
+_LARGE = 1 << 20
 
 
-def unescaped_quotes(raw: bytes) -> int:
-    """The quotes of valid JSON that begin or end a string."""
-    if b"\\" not in raw:
-        return raw.count(b'"')
-    plain = raw.replace(b"\\\\", b"")  # pairs from the left: what is left before a quote escapes it
+def unescaped_quotes(data: bytes | bytearray) -> int:
+    """The quotes behind an even number of backslashes. In valid JSON each string has two."""
+    if _FEW <= len(data) <= _LARGE or (_SMALL <= len(data) < _FEW and "numpy" in sys.modules):
+        return _by_numpy(data)
+    if b"\\" not in data:
+        return data.count(b'"')
+    plain = data.replace(b"\\\\", b"")  # pairs from the left: what is left before a quote escapes it
     return plain.count(b'"') - plain.count(b'\\"')
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """The lines of a block: where each begins and ends (without its line end), and its unescaped quotes."""
+def _by_numpy(data: bytes | bytearray) -> int:
+    """Five times as fast. At most `_LARGE` bytes."""
+    import numpy as np
 
-    starts: list[int]
-    ends: list[int]
-    quotes: list[int]
+    chars = np.frombuffer(data, np.uint8)
+    quotes, slashes, escaped = _rooms()[:, : len(chars)]
+    np.equal(chars, ord('"'), out=quotes)
+    np.equal(chars, ord("\\"), out=slashes)
+    escaped[0] = False
+    np.logical_and(quotes[1:], slashes[:-1], out=escaped[1:])
+    found = int(np.count_nonzero(quotes)) - int(np.count_nonzero(escaped))
+    # A backslash before a quote may itself be escaped; few quotes have two before them.
+    np.logical_and(escaped[2:], slashes[:-2], out=quotes[2:])
+    if not quotes[2:].any():
+        return found
+    for quote in (np.flatnonzero(quotes[2:]) + 2).tolist():
+        at = quote
+        while at and data[at - 1] == ord("\\"):
+            at -= 1
+        found += (quote - at) % 2 == 0
+    return found
 
-    @staticmethod
-    def of(data: bytes) -> Lines | None:
-        """None for a small block, and for one in which some line is not `{...}` without anything around it."""
-        if len(data) < _SMALL or data[-1:] != b"\n":
-            return None
-        import numpy as np
 
-        chars = np.frombuffer(data, np.uint8)
-        ends = np.flatnonzero(chars == ord("\n"))
-        starts = np.concatenate(([0], ends[:-1] + 1))
-        if not ((chars[starts] == ord("{")).all() and (chars[ends - 1] == ord("}")).all()):
-            return None
-        quotes = chars == ord('"')
-        slashes = chars == ord("\\")
-        escaped = slashes[:-1] & quotes[1:]
-        counts = np.add.reduceat(quotes, starts, dtype=np.int32)
-        counts[:] -= np.add.reduceat(escaped, starts, dtype=np.int32)  # a line never ends in a slash
-        found: list[int] = counts.tolist()
-        slashes[1:] &= slashes[:-1]
-        slashes[0] = False
-        for line in set(np.searchsorted(ends, np.flatnonzero(slashes)).tolist()):
-            found[line] = unescaped_quotes(data[int(starts[line]) : int(ends[line])])
-        return Lines(starts.tolist(), ends.tolist(), found)
+@cache
+def _rooms() -> Any:
+    """Three arrays of truth values that are used again: fresh memory costs more than the counting."""
+    import numpy as np
 
-    def span(self, index: int) -> tuple[int, int]:
-        return self.starts[index], self.ends[index]
-
-    def longer_than(self, limit: int | None) -> set[int]:
-        """The lines of more bytes than `limit`."""
-        if limit is None:
-            return set()
-        return {i for i, (a, b) in enumerate(zip(self.starts, self.ends, strict=True)) if b - a > limit}
+    return np.empty((3, _LARGE), bool)

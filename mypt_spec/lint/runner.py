@@ -11,7 +11,6 @@ import signal
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from multiprocessing import get_all_start_methods, get_context
 from typing import Any
 
 from mypt_spec.findings import Finding
@@ -23,8 +22,8 @@ from mypt_spec.lint.texts import generation_units, text_units
 
 MAX_LINE = 8 << 20  # bytes; a line is held several times over while it is read
 MAX_TEXT = 64 << 20  # bytes of a serialised text, which is read whole
-BLOCK = 256 << 10
-_RANGE = 4 << 20  # bytes of a worker's task
+BLOCK = 96 << 10  # larger pieces of memory go back to the system and come anew, page by page
+_RANGE = 1 << 20  # bytes of a worker's task
 _FAR = 1 << 48  # rows of a range count from here, so that none is taken for the first row of the file
 
 
@@ -177,15 +176,22 @@ def _start(checker: Checker) -> None:
     _worker = checker, Prover(checker)
 
 
-def _task(source: Source, part: tuple[int, int] | None, data: Block | None) -> list[Chunk]:
+def _task(source: Source, part: tuple[int, int] | None, data: Block | None) -> Chunk:
     assert _worker is not None
     checker, prover = _worker
     if data is not None:
-        return [_block(checker, prover, data, data.first_row, source.path, "record")]
-    return list(check_lines(checker, prover, source, part=part))
+        return _block(checker, prover, data, data.first_row, source.path, "record")
+    out = Chunk([], Summary())
+    for chunk in check_lines(checker, prover, source, part=part):
+        out.found += chunk.found
+        out.summary.add(chunk.summary)
+        out.position = chunk.position
+    return out
 
 
 def _parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator[Chunk]:
+    from multiprocessing import get_all_start_methods, get_context  # not for one process: it takes a while to load
+
     # A forked worker has everything imported and loaded; it must start before any thread does.
     method = "fork" if "fork" in get_all_start_methods() else "spawn"
     with get_context(method).Pool(jobs, _start, (checker,)) as pool:
@@ -194,9 +200,9 @@ def _parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator[Ch
         for source, task in _tasks(checker, sources):
             waiting.append((source, task if isinstance(task, Chunk) else pool.apply_async(_task, (source, *task))))
             if len(waiting) >= 3 * jobs:
-                yield from _collect(*waiting.popleft(), rows)
+                yield _collect(*waiting.popleft(), rows)
         while waiting:
-            yield from _collect(*waiting.popleft(), rows)
+            yield _collect(*waiting.popleft(), rows)
 
 
 _Task = tuple[tuple[int, int] | None, Block | None]
@@ -222,14 +228,14 @@ def _tasks(checker: Checker, sources: list[Source]) -> Iterator[tuple[Source, _T
         yield source, _ending(checker, last, 0, source.path)
 
 
-def _collect(source: Source, pending: Any, rows: dict[str, int]) -> Iterator[Chunk]:
-    """The chunks of a task, rows counted from the start of the file."""
+def _collect(source: Source, pending: Any, rows: dict[str, int]) -> Chunk:
+    """The outcome of a task, rows counted from the start of the file."""
     before = rows.get(source.path, 0)
-    for chunk in [pending] if isinstance(pending, Chunk) else pending.get():
-        shift = before - _FAR
-        chunk.found = [
-            replace(item, row=item.row + shift, end_row=item.end_row + shift) if item.row > _FAR else item
-            for item in chunk.found
-        ]
-        rows[source.path] = rows.get(source.path, 0) + chunk.summary.units
-        yield chunk
+    chunk: Chunk = pending if isinstance(pending, Chunk) else pending.get()
+    shift = before - _FAR
+    chunk.found = [
+        replace(item, row=item.row + shift, end_row=item.end_row + shift) if item.row > _FAR else item
+        for item in chunk.found
+    ]
+    rows[source.path] = before + chunk.summary.units
+    return chunk

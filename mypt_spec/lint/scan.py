@@ -1,4 +1,4 @@
-"""One pass over decoded records: count their strings, collect their texts, note their shape.
+"""One pass over lines: decode, note the shape of each record, count its strings, pick out what needs a closer look.
 
 The pass is written out as source for one schema and compiled once: a loop over field descriptions takes three times as
 long, and this is where the linter spends its time.
@@ -7,111 +7,163 @@ long, and this is where the linter spends its time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, Protocol
 
-from msgspec import UNSET
+import msgspec
+from msgspec import UNSET, UnsetType
 
-from mypt_spec.episode import Part, Place
-from mypt_spec.schema import LANGUAGE, NAME, STRING, Field
+from mypt_spec.schema import LANGUAGE, LIST, NAME, OBJECT, ROLE, STRING, Field, RecordSchema
 
 BITS = 12  # keys a message can have; the role's number stands above them
-DEPTH = 60  # deeper values are left to the checker
+DEPTH = 6  # deeper values are left to the checker; the size of their type doubles with each level
 Rows = tuple[tuple[str, Field], ...]
+Shape = tuple[Any, ...]
+Head = tuple[Any, ...]
 _STRINGS = (STRING, NAME, LANGUAGE)
 
 
-class Seen:
-    """What the pass saw of one record. `texts` are contents, `inner` the strings inside JSON values.
+class Judge(Protocol):
+    """What the pass asks about what it has seen; see `fast.Prover`."""
 
-    `shape`: the top-level keys that are present, then for each message its role and present keys, as bits. `marks`, in
-    order: the number of each name; for each string that may hold inline tags the kinds of its parts (0: plain text).
+    first: tuple[str, ...]  # the first characters of tags
+    longest: int  # bytes
+    shapes: dict[Shape, int]
+    heads: dict[Head, bool]
+
+    def shape(self, shape: Shape) -> int:
+        """The strings of a record of this shape, without those in JSON values; -1 if it is not clean."""
+        ...
+
+    def head(self, head: Head, shape: Shape) -> bool:
+        """Whether top-level values are clean in a record of a clean shape."""
+        ...
+
+    def declared(self, head: Head, shape: Shape, names: dict[str, int]) -> bool:
+        """Whether all names may be called under these top-level values."""
+        ...
+
+    def texts(self, texts: list[str]) -> bool:
+        """Whether texts that are blank or hold the first character of a tag are clean."""
+        ...
+
+    def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
+        """The kinds of the parts of a string with inline tags, None where there are none; adds the text of each to `texts`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The fields of a schema in the order of a shape's bits, and the metadata keys to expect, of the top ("") and by role.
+
+    `heads` are the top-level keys beside that of the messages.
     """
 
-    __slots__ = ("heads", "inner", "marks", "names", "shape", "texts")
+    top: Rows
+    heads: tuple[str, ...]
+    fields: dict[str, Field]
+    roles: tuple[tuple[str, Rows], ...]
+    messages: str
+    metadata: dict[str, list[str]]
 
-    def __init__(self) -> None:
-        self.shape: list[int] = []
-        self.marks: list[Any] = []
-        self.texts: list[str] = []
-        self.inner: list[str] = []
-        self.names: dict[str, int] = {}
-        self.heads: list[tuple[str, str]] = []
-
-
-def compile_scan(
-    top: Rows,
-    roles: tuple[tuple[str, Rows], ...],
-    types: list[type],
-    key: str,
-    first: tuple[str, ...],
-    inline: Callable[..., list[Part]],
-    fine: Callable[[Seen], bool],
-) -> Callable[[list[Any], list[int]], list[int]]:
-    """A function `scan(records, quotes)` that gives the indexes of the records that are not proved clean.
-
-    `types` are the message types in the order of `roles`; `first` are the first characters of tags; `inline` cuts a string
-    into parts; `fine` judges what was seen. Raises ValueError where a value nests deep.
-    """
-    suspicious = " or ".join(f"{c!r} in v" for c in first)
-    code = ["def scan(records, quotes):", " bad = []", " for i, record in enumerate(records):", "  seen = Seen()"]
-    code += ["  names, texts, inner, marks, shape = seen.names, seen.texts, seen.inner, seen.marks, seen.shape"]
-    code += ["  text = texts.append; strings = 1; have = 0"]
-    for bit, (name, _) in enumerate(top):
-        if name != key:
-            code += [f"  v = record.{name}", "  if v is not UNSET:"]
-            code += [f"   have |= {1 << bit}; strings += 2; seen.heads.append(({name!r}, v))"]
-    code += ["  shape.append(have)", f"  for m in record.{key}:", "   kind = m.__class__"]
-    for number, (_, rows) in enumerate(roles):
-        code.append(f"   {'el' if number else ''}if kind is types[{number}]:")
-        code += ["    " + line for line in _message(number, rows, suspicious)]
-    code += ["  if 2 * (strings + len(inner)) != quotes[i] or not fine(seen):", "   bad.append(i)", " return bad"]
-    scope: dict[str, Any] = {"Seen": Seen, "UNSET": UNSET, "Place": Place, "collect": strings_of}
-    scope |= {"types": types, "inline": inline, "fine": fine}
-    exec("\n".join(code), scope)  # built from the adapter's schema alone, never from data
-    return scope["scan"]  # type: ignore[no-any-return]
+    @staticmethod
+    def of(schema: RecordSchema) -> Layout:
+        top, key = tuple(schema.top.items()), schema.messages
+        roles = tuple((role, tuple(fields.items())) for role, fields in schema.roles.items())
+        heads = tuple(name for name in schema.top if name != key)
+        return Layout(top, heads, schema.top, roles, key, {role: [] for role in ("", *schema.roles)})
 
 
-def _message(number: int, rows: Rows, suspicious: str) -> list[str]:
+# scan(lines) -> indexes of lines that are not clean; strings of the others, without those in their JSON values; these values
+Scan = Callable[[list[bytes]], tuple[list[int], int, list[Any]]]
+
+
+def compile_scan(layout: Layout, judge: Judge) -> Scan:
+    """Compile the pass. Lines of which it does not say that they are unclean are clean if all their strings are counted."""
+    types = [_struct(f"role_{role}", rows, layout.metadata[role], {}, role) for role, rows in layout.roles]
+    messages: Any = list[reduce(or_, types)]  # type: ignore[misc]
+    record = _struct("record", layout.top, layout.metadata[""], {layout.messages: messages}, None)
+    scope: dict[str, Any] = {"UNSET": UNSET, "judge": judge, "decode": msgspec.json.Decoder(record).decode}
+    scope |= {f"type{i}": kind for i, kind in enumerate(types)}
+    exec("\n".join(_source(layout, judge)), scope)  # built from the schema and names of metadata fields, never from values
+    scan: Scan = scope["scan"]
+    return scan
+
+
+def _source(layout: Layout, judge: Judge) -> list[str]:
+    heads = [f"record.f{i}" for i, (name, _) in enumerate(layout.top) if name != layout.messages]
+    inner = next(i for i, (name, _) in enumerate(layout.top) if name == layout.messages)
+    odd = " or ".join(["not v", "v.isspace()", *(f"{c!r} in v" for c in judge.first)])
+    code = [f"def scan(lines, judge=judge, UNSET=UNSET, decode=decode, {', '.join(f'type{i}=type{i}' for i in range(len(layout.roles)))}):"]
+    code += [" shapes = judge.shapes; heads = judge.heads; longest = judge.longest"]
+    code += [" bad = []; values = []; strings = 0", " for i, raw in enumerate(lines):"]
+    code += ["  try:", "   record = decode(raw)", "  except (ValueError, RecursionError):", "   bad.append(i)", "   continue"]
+    code += [f"  head = ({', '.join(heads)},)", f"  shape = [{' | '.join(f'({h} is not UNSET) << {b}' for b, h in enumerate(heads))}]"]
+    code += ["  mark = len(values); names = {}; odd = []; more = 0; add = shape.append"]
+    code += ["  " + line for line in _metadata("record", layout.metadata[""])]
+    code += [f"  for m in record.f{inner}:", "   kind = m.__class__"]
+    for number, (role, rows) in enumerate(layout.roles):
+        code.append(f"   {'el' if number else ''}if kind is type{number}:")
+        code += ["    " + line for line in [*_message(number, rows, odd, judge.first), *_metadata("m", layout.metadata[role])]]
+    code += ["  shape = tuple(shape)", "  count = shapes.get(shape)", "  if count is None:", "   count = judge.shape(shape)"]
+    code += ["  if (count < 0 or more < 0 or 13 in raw[-2:] or len(raw) > longest or odd and not judge.texts(odd)"]
+    code += ["    or not (heads.get(head) or judge.head(head, shape)) or names and not judge.declared(head, shape, names)):"]
+    code += ["   bad.append(i); del values[mark:]", "  else:", "   strings += count + more", " return bad, strings, values"]
+    return code
+
+
+def _message(number: int, rows: Rows, odd: str, first: tuple[str, ...]) -> list[str]:
     """The lines that look at a message of one role."""
-    required = [spec for _, spec in rows if spec.required]
-    have = number << BITS | sum(1 << bit for bit, (_, spec) in enumerate(rows) if spec.required)
-    code = [f"strings += {2 + sum(1 + (spec.kind in _STRINGS) for spec in required)}; have = {have}"]
-    for bit, (name, spec) in enumerate(rows):
-        code.append(f"v = m.{name}")
+    code = [f"have = {number << BITS | sum(1 << bit for bit, (_, spec) in enumerate(rows) if spec.required)}"]
+    notes = []  # on names and inline tags, behind the role and keys
+    for bit, (_, spec) in enumerate(rows):
+        code.append(f"v = m.f{bit}")
         pad = ""
         if not spec.required:
             pad = " "
-            code += ["if v is not UNSET:", f" have |= {1 << bit}; strings += {1 + (spec.kind in _STRINGS)}"]
+            code += ["if v is not UNSET:", f" have |= {1 << bit}"]
         if spec.kind == NAME:
-            code.append(f"{pad}marks.append(names.setdefault(v, len(names)))")
+            notes.append(f"n{bit}")
+            code.insert(1, f"n{bit} = None")
+            code += [f"{pad}n{bit} = names.setdefault(v, len(names))"]
         elif spec.inline:
-            code += [f"{pad}if {suspicious}:", f"{pad} parts = inline(v, Place(), *{spec.inline!r})"]
-            code += [f"{pad} marks.append(tuple([p.kind for p in parts])); texts += [p.text for p in parts]"]
-            code += [f"{pad}else:", f"{pad} marks.append(0); text(v)"]
-        elif spec.kind in _STRINGS:
-            code.append(f"{pad}text(v)")
+            notes.append(f"n{bit}")
+            code.insert(1, f"n{bit} = None")
+            code += [f"{pad}if {' or '.join(f'{c!r} in v' for c in first)}:", f"{pad} n{bit} = judge.kinds(v, {spec.inline!r}, odd)"]
+        if spec.kind not in _STRINGS:
+            code += [f"{pad}if {word!r} in v: more = -1 << 40" for word in spec.reserved]
+            code.append(f"{pad}values.append(v)")
         else:
-            code += [f"{pad}if {word!r} in v: strings -= 1 << 40" for word in spec.reserved]  # never equal to any count
-            code.append(f"{pad}collect(v, inner, 0)")
-    return [*code, "shape.append(have)"]
+            code += [f"{pad}if {odd}: odd.append(v)"] if not spec.inline else [f"{pad}elif not v or v.isspace(): odd.append(v)"]
+    return [*code, "add(have)", *(f"add({note})" for note in notes)]
 
 
-def strings_of(value: Any, out: list[str], depth: int) -> None:
-    """Collect all strings of a JSON value, keys too. Raises ValueError where it nests deep."""
-    kind = value.__class__
-    if kind is str:
-        out.append(value)
-        return
-    if depth > DEPTH:
-        raise ValueError("deep")
-    if kind is dict:
-        out += value
-        value = value.values()
-    elif kind is not list:
-        return
-    for item in value:
-        kind = item.__class__
-        if kind is str:
-            out.append(item)
-        elif kind is dict or kind is list:
-            strings_of(item, out, depth + 1)
+def _metadata(item: str, keys: list[str]) -> list[str]:
+    code = []
+    for number in range(len(keys)):
+        code += [f"v = {item}.x{number}", "if v is not UNSET:", " values.append(v); more += 1"]
+    return code
+
+
+def _struct(name: str, rows: Rows, metadata: list[str], types: dict[str, Any], role: str | None) -> type:
+    fields: list[Any] = []
+    for bit, (key, spec) in enumerate(rows):
+        kind = types.get(key, _TYPES.get(spec.kind, _VALUE))
+        fields.append((f"f{bit}", kind) if spec.required else (f"f{bit}", kind | UnsetType, UNSET))
+    fields += [(f"x{i}", _VALUE | UnsetType, UNSET) for i in range(len(metadata))]
+    names = {f"f{bit}": key for bit, (key, _) in enumerate(rows)} | {f"x{i}": key for i, key in enumerate(metadata)}
+    tag = None if role is None else ROLE
+    return msgspec.defstruct(name, fields, gc=False, kw_only=True, rename=names, tag_field=tag, tag=role)
+
+
+def _nested(depth: int) -> Any:
+    if not depth:
+        return str | int | float | bool | None
+    inner = _nested(depth - 1)
+    return str | int | float | bool | dict[str, inner] | list[inner] | None  # type: ignore[valid-type]
+
+
+_VALUE: Any = _nested(DEPTH)
+_TYPES: dict[str, Any] = {STRING: str, NAME: str, LANGUAGE: str, OBJECT: dict[str, _VALUE], LIST: list[_VALUE]}

@@ -12,6 +12,7 @@ import pkgutil
 from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Episode
 from mypt_spec.findings import RULES, Finding
+from mypt_spec.jsonvalue import faults
 from mypt_spec.placement import Run
 from mypt_spec.rules.context import Context, Limits
 from mypt_spec.tokenizer import Tokenizer
@@ -45,6 +46,8 @@ def check_episode(
     except ValueError as error:
         return [Finding("MYP105", str(error))]
     findings = list(Run(table, automaton, spaces=False).check(context.events).findings)
+    for event in context.events:
+        findings += [Finding(f.code, f.message, event.at.pointer, event.at.span) for f in faults(event.text)]
     for check in _CHECKS:
         findings += check(context)
     return findings

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from mypt_spec.body import read_body
-from mypt_spec.episode import Event
+from mypt_spec.episode import Episode, Event
 from mypt_spec.findings import Finding, rule
 from mypt_spec.jsonvalue import escape
 from mypt_spec.nearmiss import near_miss
@@ -15,8 +15,7 @@ from mypt_spec.placement import name_refusal
 from mypt_spec.repair import Repair
 from mypt_spec.rules.context import Context, Run
 from mypt_spec.surface import lex
-from mypt_spec.tokens import TEXT
-
+from mypt_spec.tokens import TEXT, TokenTable
 
 _UNNAMED = ("MYP211", "MYP212", "MYP214", "MYP220")  # what the grammar says of content that is no structure
 
@@ -28,7 +27,27 @@ def _span(event: Event, start: int, end: int) -> tuple[int, int]:
 
 @rule("MYP301", "tag-in-content")
 def tag_in_content(context: Context) -> Iterator[Finding]:
-    """A tag is spelled inside content."""
+    """A tag is spelled inside content.
+
+    ## What it finds
+    A tag in the text of a message, where it can only be content: in what a user, a document or a tool said.
+
+    ## Why it matters
+    Serialised, it becomes a real special token: a document that mentions a tag ends its block and flips the mask of all that follows.
+
+    ## Bad
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "What does <myPT_assistant> mean?"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "What does the assistant tag mean?"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Content
+    """
     for run in context.texts:
         if run.body == "text" and context.table.literals.search(run.event.text):
             yield from _tags(run, context)
@@ -59,7 +78,27 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
 
 @rule("MYP302", "tag-in-json", "warning")
 def tag_in_json(context: Context) -> Iterator[Finding]:
-    """A string inside a JSON body spells a tag."""
+    r"""A string inside a JSON body spells a tag.
+
+    ## What it finds
+    A string in the JSON of a call or result that spells a tag. It is written with `\u003c`, so it is text and no tag.
+
+    ## Why it matters
+    It is harmless as written, but rarely meant: mostly a document about the format, or an attempt to inject structure.
+
+    ## Bad
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "find", "arguments": {"q": "x"}}, {"role": "toolresult", "name": "find", "content": {"text": "<myPT_eot>"}}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "find", "arguments": {"q": "x"}}, {"role": "toolresult", "name": "find", "content": {"text": "end of turn"}}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, JSON bodies
+    """
     for run in context.texts:
         if run.body == "text" or "\\u" not in run.event.text:
             continue
@@ -95,7 +134,33 @@ def _spelled(text: str, pointer: str, run: Run, context: Context, *, key: bool =
 
 @rule("MYP303", "near-miss-tag")
 def near_miss_tag(context: Context) -> Iterator[Finding]:
-    """Text that is almost a tag."""
+    """Text that is almost a tag.
+
+    ## What it finds
+    Text that is almost a tag: another case, a letter lost, an underscore too many.
+
+    ## Why it matters
+    To the tokenizer it is ordinary text. The block it should open or close is missing, and the model learns to write the misspelling.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_asistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Content
+    """
     for run in context.texts:
         if run.body != "text":
             continue
@@ -109,7 +174,37 @@ def near_miss_tag(context: Context) -> Iterator[Finding]:
 
 @rule("MYP304", "body-not-json")
 def body_not_json(context: Context) -> Iterator[Finding]:
-    """A tool call or result is not JSON."""
+    """A tool call or result is not JSON.
+
+    ## What it finds
+    The body of a toolcall or toolresult block that no JSON parser reads.
+
+    ## Why it matters
+    The controller cannot run such a call, and a model that is trained on them writes more of them.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_toolcall>find(q)</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_toolcall>{"name": "find", "q": "x"}</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, JSON bodies
+    """
     for run in context.texts:
         if run.body != "text":
             yield from read_body(run.event.text, run.body, context.table.literals, run.event.at).findings
@@ -117,53 +212,268 @@ def body_not_json(context: Context) -> Iterator[Finding]:
 
 @rule("MYP305", "call-not-an-object")
 class CallNotAnObject:
-    """A tool call is JSON, but not an object."""
+    """A tool call is JSON, but not an object.
+
+    ## What it finds
+    The body of a toolcall block that is an array, a string, a number or null.
+
+    ## Why it matters
+    A call is an object with a name and arguments; no tool can be found in anything else.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_toolcall>["find", "x"]</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_toolcall>{"name": "find", "q": "x"}</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, JSON bodies
+    """
 
 
 @rule("MYP306", "call-without-name")
 class CallWithoutName:
-    """A tool call does not name its tool."""
+    """A tool call does not name its tool.
+
+    ## What it finds
+    A call without `name`, or with one that is empty or no string.
+
+    ## Why it matters
+    The controller does not know which tool to run.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_toolcall>{"q": "x"}</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_toolcall>{"name": "find", "q": "x"}</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, JSON bodies
+    """
 
 
 @rule("MYP307", "reserved-argument-name")
 class ReservedArgumentName:
-    """An argument is called "name"."""
+    """An argument is called "name".
+
+    ## What it finds
+    A call with an argument called `name`.
+
+    ## Why it matters
+    Name and arguments share one object, so the argument overwrites the name of the tool: the call goes to a tool called `Ada`.
+
+    ## Bad
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "find", "arguments": {"name": "Ada"}}, {"role": "toolresult", "name": "find", "content": 1}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "find", "arguments": {"person": "Ada"}}, {"role": "toolresult", "name": "find", "content": 1}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, JSON bodies
+    """
 
 
 @rule("MYP308", "non-canonical-json", "warning")
 class NonCanonicalJson:
-    """A JSON body is valid, but not in canonical form."""
+    r"""A JSON body is valid, but not in canonical form.
+
+    ## What it finds
+    A body that is JSON, but spelled in another way than the serialiser writes it: other spacing, `\u` escapes. The fix is safe.
+
+    ## Why it matters
+    One call would have many spellings. The model splits its probability between them, and a read body does not come back byte for byte.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_toolcall>{"name":"find","q":"x"}</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_toolcall>{"name": "find", "q": "x"}</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, JSON bodies
+    """
 
 
 @rule("MYP309", "name-not-first", "warning")
 class NameNotFirst:
-    """A tool call does not begin with its name."""
+    """A tool call does not begin with its name.
+
+    ## What it finds
+    A call whose first key is not `name`. The fix is safe.
+
+    ## Why it matters
+    With the name first, the arguments can be checked against the tool while the model writes them; with the name last they cannot.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_toolcall>{"q": "x", "name": "find"}</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_toolcall>{"name": "find", "q": "x"}</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, JSON bodies
+    """
 
 
 @rule("MYP310", "result-without-call")
 class ResultWithoutCall:
-    """A tool result that no call asked for."""
+    """A tool result that no call asked for.
+
+    ## What it finds
+    A tool result that does not follow a call.
+
+    ## Why it matters
+    The model learns that results come from nowhere, and does not learn to ask for them.
+
+    ## Bad
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "toolresult", "name": "find", "content": 1}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "find", "arguments": {"q": "x"}}, {"role": "toolresult", "name": "find", "content": 1}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """
 
 
 @rule("MYP311", "call-without-result")
 class CallWithoutResult:
-    """A tool call that is not followed by its result."""
+    """A tool call that is not followed by its result.
+
+    ## What it finds
+    A call that is not followed by its result.
+
+    ## Why it matters
+    The model learns to call a tool and answer without waiting, so it makes the result up.
+
+    ## Bad
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "find", "arguments": {"q": "x"}}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "find", "arguments": {"q": "x"}}, {"role": "toolresult", "name": "find", "content": 1}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """
 
 
 @rule("MYP312", "result-name-mismatch")
 class ResultNameMismatch:
-    """A tool result carries another name than the call before it."""
+    """A tool result carries another name than the call before it.
+
+    ## What it finds
+    A result under another name than the call before it.
+
+    ## Why it matters
+    The name of a result is not in the text: it is taken from the call. The data says one thing, the model sees another.
+
+    ## Bad
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "find", "arguments": {"q": "x"}}, {"role": "toolresult", "name": "search", "content": 1}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "find", "arguments": {"q": "x"}}, {"role": "toolresult", "name": "find", "content": 1}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Records
+    """
 
 
 @rule("MYP313", "unknown-tool", "warning")
 def unknown_tool(context: Context) -> Iterator[Finding]:
-    """A call of a tool that is declared nowhere."""
-    declared = set(context.limits.tools)
-    names = context.table.tool_names
-    if names is not None and context.episode.messages:
-        for message in context.episode.messages:
-            if context.table.openers.get(message.role) is not None and context.table.openers[message.role].quotes:
-                declared |= set(names.findall(message.text))
+    r"""A call of a tool that is declared nowhere.
+
+    ## What it finds
+    A call of a tool that neither the system prompt nor the configuration declares. Without any declaration the rule is silent.
+
+    ## Why it matters
+    The model learns to call tools that it was not given.
+
+    ## Bad
+    ```jsonl
+    {"system": "Tools:\n- find(q) - find documents", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "search", "arguments": {"q": "x"}}, {"role": "toolresult", "name": "search", "content": 1}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "Tools:\n- find(q) - find documents", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "find", "arguments": {"q": "x"}}, {"role": "toolresult", "name": "find", "content": 1}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, JSON bodies
+    """
+    declared = context.limits.tools | declared_tools(context.episode, context.table)
     if not declared:
         return
     for part in context.calls:
@@ -176,9 +486,38 @@ def unknown_tool(context: Context) -> Iterator[Finding]:
             yield Finding("MYP313", text, *(part.name_at or part.at), help=f"declared are {', '.join(sorted(declared))}")
 
 
+def declared_tools(episode: Episode, table: TokenTable) -> frozenset[str]:
+    """The tools that an Episode declares in its own text."""
+    names = table.tool_names
+    if names is None:
+        return frozenset()
+    declaring = [m.text for m in episode.messages if m.role in table.openers and table.openers[m.role].quotes]
+    return frozenset(name for text in declaring for name in names.findall(text))
+
+
 @rule("MYP314", "blank-content", "warning")
 def blank_content(context: Context) -> Iterator[Finding]:
-    """A block holds nothing but white space."""
+    r"""A block holds nothing but white space.
+
+    ## What it finds
+    A block with nothing but spaces, tabs or newlines.
+
+    ## Why it matters
+    It is legal, and mostly a field that a generator failed to fill; trained, it teaches the model to answer with nothing.
+
+    ## Bad
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": " \n"}]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Content
+    """
     openers = context.table.openers
     for message in context.episode.messages:
         text = message.text

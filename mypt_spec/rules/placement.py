@@ -7,104 +7,649 @@ from mypt_spec.findings import rule
 
 @rule("MYP201", "user-inside-assistant")
 class UserInsideAssistant:
-    """A user block opens inside an assistant block."""
+    """A user block opens inside an assistant block.
+
+    ## What it finds
+    A user block inside an assistant block: mistake 1 of the reference.
+
+    ## Why it matters
+    Everything inside an assistant block is trained, so the model learns to write the user's turn and talks to itself.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.<myPT_user>And you?</myPT_user></myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    <myPT_user>And you?</myPT_user>
+    <myPT_assistant>Fine.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """
 
 
 @rule("MYP202", "toolresult-inside-assistant")
 class ToolresultInsideAssistant:
-    """A tool result opens inside an assistant block."""
+    """A tool result opens inside an assistant block.
+
+    ## What it finds
+    A tool result inside an assistant block: mistake 2 of the reference.
+
+    ## Why it matters
+    The result is trained then: the model learns to invent what a tool returns instead of waiting for it.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Let me see.<myPT_toolresult>1</myPT_toolresult></myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_toolcall>{"name": "find", "q": "x"}</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """
 
 
 @rule("MYP203", "eot-after-user")
 class EotAfterUser:
-    """The end of turn follows the user block."""
+    """The end of turn follows the user block.
+
+    ## What it finds
+    An end of turn behind the user block, or inside it: mistake 3 of the reference.
+
+    ## Why it matters
+    The token is trained wherever it stands, so the model learns to end the turn without an answer.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_eot>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """
 
 
 @rule("MYP204", "assistant-context-inside-user")
 class AssistantContextInsideUser:
-    """Assistant context opens inside a user block."""
+    """Assistant context opens inside a user block.
+
+    ## What it finds
+    Assistant context inside the user block: mistake 4 of the reference.
+
+    ## Why it matters
+    At run time it is injected after the user block. A model that has seen it elsewhere does not use it there.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi<myPT_assistant_context>47 documents</myPT_assistant_context></myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant_context>47 documents</myPT_assistant_context>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """
 
 
 @rule("MYP205", "user-context-outside-user")
 class UserContextOutsideUser:
-    """User context opens outside a user block."""
+    """User context opens outside a user block.
+
+    ## What it finds
+    User context anywhere but inside the user block: mistake 5 of the reference.
+
+    ## Why it matters
+    The model cannot tell whose context it is; inside an assistant block it would even be trained to write it.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user_context>Page 1</myPT_user_context>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user><myPT_user_context>Page 1</myPT_user_context>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Blocks
+    """
 
 
 @rule("MYP206", "think-not-first")
 class ThinkNotFirst:
-    """Reasoning opens anywhere but at the start of an assistant block."""
+    """Reasoning opens anywhere but at the start of an assistant block.
+
+    ## What it finds
+    A think that is not the first thing in an assistant block: mistake 6 of the reference.
+
+    ## Why it matters
+    Reasoning that follows its answer teaches the model to justify what it has already said, and the part to hide from the user is not where it is looked for.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.<myPT_think>Greet back.</myPT_think></myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_think>Greet back.</myPT_think>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Blocks
+    """
 
 
 @rule("MYP207", "cite-outside-answer")
 class CiteOutsideAnswer:
-    """A citation opens anywhere but in the text of an answer."""
+    """A citation opens anywhere but in the text of an answer.
+
+    ## What it finds
+    A citation that is not part of an answer's text: mistake 7 of the reference.
+
+    ## Why it matters
+    A citation between blocks belongs to nothing; in a user block it is masked, and the model never learns to cite.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_cite>page 1</myPT_cite>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello. <myPT_cite>page 1</myPT_cite></myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Blocks
+    """
 
 
 @rule("MYP208", "missing-system")
 class MissingSystem:
-    """A conversation does not begin with its system block."""
+    """A conversation does not begin with its system block.
+
+    ## What it finds
+    A conversation whose first block is not system.
+
+    ## Why it matters
+    The model would be trained without the prompt that it always gets at run time, and learns to ignore it.
+
+    ## Bad
+    ```jsonl
+    {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """
 
 
 @rule("MYP209", "second-system")
 class SecondSystem:
-    """A system block opens anywhere but first."""
+    """A system block opens anywhere but first.
+
+    ## What it finds
+    A second system block, or one inside another block.
+
+    ## Why it matters
+    At run time there is one prompt, first. A second one teaches the model that later text can take its place, which is what an injection tries.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi<myPT_system>S</myPT_system></myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """
 
 
 @rule("MYP210", "text-between-blocks")
 class TextBetweenBlocks:
-    """Text stands between blocks."""
+    """Text stands between blocks.
+
+    ## What it finds
+    Text that is in no block. White space between blocks is fine.
+
+    ## Why it matters
+    No role owns it, so no mask is right for it; serialising again would drop it.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    Sure!
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Sure! Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """
 
 
 @rule("MYP211", "unclosed-block")
 class UnclosedBlock:
-    """A block is not closed."""
+    """A block is not closed.
+
+    ## What it finds
+    A block whose closing tag does not come.
+
+    ## Why it matters
+    What follows is swallowed by the block, roles and mask with it: one lost `</myPT_user>` and the answer is masked.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Blocks
+    """
 
 
 @rule("MYP212", "stray-closing-tag")
 class StrayClosingTag:
-    """A closing tag closes nothing."""
+    """A closing tag closes nothing.
+
+    ## What it finds
+    A closing tag without its opening tag, or in the wrong place.
+
+    ## Why it matters
+    The mask is kept by tags in pairs: a stray one ends the trained part too early.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_cite></myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello. <myPT_cite>page 1</myPT_cite></myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Blocks
+    """
 
 
 @rule("MYP213", "call-and-text-in-one-block")
 class CallAndTextInOneBlock:
-    """A call shares its assistant block with answer text or another call."""
+    """A call shares its assistant block with answer text or another call.
+
+    ## What it finds
+    An assistant block with a call and answer text, or with two calls.
+
+    ## Why it matters
+    The controller runs the call and drops the text, so the user never sees it; of two calls it runs the first.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Let me see.<myPT_toolcall>{"name": "find", "q": "x"}</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_think>Let me see.</myPT_think><myPT_toolcall>{"name": "find", "q": "x"}</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Blocks
+    """
 
 
 @rule("MYP214", "empty-block")
 class EmptyBlock:
-    """A block holds nothing."""
+    """A block holds nothing.
+
+    ## What it finds
+    A block with nothing in it, or an answer that is only a think or a citation.
+
+    ## Why it matters
+    An empty answer teaches the model to say nothing and stop.
+
+    ## Bad
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": ""}]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Blocks
+    """
 
 
 @rule("MYP216", "missing-eot")
 class MissingEot:
-    """A turn is not ended."""
+    """A turn is not ended.
+
+    ## What it finds
+    A turn whose last assistant block is not followed by `<myPT_eot>`.
+
+    ## Why it matters
+    It is the only stop signal: a model that has not learnt it goes on and writes the user's next turn.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """
 
 
 @rule("MYP217", "repeated-eot")
 class RepeatedEot:
-    """The end of turn stands twice."""
+    """The end of turn stands twice.
+
+    ## What it finds
+    Two ends of one turn.
+
+    ## Why it matters
+    The second is trained as well, so the model learns that something can follow the end.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """
 
 
 @rule("MYP218", "turn-without-answer")
 class TurnWithoutAnswer:
-    """A turn has no answer."""
+    """A turn has no answer.
+
+    ## What it finds
+    A turn whose last block is not an answer: nothing behind the user, or a tool result at the end.
+
+    ## Why it matters
+    There is nothing to train in it, and two user blocks in a row are what the model never meets at run time.
+
+    ## Bad
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """
 
 
 @rule("MYP219", "turn-without-user")
 class TurnWithoutUser:
-    """A turn does not begin with the user."""
+    """A turn does not begin with the user.
+
+    ## What it finds
+    A turn that begins with anything but the user.
+
+    ## Why it matters
+    An answer to nothing teaches the model to speak without being asked.
+
+    ## Bad
+    ```jsonl
+    {"system": "S", "messages": [{"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """
 
 
 @rule("MYP220", "unexpected-tag")
 class UnexpectedTag:
-    """A tag stands where the grammar does not allow it."""
+    """A tag stands where the grammar does not allow it.
+
+    ## What it finds
+    A tag that is not legal where it stands and that no other rule has a name for. The message lists what would be.
+
+    ## Why it matters
+    The grammar is the format: what it refuses would be masked, stopped or parsed differently by every tool.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi<myPT_toolcall>{}</myPT_toolcall></myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant><myPT_toolcall>{"name": "find", "q": "x"}</myPT_toolcall></myPT_assistant>
+    <myPT_toolresult>1</myPT_toolresult>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Blocks
+    """
 
 
 @rule("MYP224", "mixed-layout", "info")
 class MixedLayout:
-    """White space between blocks that is neither layout of the format."""
+    """White space between blocks that is neither layout of the format.
+
+    ## What it finds
+    White space between blocks that is neither layout of the format, `compact` or `lines`. The fix is safe.
+
+    ## Why it matters
+    It means nothing, but a tool that encodes the raw text trains on newlines that are never there at run time.
+
+    ## Bad
+    ```text
+    <myPT_system>S</myPT_system>
+
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Layouts
+    """
 
 
 @rule("MYP299", "too-many-misplaced")
 class TooManyMisplaced:
-    """Checking of an episode stopped after too many misplaced tags."""
+    """Checking of an episode stopped after too many misplaced tags.
+
+    ## What it finds
+    More than 25 misplaced tags in one episode; what follows was not checked.
+
+    ## Why it matters
+    It is no conversation in this format: mostly a text of another format, or a document about the format.
+
+    ## Bad
+    ```text also=MYP207
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi<myPT_cite>1</myPT_cite>.<myPT_cite>2</myPT_cite>.<myPT_cite>3</myPT_cite>.<myPT_cite>4</myPT_cite>.<myPT_cite>5</myPT_cite>.<myPT_cite>6</myPT_cite>.<myPT_cite>7</myPT_cite>.<myPT_cite>8</myPT_cite>.<myPT_cite>9</myPT_cite>.<myPT_cite>10</myPT_cite>.<myPT_cite>11</myPT_cite>.<myPT_cite>12</myPT_cite>.<myPT_cite>13</myPT_cite>.<myPT_cite>14</myPT_cite>.<myPT_cite>15</myPT_cite>.<myPT_cite>16</myPT_cite>.<myPT_cite>17</myPT_cite>.<myPT_cite>18</myPT_cite>.<myPT_cite>19</myPT_cite>.<myPT_cite>20</myPT_cite>.<myPT_cite>21</myPT_cite>.<myPT_cite>22</myPT_cite>.<myPT_cite>23</myPT_cite>.<myPT_cite>24</myPT_cite>.<myPT_cite>25</myPT_cite>.<myPT_cite>26</myPT_cite>.</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Good
+    ```text
+    <myPT_system>S</myPT_system>
+    <myPT_user>Hi</myPT_user>
+    <myPT_assistant>Hello.</myPT_assistant>
+    <myPT_eot>
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Turns
+    """

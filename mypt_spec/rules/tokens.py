@@ -11,7 +11,27 @@ from mypt_spec.rules.context import Context
 
 @rule("MYP501", "no-trained-token")
 def no_trained_token(context: Context) -> Iterator[Finding]:
-    """Nothing in an episode is trained."""
+    """Nothing in an episode is trained.
+
+    ## What it finds
+    An episode in which every token is masked.
+
+    ## Why it matters
+    It costs compute and memory and moves no weight; a batch of them divides by zero.
+
+    ## Bad
+    ```jsonl also=MYP218
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Loss
+    """
     terminals = context.table.terminals
     roles = {e.terminal for e in context.events}
     if not any(t.loss for name, t in terminals.items() if name in roles and not t.closes):
@@ -20,7 +40,27 @@ def no_trained_token(context: Context) -> Iterator[Finding]:
 
 @rule("MYP502", "too-many-tokens")
 def too_many_tokens(context: Context) -> Iterator[Finding]:
-    """An episode is longer than the limit in tokens."""
+    """An episode is longer than the limit in tokens.
+
+    ## What it finds
+    With a limit given: an episode of more tokens than that, tags counted.
+
+    ## Why it matters
+    Longer episodes are cut by the loader, mostly in the middle of the answer and without its end of turn.
+
+    ## Bad
+    ```jsonl max-tokens=10
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Good
+    ```jsonl max-tokens=12
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Ids
+    """
     limit = context.limits.max_tokens
     if limit is None:
         return
@@ -35,9 +75,49 @@ def too_many_tokens(context: Context) -> Iterator[Finding]:
 
 @rule("MYP503", "meaningless-id")
 class MeaninglessId:
-    """A token id that means nothing in the format."""
+    """A token id that means nothing in the format.
+
+    ## What it finds
+    An id that is neither ordinary text nor one of the format's tags: padding, end-of-text, or an id beyond the vocabulary.
+
+    ## Why it matters
+    The model would be trained on an id that has no meaning; mostly the shard was written with another vocabulary.
+
+    ## Bad
+    ```ids
+    [50257, 50, 50258, 50259, 17250, 50260, 50261, 15496, 13, 50262, 50256, 50275]
+    ```
+
+    ## Good
+    ```ids
+    [50257, 50, 50258, 50259, 17250, 50260, 50261, 15496, 13, 50262, 50275]
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Ids
+    """
 
 
 @rule("MYP504", "split-character")
 class SplitCharacter:
-    """A run of ordinary ids that is not UTF-8."""
+    """A run of ordinary ids that is not UTF-8.
+
+    ## What it finds
+    Ordinary ids whose bytes are not UTF-8: a character cut in half, by truncation or by splitting at a tag.
+
+    ## Why it matters
+    The model learns to stop inside a character, and its output shows U+FFFD.
+
+    ## Bad
+    ```ids
+    [50257, 50, 50258, 50259, 17250, 50260, 50261, 47249, 50262, 50275]
+    ```
+
+    ## Good
+    ```ids
+    [50257, 50, 50258, 50259, 17250, 50260, 50261, 47249, 222, 50262, 50275]
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Ids
+    """
