@@ -25,8 +25,8 @@ def call_text(name: str, arguments: dict[str, Any], literals: re.Pattern[str]) -
     return canonical({NAME: name, **arguments}, literals)
 
 
-def read_body(text: str, kind: str, literals: re.Pattern[str], at: Place) -> Body:
-    """Read the body of a block whose `body` column is `kind` ("json" or "call")."""
+def read_body(text: str, kind: str, literals: re.Pattern[str], at: Place, name_at: Place | None = None) -> Body:
+    """Read the body of a block whose `body` column is `kind` ("json" or "call"); `name_at` is where a call's name was read, if elsewhere."""
     what = "tool call" if kind == "call" else "tool result"
     try:
         value = loads(text)
@@ -36,7 +36,7 @@ def read_body(text: str, kind: str, literals: re.Pattern[str], at: Place) -> Bod
         return Body(None, None, [_at(code, f"the {what} is {fault.message}", at, fault.offset, cure=cure)])
     found = [_at(*_in_body(f, kind), at) for f in faults(value)]
     if kind == "call":
-        found += _call_faults(value, at)
+        found += _call_faults(value, at, name_at or at)
     if any(f.severity == "error" for f in found):
         return Body(None, value, found)
     if kind == "call" and next(iter(value)) != NAME:
@@ -56,12 +56,12 @@ def _in_body(fault: Fault, kind: str) -> tuple[str, str]:
     return fault.code, fault.message
 
 
-def _call_faults(value: Any, at: Place) -> list[Finding]:
+def _call_faults(value: Any, at: Place, name_at: Place) -> list[Finding]:
     if not isinstance(value, dict):
         return [_at("MYP305", f"the tool call is {kind_of(value)}, expected an object", at)]
     if not isinstance(value.get(NAME), str) or not value[NAME]:
         got = kind_of(value[NAME]) if NAME in value and value[NAME] != "" else "nothing"
-        return [_at("MYP306", f'the tool call has no "name": expected a string, got {got}', at)]
+        return [_at("MYP306", f'the tool call has no "name": expected a string, got {got}', name_at)]
     return []
 
 

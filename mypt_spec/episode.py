@@ -8,7 +8,7 @@ format's text, so no text could give them back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -78,6 +78,7 @@ class Event(NamedTuple):
     text: str
     at: Place = Place()
     attrs: Attrs = ()
+    name_at: Place | None = None  # of the body of a call: where the tool's name was read
 
 
 def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
@@ -113,9 +114,9 @@ def _block(kind: str, attrs: Attrs, parts: tuple[Part, ...], at: Place, table: T
     end = at
     for part in parts:
         if part.kind != "text":
-            yield from _block(part.kind, part.attrs, (Part("text", part.text, at=part.at),), part.at, table)
+            yield from _block(part.kind, part.attrs, (replace(part, kind="text", attrs=()),), part.at, table)
         elif part.text:
-            yield Event(TEXT, part.text, part.at)
+            yield Event(TEXT, part.text, part.at, (), part.name_at)
         else:
             end = part.at  # an empty field is missed when the block closes: that is the place to point to
     closer = table.closers.get(kind)

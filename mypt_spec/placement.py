@@ -23,7 +23,7 @@ class Outcome:
     """`events` are those that were read (without white space between blocks), `state` is where the automaton ended.
 
     `inside` is the innermost block still open, `last` the block or mark read last between blocks; `gaps` are the runs of
-    white space between blocks.
+    white space between blocks. `before` maps the positions of the events that were not skipped to the state they met.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -32,6 +32,7 @@ class Outcome:
     inside: str = ""
     last: str | None = ""
     gaps: list[Event] = field(default_factory=list)
+    before: dict[int, int] = field(default_factory=dict)
 
 
 class Run:
@@ -67,6 +68,7 @@ class Run:
                 event = events[at]
                 if at in fix.replaces:
                     event = event._replace(terminal=fix.replaces[at])
+            self.out.before[at] = self.out.state
             if event.terminal in self.automaton.steps[self.out.state]:
                 self._read(event)
                 self.out.events.append(event)

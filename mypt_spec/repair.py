@@ -20,8 +20,9 @@ from mypt_spec.tokens import TEXT, Terminal, TokenTable
 HORIZON = 8  # events behind the fault that a repair must explain
 BLOCK_REACH = 40  # events within which the other tag of a block is looked for
 MAX_COST = 9.0
-_CLOSER, _TEXT, _OTHER = 1.0, 1.1, 1.2  # costs of an insertion: a forgotten closing tag is the likeliest mistake
-_DELETE, _SKIP, _UNWRAP, _HOIST, _REPLACE, _FORGET = 1.0, 1.1, 1.2, 1.3, 1.3, 1.5
+_CLOSER, _TEXT, _MARK, _OPENER = 1.0, 1.1, 1.2, 2.0  # of an insertion: a forgotten closing tag is the likeliest mistake
+_DELETE, _UNWRAP, _HOIST, _REPLACE, _FORGET, _BLOCK = 1.0, 1.2, 1.3, 1.3, 1.5, 1.5
+_SKIP, _SKIPPED = 0.8, 0.15  # of a whole block, and of each event in it: rather explain much than skip it
 
 
 @dataclass(slots=True)
@@ -109,9 +110,14 @@ class _Search:
     def _inserts(self, state: int, pos: int, pending: int) -> Iterator[_Edge]:
         for name, following in self.automaton.steps[state].items():
             terminal = self.table.terminals.get(name)
-            price = _TEXT if terminal is None else _CLOSER if terminal.closes else _OTHER
+            price = _TEXT if terminal is None else _CLOSER if terminal.closes else _OPENER if terminal.opens else _MARK
             edit = ("insert", pos, name)
             yield price, (following, pos, pending), (edit,)
+            if terminal is not None and terminal.opens in self.table.closers:
+                block = [name, TEXT, self.table.closers[terminal.opens].name]
+                after = self._walk(state, block)
+                if after is not None:
+                    yield _BLOCK, (after, pos, pending), tuple(("insert", pos, n) for n in block)
             if terminal is not None and terminal.closes and pending < 0:
                 stray = _stray_closer(self.events, pos, terminal, self.table)
                 if stray is not None:
@@ -128,7 +134,7 @@ class _Search:
         end = _closing(self.events, pos, table)
         if end is None or end >= goal or pending >= 0:
             return
-        yield _SKIP, (state, end + 1, -1), tuple(("delete", p, "") for p in range(pos, end + 1))
+        yield _SKIP + _SKIPPED * (end + 1 - pos), (state, end + 1, -1), tuple(("delete", p, "") for p in range(pos, end + 1))
         yield _UNWRAP, (state, pos + 1, end), (("delete", pos, ""), ("delete", end, ""))
         if pos == self.at and self.inside in table.closers:
             closer, opener = table.closers[self.inside].name, table.openers[self.inside].name

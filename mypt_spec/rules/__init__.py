@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 
 from mypt_spec.automaton import Automaton
-from mypt_spec.episode import Episode
+from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import RULES, Finding
 from mypt_spec.jsonvalue import faults
 from mypt_spec.placement import Run
@@ -42,11 +42,13 @@ def check_episode(
 ) -> list[Finding]:
     """Every finding about an Episode, in a fixed order. Never raises."""
     try:
-        context = Context.of(episode, table, automaton, tokenizer, limits)
+        events = list(events_of(episode.messages, table))
     except ValueError as error:
         return [Finding("MYP105", str(error))]
-    findings = list(Run(table, automaton, spaces=False).check(context.events).findings)
-    for event in context.events:
+    outcome = Run(table, automaton, spaces=False).check(events)
+    context = Context(episode, table, automaton, tokenizer, limits, events, outcome.before)
+    findings = list(outcome.findings)
+    for event in events:
         findings += [Finding(f.code, f.message, event.at.pointer, event.at.span) for f in faults(event.text)]
     for check in _CHECKS:
         findings += check(context)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mypt_spec.automaton import Automaton
-from mypt_spec.episode import Episode, Event, Part, events_of
+from mypt_spec.episode import Episode, Event, Part
+from mypt_spec.repair import open_blocks
 from mypt_spec.tokenizer import Tokenizer
 from mypt_spec.tokens import TEXT, TokenTable
 
@@ -22,7 +23,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Context:
-    """One episode with its events. `texts` are the text runs with what stands around them."""
+    """One episode with its events; `before` has the automaton's state before each event that it read."""
 
     episode: Episode
     table: TokenTable
@@ -30,25 +31,20 @@ class Context:
     tokenizer: Tokenizer
     limits: Limits
     events: list[Event]
-
-    @staticmethod
-    def of(episode: Episode, table: TokenTable, automaton: Automaton, tokenizer: Tokenizer, limits: Limits) -> Context:
-        """Raises ValueError for a role or part that the dialect does not have."""
-        return Context(episode, table, automaton, tokenizer, limits, list(events_of(episode.messages, table)))
+    before: dict[int, int]
 
     @cached_property
     def texts(self) -> list[Run]:
-        """Every text run, with its innermost block and the automaton's state before it (None where it was refused)."""
+        """Every text run, with its innermost block and the automaton's state before it."""
         out: list[Run] = []
         inside: list[str] = []
         quoting = 0
-        state: int | None = self.automaton.start
-        for event in self.events:
+        for at, event in enumerate(self.events):
             terminal = self.table.terminals.get(event.terminal)
             if terminal is None:
                 kind = inside[-1] if inside else ""
                 body = self.table.openers[kind].body if kind and not quoting else "text"
-                out.append(Run(event, kind, body, state))
+                out.append(Run(event, kind, body, self._state(at, tuple(inside))))
             else:
                 while inside and inside[-1] not in self.table.closers:
                     inside.pop()
@@ -58,9 +54,15 @@ class Context:
                 elif terminal.closes and inside:
                     inside.pop()
                     quoting -= bool(quoting)
-            if state is not None:
-                state = self.automaton.steps[state].get(event.terminal)
         return out
+
+    def _state(self, at: int, inside: tuple[str, ...]) -> int | None:
+        """The state before a text run; inside what was skipped, one in which the same blocks are open."""
+        state = self.before.get(at)
+        if state is not None and TEXT in self.automaton.steps[state]:
+            return state
+        stacks = open_blocks(self.automaton, self.table)
+        return next((s for s, stack in stacks.items() if stack == inside and TEXT in self.automaton.steps[s]), None)
 
     @cached_property
     def calls(self) -> list[Part]:
@@ -77,7 +79,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A text run. `body` is "text", "json" or "call"; `state` is the automaton's before it, None behind a refusal."""
+    """A text run. `body` is "text", "json" or "call"; `state` is the automaton's before it, None where no text may stand."""
 
     event: Event
     inside: str

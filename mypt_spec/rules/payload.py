@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from mypt_spec.body import read_body
+from mypt_spec.body import NAME, read_body
 from mypt_spec.episode import Episode, Event
 from mypt_spec.findings import Finding, rule
 from mypt_spec.jsonvalue import escape
@@ -127,7 +127,8 @@ def _spelled(text: str, pointer: str, run: Run, context: Context, *, key: bool =
     place = run.event.at
     if place.pointer:
         span = None if key else match.span()
-        yield Finding("MYP302", message, place.pointer + pointer, span, help=cure, on_key=key)
+        name_at = run.event.name_at if pointer == f"/{NAME}" else None
+        yield Finding("MYP302", message, name_at.pointer if name_at else place.pointer + pointer, span, help=cure, on_key=key)
     else:
         yield Finding("MYP302", message, "", place.span, help=cure)
 
@@ -207,7 +208,8 @@ def body_not_json(context: Context) -> Iterator[Finding]:
     """
     for run in context.texts:
         if run.body != "text":
-            yield from read_body(run.event.text, run.body, context.table.literals, run.event.at).findings
+            event = run.event
+            yield from read_body(event.text, run.body, context.table.literals, event.at, event.name_at).findings
 
 
 @rule("MYP305", "call-not-an-object")
