@@ -12,10 +12,11 @@ TOOLS = (
     "\n\nTools:\n- workspace.search(query, top_k=5) - find relevant documents\n- workspace.get_doc(doc_id or title) - get document text\n\n"
     'Format: <myPT_toolcall>{"name": "workspace.search", "query": "..."}</myPT_toolcall>'
 )
-WORDS = {
-    "en": "the model reads every line of its data and learns what comes next so a wrong tag is a wrong lesson, said \"Ada\", and 42 files later nobody knows why; search, list, summarise. Passwords must hold twelve characters or more\n".split(" "),
-    "de": "Das Modell liest jede Zeile seiner Daten und lernt, was als Nächstes kommt: ein falsches Tag ist eine falsche Lektion. Größe, Straße, Übung und „Anführung“ gehören dazu; nach 42 Dateien weiß niemand mehr, warum.\n".split(" "),
+_TEXTS = {
+    "en": "the model reads every line of its data and learns what comes next so a wrong tag is a wrong lesson, said \"Ada\", and 42 files later nobody knows why; search, list, summarise. Passwords must hold twelve characters or more\n",
+    "de": "Das Modell liest jede Zeile seiner Daten und lernt, was als Nächstes kommt: ein falsches Tag ist eine falsche Lektion. Größe, Straße, Übung und „Anführung“ gehören dazu; nach 42 Dateien weiß niemand mehr, warum.\n",
 }
+WORDS = {language: words.split(" ") for language, words in _TEXTS.items()}
 
 
 def text(rng: random.Random, language: str, size: int) -> str:

@@ -67,8 +67,7 @@ def diagram(dialect: mypt_spec.Dialect) -> str:
         "stateDiagram-v2",
         "  [*] --> s0",
     ]
-    for state in machine.states:
-        lines.append(f"  s{state}: {state} {' / '.join(names[state]) or 'between blocks'}")
+    lines += [f"  s{state}: {state} {' / '.join(names[state]) or 'between blocks'}" for state in machine.states]
     for state in machine.states:
         grouped: dict[int, list[str]] = {}
         for terminal, following in machine.steps[state].items():

