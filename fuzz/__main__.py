@@ -1,0 +1,7 @@
+"""`python -m fuzz --minutes 5 [--seed N]`: all invariants, sharing the time."""
+
+import sys
+
+from fuzz.driver import INVARIANTS, main
+
+sys.exit(main(INVARIANTS))

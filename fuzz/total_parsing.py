@@ -1,0 +1,47 @@
+"""Promise 4: any bytes, read as a line, a text, a generation or token ids, give findings; and the fast path never hides any."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+import mypt_spec
+from fuzz.driver import run
+from mypt_spec import Limits
+from mypt_spec.lint.check import Checker
+from mypt_spec.lint.runner import check_bytes
+from mypt_spec.lint.texts import check_generation, check_text
+from tests.strategies import ANY_JSON, DIALECTS, almost_records, any_text, lines_of, mutated, records
+
+
+def _lines(name: str) -> st.SearchStrategy[bytes]:
+    legal = records(name).flatmap(lines_of)
+    texts = any_text(name).map(lambda text: text.encode("utf-8", "surrogatepass"))
+    return st.one_of(legal, mutated(legal), texts)
+
+
+ODD = st.one_of(ANY_JSON, st.sampled_from(DIALECTS).flatmap(almost_records)).flatmap(lines_of)
+STRATEGY = st.one_of(st.binary(), ODD, st.sampled_from(DIALECTS).flatmap(_lines))
+LIMITS = (Limits(), Limits(phase=3, max_tokens=60, tools=frozenset({"search"})))
+
+
+def check(value: bytes) -> None:
+    text = value.decode("utf-8", "surrogateescape")
+    ids = np.frombuffer(value[: len(value) // 2 * 2], dtype=np.uint16)
+    for name in mypt_spec.dialects():
+        d = mypt_spec.dialect(name)
+        for limits in LIMITS:
+            checker = Checker(d, limits)
+            slow = [f for row, line in enumerate(value.split(b"\n"), 1) for f in checker.line(line, row=row, filename="f")]
+            assert all(f.finding.code != "MYP901" for f in slow), slow
+            fast = check_bytes(checker, value + b"\n", "f") if value else []
+            assert [f.finding for f in fast] == [f.finding for f in slow if value]
+            check_text(checker, text)
+            check_generation(checker, text)
+            checker.generation_line(value, row=1, filename="f")
+        episode, findings = d.parse_ids(ids)
+        assert (episode is None) == any(f.severity == "error" for f in findings)
+
+
+if __name__ == "__main__":
+    run("total_parsing")

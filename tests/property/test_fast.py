@@ -1,0 +1,182 @@
+"""The fast path: what it calls clean, the checker has nothing to say about; and clean lines it does call clean."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_spec import Limits
+from mypt_spec.lint.check import Checker
+from mypt_spec.lint.fast import Prover
+from mypt_spec.lint.quotes import unescaped_quotes
+from tests.strategies import ANY_JSON, DIALECTS, FAULTS, almost_records, broken_records, lines_of, mutated, records
+
+LIMITS = st.sampled_from(
+    [
+        Limits(), Limits(phase=1), Limits(phase=3), Limits(phase=4), Limits(max_tokens=60), Limits(max_tokens=400),
+        Limits(tools=frozenset({"search"})), Limits(phase=5, max_tokens=2000, tools=frozenset({"n"})),
+    ]
+)  # fmt: skip
+
+
+def any_lines(name: str) -> st.SearchStrategy[bytes]:
+    legal = records(name).flatmap(lines_of)
+    warned = records(name, clean=False).flatmap(lines_of)
+    broken = broken_records(name).flatmap(lambda pair: lines_of(pair[0])) if name in FAULTS else st.nothing()
+    almost = almost_records(name).flatmap(lines_of)
+    return st.one_of(legal, warned, broken, almost, mutated(legal), mutated(legal), ANY_JSON.flatmap(lines_of), st.binary(max_size=20))
+
+
+def says(checker: Checker, line: bytes) -> list[str]:
+    return [item.finding.code for item in checker.line(line, row=2, filename="")]
+
+
+def agree(prover: Prover, lines: list[bytes]) -> None:
+    """No line is called clean that the checker has something to say about: one by one, in blocks, and asked again."""
+    found = [says(prover.checker, line) for line in lines]
+    for _ in range(2):
+        for line, codes in zip(lines, found, strict=True):
+            assert not (prover.clean(line) and codes), (line, codes)
+        count, doubtful = prover.unproved(b"".join(line + b"\n" for line in lines))
+        assert count == len(lines)
+        assert [lines[i] for i, _ in doubtful] == [raw for _, raw in doubtful]
+        assert {i for i, codes in enumerate(found) if codes} <= {i for i, _ in doubtful}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+@settings(max_examples=250)
+def test_sound(name: str, data: st.DataObject) -> None:
+    prover = Prover(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))
+    lines = data.draw(st.lists(any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=4))
+    agree(prover, lines)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+def test_complete(name: str, data: st.DataObject) -> None:
+    """Speed must not die in silence: a line without findings is proved clean, but for the exceptions named here."""
+    d = mypt_spec.dialect(name)
+    record = data.draw(records(name))
+    line = data.draw(lines_of(record))
+    checker = Checker(d, data.draw(LIMITS))
+    if says(checker, line) or beyond(record) or (checker.limits.max_tokens or 10**9) < 2 * len(line):
+        return
+    assert Prover(checker).clean(line)
+    assert Prover(checker).unproved(line + b"\n" + line + b"\n") == (2, [])
+
+
+def beyond(value: Any) -> bool:
+    """What the fast path leaves to the checker: integers of more than 64 bits, and odd names of metadata."""
+    if isinstance(value, dict):
+        return any(beyond(v) for v in value.values())
+    if isinstance(value, list):
+        return any(map(beyond, value))
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
+
+
+USER = '{"role": "user", "content": "u"}'
+ANSWER = '{"role": "assistant", "content": "a"}'
+
+
+def chat(more: str = "", *, system: str = '"s"', messages: str = f"{USER}, {ANSWER}") -> str:
+    return f'{{"system": {system}, "messages": [{messages}]{more}}}'
+
+
+def tool(arguments: str = "{}", result: str = "1", name: str = "t", system: str = '"s"') -> str:
+    call = f'{{"role": "assistant_toolcall", "name": "t", "arguments": {arguments}}}'
+    return chat(system=system, messages=f'{USER}, {call}, {{"role": "toolresult", "name": "{name}", "content": {result}}}, {ANSWER}')
+
+
+TRAPS = [
+    chat(system='"s", "system": "s"'),
+    chat(messages='{"role": "user", "content": "u", "content": "u"}, ' + ANSWER),
+    chat(messages=r'{"role": "user", "content": "u", "context": "c", "c\u006fntext": "d"}, ' + ANSWER),
+    chat(', "x": "y"'),
+    chat(', "_x": 1, "_x": 2'),
+    chat(', "_x": {"a": 1, "a": 2}'),
+    chat(', "_x": NaN'),
+    chat(', "_x": 1e999'),
+    chat(r', "_x": "\ud800"'),
+    chat(', "_x": ' + "[" * 300 + "]" * 300),
+    chat(', "_x": ' + "1" * 5000),
+    chat(messages=r'{"role": "user", "content": "\u003cmyPT_eot>"}, ' + ANSWER),
+    chat(messages=r'{"role": "user", "content": "\u003cMyPT_eot>"}, ' + ANSWER),
+    chat(', "language": "no language"'),
+    chat(system='""'),
+    chat(system=r'"\u2003"'),
+    tool(system='"<myPT_toolcall>x</myPT_toolcall>- foo(x)"'),
+    tool(system=r'"- bar(x)\n<myPT_toolcall>\n- t(x)</myPT_toolcall>"'),
+    tool(system=r'"- a(x)\r- t(x)"'),
+    tool('{"name": 1}'),
+    tool(r'{"a": 1, "\u0061": 1}'),
+    tool('{"<myPT_eot>": 1}'),
+    tool(result='["<myPT_eot>"]'),
+    tool(name="v"),
+    chat(messages=""),
+    chat(messages=USER),
+    chat() + "\r",
+    chat() + " x",
+    chat() * 2,
+    "\ufeff" + chat(),
+    "",
+    " ",
+    "null",
+]
+
+
+@pytest.mark.parametrize("line", TRAPS)
+def test_known_traps(line: str) -> None:
+    clean, metadata = chat().encode(), chat(', "_x": "m"').encode()
+    checker = Checker(mypt_spec.dialect("mypt"))
+    assert says(checker, line.encode())
+    agree(Prover(checker), [clean, line.encode(), metadata, clean, line.encode()])
+    if line.endswith("\r"):
+        return
+    prover = Prover(checker)
+    assert [i for i, _ in prover.unproved(b"\n".join([clean] * 3 + [line.encode(), metadata]))[1]] == [3]
+
+
+def test_a_record_over_two_lines_and_two_on_one() -> None:
+    """As many records as lines, but not one on each."""
+    clean = chat()
+    halves = clean.replace(', "messages"', '\n, "messages"', 1)
+    prover = Prover(Checker(mypt_spec.dialect("mypt")))
+    for data in (clean + halves, halves + clean, f"{clean}{clean}\n\n{clean}", f"{clean}\n{halves}{clean}"):
+        count, doubtful = prover.unproved(data.encode() + b"\n")
+        lines = data.split("\n")
+        assert count == len(lines)
+        assert {i for i, line in enumerate(lines) if line != clean} <= {i for i, _ in doubtful}
+
+
+@given(
+    st.lists(st.sampled_from([b"\\", b"\\\\", b'"', b"a", b"\n", b"\\" * 61, b"\\" * 64, b'\\"']), max_size=40),
+    st.sampled_from([0, 1, 1 << 12, 1 << 16, (1 << 20) - 10, 1 << 20]),
+)
+def test_counting_quotes(pieces: list[bytes], pad: int) -> None:
+    """By every way of counting: the length of the data decides which is taken."""
+    block = b"".join(pieces)
+    plain = 0
+    escaped = False
+    for byte in block:
+        plain += byte == ord('"') and not escaped
+        escaped = byte == ord("\\") and not escaped
+    for data in (b"x" * pad + block, b"x" * (pad // 2) + block + b"y" * (pad - pad // 2), block + b"x" * pad):
+        assert unescaped_quotes(data) == plain
+        assert unescaped_quotes(bytearray(data)) == plain
+
+
+@given(st.data())
+def test_tokens_are_at_most_twice_the_bytes(data: st.DataObject) -> None:
+    """What lets the fast path skip counting tokens under a limit."""
+    d = mypt_spec.dialect("mypt")
+    numbers = st.integers(0, 18).map(lambda e: f"{e}e{e}") | st.sampled_from(["1e15", "9e15", "123e13", "[]", "{}", "0", "1E9"])
+    body = "[" + ",".join(data.draw(st.lists(numbers, min_size=50, max_size=200))) + "]"
+    line = tool(result=body).replace(", ", ",").replace(": ", ":")
+    episode, _ = d.read(json.loads(line))
+    assert len(d.encode(episode)) <= 2 * len(line)

@@ -1,0 +1,120 @@
+"""Promise 6: content never becomes a special token, and is never read back as structure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_spec import Episode, Message
+from tests.strategies import DIALECTS, any_text, episodes
+
+D = mypt_spec.dialect("mypt")
+SINGLE_ID = [name for name in DIALECTS if not mypt_spec.dialect(name).table.plain_tags]
+
+
+@st.composite
+def hostile(draw: st.DrawFn, name: str) -> Episode:
+    """A legal Episode with the text of every part that is no JSON replaced by anything: tags, near tags, fragments."""
+    table = mypt_spec.dialect(name).table
+    episode = draw(episodes(name))
+    text = any_text(name, 1).filter(bool)
+
+    def dirty(role: str, part: mypt_spec.Part) -> mypt_spec.Part:
+        kind = role if part.kind == "text" else part.kind
+        free = table.openers[kind].body == "text" or table.openers[role].quotes
+        return replace(part, text=draw(text)) if free else part
+
+    return Episode(name, tuple(Message(m.role, tuple(dirty(m.role, p) for p in m.parts), m.attrs) for m in episode.messages))
+
+
+@pytest.mark.parametrize("name", SINGLE_ID)
+@given(st.data())
+def test_exactly_the_planned_special_ids(name: str, data: st.DataObject) -> None:
+    d = mypt_spec.dialect(name)
+    episode = data.draw(hostile(name))
+    planned = [d.tokenizer.special[t] for t in _tags(d, episode)]
+    encoded = d.encode(episode)
+    assert [i for i in encoded.ids.tolist() if i >= d.tokenizer.ordinary] == planned
+    again, findings = d.parse_ids(encoded.ids)
+    assert again == episode, findings
+
+
+def _tags(d: mypt_spec.Dialect, episode: Episode) -> list[str]:
+    """The tags of an Episode, from its structure alone."""
+    out = []
+    for message in episode.messages:
+        if message.role in d.table.marks:
+            out.append(d.table.marks[message.role].shown)
+            continue
+        out.append(d.table.openers[message.role].shown)
+        for part in message.parts:
+            if part.kind != "text":
+                out += [d.table.openers[part.kind].shown, d.table.closers[part.kind].shown]
+        out.append(d.table.closers[message.role].shown)
+    return out
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+def test_every_tag_literal_is_a_finding_and_never_serialised(name: str, data: st.DataObject) -> None:
+    d = mypt_spec.dialect(name)
+    episode = data.draw(hostile(name))
+    texts = [p.text for m in episode.messages for p in m.parts]
+    bad = sum(bool(d.table.literals.search(text)) for text in texts)
+    errors = [f for f in d.validate(episode) if f.severity == "error"]
+    if bad:
+        assert len(errors) >= bad
+        with pytest.raises(ValueError, match="no text can say this"):
+            d.serialize(episode)
+    else:
+        assert {f.code for f in errors} <= {"MYP303"}
+        assert d.parse(d.serialize(episode))[0] == episode
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+def test_ordinary_text_is_never_special(name: str, data: st.DataObject) -> None:
+    d = mypt_spec.dialect(name)
+    text = data.draw(any_text(name))
+    ids = d.tokenizer.encode(text)
+    assert all(0 <= i < 50256 for i in ids)
+    assert d.tokenizer.decode(ids) == text
+
+
+@given(st.lists(any_text("mypt"), min_size=2, max_size=2), st.sampled_from(["content", "context"]))
+def test_neighbouring_fields_never_join_into_a_tag(texts: list[str], key: str) -> None:
+    """Fragments in fields that stand side by side in the text."""
+    assume(all(texts) and not any(D.table.literals.search(text) for text in texts))
+    user = {"role": "user", "content": texts[0], "context": texts[1]}
+    answer = {"role": "assistant", "content": texts[0], "think": texts[1], "cite": texts[0]}
+    episode, findings = D.read({"system": texts[1], "messages": [user, answer]})
+    assert not findings
+    assert D.parse(D.serialize(episode))[0] == episode
+    assert D.parse_ids(D.encode(episode).ids)[0] == episode
+
+
+@given(any_text("mypt"), any_text("mypt"), st.sampled_from(sorted(D.table.special)))
+def test_tags_in_json_are_escaped_and_come_back(before: str, key: str, tag: str) -> None:
+    assume(key != "name")
+    value = {key + tag: [before + tag, {tag: before}], "x": "\\" + tag}
+    messages = [
+        {"role": "user", "content": "u"},
+        {"role": "assistant_toolcall", "name": "n" + tag, "arguments": value},
+        {"role": "toolresult", "name": "n" + tag, "content": [value, tag]},
+        {"role": "assistant", "content": "a"},
+    ]
+    episode, findings = D.read({"system": "s", "messages": messages})
+    assert not findings
+    assert {(f.code, f.severity) for f in D.validate(episode)} == {("MYP302", "warning")}
+    text = D.serialize(episode)
+    assert text.count(tag) == D.serialize(D.read({"system": "s", "messages": [
+        {"role": "user", "content": "u"}, {"role": "assistant_toolcall", "name": "n", "arguments": {}},
+        {"role": "toolresult", "name": "n", "content": 1}, {"role": "assistant", "content": "a"}]})[0]).count(tag)  # fmt: skip
+    for again in (D.parse(text)[0], D.parse_ids(D.encode(episode).ids)[0]):
+        assert again == episode
+        assert json.dumps(D.write(again)["messages"]) == json.dumps(messages)

@@ -1,0 +1,77 @@
+"""Promise 3: a second loss mask, written from the reference's words alone, agrees on every Episode."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+
+import mypt_spec
+from mypt_spec.tokenizer import gpt2
+from tests.strategies import episodes
+
+D = mypt_spec.dialect("mypt")
+
+# mypt_tag_reference.md, "Token Inventory": 19 tokens, ids 50257-50275, in the order of the table, open before close.
+PAIRS = ["system", "user", "assistant", "user_context", "assistant_context", "toolcall", "toolresult", "think", "cite"]
+TAGS = [tag for pair in PAIRS for tag in (f"<myPT_{pair}>", f"</myPT_{pair}>")] + ["<myPT_eot>"]
+IDS = dict(zip(TAGS, range(50257, 50276), strict=True))
+
+
+def naive(text: str) -> tuple[list[int], list[int]]:
+    """Ids and loss of a serialised text: trained is "everything inside <myPT_assistant>...</myPT_assistant>", and eot."""
+    ids: list[int] = []
+    loss: list[int] = []
+    assistant = False
+    for segment in re.split("(" + "|".join(map(re.escape, TAGS)) + ")", text):
+        assistant = assistant or segment == "<myPT_assistant>"
+        new = [IDS[segment]] if segment in IDS else gpt2().encode_ordinary(segment)
+        ids += new
+        loss += [int(assistant or segment == "<myPT_eot>")] * len(new)
+        assistant = assistant and segment != "</myPT_assistant>"
+    return ids, loss
+
+
+@given(episodes("mypt", clean=False))
+def test_the_naive_mask_agrees(episode: mypt_spec.Episode) -> None:
+    encoded = D.encode(episode)
+    ids, loss = naive(D.serialize(episode))
+    assert encoded.ids.tolist() == ids
+    assert encoded.loss.tolist() == loss
+    assert (encoded.ids.dtype, encoded.loss.dtype, encoded.ids.shape) == ("uint32", "uint8", encoded.loss.shape)
+
+
+@given(episodes("mypt"))
+def test_ids_never_merge_across_a_tag(episode: mypt_spec.Episode) -> None:
+    encoded = D.encode(episode)
+    run: list[int] = []
+    for token in [*encoded.ids.tolist(), 50275]:
+        if token < 50256:
+            run.append(token)
+            continue
+        assert gpt2().encode_ordinary(gpt2().decode(run)) == run, "a text run is encoded by itself"
+        run = []
+
+
+@given(episodes("mypt"))
+def test_partial_encoding_is_a_prefix(episode: mypt_spec.Episode) -> None:
+    whole = D.encode(episode)
+    for end in range(len(episode.messages) + 1):
+        part = D.encode(mypt_spec.Episode("mypt", episode.messages[:end]), partial=True)
+        assert part.ids.tolist() == whole.ids[: len(part)].tolist()
+        assert part.loss.tolist() == whole.loss[: len(part)].tolist()
+
+
+@pytest.mark.parametrize("layout", ["compact", "lines"])
+def test_the_reference_example(layout: str) -> None:
+    """ "Phase 4: Simple Tool Call", with its quoted call masked."""
+    system = '<myPT_system>Format: <myPT_toolcall>{"name": "x"}</myPT_toolcall></myPT_system>'
+    call = '<myPT_assistant><myPT_toolcall>{"name": "x"}</myPT_toolcall></myPT_assistant>'
+    blocks = [system, "<myPT_user>Find.</myPT_user>", call, "<myPT_toolresult>1</myPT_toolresult>", "<myPT_assistant>I.</myPT_assistant>", "<myPT_eot>"]
+    expected = [0, 0, 1, 0, 1, 1]
+    episode, findings = D.parse(("\n" if layout == "lines" else "").join(blocks))
+    assert not findings
+    encoded = D.encode(episode)
+    wanted = [weight for block, weight in zip(blocks, expected, strict=True) for _ in naive(block)[0]]
+    assert encoded.loss.tolist() == wanted

@@ -1,0 +1,270 @@
+"""Promise 2: validator, Lark, automaton and parser accept the same language; shown for every state, then by enumeration."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lark import Token
+
+import mypt_spec
+from mypt_spec.automaton import MAX_CONFIGURATIONS, Automaton, extract, make_parser, minimise
+from mypt_spec.episode import events_of
+from mypt_spec.frontdoor import _folders
+from mypt_spec.tokens import END, TEXT, SpecError
+from tests.strategies import DIALECTS, any_episodes
+
+ALL = mypt_spec.dialects()
+BODY = '{"name": "n"}'  # legal as text, as a call and as a result
+LENGTH = 8
+
+
+@cache
+def grammar(name: str) -> str:
+    folder = _folders()[name]
+    return (folder / f"{folder.name}.lark").read_text(encoding="utf-8")
+
+
+def parser(name: str) -> Any:
+    return make_parser(grammar(name)).parse_interactive([]).as_immutable()
+
+
+def feed(state: Any, terminal: str) -> Any:
+    """The parser after one terminal, or None when it refuses. It is fed, not asked: `accepts()` is what extraction used."""
+    try:
+        return state.feed_token(Token(terminal, ""))
+    except Exception:
+        return None
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_configuration_and_every_terminal(name: str) -> None:
+    """Walk Lark's parser and the automaton in lockstep through all that Lark can reach."""
+    d = mypt_spec.dialect(name)
+    terminals = [TEXT, *d.table.terminals]
+    first = parser(name)
+    seen = {tuple(first.parser_state.state_stack): d.automaton.start}
+    queue = deque([first])
+    edges = set()
+    while queue:
+        here = queue.popleft()
+        state = seen[tuple(here.parser_state.state_stack)]
+        assert (feed(here, END) is not None) == d.automaton.accepting(state)
+        for terminal in terminals:
+            following = feed(here, terminal)
+            assert (following is not None) == (terminal in d.automaton.allowed(state)), (state, terminal)
+            if following is None:
+                with pytest.raises(ValueError, match="is not allowed"):
+                    d.automaton.step(state, terminal)
+                continue
+            step = d.automaton.step(state, terminal)
+            edges.add((state, terminal))
+            key = tuple(following.parser_state.state_stack)
+            if key not in seen:
+                seen[key] = step
+                queue.append(following)
+            assert seen[key] == step, "one configuration is one state"
+    assert set(seen.values()) == set(d.automaton.states), "every state is reached"
+    assert edges == {(s, t) for s in d.automaton.states for t in d.automaton.allowed(s)}
+    assert len(seen) < MAX_CONFIGURATIONS
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_all_strings_up_to_a_length(name: str) -> None:
+    """All strings of at most `LENGTH` terminals, and longer ones while there are few enough. Where a prefix is refused, both
+    sides refuse it, and so every string that goes on from it."""
+    d = mypt_spec.dialect(name)
+    terminals = [TEXT, *d.table.terminals]
+    level: list[tuple[tuple[str, ...], Any]] = [((), parser(name))]
+    length = 0
+    while level and (length < LENGTH or len(level) < 800):
+        longer = []
+        for prefix, here in level:
+            state = d.automaton.run(prefix)
+            assert state is not None
+            assert d.automaton.accepting(state) == (feed(here, END) is not None)
+            for terminal in terminals:
+                following = feed(here, terminal)
+                assert (following is None) == (d.automaton.run((*prefix, terminal)) is None)
+                if following is not None:
+                    longer.append(((*prefix, terminal), following))
+        level, length = longer, length + 1
+
+
+def test_the_reference_read_by_hand() -> None:
+    """MyPT as a regular expression, written from "Nesting Hierarchy" and "Key placement rules"; one letter a terminal."""
+    d = mypt_spec.dialect("mypt")
+    letters = dict(zip([*d.table.terminals, TEXT], "SsUuAaXxYyCcRrTtQqEw", strict=True))
+    think, cite, call = "(Tw+t)?", "Qw+q", "Cw+c"
+    answer = f"A{think}({cite})*w(w|{cite})*a"
+    turn = f"U(Xw+x)?w+u(Yw+y)?(A{think}{call}aRw+r)*{answer}E"
+    whole = re.compile(f"S(w|{call})+s({turn})+")
+    queue = deque([((), d.automaton.start)])
+    accepted = 0
+    while queue:
+        string, state = queue.popleft()
+        word = "".join(letters[t] for t in string)
+        assert (whole.fullmatch(word) is not None) == d.automaton.accepting(state), word
+        accepted += d.automaton.accepting(state)
+        if len(string) < 18:
+            queue += [((*string, t), d.automaton.step(state, t)) for t in d.automaton.allowed(state)]
+    assert accepted > 1000
+    for base in ("SwsUwuAwaE", "SwCwcsUXwxwuYwyATwtCwcaRwrAwQwqaEUwuAQwqwaE"):
+        for at in range(len(base) + 1):
+            for letter in ["", *letters.values()]:
+                for width in (0, 1):
+                    word = base[:at] + letter + base[at + width :]
+                    back = {v: k for k, v in letters.items()}
+                    state = d.automaton.run(back[c] for c in word)
+                    assert (whole.fullmatch(word) is not None) == (state is not None and d.automaton.accepting(state)), word
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_minimal_deterministic_and_canonical(name: str) -> None:
+    a = mypt_spec.dialect(name).automaton
+    assert a.start == 0
+    for s in a.states:
+        for t in range(s):
+            assert _told_apart(a, s, t), f"states {s} and {t} accept the same"
+    numbered = [0]
+    for state in numbered:
+        numbered += [n for _, n in sorted(a.steps[state].items()) if n not in numbered]
+    assert numbered == list(a.states), "numbered breadth first by terminal name"
+    live = set(a.accepts)
+    while (more := {s for s in a.states if live & set(a.steps[s].values())} - live):
+        live |= more
+    assert live == set(a.states), "from every state there is an end"
+    again = extract(grammar(name))
+    assert (again.steps, again.accepts) == (a.steps, a.accepts)
+    once_more = minimise([dict(row) for row in a.steps], set(a.accepts))
+    assert (once_more.steps, once_more.accepts) == (a.steps, a.accepts)
+    copy = Automaton.from_dict(a.as_dict())
+    assert (copy.steps, copy.accepts) == (a.steps, a.accepts)
+
+
+def _told_apart(a: Automaton, s: int, t: int) -> bool:
+    """Whether some string is accepted from one of two states only."""
+    seen, queue = {(s, t)}, [(s, t)]
+    for one, two in queue:
+        if a.accepting(one) != a.accepting(two) or a.allowed(one) != a.allowed(two):
+            return True  # every state has an end, so a terminal that only one allows tells them apart
+        for terminal in a.allowed(one):
+            pair = a.step(one, terminal), a.step(two, terminal)
+            if pair not in seen:
+                seen.add(pair)
+                queue.append(pair)
+    return False
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_text_may_be_fed_piece_by_piece(name: str) -> None:
+    """Generated token by token, a run of text is many TEXT: a second one changes nothing."""
+    a = mypt_spec.dialect(name).automaton
+    for state in a.states:
+        if TEXT in a.allowed(state):
+            assert a.step(a.step(state, TEXT), TEXT) == a.step(state, TEXT)
+
+
+def walk(d: mypt_spec.Dialect, data: st.DataObject, size: int) -> list[str]:
+    """A random path through the automaton, with a wrong terminal here and there or none."""
+    out: list[str] = []
+    state = d.automaton.start
+    wrong = data.draw(st.sampled_from([0, 0, 1, 2]))
+    for _ in range(data.draw(st.integers(0, size))):
+        if wrong and data.draw(st.integers(0, 9)) == 0:
+            out.append(data.draw(st.sampled_from([TEXT, *d.table.terminals])))
+            wrong -= 1
+            continue
+        terminal = data.draw(st.sampled_from(sorted(d.automaton.allowed(state)) or [TEXT]))
+        out.append(terminal)
+        state = d.automaton.steps[state].get(terminal, state)
+    return out
+
+
+def spelled(d: mypt_spec.Dialect, string: list[str]) -> str:
+    """A text with these terminals; TEXT TEXT is one run, so it is written once."""
+    runs = [t for before, t in zip(["", *string], string, strict=False) if t != TEXT or before != TEXT]
+    return "".join(BODY if t == TEXT else d.table.terminals[t].shown for t in runs)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+def test_random_long_strings_in_every_reading(name: str, data: st.DataObject) -> None:
+    d = mypt_spec.dialect(name)
+    string = walk(d, data, 60)
+    state = d.automaton.run(string)
+    here: Any = parser(name)
+    for terminal in string:
+        here = feed(here, terminal) if here is not None else None
+    assert (here is not None) == (state is not None)
+    accepted = state is not None and d.automaton.accepting(state)
+    assert accepted == (here is not None and feed(here, END) is not None)
+    text = spelled(d, string)
+    episode, findings = d.parse(text)
+    assert (episode is not None) == accepted
+    assert bool(findings) != accepted
+    assert (not d.check_prefix(text).findings) == (state is not None)
+    if accepted:
+        assert d.check_prefix(text).state == state
+        assert d.validate(episode) == []
+        assert d.serialize(episode) == text
+        assert d.parse_ids(d.encode(episode).ids) == (episode, [])
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+@settings(max_examples=300)
+def test_validator_accepts_what_the_automaton_accepts(name: str, data: st.DataObject) -> None:
+    d = mypt_spec.dialect(name)
+    episode = data.draw(any_episodes(name))
+    string = [e.terminal for e in events_of(episode.messages, d.table)]
+    state = d.automaton.run(string)
+    accepted = state is not None and d.automaton.accepting(state)
+    errors = [f for f in d.validate(episode) if f.severity == "error"]
+    assert accepted == (not errors)
+    if accepted:
+        assert d.parse(d.serialize(episode)) == (episode, [])
+        assert d.read(d.write(episode))[0] == episode
+    else:
+        assert any(f.code[3] == "2" or f.code in ("MYP310", "MYP311") for f in errors)
+        for call in (d.serialize, d.encode):
+            with pytest.raises(ValueError, match="MYP"):
+                call(episode)
+
+
+def test_every_small_episode() -> None:
+    """Each legal Episode of a few blocks, with every message in turn left out, doubled or moved."""
+    d = mypt_spec.dialect("mypt")
+    text = mypt_spec.Part("text", BODY)
+
+    def message(role: str, *kinds: str) -> mypt_spec.Message:
+        return mypt_spec.Message(role, tuple(text if k == "text" else mypt_spec.Part(k, BODY) for k in kinds))
+
+    blocks = [
+        message("system", "text"), message("user", "text"), message("user", "user_context", "text"), message("assistant_context", "text"),
+        message("assistant", "think", "toolcall"), message("toolresult", "text"), message("assistant", "text", "cite"), message("eot"),
+    ]  # fmt: skip
+    levels: list[tuple[mypt_spec.Message, ...]] = [()]
+    checked = 0
+    for messages in levels:
+        string = [e.terminal for e in events_of(messages, d.table)]
+        state = d.automaton.run(string)
+        if messages:
+            errors = [f for f in d.validate(mypt_spec.Episode("mypt", messages)) if f.severity == "error"]
+            assert (state is not None and d.automaton.accepting(state)) == (not errors)
+            checked += 1
+        if (state is not None and len(messages) < 6) or len(messages) < 2:
+            levels += [(*messages, block) for block in blocks]
+    assert checked > 200
+
+
+def test_a_grammar_that_nests_without_bound_is_refused() -> None:
+    with pytest.raises(SpecError, match="does not close"):
+        extract("start: A start? B\n%declare A B", limit=500)
+    with pytest.raises(SpecError, match=r"not LALR"):
+        extract("start: x | y\nx: A\ny: A\n%declare A")
