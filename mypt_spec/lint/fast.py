@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from io import BytesIO
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -30,15 +30,16 @@ from mypt_spec.adapters.common import Reader, spelled
 from mypt_spec.episode import Part, Place
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.quotes import unescaped_quotes
-from mypt_spec.lint.scan import BITS, Head, Layout, Scan, Shape, compile_scan
+from mypt_spec.lint.scan import BITS, Head, Layout, Scan, Shape, compile_scan, noted
 from mypt_spec.nearmiss import near_miss
 from mypt_spec.rules.payload import declared_tools
 from mypt_spec.schema import LANGUAGE, LIST, NAME, OBJECT, ROLE, STRING
 
 _SAMPLES: dict[str, Any] = {STRING: "x", LANGUAGE: "en", OBJECT: {}, LIST: []}
-_MEMO = 50_000  # shapes
-_HEADS = 500
+_MEMO, _LONG = 2000, 2000  # entries of a memo, and the length of the longest: together they bound its memory
 _METADATA = 40  # keys
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 _KEY = re.compile(r"_[\w.:-]{0,60}", re.ASCII)
 
 
@@ -89,7 +90,7 @@ class Prover:
         return sorted(bad)
 
     def _quotes(self, values: list[Any]) -> int:
-        """The quotes of the strings in JSON values; -1 where a string holds a tag."""
+        """The quotes of the strings in JSON values; an odd number where there is doubt, such as a tag in a string."""
         if not values:
             return 0
         try:
@@ -108,7 +109,9 @@ class Prover:
         try:
             record = msgspec.json.decode(raw)
             items = [("", record), *((message[ROLE], message) for message in record[self.layout.messages])]
-            fresh = [(role, key) for role, item in items for key in item if _KEY.fullmatch(key) and key not in known[role]]
+            fresh = [
+                (role, key) for role, item in items for key in item if _KEY.fullmatch(key) and key not in known[role]
+            ]
         except (ValueError, TypeError, KeyError, RecursionError):  # a key that stands twice can be anything
             return False
         for role, key in dict.fromkeys(fresh[:_METADATA]):
@@ -125,30 +128,27 @@ class Prover:
         return not self.table.literals.search(content) and near_miss(content, self.table) is None
 
     def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
-        """The kinds of the parts of a string with inline tags, None where there are none; adds the text of each to `texts`."""
+        """The kinds of the parts of a string with inline tags, None where it is all text; adds their texts to `texts`."""
         parts = self.inline(text, Place(), *inline)
-        texts += [part.text for part in parts]
-        return tuple([part.kind for part in parts]) if len(parts) > 1 else None
+        texts += [part.text for part in parts if part.kind != "text"]
+        plain = [part.text for part in parts if part.kind == "text"]
+        texts += ["".join(plain)] if plain else []  # text around inline tags is blank only if all of it is
+        kinds = tuple([part.kind for part in parts])
+        return None if kinds == ("text",) else kinds
 
     def shape(self, shape: Shape) -> int:
         """The strings of a record of this shape, without those in JSON values; -1 if it is not clean."""
-        if len(self.shapes) >= _MEMO:
-            self.shapes.clear()
         record = self._skeleton(shape)
-        count = unescaped_quotes(msgspec.json.encode(record)) // 2
-        self.shapes[shape] = count if self._says_nothing(record) else -1
-        return self.shapes[shape]
+        count = unescaped_quotes(msgspec.json.encode(record)) // 2 if self._says_nothing(record) else -1
+        return _remember(self.shapes, shape, count, len(shape))
 
     def head(self, head: Head, shape: Shape) -> bool:
-        """Whether top-level values are clean in a record of a clean shape."""
-        if len(self.heads) >= _HEADS:
-            self.heads.clear()
-        named = self._named(head).items()
-        self.heads[head] = all(self._top(key, value, shape) for key, value in named)
-        return self.heads[head]
+        """Whether top-level strings are clean in a record of a clean shape."""
+        fine = all(self._top(key, value, shape) for key, value in self._named(head).items())
+        return _remember(self.heads, head, fine, self._size(head))
 
     def _top(self, key: str, value: str, shape: Shape) -> bool:
-        """Text is as clean as the text that a skeleton has; what it is cut into by tags, and other kinds, it must have too."""
+        """Text is as clean as the text of a skeleton; tags in it, and strings that are no text, are tried in one."""
         spec = self.layout.fields[key]
         kinds: tuple[str, ...] | None = None
         if spec.kind == STRING:
@@ -160,25 +160,26 @@ class Prover:
                 return True
         known = self.values.get((key, kinds or value))
         if known is None:
-            if len(self.values) >= _HEADS:
-                self.values.clear()
             filled = spelled([Part(kind, "x") for kind in kinds], self.table) if kinds else value
-            known = self.values[key, kinds or value] = self._says_nothing(self._skeleton(shape) | {key: filled})
+            known = self._says_nothing(self._skeleton(shape) | {key: filled})
+            _remember(self.values, (key, kinds or value), known, len(kinds or value))
         return known
 
     def declared(self, head: Head, shape: Shape, names: dict[str, int]) -> bool:
-        """Whether the top-level values, or the limits, declare all names; where nothing is declared, all may be called."""
+        """Whether the top-level strings, or the limits, declare all names; where nothing is declared, all may be called."""
         tools = self.tools.get(head)
         if tools is None:
-            if len(self.tools) >= _HEADS:
-                self.tools.clear()
             record = self._skeleton(shape) | self._named(head)
             record[self.layout.messages] = record[self.layout.messages][:1]
             episode, _ = self.checker.dialect.read(record)
             if episode is None:
                 return False
-            tools = self.tools[head] = self.checker.limits.tools | declared_tools(episode, self.table)
+            tools = self.checker.limits.tools | declared_tools(episode, self.table)
+            _remember(self.tools, head, tools, self._size(head))
         return not tools or tools.issuperset(names)
+
+    def _size(self, head: Head) -> int:
+        return sum(map(len, self._named(head).values()))
 
     def _named(self, head: Head) -> dict[str, str]:
         return {key: value for key, value in zip(self.layout.heads, head, strict=True) if value is not UNSET}
@@ -198,14 +199,18 @@ class Prover:
     def _skeleton(self, shape: Shape) -> dict[str, Any]:
         """The smallest record of a shape."""
         present, *notes = shape
-        record = {key: _SAMPLES[self.layout.fields[key].kind] for bit, key in enumerate(self.layout.heads) if present >> bit & 1}
+        record = {
+            key: _SAMPLES[self.layout.fields[key].kind]
+            for bit, key in enumerate(self.layout.heads)
+            if present >> bit & 1
+        }
         messages: list[dict[str, Any]] = []
         rest = iter(notes)
         for code in rest:
             role, rows = self.layout.roles[code >> BITS]
             message: dict[str, Any] = {ROLE: role}
             for bit, (key, spec) in enumerate(rows):
-                note: Any = next(rest) if spec.kind == NAME or spec.inline else None
+                note: Any = next(rest) if noted(spec) else None
                 if not code >> bit & 1:
                     continue
                 if spec.kind == NAME:
@@ -216,6 +221,14 @@ class Prover:
                     message[key] = _SAMPLES.get(spec.kind, {})
             messages.append(message)
         return record | {self.layout.messages: messages}
+
+
+def _remember(memo: dict[_K, _V], key: _K, value: _V, size: int) -> _V:
+    if size <= _LONG:
+        if len(memo) >= _MEMO:
+            memo.clear()
+        memo[key] = value
+    return value
 
 
 def _name(index: int) -> str:

@@ -23,7 +23,7 @@ from mypt_spec.lint.texts import generation_units, text_units
 MAX_LINE = 8 << 20  # bytes; a line is held several times over while it is read
 MAX_TEXT = 64 << 20  # bytes of a serialised text, which is read whole
 BLOCK = 96 << 10  # larger pieces of memory go back to the system and come anew, page by page
-_RANGE = 1 << 20  # bytes of a worker's task
+_RANGE = 2 << 20  # bytes of a worker's task
 _FAR = 1 << 48  # rows of a range count from here, so that none is taken for the first row of the file
 
 
@@ -76,7 +76,9 @@ def check_lines(
 def _block(checker: Checker, prover: Prover, block: Block, first: int, path: str, kind: str) -> Chunk:
     data = block.data
     if block.broken:
-        data = data[: data.rfind(b"\n") + 1]  # the piece of a line where a damaged file ends is no bad JSON, it is damage
+        data = data[
+            : data.rfind(b"\n") + 1
+        ]  # the piece of a line where a damaged file ends is no bad JSON, it is damage
     if kind == "record":
         units, doubtful = prover.unproved(data)
         check = checker.line
@@ -111,7 +113,9 @@ def tally(summary: Summary, found: Iterable[Located]) -> None:
             summary.units_by_code[code] += 1
 
 
-def _place(checker: Checker, code: str, message: str, row: int, path: str, *, cure: str = "", text: str = "") -> list[Located]:
+def _place(
+    checker: Checker, code: str, message: str, row: int, path: str, *, cure: str = "", text: str = ""
+) -> list[Located]:
     if code not in checker.codes:
         return []
     column = len(text) + 1
@@ -129,7 +133,9 @@ def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk
     summary = Summary(files=1)
     found: list[Located] = []
     if last is None:
-        found = _place(checker, "MYP012", "the file is empty", 1, path, cure="delete it, or check what should have written it")
+        found = _place(
+            checker, "MYP012", "the file is empty", 1, path, cure="delete it, or check what should have written it"
+        )
     else:
         lines = last.lines()
         row = base + last.first_row + max(0, len(lines) - 1)
@@ -138,7 +144,9 @@ def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk
             found = _place(checker, "MYP003", last.broken, row, path, cure=cure)
         elif not last.data.endswith(b"\n") and not last.too_long:
             tail = lines[-1][-80:].decode("utf-8", "replace") if lines else ""
-            found = _place(checker, "MYP013", "the last line has no line end; was the file cut off?", row, path, text=tail)
+            found = _place(
+                checker, "MYP013", "the last line has no line end; was the file cut off?", row, path, text=tail
+            )
     tally(summary, found)
     return Chunk(found, summary, last.position if last else 0)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from textwrap import indent
 from typing import Any, Protocol
 
 import msgspec
@@ -23,6 +24,7 @@ Rows = tuple[tuple[str, Field], ...]
 Shape = tuple[Any, ...]
 Head = tuple[Any, ...]
 _STRINGS = (STRING, NAME, LANGUAGE)
+_NEVER = -1 << 40  # a number of strings that stays negative whatever is added
 
 
 class Judge(Protocol):
@@ -58,7 +60,7 @@ class Judge(Protocol):
 class Layout:
     """The fields of a schema in the order of a shape's bits, and the metadata keys to expect, of the top ("") and by role.
 
-    `heads` are the top-level keys beside that of the messages.
+    `heads` are the top-level keys of strings.
     """
 
     top: Rows
@@ -72,7 +74,7 @@ class Layout:
     def of(schema: RecordSchema) -> Layout:
         top, key = tuple(schema.top.items()), schema.messages
         roles = tuple((role, tuple(fields.items())) for role, fields in schema.roles.items())
-        heads = tuple(name for name in schema.top if name != key)
+        heads = tuple(name for name, spec in top if spec.kind in _STRINGS)
         return Layout(top, heads, schema.top, roles, key, {role: [] for role in ("", *schema.roles)})
 
 
@@ -87,63 +89,105 @@ def compile_scan(layout: Layout, judge: Judge) -> Scan:
     record = _struct("record", layout.top, layout.metadata[""], {layout.messages: messages}, None)
     scope: dict[str, Any] = {"UNSET": UNSET, "judge": judge, "decode": msgspec.json.Decoder(record).decode}
     scope |= {f"type{i}": kind for i, kind in enumerate(types)}
-    exec("\n".join(_source(layout, judge)), scope)  # built from the schema and names of metadata fields, never from values
+    exec(_source(layout, judge.first), scope)  # built from the schema and names of metadata fields, never from values
     scan: Scan = scope["scan"]
     return scan
 
 
-def _source(layout: Layout, judge: Judge) -> list[str]:
-    heads = [f"record.f{i}" for i, (name, _) in enumerate(layout.top) if name != layout.messages]
-    inner = next(i for i, (name, _) in enumerate(layout.top) if name == layout.messages)
-    odd = " or ".join(["not v", "v.isspace()", *(f"{c!r} in v" for c in judge.first)])
-    code = [f"def scan(lines, judge=judge, UNSET=UNSET, decode=decode, {', '.join(f'type{i}=type{i}' for i in range(len(layout.roles)))}):"]
-    code += [" shapes = judge.shapes; heads = judge.heads; longest = judge.longest"]
-    code += [" bad = []; values = []; strings = 0", " for i, raw in enumerate(lines):"]
-    code += ["  try:", "   record = decode(raw)", "  except (ValueError, RecursionError):", "   bad.append(i)", "   continue"]
-    code += [f"  head = ({', '.join(heads)},)", f"  shape = [{' | '.join(f'({h} is not UNSET) << {b}' for b, h in enumerate(heads))}]"]
-    code += ["  mark = len(values); names = {}; odd = []; more = 0; add = shape.append"]
-    code += ["  " + line for line in _metadata("record", layout.metadata[""])]
-    code += [f"  for m in record.f{inner}:", "   kind = m.__class__"]
-    for number, (role, rows) in enumerate(layout.roles):
-        code.append(f"   {'el' if number else ''}if kind is type{number}:")
-        code += ["    " + line for line in [*_message(number, rows, odd, judge.first), *_metadata("m", layout.metadata[role])]]
-    code += ["  shape = tuple(shape)", "  count = shapes.get(shape)", "  if count is None:", "   count = judge.shape(shape)"]
-    code += ["  if (count < 0 or more < 0 or 13 in raw[-2:] or len(raw) > longest or odd and not judge.texts(odd)"]
-    code += ["    or not (heads.get(head) or judge.head(head, shape)) or names and not judge.declared(head, shape, names)):"]
-    code += ["   bad.append(i); del values[mark:]", "  else:", "   strings += count + more", " return bad, strings, values"]
-    return code
-
-
-def _message(number: int, rows: Rows, odd: str, first: tuple[str, ...]) -> list[str]:
-    """The lines that look at a message of one role."""
-    code = [f"have = {number << BITS | sum(1 << bit for bit, (_, spec) in enumerate(rows) if spec.required)}"]
-    notes = []  # on names and inline tags, behind the role and keys
-    for bit, (_, spec) in enumerate(rows):
-        code.append(f"v = m.f{bit}")
-        pad = ""
-        if not spec.required:
-            pad = " "
-            code += ["if v is not UNSET:", f" have |= {1 << bit}"]
-        if spec.kind == NAME:
-            notes.append(f"n{bit}")
-            code.insert(1, f"n{bit} = None")
-            code += [f"{pad}n{bit} = names.setdefault(v, len(names))"]
-        elif spec.inline:
-            notes.append(f"n{bit}")
-            code.insert(1, f"n{bit} = None")
-            code += [f"{pad}if {' or '.join(f'{c!r} in v' for c in first)}:", f"{pad} n{bit} = judge.kinds(v, {spec.inline!r}, odd)"]
-        if spec.kind not in _STRINGS:
-            code += [f"{pad}if {word!r} in v: more = -1 << 40" for word in spec.reserved]
-            code.append(f"{pad}values.append(v)")
+_PASS = """\
+def scan(lines, judge=judge, decode=decode, UNSET=UNSET{types}):
+    shapes, heads, longest = judge.shapes, judge.heads, judge.longest
+    bad, values, strings = [], [], 0
+    for i, raw in enumerate(lines):
+        try:
+            record = decode(raw)
+        except (ValueError, RecursionError):
+            bad.append(i)
+            continue
+        head = ({heads})
+        shape = [{present}]
+        mark, names, odd, more, add = len(values), {{}}, [], 0, shape.append
+{top}
+        for m in {messages}:
+            kind = m.__class__
+{roles}
+        shape = tuple(shape)
+        count = shapes.get(shape)
+        if count is None:
+            count = judge.shape(shape)
+        if (
+            count < 0 or more < 0 or {cr} in raw[-2:] or len(raw) > longest
+            or odd and not judge.texts(odd)
+            or not (heads.get(head) or judge.head(head, shape))
+            or names and not judge.declared(head, shape, names)
+        ):
+            bad.append(i)
+            del values[mark:]
         else:
-            code += [f"{pad}if {odd}: odd.append(v)"] if not spec.inline else [f"{pad}elif not v or v.isspace(): odd.append(v)"]
+            strings += count + more
+    return bad, strings, values
+"""
+
+
+def _source(layout: Layout, first: tuple[str, ...]) -> str:
+    """The source of the pass. `more` are strings that the shape does not tell of, `odd` texts that need a closer look."""
+    places = {name: f"record.f{i}" for i, (name, _) in enumerate(layout.top)}
+    heads = [places[name] for name in layout.heads]
+    top = [
+        f"if {place} is not UNSET: more = {_NEVER}"
+        for name, place in places.items()
+        if name not in (*layout.heads, layout.messages)
+    ]
+    roles = []
+    for number, (role, rows) in enumerate(layout.roles):
+        roles.append(f"{'el' if number else ''}if kind is type{number}:")
+        roles += ["    " + line for line in [*_message(number, rows, first), *_metadata("m", layout.metadata[role])]]
+    return _PASS.format(
+        types="".join(f", type{i}=type{i}" for i in range(len(layout.roles))),
+        heads="".join(f"{head}, " for head in heads),
+        present=" | ".join(["0", *(f"({head} is not UNSET) << {bit}" for bit, head in enumerate(heads))]),
+        top=indent("\n".join([*top, *_metadata("record", layout.metadata[""])]), " " * 8),
+        messages=places[layout.messages],
+        roles=indent("\n".join(roles), " " * 12),
+        cr=ord("\r"),
+    )
+
+
+def _message(number: int, rows: Rows, first: tuple[str, ...]) -> list[str]:
+    """The lines that look at a message of one role."""
+    tagged = " or ".join(f"{c!r} in v" for c in first)
+    code = [f"have = {number << BITS | sum(1 << bit for bit, (_, spec) in enumerate(rows) if spec.required)}"]
+    notes = [f"n{bit}" for bit, (_, spec) in enumerate(rows) if noted(spec)]
+    code += [f"{note} = None" for note in notes]
+    for bit, (_, spec) in enumerate(rows):
+        look = []
+        if spec.kind == NAME:
+            look.append(f"n{bit} = names.setdefault(v, len(names))")
+        if spec.inline:
+            look.append(f"if {tagged}: n{bit} = judge.kinds(v, {spec.inline!r}, odd)")
+            look.append("elif not v or v.isspace(): odd.append(v)")
+        elif spec.kind in _STRINGS:
+            look.append(f"if not v or v.isspace() or {tagged}: odd.append(v)")
+        else:
+            look += [f"if {word!r} in v: more = {_NEVER}" for word in spec.reserved]
+            look.append("values.append(v)")
+        code.append(f"v = m.f{bit}")
+        if spec.required:
+            code += look
+        else:
+            code += ["if v is not UNSET:", *(f"    {line}" for line in [f"have |= {1 << bit}", *look])]
     return [*code, "add(have)", *(f"add({note})" for note in notes)]
+
+
+def noted(spec: Field) -> bool:
+    """Whether a shape says more of a field than that it is there: the number of a name, the kinds of inline parts."""
+    return spec.kind == NAME or bool(spec.inline)
 
 
 def _metadata(item: str, keys: list[str]) -> list[str]:
     code = []
     for number in range(len(keys)):
-        code += [f"v = {item}.x{number}", "if v is not UNSET:", " values.append(v); more += 1"]
+        code += [f"v = {item}.x{number}", "if v is not UNSET:", "    values.append(v)", "    more += 1"]
     return code
 
 
