@@ -15,6 +15,7 @@ from typing import Any
 
 from mypt_spec.findings import Finding
 from mypt_spec.lint.check import Checker
+from mypt_spec.lint.errors import UsageError
 from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.located import Located, Snippet, Summary
 from mypt_spec.lint.sources import Block, Source, blocks, ranges
@@ -56,7 +57,7 @@ def run(checker: Checker, sources: list[Source], kind: str, *, jobs: int = 1) ->
 
 
 def check_lines(
-    checker: Checker, prover: Prover, source: Source, *, kind: str = "record", part: tuple[int, int] | None = None
+    checker: Checker, prover: Prover, source: Source, *, kind: str = "record", part: tuple[int, int | None] | None = None
 ) -> Iterator[Chunk]:
     """Check a JSONL source line by line, a block at a time; or the part of it that lies in a byte range."""
     start, end = part or (0, None)
@@ -69,7 +70,7 @@ def check_lines(
         else:
             yield _block(checker, prover, block, first, source.path, kind)
         last = block
-    if part is None or end == source.size:
+    if end is None:
         yield _ending(checker, last, base, source.path)
 
 
@@ -184,7 +185,7 @@ def _start(checker: Checker) -> None:
     _worker = checker, Prover(checker)
 
 
-def _task(source: Source, part: tuple[int, int] | None, data: Block | None) -> Chunk:
+def _task(source: Source, part: tuple[int, int | None] | None, data: Block | None) -> Chunk:
     assert _worker is not None
     checker, prover = _worker
     if data is not None:
@@ -198,30 +199,37 @@ def _task(source: Source, part: tuple[int, int] | None, data: Block | None) -> C
 
 
 def _parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator[Chunk]:
-    from multiprocessing import get_all_start_methods, get_context  # not for one process: it takes a while to load
+    from concurrent.futures import ProcessPoolExecutor  # not for one process: it takes a while to load
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_all_start_methods, get_context
 
     # A forked worker has everything imported and loaded; it must start before any thread does.
     method = "fork" if "fork" in get_all_start_methods() else "spawn"
-    with get_context(method).Pool(jobs, _start, (checker,)) as pool:
-        waiting: deque[tuple[Source, Any]] = deque()
-        rows: dict[str, int] = {}
+    pool = ProcessPoolExecutor(jobs, get_context(method), _start, (checker,))
+    waiting: deque[tuple[Source, Any]] = deque()
+    rows: dict[str, int] = {}
+    try:
         for source, task in _tasks(checker, sources):
-            waiting.append((source, task if isinstance(task, Chunk) else pool.apply_async(_task, (source, *task))))
+            waiting.append((source, task if isinstance(task, Chunk) else pool.submit(_task, source, *task)))
             if len(waiting) >= 3 * jobs:
                 yield _collect(*waiting.popleft(), rows)
         while waiting:
             yield _collect(*waiting.popleft(), rows)
+    except BrokenProcessPool:
+        raise UsageError("a worker process was killed, perhaps for want of memory; try again with -j 1") from None
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-_Task = tuple[tuple[int, int] | None, Block | None]
+_Task = tuple[tuple[int, int | None] | None, Block | None]
 
 
 def _tasks(checker: Checker, sources: list[Source]) -> Iterator[tuple[Source, _Task | Chunk]]:
     """Byte ranges of plain files; blocks of what only one process can read (compressed files, pipes); ready chunks."""
     for source in sources:
         parts = ranges(source, size=_RANGE)
-        for part in parts:
-            yield source, (part, None)
+        for start, end in parts:  # the last one reads on, should the file have grown
+            yield source, ((start, end if end < parts[-1][1] else None), None)
         if parts:
             continue
         last: Block | None = None
@@ -239,7 +247,7 @@ def _tasks(checker: Checker, sources: list[Source]) -> Iterator[tuple[Source, _T
 def _collect(source: Source, pending: Any, rows: dict[str, int]) -> Chunk:
     """The outcome of a task, rows counted from the start of the file."""
     before = rows.get(source.path, 0)
-    chunk: Chunk = pending if isinstance(pending, Chunk) else pending.get()
+    chunk: Chunk = pending if isinstance(pending, Chunk) else pending.result()
     shift = before - _FAR
     chunk.found = [
         replace(item, row=item.row + shift, end_row=item.end_row + shift) if item.row > _FAR else item

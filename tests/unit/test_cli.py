@@ -86,6 +86,7 @@ def test_a_hidden_tag_is_located_on_the_physical_line(lint: Any) -> None:
     assert found[0]["span"] == [1, 12]
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak from /proc")
 def test_a_line_of_200_mb_costs_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     with path.open("wb") as out:
@@ -93,9 +94,9 @@ def test_a_line_of_200_mb_costs_no_memory(tmp_path: Path) -> None:
         for _ in range(200):
             out.write(b"x" * (1 << 20))
         out.write(b'"}\n' + GOOD.encode())
-    code = (
-        "import resource, sys\nfrom mypt_spec.lint.cli import main\nstatus = main(['--format', 'json', sys.argv[1]])\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\nsys.exit(status)"
+    code = (  # VmHWM: ru_maxrss of a child begins at the peak of its parent
+        "import re, sys\nfrom mypt_spec.lint.cli import main\nstatus = main(['--format', 'json', sys.argv[1]])\n"
+        "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1], file=sys.stderr)\nsys.exit(status)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 1, done.stderr
@@ -306,3 +307,15 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stdout.startswith("error[MYP001]")
     assert "Traceback" not in done.stderr
+
+
+def test_a_killed_worker_is_a_failure_and_no_hang(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(GOOD * 400_000)
+    code = (
+        "import os, signal, sys\nimport mypt_spec.lint.runner as runner\nfrom mypt_spec.lint.cli import main\n"
+        "runner.check_lines = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\nsys.exit(main(['-j', '2', sys.argv[1]]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("mypt-lint: error: a worker process was killed")
