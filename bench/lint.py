@@ -19,8 +19,8 @@ import orjson
 import mypt_spec
 from bench.data import make
 from mypt_spec.lint.check import Checker
+from mypt_spec.lint.files import expand
 from mypt_spec.lint.runner import run
-from mypt_spec.lint.sources import expand
 
 DATA = Path(__file__).parent / "data"
 

@@ -105,7 +105,7 @@ def _fail(message: str) -> int:
 
 def _lint(options: argparse.Namespace) -> int:
     from mypt_spec.lint.errors import UsageError
-    from mypt_spec.lint.sources import SUFFIXES, expand
+    from mypt_spec.lint.files import SUFFIXES, expand
 
     if not options.paths:
         return _fail("nothing to check; name files or folders, or - for standard input (see mypt-lint --help)")

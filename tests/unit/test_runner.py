@@ -16,9 +16,10 @@ import pytest
 import mypt_spec
 from mypt_spec.lint import runner
 from mypt_spec.lint.check import Checker
+from mypt_spec.lint.files import expand
 from mypt_spec.lint.located import Located, Summary
 from mypt_spec.lint.runner import run
-from mypt_spec.lint.sources import STDIN, Source, expand
+from mypt_spec.lint.sources import STDIN, Source
 
 CHECKER = Checker(mypt_spec.dialect("mypt"))
 
@@ -134,7 +135,7 @@ from pathlib import Path
 import mypt_spec
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.runner import run
-from mypt_spec.lint.sources import expand
+from mypt_spec.lint.files import expand
 for chunk in run(Checker(mypt_spec.dialect("mypt")), expand(sys.argv[2:]), "record", jobs=int(sys.argv[1])):
     assert not chunk.found
 # Not ru_maxrss of this process: it begins with that of the process that started it.

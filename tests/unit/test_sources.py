@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from mypt_spec.lint import sources
 from mypt_spec.lint.errors import UsageError
-from mypt_spec.lint.sources import Block, Source, blocks, expand, ranges
+from mypt_spec.lint.files import expand
+from mypt_spec.lint.sources import Block, Source, blocks, ranges
 
 zstandard = pytest.importorskip("zstandard")
 
