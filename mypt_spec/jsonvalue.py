@@ -17,6 +17,7 @@ MAX_DEPTH = 200
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DIGITS = 4300  # CPython refuses to read or write longer integers; no tool reads them alike
 _TOO_LARGE = 10**_DIGITS
+_MAX_POINTER = 4096
 
 
 class Fault(ValueError):
@@ -81,38 +82,60 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def faults(value: Any, pointer: str = "") -> Iterator[Fault]:
+Node = tuple[Any, str | int] | None  # the node of the value around it, and the key or index there; None: the whole
+
+
+def pointer_to(node: Node) -> str:
+    """The RFC 6901 pointer to a value; where it would be very long, to the innermost value around it with a shorter one.
+
+    Pointers are made only where they are shown, and are bounded: all those below one long key are quadratic in the line.
+    """
+    tokens = []
+    while node is not None:
+        node, token = node
+        tokens.append(str(token))
+    out: list[str] = []
+    room = _MAX_POINTER
+    for token in reversed(tokens):
+        room -= len(token) + 1
+        if room < 0:
+            break
+        out += ["/", escape(token)]
+    return "".join(out)
+
+
+def faults(value: Any) -> Iterator[Fault]:
     """Everything in a parsed value that strict JSON does not have, each with its pointer (RFC 6901)."""
-    stack = [(value, pointer, 0)]
+    stack: list[tuple[Any, Node, int]] = [(value, None, 0)]
     while stack:
-        item, at, depth = stack.pop()
+        item, node, depth = stack.pop()
         if depth > MAX_DEPTH:
-            yield Fault("MYP008", f"nested more than {MAX_DEPTH} deep", pointer=at)
+            yield Fault("MYP008", f"nested more than {MAX_DEPTH} deep", pointer=pointer_to(node))
         elif isinstance(item, str):
             found = _SURROGATE.search(item)
             if found:
-                yield Fault("MYP006", f"lone surrogate U+{ord(found[0]):04X}: no UTF-8 can hold it", found.start(), at)
+                yield Fault("MYP006", f"lone surrogate U+{ord(found[0]):04X}: no UTF-8 can hold it", found.start(), pointer_to(node))
         elif isinstance(item, dict):
             if getattr(item, "duplicate", None) is not None:
                 key = item.duplicate  # type: ignore[attr-defined]
-                yield Fault("MYP004", f"key {key!r} stands twice; only the last value would be read", pointer=f"{at}/{escape(key)}")
+                yield Fault("MYP004", f"key {key!r} stands twice; only the last value would be read", pointer=pointer_to((node, key)))
             for key in item:
                 if not isinstance(key, str):
-                    yield Fault("MYP104", f"a key is {type(key).__name__}; JSON keys are strings", pointer=at)
+                    yield Fault("MYP104", f"a key is {type(key).__name__}; JSON keys are strings", pointer=pointer_to(node))
                 elif _SURROGATE.search(key):
-                    yield Fault("MYP006", f"lone surrogate in key {key!r}: no UTF-8 can hold it", pointer=f"{at}/{escape(key)}")
-            stack += [(v, f"{at}/{escape(str(k))}", depth + 1) for k, v in reversed(item.items())]
+                    yield Fault("MYP006", f"lone surrogate in key {key!r}: no UTF-8 can hold it", pointer=pointer_to((node, key)))
+            stack += [(v, (node, str(k)), depth + 1) for k, v in reversed(item.items())]
         elif isinstance(item, list):
-            stack += [(v, f"{at}/{i}", depth + 1) for i, v in reversed(list(enumerate(item)))]
+            stack += [(v, (node, i), depth + 1) for i, v in reversed(list(enumerate(item)))]
         elif isinstance(item, float):
             if not math.isfinite(item):
                 shown = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
-                yield Fault("MYP005", f"{shown} is no JSON number (or one too large to read)", pointer=at)
+                yield Fault("MYP005", f"{shown} is no JSON number (or one too large to read)", pointer=pointer_to(node))
         elif isinstance(item, int):
             if not -_TOO_LARGE < item < _TOO_LARGE:
-                yield Fault("MYP005", f"an integer of more than {_DIGITS} digits: too large to read", pointer=at)
+                yield Fault("MYP005", f"an integer of more than {_DIGITS} digits: too large to read", pointer=pointer_to(node))
         elif item is not None:
-            yield Fault("MYP104", f"{type(item).__name__} is no JSON value", pointer=at)
+            yield Fault("MYP104", f"{type(item).__name__} is no JSON value", pointer=pointer_to(node))
 
 
 def escape(key: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from mypt_spec.body import NAME, read_body
 from mypt_spec.episode import Episode, Event
 from mypt_spec.findings import Finding, rule
-from mypt_spec.jsonvalue import escape
+from mypt_spec.jsonvalue import Node, pointer_to
 from mypt_spec.nearmiss import near_miss
 from mypt_spec.placement import name_refusal
 from mypt_spec.repair import Repair
@@ -103,25 +104,26 @@ def tag_in_json(context: Context) -> Iterator[Finding]:
         if run.body == "text" or "\\u" not in run.event.text:
             continue
         try:
-            stack = [("", json.loads(run.event.text))]
+            stack: list[tuple[Node, Any]] = [(None, json.loads(run.event.text))]
         except (ValueError, RecursionError):
             continue
         while stack:
-            pointer, value = stack.pop()
+            node, value = stack.pop()
             if isinstance(value, dict):
                 for key, item in reversed(value.items()):
-                    yield from _spelled(key, f"{pointer}/{escape(key)}", run, context, key=True)
-                    stack.append((f"{pointer}/{escape(key)}", item))
+                    yield from _spelled(key, (node, key), run, context, key=True)
+                    stack.append(((node, key), item))
             elif isinstance(value, list):
-                stack += [(f"{pointer}/{i}", v) for i, v in reversed(list(enumerate(value)))]
+                stack += [((node, i), v) for i, v in reversed(list(enumerate(value)))]
             elif isinstance(value, str):
-                yield from _spelled(value, pointer, run, context)
+                yield from _spelled(value, node, run, context)
 
 
-def _spelled(text: str, pointer: str, run: Run, context: Context, *, key: bool = False) -> Iterator[Finding]:
+def _spelled(text: str, node: Node, run: Run, context: Context, *, key: bool = False) -> Iterator[Finding]:
     match = context.table.literals.search(text)
     if match is None:
         return
+    pointer = pointer_to(node)
     message = f"`{match[0]}` in a JSON string of `{context.table.openers[run.inside].shown}`"
     cure = "it is written with a \\u escape, so it is text and no tag; make sure that this is meant"
     place = run.event.at
