@@ -104,7 +104,7 @@ def _mypt_turn(draw: st.DrawFn, text: Any, values: Any, strings: Any, names: Any
     content = draw(text)
     if phase >= 5:
         before = draw(st.lists(text, max_size=2))
-        after = draw(st.lists(st.tuples(text, st.just("") | text), max_size=2))
+        after = draw(st.lists(st.tuples(text, st.sampled_from(["", " "]) | text), max_size=2))
         content = "".join(f"<myPT_cite>{t}</myPT_cite>" for t in before) + content
         content += "".join(f"<myPT_cite>{t}</myPT_cite>{rest}" for t, rest in after)
     out.append(maybe(maybe({"role": "assistant", "content": content}, "think"), "cite"))
@@ -239,8 +239,9 @@ def _mypt_message_faults(messages: list[Record], at: int, m: Record) -> list[tup
     for key in ("content", "context", "think", "cite"):
         if isinstance(m.get(key), str) and role != "toolresult":
             place = f"{here}/{key}"
+            empty = "MYP314" if key == "content" and "cite" in m else "MYP214"  # the cite brings one space with it
             out += [
-                ((f"empty {key}", "MYP214", place), lambda key=key: m.update({key: ""})),
+                ((f"empty {key}", empty, place), lambda key=key: m.update({key: ""})),
                 ((f"blank {key}", "MYP314", place), lambda key=key: m.update({key: " \t"})),
                 ((f"tag in {key}", "MYP301", place), lambda key=key: m.update({key: m[key] + "</myPT_toolresult>"})),
                 ((f"near miss in {key}", "MYP303", place), lambda key=key: m.update({key: m[key] + " <MyPT_usr>"})),

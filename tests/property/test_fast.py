@@ -50,7 +50,7 @@ def agree(prover: Prover, lines: list[bytes]) -> None:
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
-@settings(max_examples=250)
+@settings(max_examples=150)
 def test_sound(name: str, data: st.DataObject) -> None:
     prover = Prover(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))
     lines = data.draw(st.lists(any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=4))
@@ -118,6 +118,8 @@ TRAPS = [
     tool('{"<myPT_eot>": 1}'),
     tool(result='["<myPT_eot>"]'),
     tool(name="v"),
+    chat(messages=f'{USER}, {{"role": "assistant", "content": "<myPT_cite>c</myPT_cite>"}}'),
+    chat(messages=f'{USER}, {{"role": "assistant", "content": " <myPT_cite>c</myPT_cite> "}}'),
     chat(messages=""),
     chat(messages=USER),
     chat() + "\r",
@@ -140,6 +142,14 @@ def test_known_traps(line: str) -> None:
         return
     prover = Prover(checker)
     assert [i for i, _ in prover.unproved(b"\n".join([clean] * 3 + [line.encode(), metadata]))[1]] == [3]
+
+
+@pytest.mark.parametrize("phase", [1, 3])
+def test_a_system_prompt_that_is_one_quoted_call(phase: int) -> None:
+    checker = Checker(mypt_spec.dialect("mypt"), Limits(phase=phase))
+    line = chat(system='"<myPT_toolcall>x</myPT_toolcall>"').encode()
+    assert says(checker, line) == ["MYP401"]
+    agree(Prover(checker), [line, line])
 
 
 def test_a_record_over_two_lines_and_two_on_one() -> None:

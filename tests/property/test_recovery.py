@@ -117,7 +117,7 @@ def test_closing_tags_missing_in_two_turns() -> None:
 
 @pytest.mark.parametrize("name", sorted(FAULTS))
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_one_fault_in_a_record(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
     record, (_, code, pointer) = data.draw(broken_records(name))

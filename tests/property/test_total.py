@@ -232,6 +232,10 @@ def test_nasty_lines_take_no_time(name: str, which: str) -> None:
         '{"system": "s", "messages": [{"role": "toolresult", "name": "a", "content": [' + ", ".join(['"<myPT_user>"'] * 20_000) + "]}]}",
         '{"system": "s", "messages": [{"role": "user", "content": "' + r"\u003cmyPT_user>\n" * 50_000 + '"}]}',
         '{"system": "s", "messages": [{"role": "user", "content": "' + r"<myPT_usr>\n" * 30_000 + '"}]}',
+        # All pointers below one long key are quadratic in the line.
+        '{"_' + "k" * 200_000 + '": [' + ", ".join(["0"] * 20_000) + '], "messages": []}',
+        '{"_' + "k" * 200_000 + '": [' + ", ".join(["NaN"] * 20_000) + '], "messages": []}',
+        '{"messages": [{"role": "toolresult", "name": "a", "content": {"' + "k" * 200_000 + '": [' + ", ".join(['"<myPT_user>"'] * 20_000) + "]}}]}",
     ],
     ids=lambda line: line[:60],
 )  # fmt: skip
@@ -239,6 +243,7 @@ def test_a_line_with_very_many_faults(line: str) -> None:
     found = timed(Checker(mypt_spec.dialect("mypt")).line, line.encode(), row=1, filename="f")
     assert found
     assert all(f.finding.code != "MYP901" for f in found)
+    assert sum(len(f.finding.pointer) + len(f.finding.message) for f in found) < 10 * len(line)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -261,7 +266,7 @@ def test_patterns_are_linear(name: str) -> None:
 def _seconds(call: Callable[..., Any], *args: Any) -> float:
     best = 1e9
     for _ in range(2):
-        start = time.perf_counter()
+        start = time.process_time()
         call(*args)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     return best

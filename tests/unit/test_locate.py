@@ -141,14 +141,14 @@ def test_deep_nesting_is_fast(pair: tuple[str, str]) -> None:
     depth = 100_000
     line = pair[0] * depth + "0" + pair[1] * depth
     step = "/0" if pair[0] == "[" else "/a"
-    started = time.perf_counter()
+    started = time.process_time()
     items = sum(1 for _ in scan(line))
     places = Places(line)
     assert line[slice(*places.locate(step * depth))] == "0"
     assert places.locate(step * (depth + 5)) == places.locate(step * depth)
     assert places.locate("") == (0, len(line))
     assert items == depth * (1 if pair[0] == "[" else 2) + 1
-    assert time.perf_counter() - started < 4
+    assert time.process_time() - started < 4
 
 
 def test_deep_nesting_is_linear_in_memory() -> None:
@@ -164,17 +164,17 @@ def test_deep_nesting_is_linear_in_memory() -> None:
 
 
 def test_deep_nesting_that_never_closes() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     line = "[" * 100_000
     assert list(scan(line)) == []
     assert locate(line, "/0/0") == (0, len(line))
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_long_strings_of_escapes() -> None:
     text = '\n"\\😀' * 200_000
     line = json.dumps({"a": text, "b": 1})
-    started = time.perf_counter()
+    started = time.process_time()
     assert source(line, "/b") == "1"
     assert source(line, "/a", (len(text) - 1, len(text))) == r"\ud83d\ude00"
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
