@@ -186,9 +186,7 @@ def test_nasty_texts_take_no_time(name: str, which: str) -> None:
     d = mypt_spec.dialect(name)
     text = nasty(d)[which]
     timed(d.parse, text)
-    for key in ("content", "language"):
-        record = {"system": text, "language": text if key == "language" else "en", "messages": [{"role": "user", key: text}, {"role": text, text: "x"}]}
-        timed(d.read, record)
+    timed(d.read, {"system": text, "language": text, "messages": [{"role": "user", "content": text}, {"role": text, text: "x"}]})
     if "\ud800" not in text:
         timed(d.tokenizer.encode, text)
 
@@ -199,7 +197,7 @@ def test_nasty_lines_take_no_time(name: str, which: str) -> None:
     """As a whole line, as content, as a body, as an unknown key, as metadata."""
     d = mypt_spec.dialect(name)
     whole = nasty(d)[which]
-    text = whole[:N]
+    text = whole[: N // 4]
     checker = Checker(d, Limits(max_tokens=100))
     prover = Prover(checker)
     record: dict[str, Any] = {
@@ -221,21 +219,21 @@ def test_nasty_lines_take_no_time(name: str, which: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        '{"messages": [' + ", ".join(["{}"] * 20_000) + "]}",
-        '{"messages": [' + ", ".join(['{"role": "x"}'] * 20_000) + "]}",
-        '{"messages": [], ' + ", ".join(f'"k{i}": 1' for i in range(20_000)) + "}",
-        '{"messages": [' + ", ".join(["NaN"] * 50_000) + "]}",
-        '{"messages": [' + ", ".join(['{"a": 1, "a": 2}'] * 20_000) + "]}",
+        '{"messages": [' + ", ".join(["{}"] * 10_000) + "]}",
+        '{"messages": [' + ", ".join(['{"role": "x"}'] * 10_000) + "]}",
+        '{"messages": [], ' + ", ".join(f'"k{i}": 1' for i in range(10_000)) + "}",
+        '{"messages": [' + ", ".join(["NaN"] * 20_000) + "]}",
+        '{"messages": [' + ", ".join(['{"a": 1, "a": 2}'] * 10_000) + "]}",
         '{"system": "s", "messages": [' + ", ".join(['{"role": "user", "content": ""}'] * 5_000) + "]}",
         '{"system": "s", "messages": [' + ", ".join(['{"role": "user", "content": " "}, {"role": "assistant", "content": "<myPT_usr>"}'] * 5_000) + "]}",
         '{"system": "s", "messages": [' + ", ".join(['{"role": "assistant_toolcall", "name": "a", "arguments": "{"}'] * 5_000) + "]}",
-        '{"system": "s", "messages": [{"role": "toolresult", "name": "a", "content": [' + ", ".join(['"<myPT_user>"'] * 20_000) + "]}]}",
-        '{"system": "s", "messages": [{"role": "user", "content": "' + r"\u003cmyPT_user>\n" * 50_000 + '"}]}',
-        '{"system": "s", "messages": [{"role": "user", "content": "' + r"<myPT_usr>\n" * 30_000 + '"}]}',
+        '{"system": "s", "messages": [{"role": "toolresult", "name": "a", "content": [' + ", ".join(['"<myPT_user>"'] * 10_000) + "]}]}",
+        '{"system": "s", "messages": [{"role": "user", "content": "' + r"\u003cmyPT_user>\n" * 20_000 + '"}]}',
+        '{"system": "s", "messages": [{"role": "user", "content": "' + r"<myPT_usr>\n" * 20_000 + '"}]}',
         # All pointers below one long key are quadratic in the line.
-        '{"_' + "k" * 200_000 + '": [' + ", ".join(["0"] * 20_000) + '], "messages": []}',
-        '{"_' + "k" * 200_000 + '": [' + ", ".join(["NaN"] * 20_000) + '], "messages": []}',
-        '{"messages": [{"role": "toolresult", "name": "a", "content": {"' + "k" * 200_000 + '": [' + ", ".join(['"<myPT_user>"'] * 20_000) + "]}}]}",
+        '{"_' + "k" * 200_000 + '": [' + ", ".join(["0"] * 10_000) + '], "messages": []}',
+        '{"_' + "k" * 200_000 + '": [' + ", ".join(["NaN"] * 10_000) + '], "messages": []}',
+        '{"messages": [{"role": "toolresult", "name": "a", "content": {"' + "k" * 200_000 + '": [' + ", ".join(['"<myPT_user>"'] * 10_000) + "]}}]}",
     ],
     ids=lambda line: line[:60],
 )  # fmt: skip
