@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 from mypt_spec.episode import Place
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import Fault, canonical, faults, kind_of, loads
+from mypt_spec.tokens import CALLS
 
 NAME = "name"
+_RESERVED = 'an argument is called "name": it would overwrite the name of the tool'
+_CURES = {"call": "write one JSON object, the name first", "arguments": "write the arguments as one JSON object"}
 
 
 class Body(NamedTuple):
@@ -26,17 +29,20 @@ def call_text(name: str, arguments: dict[str, Any], literals: re.Pattern[str]) -
 
 
 def read_body(text: str, kind: str, literals: re.Pattern[str], at: Place, name_at: Place | None = None) -> Body:
-    """Read the body of a block whose `body` column is `kind` ("json" or "call"); `name_at` is where a call's name was read, if elsewhere."""
-    what = "tool call" if kind == "call" else "tool result"
+    """Read the body of a block whose `body` column is `kind` ("json", "call" or "arguments").
+
+    `name_at` is where a call's name was read, if elsewhere.
+    """
+    what = "tool call" if kind in CALLS else "tool result"
     try:
         value = loads(text)
     except Fault as fault:
         code = "MYP304" if fault.code == "MYP001" else fault.code
-        cure = "write one JSON object, the name first" if kind == "call" else "write one JSON value; a string in quotes"
+        cure = _CURES.get(kind, "write one JSON value; a string in quotes")
         return Body(None, None, [_at(code, f"the {what} is {fault.message}", at, fault.offset, cure=cure)])
     found = [_at(*_in_body(f, kind), at) for f in faults(value)]
-    if kind == "call":
-        found += _call_faults(value, at, name_at or at)
+    if kind in CALLS:
+        found += _call_faults(value, kind, at, name_at or at)
     if any(f.severity == "error" for f in found):
         return Body(None, value, found)
     if kind == "call" and next(iter(value)) != NAME:
@@ -52,13 +58,15 @@ def read_body(text: str, kind: str, literals: re.Pattern[str], at: Place, name_a
 
 def _in_body(fault: Fault, kind: str) -> tuple[str, str]:
     if kind == "call" and fault.code == "MYP004" and fault.pointer == f"/{NAME}":
-        return "MYP307", 'an argument is called "name": it would overwrite the name of the tool'
+        return "MYP307", _RESERVED
     return fault.code, fault.message
 
 
-def _call_faults(value: Any, at: Place, name_at: Place) -> list[Finding]:
+def _call_faults(value: Any, kind: str, at: Place, name_at: Place) -> list[Finding]:
     if not isinstance(value, dict):
         return [_at("MYP305", f"the tool call is {kind_of(value)}, expected an object", at)]
+    if kind == "arguments":
+        return [_at("MYP307", _RESERVED, at, cure="the name stands in the tag; give the argument another name")] * (NAME in value)
     if not isinstance(value.get(NAME), str) or not value[NAME]:
         got = kind_of(value[NAME]) if NAME in value and value[NAME] != "" else "nothing"
         return [_at("MYP306", f'the tool call has no "name": expected a string, got {got}', name_at)]

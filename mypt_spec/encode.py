@@ -65,5 +65,5 @@ def tag_ids(event: Event, table: TokenTable, tokenizer: Tokenizer) -> list[int]:
             out += [*tokenizer.encode(plain), tokenizer.special[piece.value]]
             plain = ""
         else:
-            plain += values[piece.value] if piece.kind == "attr" else piece.value
+            plain += values.get(piece.value, "") if piece.kind == "attr" else piece.value
     return out + tokenizer.encode(plain)

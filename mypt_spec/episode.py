@@ -42,7 +42,8 @@ class Part:
 class Message:
     """A top-level block, `role` being its name, or a mark such as "eot", which has no parts.
 
-    Adjacent texts are one part, so that equal content is an equal message.
+    Adjacent texts are one part, so that equal content is an equal message. `name_at` is where a name that stands in `attrs`
+    was read, if that was elsewhere.
     """
 
     role: str
@@ -50,6 +51,7 @@ class Message:
     attrs: Attrs = ()
     at: Place = field(default=Place(), compare=False, repr=False)
     meta: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    name_at: Place | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.parts) > 1:
@@ -72,13 +74,17 @@ class Episode:
 
 
 class Event(NamedTuple):
-    """A tag or a text run. For a tag `text` is its spelling; `at` says where it was read."""
+    """A tag or a text run. For a tag `text` is its spelling; `at` says where it was read.
+
+    `spaced`: the tag was read with other white space than its spelling has.
+    """
 
     terminal: str
     text: str
     at: Place = Place()
     attrs: Attrs = ()
     name_at: Place | None = None  # of the body of a call: where the tool's name was read
+    spaced: bool = False
 
 
 def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
@@ -95,7 +101,10 @@ def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]:
-    """The events of messages, in order. Raises ValueError for a role or part that the dialect does not have."""
+    """The events of messages, in order.
+
+    Raises ValueError for a role or part that the dialect does not have, and for a block inside one that ends at the next tag.
+    """
     for message in messages:
         mark = table.marks.get(message.role)
         if mark is not None:
@@ -112,16 +121,19 @@ def _block(kind: str, attrs: Attrs, parts: tuple[Part, ...], at: Place, table: T
         raise ValueError(f"{table.name} has no block or mark {kind!r}; it has {', '.join([*table.openers, *table.marks])}")
     yield Event(opener.name, opener.spell(attrs), at, attrs)
     end = at
+    closer = table.closers.get(kind)
     for part in parts:
         if part.kind != "text":
+            if closer is None:
+                raise ValueError(f"`{opener.shown}` ends where the next tag stands, so it holds no block {part.kind!r}")
             yield from _block(part.kind, part.attrs, (replace(part, kind="text", attrs=()),), part.at, table)
         elif part.text:
             yield Event(TEXT, part.text, part.at, (), part.name_at)
         else:
             end = part.at  # an empty field is missed when the block closes: that is the place to point to
-    closer = table.closers.get(kind)
     if closer is not None:
-        yield Event(closer.name, closer.spell(attrs), end, attrs)
+        own = tuple(a for a in attrs if a[0] in closer.patterns) if attrs else ()
+        yield Event(closer.name, closer.spell(attrs), end, own)
 
 
 def top_level(events: Iterable[Event], table: TokenTable) -> list[list[Event]]:

@@ -17,7 +17,7 @@ from mypt_spec.automaton import Automaton
 from mypt_spec.encode import Encoded, encode_events
 from mypt_spec.episode import Episode, Event
 from mypt_spec.findings import Finding
-from mypt_spec.parse import build, parse_text
+from mypt_spec.parse import build, parse_text, spacing
 from mypt_spec.placement import Outcome, Run
 from mypt_spec.rules import Limits, check_episode
 from mypt_spec.schema import check_record, metadata
@@ -133,7 +133,7 @@ class Dialect:
         events, findings = lex_ids(numbers, self.table, self.tokenizer.decode_bytes, self.tokenizer.ordinary)
         outcome = Run(self.table, self.automaton, spaces=False).check(events)
         episode, found = build(outcome, self.table)
-        return (None if findings else episode), findings + found
+        return (None if findings else episode), findings + found + spacing(outcome)
 
     def lex(self, text: str) -> list[Event]:
         """Serialised text cut into events, whether legal or not."""

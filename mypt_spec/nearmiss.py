@@ -11,6 +11,7 @@ from mypt_spec.tokens import TokenTable
 
 _MAX = 60
 _CUTOFF = 0.86  # one letter missing, doubled, added or changed in a tag of seven letters or more
+_SHORT = 7  # shorter tags are words that occur by themselves: `<users>` is no `<user>`, nor is `<user>` a `<|user|>`
 
 
 class NearMiss(NamedTuple):
@@ -22,37 +23,50 @@ class NearMiss(NamedTuple):
 
 def near_miss(text: str, table: TokenTable, start: int = 0) -> NearMiss | None:
     """The first near miss in a text at or after `start`; exact tags are none."""
-    for match in _candidates(table.tags).finditer(text, start):
+    for match in _candidates(table.tags, bool(table.attributed)).finditer(text, start):
         found = match[0]
         if found not in table.tags:
             meant = _meant(found, table.tags)
+            if not meant and table.attributed and not table.literals.fullmatch(found):
+                meant = _attributed(found, table.attributed)
             if meant:
                 return NearMiss(found, meant, match.start(), match.end())
     return None
 
 
 @lru_cache(maxsize=32)
-def _candidates(tags: tuple[str, ...]) -> re.Pattern[str]:
+def _candidates(tags: tuple[str, ...], attributes: bool = False) -> re.Pattern[str]:
     """What is long enough to be a tag: most `<...>` in text fail on the first look."""
     shortest = min((len(_letters(t)) for t in tags), default=2) - 2
     first = "".join(re.escape(c) for c in sorted({t[0] for t in tags} or {"<"}))
-    return re.compile(rf"[{first}] ?[/|\\]?\|? ?[\w.-][\w. -]{{{max(0, shortest)},{_MAX}}}[/|]?[>\]]")
+    plain = rf"[{first}] ?[/|\\]?\|? ?[\w.-][\w. -]{{{max(0, shortest)},{_MAX}}}[/|]?[>\]]"
+    return re.compile(rf"{plain}|< ?[\w.-]{{1,{_MAX}}}[ =][^<>\n]{{0,{_MAX}}}>" if attributes else plain)
 
 
 @lru_cache(maxsize=4096)
 def _meant(found: str, tags: tuple[str, ...]) -> str:
-    letters = _letters_of(tags, "/" in found[:3])
+    bars = "|" in found
+    letters = _letters_of(tags, "/" in found[:3], bars)
     mine = _letters(found)
     for tag, theirs in letters.items():
         if mine == theirs and theirs:
             return tag
-    close = get_close_matches(mine, letters.values(), n=1, cutoff=_CUTOFF)
+    close = get_close_matches(mine, [t for t in letters.values() if len(t) >= _SHORT or bars], n=1, cutoff=_CUTOFF)
     return next((t for t, theirs in letters.items() if close and theirs == close[0]), "")
 
 
 @lru_cache(maxsize=32)
-def _letters_of(tags: tuple[str, ...], closing: bool) -> dict[str, str]:
-    return {t: _letters(t) for t in tags if t.startswith(("</", "[/")) == closing}
+def _letters_of(tags: tuple[str, ...], closing: bool, bars: bool) -> dict[str, str]:
+    letters = {t: _letters(t) for t in tags if t.startswith(("</", "[/")) == closing}
+    return {t: theirs for t, theirs in letters.items() if len(theirs) >= _SHORT or ("|" in t) == bars}
+
+
+@lru_cache(maxsize=4096)
+def _attributed(found: str, tags: tuple[str, ...]) -> str:
+    """The tag with attributes whose first word is almost that of `found`."""
+    words = {_letters(t.split()[0]): t for t in tags}
+    close = get_close_matches(_letters(re.split(r"(?<=\w)[ =>]", found)[0]), words, n=1, cutoff=_CUTOFF)
+    return words[close[0]] if close and not found.startswith("</") else ""
 
 
 def _letters(tag: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mypt_spec.automaton import Automaton
 from mypt_spec.body import read_body
@@ -23,7 +24,19 @@ def parse_text(text: str, table: TokenTable, automaton: Automaton) -> tuple[Epis
     if outcome.findings:
         outcome = _with_near_misses(events, outcome, table, automaton)
     episode, findings = build(outcome, table)
-    return (None if broken else episode), [*broken, *findings, *_gaps(text, outcome, table)]
+    white = [] if any(f.severity == "error" for f in findings) else [*spacing(outcome, edits=True), *_gaps(text, outcome, table)]
+    return (None if broken else episode), [*broken, *findings, *white]
+
+
+def spacing(outcome: Outcome, *, edits: bool = False) -> list[Finding]:
+    """Tags that were read with other white space than they are written with; with `edits`, spans are those of a text."""
+    out = []
+    for event in outcome.events:
+        if event.spaced and event.at.span is not None:
+            fix = Fix("write the white space of the format", True, edits=((*event.at.span, event.text),)) if edits else None
+            message = f"`{event.text.strip()}` stands with other white space around it than the format writes"
+            out.append(Finding("MYP230", message, "", event.at.span, help=f"write {event.text!r}", fix=fix))
+    return out
 
 
 def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton) -> Outcome:
@@ -34,14 +47,18 @@ def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, 
         found = near_miss(event.text, table) if event.terminal == TEXT else None
         at, start = 0, event.at.span[0] if event.at.span else 0
         while found is not None:
-            if found.start > at:
-                spelled.append(Event(TEXT, event.text[at : found.start], Place("", (start + at, start + found.start))))
-            place = Place("", (start + found.start, start + found.end))
             meant = next(lex(found.meant, table))
-            spelled.append(meant._replace(at=place))
+            edges = [p.kind == "space" for p in table.terminals[meant.terminal].spelling]
+            before = event.text[at : found.start].rstrip() if edges[0] else event.text[at : found.start]
+            if before:
+                spelled.append(Event(TEXT, before, Place("", (start + at, start + at + len(before)))))
+            place = Place("", (start + found.start, start + found.end))
+            spelled.append(meant._replace(at=place, spaced=False))
             message = f"`{found.text}` is no tag; did you mean `{found.meant}`?"
             findings.append(Finding("MYP303", message, "", place.span, help="correct the spelling"))
             at = found.end
+            if edges[-1]:
+                at += len(event.text[at:]) - len(event.text[at:].lstrip())
             found = near_miss(event.text, table, at)
         if at < len(event.text):
             spelled.append(event._replace(text=event.text[at:], at=Place("", (start + at, start + len(event.text)))))
@@ -111,7 +128,8 @@ def _parts(events: Sequence[Event], kind: str, quotes: bool, table: TokenTable, 
         body = "".join(e.text for e in events[pos + 1 : end])
         span = _join(events[pos + 1 : end], event)
         text = Event(TEXT, body, span)
-        parts.append(_part(opener.opens, "text" if quotes else opener.body, text, event.attrs, table, findings))
+        part = _part(opener.opens, "text" if quotes else opener.body, text, event.attrs, table, findings)
+        parts.append(replace(part, name_at=event.at) if event.attrs else part)
         pos = end + 1
     return parts
 
@@ -135,7 +153,7 @@ def _join(events: Sequence[Event], opener: Event) -> Place:
 
 def _gaps(text: str, outcome: Outcome, table: TokenTable) -> list[Finding]:
     """White space between blocks means nothing, but only a known layout comes back byte for byte: say so otherwise."""
-    if outcome.findings or not outcome.gaps:
+    if not outcome.gaps:
         return []
     spans = [g.at.span or (0, 0) for g in outcome.gaps]
     joints = len(top_level(outcome.events, table)) - 1

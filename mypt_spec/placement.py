@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Event, Place
-from mypt_spec.findings import Finding
+from mypt_spec.findings import RULES, Finding, Fix
 from mypt_spec.repair import Repair, open_blocks, repair
-from mypt_spec.tokens import END, TEXT, TokenTable
+from mypt_spec.tokens import END, TEXT, Mistake, TokenTable
 
 MAX_FAULTS = 25
 
@@ -52,7 +52,7 @@ class Run:
 
     def check(self, events: Sequence[Event]) -> Outcome:
         fix = Repair()
-        at = 0
+        at = errors = 0
         while True:
             for pos, name in [i for i in fix.inserts if i[0] == at]:
                 self._read(Event(name, "", events[at].at if at < len(events) else Place()))
@@ -76,13 +76,17 @@ class Run:
             elif self._is_gap(event):
                 self.out.gaps.append(event)
                 at += 1
-            elif len(self.out.findings) >= MAX_FAULTS:
+            elif at < len(events) and (harmless := self._named_harmless(events, at)) is not None:
+                self.out.findings.append(harmless)
+                at += 1
+            elif errors >= MAX_FAULTS:
                 message = f"{MAX_FAULTS} misplaced tags in one episode; the rest of it was not checked"
                 self.out.findings.append(Finding("MYP299", message, event.at.pointer, event.at.span))
                 break
             else:
                 table, machine = self.table, self.automaton
                 fix = repair(events, at, self.out.state, self.inside, table, machine, spaces=self.spaces)
+                errors += 1
                 if at < len(events) or self.out.events or not self.out.findings:
                     self.out.findings.append(self._name(event, fix))
                 if at == len(events):
@@ -95,6 +99,24 @@ class Run:
     @property
     def inside(self) -> str:
         return self.open[-1] if self.open else ""
+
+    def _named_harmless(self, events: Sequence[Event], at: int) -> Finding | None:
+        """The finding of an event that is read as if it did not stand here: a row of a lesser severity than error names it.
+
+        Only between a run of content and a tag that may follow it: elsewhere it could hide what is really wrong.
+        """
+        event = events[at]
+        if at + 1 == len(events) or event.terminal == TEXT or events[at + 1].terminal == TEXT:
+            return None
+        expected = self.automaton.expected(self.out.state)
+        row = mistake_of(event, expected, self.inside, self.last, self.table)
+        if row is None or RULES[row.code].severity == "error" or events[at + 1].terminal not in expected:
+            return None
+        fix = None
+        if not event.at.pointer and event.at.span is not None:
+            fix = Fix("delete it", True, edits=((*event.at.span, ""),))
+        message = _sentence(event, self.inside, self.last, self.table)
+        return Finding(row.code, message, event.at.pointer, event.at.span, self.table.describe(expected), row.help, fix)
 
     def _is_gap(self, event: Event) -> bool:
         return self.spaces and not self.open and event.terminal == TEXT and event.text.isspace()
@@ -117,7 +139,26 @@ class Run:
         expected = self.automaton.expected(self.out.state)
         words = self.table.describe(expected)
         code, message, cure = name_refusal(event, expected, self.inside, self.last, fix, self.table)
-        return Finding(code, message, event.at.pointer, event.at.span, words, cure)
+        at = event.at
+        if code == "MYP214" and self.inside and self.inside not in self.table.closers and self.out.events:
+            at = self.out.events[-1].at  # no closing tag to point to: the tag that opens it
+        return Finding(code, message, at.pointer, at.span, words, cure)
+
+
+def mistake_of(
+    event: Event, expected: frozenset[str], inside: str, last: str | None, table: TokenTable, *, lesser: bool = True
+) -> Mistake | None:
+    """The row that names a refused event; without `lesser`, only rows that are errors."""
+    for row in table.mistakes:
+        if (
+            row.terminal in ("", event.terminal)
+            and (row.inside is None or inside in row.inside)
+            and (row.after is None or last in row.after)
+            and (not row.expected or row.expected in expected)
+            and (lesser or RULES[row.code].severity == "error")
+        ):
+            return row
+    return None
 
 
 def name_refusal(
@@ -136,14 +177,11 @@ def name_refusal(
         meant = next(iter(fix.replaces.values()), "")
         cure = f"did you mean `{table.terminals[meant].shown}`?" if meant else "delete it, or open its block before"
         return "MYP212", f"`{terminal.shown}` closes nothing here", cure
-    for row in table.mistakes:
-        if (
-            row.terminal in ("", event.terminal)
-            and (row.inside is None or inside in row.inside)
-            and (row.after is None or last in row.after)
-            and (not row.expected or row.expected in expected)
-        ):
-            return row.code, message, row.help
+    if inside and around is None and expected == {TEXT}:
+        return "MYP214", f"`{table.openers[inside].shown}` holds no text", "give it content, or delete it"
+    row = mistake_of(event, expected, inside, last, table, lesser=False)
+    if row is not None:
+        return row.code, message, row.help
     if around is not None and (event.terminal == END or fix.adds(around)):
         return "MYP211", _unclosed(event, inside, table), f"write `{around.shown}` where the block ends"
     return "MYP220", message, ""

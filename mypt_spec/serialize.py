@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mypt_spec.automaton import Automaton
-from mypt_spec.episode import Episode, Event, events_of, top_level
+from mypt_spec.episode import Attrs, Episode, Event, events_of, top_level
 from mypt_spec.placement import Run
 from mypt_spec.surface import lex
 from mypt_spec.tokens import TEXT, TokenTable
@@ -41,17 +41,17 @@ def prove(events: list[Event], table: TokenTable) -> str:
     joined = "".join(e.text for e in events)
     joined.encode()  # a lone surrogate, which is no text, raises a kind of ValueError
     for got, want in zip(lex(joined, table), _merged(events), strict=False):
-        if (got.terminal, got.text) != want:
+        if (got.terminal, got.text, got.attrs) != want:
             at = got.at.span[0] if got.at.span else 0
             raise ValueError(f"no text can say this: content at offset {at} would be read as {got.terminal} {got.text[:60]!r}")
     return joined
 
 
-def _merged(events: list[Event]) -> list[tuple[str, str]]:
-    out: list[tuple[str, str]] = []
+def _merged(events: list[Event]) -> list[tuple[str, str, Attrs]]:
+    out: list[tuple[str, str, Attrs]] = []
     for event in events:
         if out and event.terminal == out[-1][0] == TEXT:
-            out[-1] = (event.terminal, out[-1][1] + event.text)
+            out[-1] = (event.terminal, out[-1][1] + event.text, ())
         else:
-            out.append((event.terminal, event.text))
+            out.append((event.terminal, event.text, event.attrs))
     return out

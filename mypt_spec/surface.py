@@ -7,7 +7,6 @@ tags: ordinary ids are decoded and their text is never searched for single-id ta
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
@@ -18,7 +17,7 @@ from mypt_spec.tokens import TEXT, TokenTable
 
 def lex(text: str, table: TokenTable) -> Iterator[Event]:
     """Cut a text into tags and text runs; spans count code points."""
-    return _cut(text, table.lexer, table, lambda a, b: (a, b))
+    return _cut(text, None, table, lambda a, b: (a, b))
 
 
 def lex_ids(
@@ -62,20 +61,23 @@ def lex_ids(
     def span(a: int, b: int) -> tuple[int, int]:
         return tokens[bisect_right(offsets, a) - 1][0], tokens[bisect_right(offsets, b - 1) - 1][1]
 
-    return list(_cut("".join(chunks), table.id_lexer, table, span)), findings
+    return list(_cut("".join(chunks), table.sentinels, table, span)), findings
 
 
 def _cut(
-    text: str, lexer: re.Pattern[str], table: TokenTable, span: Callable[[int, int], tuple[int, int]]
+    text: str, special: dict[str, str] | None, table: TokenTable, span: Callable[[int, int], tuple[int, int]]
 ) -> Iterator[Event]:
     at = 0
+    lexer = table.lexer if special is None else table.id_lexer
     for match in lexer.finditer(text):
         start, end = match.span()
         if start > at:
             yield Event(TEXT, text[at:start], Place("", span(at, start)))
         name = match.lastgroup or ""
         attrs = tuple((k.split("__", 1)[1], v) for k, v in match.groupdict().items() if v is not None and k.startswith(name + "__"))
-        yield Event(name, table.terminals[name].spell(attrs), Place("", span(start, end)), attrs)
+        terminal = table.terminals[name]
+        spaced = terminal.spaced and match[0] != terminal.spell(attrs, special)
+        yield Event(name, terminal.spell(attrs), Place("", span(start, end)), attrs, spaced=spaced)
         at = end
     if at < len(text):
         yield Event(TEXT, text[at:], Place("", span(at, len(text))))

@@ -13,6 +13,8 @@ from typing import Any
 
 TEXT = "TEXT"
 END = "$END"
+CALLS = ("call", "arguments")  # bodies of tool calls
+BODIES = ("text", "json", *CALLS)
 
 
 class SpecError(ValueError):
@@ -21,7 +23,10 @@ class SpecError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a terminal's spelling: a `special` token (one id), plain `text`, or an `attr`ibute with a pattern."""
+    """A piece of a terminal's spelling: a `special` token (one id), plain `text`, white `space`, or an `attr`ibute.
+
+    Attributes have a pattern. White space is written as it stands; any other, or none, is read in its place (MYP230).
+    """
 
     kind: str
     value: str
@@ -33,8 +38,9 @@ class Terminal:
     """One row of the table. `loss` is 1 when the model learns to produce it, `origin` is who writes it at run time.
 
     `opens`/`closes` name a block; a terminal with neither is a *mark* (it stands alone). `body` says what the opened block
-    holds: "text", "json" (one JSON value) or "call" (a JSON object, "name" first). `quotes`: blocks inside are quotations,
-    neither calls nor checked as JSON. `body_loss` is the loss of what stands inside, where a tag itself has another.
+    holds: "text", "json" (one JSON value), "call" (a JSON object, "name" first) or "arguments" (a JSON object; the tool's name
+    is the attribute "name" of the tag). `quotes`: blocks inside are quotations, neither calls nor checked as JSON.
+    `body_loss` is the loss of what stands inside, where a tag itself has another.
     """
 
     name: str
@@ -49,9 +55,28 @@ class Terminal:
     quotes: bool = False
     body_loss: int = 0
 
-    def spell(self, attrs: tuple[tuple[str, str], ...] = ()) -> str:
+    def spell(self, attrs: tuple[tuple[str, str], ...] = (), special: dict[str, str] | None = None) -> str:
+        """The spelling; an attribute without a value is empty. `special` replaces the spelling of single-id tags."""
         values = dict(attrs)
-        return "".join(values[p.value] if p.kind == "attr" else p.value for p in self.spelling)
+        out = ""
+        for piece in self.spelling:
+            if piece.kind == "attr":
+                out += values.get(piece.value, "")
+            elif piece.kind == "special" and special is not None:
+                out += special[piece.value]
+            else:
+                out += piece.value
+        return out
+
+    @property
+    def spaced(self) -> bool:
+        """Whether white space is part of the spelling, and may be read otherwise."""
+        return any(p.kind == "space" for p in self.spelling)
+
+    @property
+    def patterns(self) -> dict[str, str]:
+        """Attribute -> the pattern of its values."""
+        return {p.value: p.pattern for p in self.spelling if p.kind == "attr"}
 
     @property
     def shown(self) -> str:
@@ -117,7 +142,7 @@ class TokenTable:
     def literals(self) -> re.Pattern[str]:
         """Every string that would be read as structure: single-id tags, and tags spelled in plain text."""
         found = sorted({re.escape(s) for s in self.special}, key=len, reverse=True)
-        found += [pattern(t) for t in self.plain_tags]
+        found += [pattern(t, core=True) for t in self.plain_tags]
         return re.compile("|".join(found))
 
     @cached_property
@@ -128,7 +153,17 @@ class TokenTable:
     @cached_property
     def tags(self) -> tuple[str, ...]:
         """All tags as people write them, but for those with attributes."""
-        return (*self.special, *(t.spell() for t in self.plain_tags if all(p.kind == "text" for p in t.spelling)))
+        return (*self.special, *(t.shown for t in self.plain_tags if not t.patterns))
+
+    @cached_property
+    def attributed(self) -> tuple[str, ...]:
+        """The tags with attributes, as people write them."""
+        return tuple(t.shown for t in self.plain_tags if t.patterns)
+
+    @cached_property
+    def attributes(self) -> tuple[re.Pattern[str], ...]:
+        """The patterns of attribute values."""
+        return tuple(re.compile(p) for p in sorted({p for t in self.terminals.values() for p in t.patterns.values()}))
 
     @cached_property
     def first_characters(self) -> frozenset[str]:
@@ -159,12 +194,21 @@ class TokenTable:
         return re.compile(self.tool_declaration, re.MULTILINE) if self.tool_declaration else None
 
 
-def pattern(terminal: Terminal, special: dict[str, str] | None = None) -> str:
-    """A regular expression for a terminal; `special` replaces the spelling of single-id tags (by sentinels, for ids)."""
-    out = []
+# White space in front is looked for only where it begins, so that a long run of it is passed once.
+_SPACES = r"(?:(?<!\s)\s++)?", r"\s*+"
+
+
+def pattern(terminal: Terminal, special: dict[str, str] | None = None, *, core: bool = False) -> str:
+    """A regular expression for a terminal; `special` replaces the spelling of single-id tags (by sentinels, for ids).
+
+    `core` leaves out the white space around it.
+    """
+    out: list[str] = []
     for piece in terminal.spelling:
         if piece.kind == "attr":
             out.append(f"(?P<{terminal.name}__{piece.value}>{piece.pattern})")
+        elif piece.kind == "space":
+            out += [] if core else [_SPACES[bool(out)]]
         elif piece.kind == "special" and special is not None:
             out.append(re.escape(special[piece.value]))
         else:
@@ -212,7 +256,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         need(name not in terminals, entry, "stands twice")
         need(row["loss"] in (0, 1), entry, '"loss" must be 0 or 1')
         need(row["origin"] in ("model", "system"), entry, '"origin" must be "model" or "system"')
-        need(row.get("body", "text") in ("text", "json", "call"), entry, '"body" must be "text", "json" or "call"')
+        need(row.get("body", "text") in BODIES, entry, f'"body" must be one of {", ".join(BODIES)}')
         pieces = tuple(_piece(p, entry, need) for p in row["spelling"])
         need(bool(pieces), entry, '"spelling" is empty')
         need(not ("opens" in row and "closes" in row), entry, "opens and closes; a terminal does one of them, or neither")
@@ -265,9 +309,10 @@ def _known(row: dict[str, Any], keys: set[str], entry: str, need: Any) -> None:
 
 
 def _piece(raw: Any, entry: str, need: Any) -> Piece:
-    need(isinstance(raw, dict), entry, "a piece of a spelling is a table: special, text or attr")
-    kind = next((k for k in ("special", "text", "attr") if k in raw), "")
-    need(bool(kind) and set(raw) <= {kind, "pattern"}, entry, f"piece {raw} must have one of special, text, attr")
+    need(isinstance(raw, dict), entry, "a piece of a spelling is a table: special, text, space or attr")
+    kind = next((k for k in ("special", "text", "space", "attr") if k in raw), "")
+    need(bool(kind) and set(raw) <= {kind, "pattern"}, entry, f"piece {raw} must have one of special, text, attr, space")
     need(isinstance(raw[kind], str) and bool(raw[kind]), entry, f"{kind!r} of a piece must be str, and not empty")
     need(kind != "attr" or isinstance(raw.get("pattern"), str), entry, "an attr piece needs a pattern")
+    need(kind != "space" or raw[kind].isspace(), entry, "a space piece must be white space")
     return Piece(kind, raw[kind], raw.get("pattern", ""))

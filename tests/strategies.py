@@ -6,10 +6,12 @@ have no finding at all; the others may have warnings (blank blocks, tags in JSON
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec import Episode, Message, Part
 from mypt_spec.nearmiss import near_miss
+from mypt_spec.tokens import TokenTable
 
 Record = dict[str, Any]
 CHARACTERS = st.characters(exclude_categories=["Cs"])
@@ -111,7 +114,15 @@ def _mypt_turn(draw: st.DrawFn, text: Any, values: Any, strings: Any, names: Any
     return out
 
 
-RECORDS: dict[str, Callable[..., st.SearchStrategy[Record]]] = {"mypt": mypt_records}
+def _of(folder: str) -> Callable[..., st.SearchStrategy[Record]]:
+    """The strategy of `tests/dialects/<folder>.py`, which is imported late: it is built from the ones here."""
+    return lambda clean=True: importlib.import_module(f"tests.dialects.{folder}").records(clean)
+
+
+RECORDS: dict[str, Callable[..., st.SearchStrategy[Record]]] = {
+    "mypt": mypt_records,
+    **{path.stem.replace("_", "-"): _of(path.stem) for path in sorted((Path(__file__).parent / "dialects").glob("[a-z]*.py"))},
+}
 DIALECTS = [name for name in mypt_spec.dialects() if name in RECORDS]
 
 
@@ -139,11 +150,25 @@ def any_episodes(draw: st.DrawFn, name: str) -> Episode:
     """Blocks and marks of the dialect in any order and nesting that the model can hold; mostly illegal."""
     table = mypt_spec.dialect(name).table
     kinds = sorted(table.openers)
-    body = st.sampled_from(['{"name": "n"}'])
-    part = st.builds(Part, st.sampled_from(["text", *kinds]), body | st.just(""), st.just(()))
-    blocks = st.builds(Message, st.sampled_from(kinds), st.lists(part, max_size=4).map(tuple))
+    attrs = {kind: tuple((key, "n") for key in table.openers[kind].patterns) for kind in kinds} | {"text": ()}
+
+    def body_of(role: str, kind: str) -> st.SearchStrategy[str]:
+        return st.sampled_from([body(table, role if kind == "text" else kind), ""])
+
+    def part(role: str) -> st.SearchStrategy[Part]:
+        return st.sampled_from(["text", *kinds]).flatmap(lambda kind: st.builds(Part, st.just(kind), body_of(role, kind), st.just(attrs[kind])))
+
+    def block(role: str) -> st.SearchStrategy[Message]:
+        return st.builds(Message, st.just(role), st.lists(part(role), max_size=4).map(tuple), st.just(attrs[role]))
+
+    blocks = st.sampled_from(kinds).flatmap(block)
     marks = st.sampled_from([Message(m) for m in table.marks]) if table.marks else st.nothing()
     return Episode(table.name, tuple(draw(st.lists(blocks | marks, max_size=8))))
+
+
+def body(table: TokenTable, kind: str) -> str:
+    """Content that is legal in a block of this kind."""
+    return {"arguments": "{}", "call": '{"name": "n"}'}.get(table.openers[kind].body if kind else "text", '{"name": "n"}')
 
 
 def layouts(name: str) -> st.SearchStrategy[str]:

@@ -166,7 +166,9 @@ class Prover:
         return known
 
     def declared(self, head: Head, shape: Shape, names: dict[str, int]) -> bool:
-        """Whether the top-level strings, or the limits, declare all names; where nothing is declared, all may be called."""
+        """Whether the top-level strings, or the limits, declare all names, and tags can hold them; where nothing is declared,
+        all may be called.
+        """
         tools = self.tools.get(head)
         if tools is None:
             record = self._skeleton(shape) | self._named(head)
@@ -176,7 +178,9 @@ class Prover:
                 return False
             tools = self.checker.limits.tools | declared_tools(episode, self.table)
             _remember(self.tools, head, tools, self._size(head))
-        return not tools or tools.issuperset(names)
+        if tools and not tools.issuperset(names):
+            return False
+        return all(pattern.fullmatch(name) for pattern in self.table.attributes for name in names)
 
     def _size(self, head: Head) -> int:
         return sum(map(len, self._named(head).values()))

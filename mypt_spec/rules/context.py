@@ -9,7 +9,7 @@ from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Episode, Event, Part
 from mypt_spec.repair import open_blocks
 from mypt_spec.tokenizer import Tokenizer
-from mypt_spec.tokens import TEXT, TokenTable
+from mypt_spec.tokens import CALLS, TEXT, TokenTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Context:
             for message in self.episode.messages
             for part in message.parts
             if part.kind != "text"
-            and self.table.openers[part.kind].body == "call"
+            and self.table.openers[part.kind].body in CALLS
             and not self.table.openers[message.role].quotes
         ]
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from mypt_spec.body import NAME, read_body
-from mypt_spec.episode import Episode, Event
+from mypt_spec.episode import Attrs, Episode, Event, Place
 from mypt_spec.findings import Finding, rule
 from mypt_spec.jsonvalue import Node, pointer_to
 from mypt_spec.nearmiss import near_miss
-from mypt_spec.placement import name_refusal
+from mypt_spec.placement import mistake_of, name_refusal
 from mypt_spec.repair import Repair
 from mypt_spec.rules.context import Context, Run
 from mypt_spec.surface import lex
-from mypt_spec.tokens import TEXT, TokenTable
-
-_UNNAMED = ("MYP211", "MYP212", "MYP214", "MYP220")  # what the grammar says of content that is no structure
+from mypt_spec.tokens import CALLS, TEXT, Terminal, TokenTable
 
 
 def _span(event: Event, start: int, end: int) -> tuple[int, int]:
@@ -71,7 +70,9 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
         expected = run.expected(context.automaton, behind=start > 0)
         at = run.event.at._replace(span=_span(run.event, *(event.at.span or (0, 0))))
         code, message, cure = name_refusal(event._replace(at=at), expected, run.inside, "", Repair(), table)
-        if event.terminal in expected or code[3] != "2" or code in _UNNAMED:  # no name of a misplacement fits
+        row = mistake_of(event, expected, run.inside, "", table, lesser=False)
+        fits = row is not None and row.terminal == event.terminal and code[3] == "2"
+        if event.terminal in expected or not fits:  # no name of a misplacement is about this very tag
             code, message = "MYP301", f"`{terminal.shown}` in the content of `{table.openers[run.inside].shown}`"
             cure, expected = "text from outside must not spell tags: take it out, or write it differently", frozenset()
         yield Finding(code, message, at.pointer, at.span, table.describe(expected), cure)
@@ -430,7 +431,7 @@ class CallWithoutResult:
 
 
 @rule("MYP312", "result-name-mismatch")
-class ResultNameMismatch:
+def result_name_mismatch(context: Context) -> Iterator[Finding]:
     """A tool result carries another name than the call before it.
 
     ## What it finds
@@ -452,6 +453,14 @@ class ResultNameMismatch:
     ## Spec
     `grammar/mypt/SPEC.md`, Records
     """
+    called: str | None = None
+    for message in context.episode.messages:
+        name = dict(message.attrs).get(NAME)
+        if called and name and name != called:
+            text = f'the result is of "{name}", the call before it is of "{called}"'
+            yield Finding("MYP312", text, *(message.name_at or message.at), help=f'write "{called}"')
+        calls = [p for p in message.parts if p.kind != "text" and context.table.openers[p.kind].body in CALLS]
+        called = dict(calls[-1].attrs).get(NAME) if calls else None
 
 
 @rule("MYP313", "unknown-tool", "warning")
@@ -482,7 +491,7 @@ def unknown_tool(context: Context) -> Iterator[Finding]:
         return
     for part in context.calls:
         try:
-            name = json.loads(part.text)["name"]
+            name = dict(part.attrs).get(NAME) or json.loads(part.text)[NAME]
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
         if name not in declared:
@@ -531,3 +540,49 @@ def blank_content(context: Context) -> Iterator[Finding]:
         for part in message.parts:
             if part.kind != "text" and part.text.isspace():
                 yield Finding("MYP314", f"`{openers[part.kind].shown}` holds only white space", *part.at)
+
+
+@rule("MYP320", "attribute-value")
+def attribute_value(context: Context) -> Iterator[Finding]:
+    """An attribute of a tag has a value that the tag cannot hold.
+
+    ## What it finds
+    A value that is empty or holds a character that would end the tag: a quote, an angle bracket, a line end. An attribute that
+    is missing, or that the tag does not have.
+
+    ## Why it matters
+    What is read back would be another tag, or none.
+
+    ## Bad
+    ```jsonl dialect=mypt-3b
+    {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "t", "arguments": {}}, {"role": "tool_result", "name": "", "content": 1}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=mypt-3b
+    {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "t", "arguments": {}}, {"role": "tool_result", "name": "t", "content": 1}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt_3b/SPEC.md`, Terminals
+    """
+    table = context.table
+    tags = {**table.openers, **table.marks}
+    for message in context.episode.messages:
+        yield from _attributes(tags[message.role], message.attrs, message.name_at or message.at)
+        for part in message.parts:
+            if part.kind != "text":
+                yield from _attributes(table.openers[part.kind], part.attrs, part.name_at or part.at)
+
+
+def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding]:
+    given = dict(attrs)
+    for key, pattern in terminal.patterns.items():
+        value = given.pop(key, None)
+        if value is None:
+            yield Finding("MYP320", f"`{terminal.shown}` has no {key}", *at)
+        elif not re.fullmatch(pattern, value):
+            cure = "leave out quotes, angle brackets and line ends" if value else f"give it a {key}"
+            yield Finding("MYP320", f"{value!r} cannot be the {key} of `{terminal.shown}`", *at, help=cure)
+    for key in given:
+        yield Finding("MYP320", f"`{terminal.shown}` has no place for the attribute {key!r}", *at)

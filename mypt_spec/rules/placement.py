@@ -624,6 +624,97 @@ class MixedLayout:
     """
 
 
+@rule("MYP230", "tag-spacing", "warning")
+class TagSpacing:
+    """A tag has other white space around it than the format writes.
+
+    ## What it finds
+    Serialised text in which a tag that is written with a line end before or behind it stands with other white space, or with
+    none.
+
+    ## Why it matters
+    The text is read, but it does not come back: the format is written in one way only, and a model that sees two ways learns
+    neither. The fix writes the white space of the format. Content is not touched.
+
+    ## Bad
+    ```text dialect=mypt-3b
+    <user>Hi</user><assistant><toolcall name="t">
+    {}
+    </toolcall>
+    </assistant><toolresult name="t">
+    1
+    </toolresult><assistant>Hello.</assistant>
+    ```
+
+    ## Good
+    ```text dialect=mypt-3b
+    <user>Hi</user><assistant>
+    <toolcall name="t">
+    {}
+    </toolcall>
+    </assistant><toolresult name="t">
+    1
+    </toolresult><assistant>Hello.</assistant>
+    ```
+
+    ## Spec
+    `grammar/mypt_3b/SPEC.md`, Layouts
+    """
+
+
+@rule("MYP231", "context-not-before-user")
+class ContextNotBeforeUser:
+    """Context stands anywhere but right before a user block.
+
+    ## What it finds
+    A context block inside another block, behind the question, twice, or with no question behind it, in a format whose
+    context is a block of its own.
+
+    ## Why it matters
+    Retrieved text belongs to the question that it was retrieved for. Anywhere else the model does not find it where it was
+    trained to look.
+
+    ## Bad
+    ```text dialect=mypt-3b
+    <user><context>c</context>Hi</user><assistant>Hello.</assistant>
+    ```
+
+    ## Good
+    ```text dialect=mypt-3b
+    <context>c</context><user>Hi</user><assistant>Hello.</assistant>
+    ```
+
+    ## Spec
+    `grammar/mypt_3b/SPEC.md`, Turns
+    """
+
+
+@rule("MYP232", "end-before-answer", "warning")
+class EndBeforeAnswer:
+    """The end of a turn stands behind a segment that is not its answer.
+
+    ## What it finds
+    The end tag between a user or think segment and the segment that follows it.
+
+    ## Why it matters
+    The end tag is trained, and it is what stops generation. A segment that is not the answer ends where the next one begins.
+    The tag is read as if it did not stand there, and is not written again. With anything else behind it, it is an error.
+
+    ## Bad
+    ```text dialect=gabgpt
+    <|user|>Hi<|end|><|assistant|>Hello!<|end|>
+    ```
+
+    ## Good
+    ```text dialect=gabgpt
+    <|user|>Hi<|assistant|>Hello!<|end|>
+    ```
+
+    ## Spec
+    `grammar/gabgpt/SPEC.md`, Turns
+    """
+
+
 @rule("MYP299", "too-many-misplaced")
 class TooManyMisplaced:
     """Checking of an episode stopped after too many misplaced tags.

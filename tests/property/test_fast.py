@@ -65,7 +65,7 @@ def test_complete(name: str, data: st.DataObject) -> None:
     record = data.draw(records(name))
     line = data.draw(lines_of(record))
     checker = Checker(d, data.draw(LIMITS))
-    if says(checker, line) or beyond(record) or (checker.limits.max_tokens or 10**9) < 2 * len(line):
+    if says(checker, line) or beyond(record) or empty(record) or (checker.limits.max_tokens or 10**9) < 2 * len(line):
         return
     assert Prover(checker).clean(line)
     assert Prover(checker).unproved(line + b"\n" + line + b"\n") == (2, [])
@@ -78,6 +78,11 @@ def beyond(value: Any) -> bool:
     if isinstance(value, list):
         return any(map(beyond, value))
     return isinstance(value, int) and not -(2**63) <= value < 2**63
+
+
+def empty(record: Any) -> bool:
+    """A content may be empty in some dialects; the fast path leaves it to the checker everywhere."""
+    return any(value == "" for message in record["messages"] for value in message.values())
 
 
 USER = '{"role": "user", "content": "u"}'

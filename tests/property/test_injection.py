@@ -55,7 +55,8 @@ def _tags(d: mypt_spec.Dialect, episode: Episode) -> list[str]:
         for part in message.parts:
             if part.kind != "text":
                 out += [d.table.openers[part.kind].shown, d.table.closers[part.kind].shown]
-        out.append(d.table.closers[message.role].shown)
+        if message.role in d.table.closers:
+            out.append(d.table.closers[message.role].shown)
     return out
 
 

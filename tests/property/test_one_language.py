@@ -20,7 +20,8 @@ from mypt_spec.tokens import END, TEXT, SpecError
 from tests.strategies import DIALECTS, any_episodes
 
 ALL = mypt_spec.dialects()
-BODY = '{"name": "n"}'  # legal as text, as a call and as a result
+BODY = '{"name": "n"}'  # legal as text, as a call and as a result; arguments beside a name in the tag are ARGUMENTS
+ARGUMENTS = "{}"
 LENGTH = 8
 
 
@@ -189,7 +190,10 @@ def walk(d: mypt_spec.Dialect, data: st.DataObject, size: int) -> list[str]:
 def spelled(d: mypt_spec.Dialect, string: list[str]) -> str:
     """A text with these terminals; TEXT TEXT is one run, so it is written once."""
     runs = [t for before, t in zip(["", *string], string, strict=False) if t != TEXT or before != TEXT]
-    return "".join(BODY if t == TEXT else d.table.terminals[t].shown for t in runs)
+    before = ["", *runs]
+    bodies = {t.name: ARGUMENTS for t in d.table.terminals.values() if t.body == "arguments"}
+    names = {t.name: t.spell(tuple((key, "n") for key in t.patterns)) for t in d.table.terminals.values()}
+    return "".join(bodies.get(b, BODY) if t == TEXT else names[t] for b, t in zip(before, runs, strict=False))
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -222,6 +226,11 @@ def test_random_long_strings_in_every_reading(name: str, data: st.DataObject) ->
 def test_validator_accepts_what_the_automaton_accepts(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
     episode = data.draw(any_episodes(name))
+    if any(part.kind != "text" and message.role not in d.table.closers for message in episode.messages for part in message.parts):
+        assert [f.code for f in d.validate(episode)] == ["MYP105"]
+        with pytest.raises(ValueError, match="holds no block"):
+            d.serialize(episode)
+        return
     string = [e.terminal for e in events_of(episode.messages, d.table)]
     state = d.automaton.run(string)
     accepted = state is not None and d.automaton.accepting(state)

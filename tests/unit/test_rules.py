@@ -2,7 +2,8 @@
 
 A page is the docstring of its rule. Its fences say what they hold: `jsonl` records, `text` serialised text, `generation` what
 a model wrote, `bytes` a file as a Python literal, `ids` token ids. Words behind that set limits (`phase=1`, `max-tokens=5`,
-`tools=a,b`) or name codes that cannot be avoided beside the rule's own (`also=MYP218`).
+`tools=a,b`), say what they are written in (`dialect=NAME`, else mypt), or name codes that cannot be avoided beside the rule's own
+(`also=MYP218`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from mypt_spec.lint.runner import check_bytes
 from mypt_spec.lint.texts import check_generation, check_text
 from mypt_spec.rules import FAMILIES
 
-D = mypt_spec.dialect("mypt")
 SECTIONS = ["What it finds", "Why it matters", "Bad", "Good", "Spec"]
 WITHOUT_EXAMPLES = {
     "MYP003": "half a compressed file is no text that a page can show",
@@ -75,19 +75,20 @@ def all_examples() -> list[Any]:
 def codes_of(example: Example) -> list[str]:
     """What the linter says about an example."""
     words = example.words
-    assert set(words) <= {"phase", "max-tokens", "tools", "also"}
+    assert set(words) <= {"phase", "max-tokens", "tools", "also", "dialect"}
+    d = mypt_spec.dialect(words.get("dialect", "mypt"))
     limits = mypt_spec.Limits(
         phase=int(words["phase"]) if "phase" in words else None,
         max_tokens=int(words["max-tokens"]) if "max-tokens" in words else None,
         tools=frozenset(words["tools"].split(",")) if "tools" in words else frozenset(),
     )
-    checker = Checker(D, limits)
+    checker = Checker(d, limits)
     if example.kind == "bytes":
         data = ast.literal_eval(example.body)
         assert isinstance(data, bytes)
         return [item.finding.code for item in check_bytes(checker, data, "x.jsonl")]
     if example.kind == "ids":
-        return [f.code for f in D.parse_ids(json.loads(example.body))[1]]
+        return [f.code for f in d.parse_ids(json.loads(example.body))[1]]
     if example.kind == "text":
         return [item.finding.code for item in check_text(checker, example.body, filename="x.txt")]
     if example.kind == "generation":
@@ -119,10 +120,10 @@ def test_exceptions_are_rules() -> None:
 
 @pytest.mark.parametrize("code", sorted(RULES))
 def test_page_points_into_the_specification(code: str) -> None:
-    spec = (grammar_root() / "mypt" / "SPEC.md").read_text(encoding="utf-8")
-    match = re.fullmatch(r"`grammar/mypt/SPEC\.md`, ([\w ]+)", sections(code)["Spec"])
+    match = re.fullmatch(r"`grammar/(\w+)/SPEC\.md`, ([\w ]+)", sections(code)["Spec"])
     assert match is not None
-    assert re.search(rf"^## (\d+\. )?{match[1]}$", spec, re.MULTILINE), f"no section {match[1]}"
+    spec = (grammar_root() / match[1] / "SPEC.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## (\d+\. )?{match[2]}$", spec, re.MULTILINE), f"no section {match[2]}"
 
 
 @pytest.mark.parametrize("example", all_examples())

@@ -1,0 +1,50 @@
+"""GabGPT's JSONL record <-> messages. Seed: gabgpt_chat_format.txt; the record is that of design section 4.3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypt_spec.adapters.common import Reader
+from mypt_spec.episode import Episode, Message, Part, Place
+from mypt_spec.schema import LANGUAGE, LIST, STRING, Field, RecordSchema, metadata
+from mypt_spec.tokens import TokenTable
+
+SCHEMA = RecordSchema(
+    top={"messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
+    roles={
+        "user": {"content": Field(STRING)},
+        "assistant": {"content": Field(STRING), "think": Field(STRING, required=False)},
+    },
+)
+
+
+def read(record: dict[str, Any], reader: Reader) -> list[Message]:
+    out = []
+    for i, message in enumerate(record["messages"]):
+        at, body, meta = reader.at(i, "role"), reader.at(i, "content"), metadata(message)
+        if message["role"] == "user":
+            parts = _text(message["content"], body)
+            out.append(Message("user", parts, at=at if parts else body, meta=meta))
+            continue
+        if "think" in message:
+            place = reader.at(i, "think")
+            out.append(Message("think", _text(message["think"], place), at=place))
+        out += [Message("assistant", _text(message["content"], body), at=at, meta=meta), Message("end", at=at)]
+    return out
+
+
+def _text(text: str, at: Place) -> tuple[Part, ...]:
+    """An empty segment holds no part, as when its text is read."""
+    return (Part("text", text, at=at),) if text else ()
+
+
+def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
+    messages = []
+    think: dict[str, str] = {}
+    for message in episode.messages:
+        if message.role == "think":
+            think = {"think": message.text}
+        elif message.role != "end":
+            messages.append({"role": message.role, "content": message.text} | think | message.meta)
+            think = {}
+    return {"messages": messages}

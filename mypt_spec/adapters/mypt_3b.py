@@ -1,0 +1,72 @@
+"""The JSONL record of MyPT's phase 3B <-> messages. Seed: mypt_phase3b_workspace.md, section E; design section 4.2."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mypt_spec.adapters.common import Reader
+from mypt_spec.episode import Episode, Message, Part
+from mypt_spec.jsonvalue import canonical
+from mypt_spec.schema import JSON, LANGUAGE, LIST, NAME, OBJECT, STRING, Field, RecordSchema, metadata
+from mypt_spec.tokens import TokenTable
+
+_TEXT, _MAYBE, _NAME = Field(STRING), Field(STRING, required=False), Field(NAME)
+SCHEMA = RecordSchema(
+    top={"system": _MAYBE, "messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
+    roles={
+        "user": {"content": _TEXT, "context": _MAYBE},
+        "assistant": {"content": _TEXT},
+        "assistant_toolcall": {"name": _NAME, "arguments": Field(OBJECT, reserved=("name",))},
+        "tool_result": {"name": _NAME, "content": Field(JSON)},
+    },
+    aliases={"toolresult": "tool_result", "tool": "tool_result", "toolcall": "assistant_toolcall"},
+    lifted={"system": "system"},
+)
+
+
+def read(record: dict[str, Any], reader: Reader) -> list[Message]:
+    out = []
+    if "system" in record:
+        at = reader.place("/system")
+        out.append(Message("system", (Part("text", record["system"], at=at),), at=at))
+    for i, message in enumerate(record["messages"]):
+        at, body, meta = reader.at(i, "role"), reader.at(i, "content"), metadata(message)
+        attrs, name_at = (("name", message.get("name", "")),), reader.at(i, "name")
+        if message["role"] == "assistant_toolcall":
+            text = canonical(message["arguments"], reader.table.literals)
+            call = Part("toolcall", text, attrs, reader.at(i, "arguments"), name_at)
+            out.append(Message("assistant", (call,), at=at, meta=meta))
+        elif message["role"] == "tool_result":
+            out.append(Message("toolresult", (reader.json(message["content"], body),), attrs, at, meta, name_at))
+        else:
+            if "context" in message:
+                place = reader.at(i, "context")
+                out.append(Message("context", (Part("text", message["context"], at=place),), at=place))
+            out.append(Message(message["role"], (Part("text", message["content"], at=body),), at=at, meta=meta))
+    return out
+
+
+def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    messages = []
+    context: dict[str, Any] = {}
+    for message in episode.messages:
+        if message.role == "system":
+            record["system"] = message.text
+        elif message.role == "context":
+            context = {"context": message.text}
+        else:
+            messages.append(_write_message(message) | context | message.meta)
+            context = {}
+    return record | {"messages": messages}
+
+
+def _write_message(message: Message) -> dict[str, Any]:
+    calls = [part for part in message.parts if part.kind == "toolcall"]
+    if calls:
+        name, arguments = dict(calls[0].attrs).get("name", ""), json.loads(calls[0].text)
+        return {"role": "assistant_toolcall", "name": name, "arguments": arguments}
+    if message.role == "toolresult":
+        return {"role": "tool_result", "name": dict(message.attrs).get("name", ""), "content": json.loads(message.text)}
+    return {"role": message.role, "content": message.text}

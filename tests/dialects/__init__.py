@@ -1,0 +1,1 @@
+"""Strategies for legal records, one module a dialect."""
