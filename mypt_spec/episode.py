@@ -8,7 +8,7 @@ format's text, so no text could give them back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -126,7 +126,7 @@ def _block(kind: str, attrs: Attrs, parts: tuple[Part, ...], at: Place, table: T
         if part.kind != "text":
             if closer is None:
                 raise ValueError(f"`{opener.shown}` ends where the next tag stands, so it holds no block {part.kind!r}")
-            yield from _block(part.kind, part.attrs, (replace(part, kind="text", attrs=()),), part.at, table)
+            yield from _block(part.kind, part.attrs, (Part("text", part.text, (), part.at, part.name_at),), part.at, table)
         elif part.text:
             yield Event(TEXT, part.text, part.at, (), part.name_at)
         else:

@@ -54,7 +54,7 @@ class Run:
         fix = Repair()
         at = errors = 0
         while True:
-            for pos, name in [i for i in fix.inserts if i[0] == at]:
+            for pos, name in [i for i in fix.inserts if i[0] == at] if fix.inserts else ():
                 self._read(Event(name, "", events[at].at if at < len(events) else Place()))
                 fix.inserts.remove((pos, name))
             if at < len(events) and at in fix.deletes:

@@ -76,7 +76,7 @@ class Terminal:
     @property
     def patterns(self) -> dict[str, str]:
         """Attribute -> the pattern of its values."""
-        return {p.value: p.pattern for p in self.spelling if p.kind == "attr"}
+        return {p.value: p.pattern for p in self.spelling if p.kind == "attr"} if len(self.spelling) > 1 else {}
 
     @property
     def shown(self) -> str:

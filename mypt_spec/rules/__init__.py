@@ -12,7 +12,7 @@ import pkgutil
 from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import RULES, Finding
-from mypt_spec.jsonvalue import faults
+from mypt_spec.jsonvalue import faults, lone_surrogate
 from mypt_spec.placement import Run
 from mypt_spec.rules.context import Context, Limits
 from mypt_spec.tokenizer import Tokenizer
@@ -48,7 +48,7 @@ def check_episode(
     outcome = Run(table, automaton, spaces=False).check(events)
     context = Context(episode, table, automaton, tokenizer, limits, events, outcome.before)
     findings = list(outcome.findings)
-    for event in events:
+    for event in events if lone_surrogate("".join([e.text for e in events])) else ():
         findings += [Finding(f.code, f.message, event.at.pointer, event.at.span) for f in faults(event.text)]
     for check in _CHECKS:
         findings += check(context)

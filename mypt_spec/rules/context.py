@@ -56,6 +56,11 @@ class Context:
                     quoting -= bool(quoting)
         return out
 
+    @cached_property
+    def content(self) -> str:
+        """All text runs that are text, a line end between two: what one search of it does not find is in none of them."""
+        return "\n".join([run.event.text for run in self.texts if run.body == "text"])
+
     def _state(self, at: int, inside: tuple[str, ...]) -> int | None:
         """The state before a text run; inside what was skipped, one in which the same blocks are open."""
         state = self.before.get(at)

@@ -48,7 +48,7 @@ def tag_in_content(context: Context) -> Iterator[Finding]:
     ## Spec
     `grammar/mypt/SPEC.md`, Content
     """
-    for run in context.texts:
+    for run in context.texts if context.table.literals.search(context.content) else ():
         if run.body == "text" and context.table.literals.search(run.event.text):
             yield from _tags(run, context)
 
@@ -165,7 +165,7 @@ def near_miss_tag(context: Context) -> Iterator[Finding]:
     ## Spec
     `grammar/mypt/SPEC.md`, Content
     """
-    for run in context.texts:
+    for run in context.texts if near_miss(context.content, context.table) else ():
         if run.body != "text":
             continue
         found = near_miss(run.event.text, context.table)
@@ -576,6 +576,8 @@ def attribute_value(context: Context) -> Iterator[Finding]:
 
 
 def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding]:
+    if not attrs and not terminal.patterns:
+        return
     given = dict(attrs)
     for key, pattern in terminal.patterns.items():
         value = given.pop(key, None)
