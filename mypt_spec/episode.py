@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
 from mypt_spec.tokens import TEXT, TokenTable
@@ -106,7 +106,7 @@ def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]
     Raises ValueError for a role or part that the dialect does not have, and for a block inside one that ends at the next tag.
     """
     held = list(messages)
-    for message, following in zip(held, [*held[1:], None], strict=True):
+    for message, following in zip_longest(held, held[1:]):
         mark = table.marks.get(message.role)
         if mark is not None:
             if message.parts:

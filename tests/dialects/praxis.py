@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec.tokenizer import gpt2
-from mypt_spec.truncated import fragment
+from mypt_spec.truncated import fragment, inner_tags
 from tests.strategies import Record, any_text, clean_text, json_values
 
 NAME = "praxis"
@@ -21,8 +21,9 @@ BOS, EOS, SEP = 50257, 50258, 50259
 @cache
 def text(*, clean: bool = True) -> st.SearchStrategy[str]:
     """Content that spells no tag, and no piece of one."""
-    table = mypt_spec.dialect(NAME).table
-    return clean_text(NAME, blank=not clean).filter(lambda t: fragment(t, table) is None)
+    d = mypt_spec.dialect(NAME)
+    tags = inner_tags(d.table, d.automaton)
+    return clean_text(NAME, blank=not clean).filter(lambda t: fragment(t, tags) is None)
 
 
 @cache

@@ -20,7 +20,7 @@ from mypt_spec.lint.check import Checker
 from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.texts import check_generation, check_text
 from mypt_spec.tokens import END, TEXT
-from mypt_spec.truncated import cuts, fragment
+from mypt_spec.truncated import cuts, fragment, inner_tags
 from tests.dialects.praxis import NAME, naive, naive_text, records
 from tests.strategies import ANY_JSON, any_text, lines_of, mutated
 
@@ -296,7 +296,7 @@ def test_long_texts_take_no_time(seed: str) -> None:
     for head in ("", '[BOS]user\nu\n[SEP]\n[BOS]assistant\n<tin>\n{"a": "'):
         text = head + seed * 20_000
         D.parse(text)
-        fragment(text, D.table)
+        fragment(text, inner_tags(D.table, D.automaton))
         cuts(D.lex(text), D.table, D.automaton)
     assert time.process_time() - start < 20
 
