@@ -20,15 +20,16 @@ from functools import cache
 from typing import Any
 
 import mypt_spec
-from mypt_spec.body import read_body
+from mypt_spec.body import ARGUMENTS, NAME, read_body
 from mypt_spec.episode import Event, Place
 from mypt_spec.repair import open_blocks
-from mypt_spec.surface import Blocks
-from mypt_spec.tokens import TEXT
-from mypt_spec.truncated import cuts, repaired
+from mypt_spec.tokens import STRAY, TEXT
+from mypt_spec.truncated import Blocks, cuts, nestings, repaired
 
 _log = logging.getLogger(__name__)
+_BOS = "[BOS]"
 _HEADER = "[BOS]assistant\n"  # what a text without any header continues
+_BEGIN = 40  # characters that tell whether a text begins with a header
 
 
 @dataclass(frozen=True)
@@ -45,19 +46,13 @@ def _dialect() -> mypt_spec.Dialect:
     return mypt_spec.dialect("praxis")
 
 
-@cache
-def _nestings() -> frozenset[tuple[str, ...]]:
-    """The pairs of a block and one that may stand in it."""
-    d = _dialect()
-    return frozenset(stack[-2:] for stack in open_blocks(d.automaton, d.table).values())
-
-
 def _headed(text: str) -> str:
     """The text, with a header before it if it is only what a model wrote."""
     d = _dialect()
-    first = next(iter(d.lex(text.lstrip())), None)
-    terminal = d.table.tag(first.terminal) if first is not None and first.terminal != TEXT else None
-    return text if terminal is not None and terminal.spelling[0].value == "[BOS]" else _HEADER + text
+    first = next(iter(d.lex(text.lstrip()[:_BEGIN])), None)
+    terminal = d.table.terminals.get(first.terminal) if first is not None else None
+    headed = first is not None and (first.terminal == STRAY or (terminal is not None and terminal.spelling[0].value == _BOS))
+    return text if headed else _HEADER + text
 
 
 @dataclass(frozen=True)
@@ -76,11 +71,13 @@ def _walk(text: str) -> Iterator[_Seen]:
     whole = _headed(text)
     shift = len(whole) - len(text)
     blocks = Blocks(d.table)
+    nested = nestings(d.table, d.automaton)
     for event in d.lex(whole):
         before = list(blocks.open)
-        if event.terminal != TEXT:
-            terminal = blocks.read(event.terminal)
-            legal = terminal.closes in before[-1:] if terminal.closes else tuple(blocks.open[-2:]) in _nestings()
+        terminal = d.table.terminals.get(event.terminal)
+        if terminal is not None:
+            blocks.read(event.terminal)
+            legal = terminal.closes in before[-1:] if terminal.closes else tuple(blocks.open[-2:]) in nested
             if terminal in d.table.plain_tags and not legal:
                 blocks.open, event = before, event._replace(terminal=TEXT)
         start, end = event.at.span or (0, 0)
@@ -130,11 +127,11 @@ def pending_call(text: str) -> tuple[ToolCall, int] | None:
 def _read(body: str, block: str) -> ToolCall | None:
     table = _dialect().table
     tin = table.openers["tin"]
-    read = read_body(body, tin.body, table.literals, Place(), tin.arguments)
+    read = read_body(body, tin.body, table.literals, Place())
     if read.text is None:
         _log.warning("passed over a tool call that cannot be read (%s): %.200r", read.findings[0].message, block)
         return None
-    return ToolCall(read.value["name"], read.value[tin.arguments], block)
+    return ToolCall(read.value[NAME], read.value[ARGUMENTS], block)
 
 
 def splice(text: str, result: str) -> str:
