@@ -13,8 +13,11 @@ from mypt_spec.jsonvalue import faults
 from mypt_spec.nearmiss import near_miss
 from mypt_spec.placement import Outcome, Run
 from mypt_spec.surface import lex
-from mypt_spec.tokens import TEXT, TokenTable
+from mypt_spec.tokens import STRAY, TEXT, TokenTable
 from mypt_spec.truncated import Cut, cuts, mended
+
+
+_REST = 40  # characters behind a piece of a tag that can belong to the tag
 
 
 def parse_text(text: str, table: TokenTable, automaton: Automaton) -> tuple[Episode | None, list[Finding]]:
@@ -72,16 +75,18 @@ def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, 
         found = near_miss(event.text, table) if event.terminal == TEXT else None
         at, start = 0, event.at.span[0] if event.at.span else 0
         while found is not None:
-            meant = next(lex(found.meant, table))
-            edges = [p.kind == "space" for p in table.terminals[meant.terminal].spelling]
+            meant, end = next(lex(found.meant, table)), found.end
+            if meant.terminal == STRAY:  # a piece of tags: what stands behind it may make it one
+                meant = next(lex(found.meant + event.text[end : end + _REST], table))
+                end += (meant.at.span or (0, 0))[1] - len(found.meant)
+            edges = [p.kind == "space" for p in table.terminals[meant.terminal].spelling] if meant.terminal != STRAY else [False]
             before = event.text[at : found.start].rstrip() if edges[0] else event.text[at : found.start]
             if before:
                 spelled.append(Event(TEXT, before, Place("", (start + at, start + at + len(before)))))
-            place = Place("", (start + found.start, start + found.end))
-            spelled.append(meant._replace(at=place, spaced=False))
+            spelled.append(meant._replace(at=Place("", (start + found.start, start + end)), spaced=False))
             message = f"`{found.text}` is no tag; did you mean `{found.meant}`?"
-            findings.append(Finding("MYP303", message, "", place.span, help="correct the spelling"))
-            at = found.end
+            findings.append(Finding("MYP303", message, "", (start + found.start, start + found.end), help="correct the spelling"))
+            at = end
             if edges[-1]:
                 at += len(event.text[at:]) - len(event.text[at:].lstrip())
             found = near_miss(event.text, table, at)

@@ -294,6 +294,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             need(len(pieces) == 1 and pieces[0].kind == "special", entry, '"id" needs a spelling of one special piece')
             need(special[pieces[0].value] == row["id"], entry, f'"id" is {row["id"]}, the order of the table says {special[pieces[0].value]}')
         need(row.get("body_loss", 0) in (0, 1), entry, '"body_loss" must be 0 or 1')
+        need(isinstance(row.get("mark", False), bool), entry, '"mark" must be true or false')
         need("closes" in row or "mark" not in row, entry, '"mark" is for a terminal that closes a block')
         options: dict[str, Any] = {"body_loss": row["loss"]} | {k: row[k] for k in _OPTIONS if k in row}
         if "closes" in row:
