@@ -16,7 +16,6 @@ from mypt_spec.surface import lex
 from mypt_spec.tokens import STRAY, TEXT, TokenTable
 from mypt_spec.truncated import Cut, cuts, mended
 
-
 _REST = 40  # characters behind a piece of a tag that can belong to the tag
 
 

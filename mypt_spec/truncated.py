@@ -211,21 +211,26 @@ def _in_string(text: str) -> bool:
 
 def fragment(text: str, tags: tuple[str, ...], start: int = 0) -> tuple[int, int, str] | None:
     """The first piece of content, at or after `start`, that looks like one of `tags` cut: where it stands, and the tag."""
-    match = _fragments(tags).search(text, start) if tags else None
-    if match is None:
+    if not tags:
         return None
-    return *match.span(), tags[int((match.lastgroup or "t0")[1:])]
+    begun, ended = _fragments(tags)
+    found = [match for sign, regex in (("<", begun), (">", ended)) if sign in text and (match := regex.search(text, start))]
+    if not found:
+        return None
+    first = min(found, key=re.Match.start)
+    return *first.span(), tags[int((first.lastgroup or "t0")[1:])]
 
 
 @lru_cache(maxsize=32)
-def _fragments(tags: tuple[str, ...]) -> re.Pattern[str]:
-    out = []
+def _fragments(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Tags without their end, and tags without their beginning."""
+    begun, ended = [], []
     for i, tag in enumerate(tags):
         if not (tag.startswith("<") and tag.endswith(">")):
             continue
-        ways = [re.escape(tag[:-1]) + r"(?![\w>-])"]  # all but its end
-        ways += [re.escape(tag[:n]) + r"(?=\s*\Z)" for n in range(len(tag) - 2, _SHORTEST - 1, -1)]  # cut where the text ends
+        ways = [re.escape(tag[1:-1]) + r"(?![\w>-])"]  # all but its end
+        ways += [re.escape(tag[1:n]) + r"(?=\s*\Z)" for n in range(len(tag) - 2, _SHORTEST - 1, -1)]  # cut where the text ends
+        begun.append(f"(?P<t{i}>{'|'.join(ways)})")
         if tag.startswith("</"):
-            ways += [r"(?<![<\w])" + re.escape(tag[1:]), r"\A" + re.escape(tag[2:])]  # all but its beginning
-        out.append(f"(?P<t{i}>{'|'.join(ways)})")
-    return re.compile("|".join(out))
+            ended.append(rf"(?P<t{i}>(?<![<\w]){re.escape(tag[1:])}|\A{re.escape(tag[2:])})")
+    return re.compile(f"<(?:{'|'.join(begun)})" if begun else r"(?!)"), re.compile("|".join(ended) or r"(?!)")

@@ -231,8 +231,8 @@ def _struct(name: str, rows: Rows, metadata: list[str], types: dict[str, Any], t
         fields.append((f"f{bit}", kind) if spec.required else (f"f{bit}", kind | UnsetType, UNSET))
     fields += [(f"x{i}", _VALUE | UnsetType, UNSET) for i in range(len(metadata))]
     names = {f"f{bit}": key for bit, (key, _) in enumerate(rows)} | {f"x{i}": key for i, key in enumerate(metadata)}
-    key, value = tag or (None, None)
-    return msgspec.defstruct(name, fields, gc=False, kw_only=True, rename=names, tag_field=key, tag=value)
+    field, value = tag or (None, None)
+    return msgspec.defstruct(name, fields, gc=False, kw_only=True, rename=names, tag_field=field, tag=value)
 
 
 def _nested(depth: int) -> Any:

@@ -271,3 +271,66 @@ def test_any_text(text: str) -> None:
         assert splice(text, "r") == text[:end] + "<tout>r</tout>" + text[end:]
         following = pending_call(splice(text, "r"))
         assert following is None or following[1] > end
+
+
+# --- the testing plan of the seed, with a model that writes what it is told
+
+
+def generate(tokens: list[str], results: list[str], prompt: str = PROMPT) -> tuple[str, str]:
+    """A chat loop: the text, and what stopped it. A stop token that is not in the stop set is not legal, so not written."""
+    text = prompt
+    for token in tokens:
+        if token in ("[SEP]", "[EOS]"):
+            if token[1:-1] in stop_set(text):
+                return text, token
+            continue
+        text += token
+        found = pending_call(text)
+        if found is not None and found[1] == len(text):
+            text = splice(text, results.pop(0))
+    return text, ""
+
+
+def test_normal_prompts_still_stop_on_sep() -> None:
+    assert generate(["A", " simple", " answer.", "[SEP]", " more"], []) == (PROMPT + "A simple answer.", "[SEP]")
+    assert generate(["A", "[EOS]", " more"], []) == (PROMPT + "A", "[EOS]")
+
+
+@pytest.mark.parametrize("at", range(len(CALL)))
+def test_a_tag_is_complete_before_sep_stops(at: int) -> None:
+    """[SEP] wherever in the call: it stops before `<tin>` is complete, and not again before `</tin>` is."""
+    text, stop = generate([CALL[:at], "[SEP]", *CALL[at:], "[SEP]"], ["1"])
+    begun = at >= len("<tin>")
+    assert text == PROMPT + (CALL + "<tout>1</tout>" if begun else CALL[:at])
+    assert stop == "[SEP]"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_results_are_injected_inline(count: int) -> None:
+    """The clean sequence of the integration test, with one to three calls: one header, each result directly behind its call."""
+    tokens = [piece for i in range(count) for piece in [*block("calc", n=i), "\n"]]
+    wanted = "\n".join(f"{block('calc', n=i)}<tout>{i}</tout>" for i in range(count)) + "\nThe answer is..."
+    text, stop = generate([*tokens, "The answer is...", "[SEP]"], [str(i) for i in range(count)])
+    assert (text, stop) == (PROMPT + wanted, "[SEP]")
+    assert text.count("[BOS]assistant") == 1
+    assert fix_truncated_tags(text) == text
+    assert D.parse(text + "\n[SEP]\n")[1] == []
+
+
+def test_a_result_is_appended_without_encoding_again() -> None:
+    """The ids before the result, and those of the result, do not depend on each other."""
+
+    def ids(result: str) -> list[int]:
+        return D.encode(D.parse(splice(PROMPT + CALL, result) + "\nDone.\n[SEP]\n")[0]).ids.tolist()
+
+    tail = [*D.tokenizer.encode("\nDone."), *D.tokenizer.encode("\n"), D.tokenizer.special["[SEP]"], *D.tokenizer.encode("\n")]
+    before = ids("")[: -len(tail) - len([*D.tokenizer.encode("<tout>"), *D.tokenizer.encode("</tout>")])]
+    assert D.tokenizer.decode(before) == PROMPT + CALL
+    for result in ("4", ">", "\n", "tin>", " 4 "):
+        pieces = [D.tokenizer.encode(piece) for piece in ("<tout>", result, "</tout>")]
+        assert ids(result) == [*before, *(i for piece in pieces for i in piece), *tail]
+
+
+def test_a_tool_error_is_a_result() -> None:
+    text, _ = generate([CALL, "\nSorry."], ["Error: no such tool"])
+    assert text == PROMPT + CALL + "<tout>Error: no such tool</tout>\nSorry."

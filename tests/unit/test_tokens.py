@@ -262,24 +262,32 @@ def test_a_tag_that_closes_several_blocks_and_a_mark_that_closes_one(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("gap", "exact", "content"),
+    ("gap", "exact", "content", "codes"),
     [
-        ("\n", True, "a"), ("", True, None), ("\n\n", True, "\na"), (" ", True, " a"), ("\r\n", True, "\r\na"),
-        ("\n", False, "a"), ("\n\n", False, "a"), (" ", False, "a"), ("\r\n", False, "a"),
+        ("\n", True, "a", []),
+        ("\n\n", True, "\na", []),
+        (" ", True, " a", ["MYP230"]),
+        ("\r\n", True, "\r\na", ["MYP230"]),
+        ("\n", False, "a", []),
+        ("\n\n", False, "a", ["MYP230"]),
+        (" ", False, "a", ["MYP230"]),
+        ("\r\n", False, "a", ["MYP230"]),
     ],
-)  # fmt: skip
-def test_white_space_of_a_tag(tmp_path: Path, gap: str, exact: bool, content: str | None) -> None:
+)
+def test_white_space_of_a_tag(tmp_path: Path, gap: str, exact: bool, content: str, codes: list[str]) -> None:
     """Exact: the white space itself or none belongs to the tag, all other is content. Else: any belongs to the tag."""
     d = load(folder_with(tmp_path, HEADED, headed(exact=exact)), NoRecords())
     episode, findings = d.parse(f"<box>box{gap}a</box><box>bagb</box>")
-    if content is None:  # `boxa` is another word
-        assert episode is None
-        assert "MYP240" in [f.code for f in findings]
-        return
     assert episode is not None
     assert episode.messages[0].text == content
-    assert [f.code for f in findings] == ["MYP230"] * (gap != "\n" and not gap.startswith("\n" if exact else gap))
+    assert [f.code for f in findings] == codes
     assert d.parse(d.serialize(episode)) == (episode, [])
+
+
+def test_a_word_of_a_tag_must_end(tmp_path: Path) -> None:
+    d = load(folder_with(tmp_path, HEADED, headed(exact=True)), NoRecords())
+    assert [e.terminal for e in d.lex("<box>boxa</box>")] == ["$STRAY", "TEXT", "BOX_CLOSE"]
+    assert "MYP240" in [f.code for f in d.parse("<box>boxa</box><box>bagb</box>")[1]]
 
 
 @pytest.mark.parametrize("missing", ["tiny.lark", "tokens.toml"])
