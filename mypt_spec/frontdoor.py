@@ -197,8 +197,13 @@ def dialects() -> tuple[str, ...]:
 @cache
 def dialect(name: str) -> Dialect:
     """The dialect of that name, loaded once. Raises KeyError naming the known ones."""
+    return load(folder(name))
+
+
+def folder(name: str) -> Path:
+    """The grammar folder of a dialect. Raises KeyError naming the known ones."""
     folders = _folders()
     if name not in folders:
         raise KeyError(f"no dialect {name!r}; known are {', '.join(sorted(folders))}")
-    return load(folders[name])
+    return folders[name]
 
