@@ -10,13 +10,13 @@ from mypt_spec.body import read_body
 from mypt_spec.episode import Episode, Event, Message, Part, Place, top_level
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import faults
-from mypt_spec.nearmiss import near_miss
+from mypt_spec.nearmiss import NearMiss, near_miss
 from mypt_spec.placement import Outcome, Run
 from mypt_spec.surface import lex
-from mypt_spec.tokens import STRAY, TEXT, TokenTable
+from mypt_spec.tokens import TEXT, TokenTable
 from mypt_spec.truncated import Cut, cuts, mended
 
-_REST = 40  # characters behind a piece of a tag that can belong to the tag
+_REACH = 200  # characters around a misspelt tag in which the rest of a longer tag is looked for
 
 
 def parse_text(text: str, table: TokenTable, automaton: Automaton) -> tuple[Episode | None, list[Finding]]:
@@ -74,20 +74,14 @@ def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, 
         found = near_miss(event.text, table) if event.terminal == TEXT else None
         at, start = 0, event.at.span[0] if event.at.span else 0
         while found is not None:
-            meant, end = next(lex(found.meant, table)), found.end
-            if meant.terminal == STRAY:  # a piece of tags: what stands behind it may make it one
-                meant = next(lex(found.meant + event.text[end : end + _REST], table))
-                end += (meant.at.span or (0, 0))[1] - len(found.meant)
-            edges = [p.kind == "space" for p in table.terminals[meant.terminal].spelling] if meant.terminal != STRAY else [False]
-            before = event.text[at : found.start].rstrip() if edges[0] else event.text[at : found.start]
-            if before:
-                spelled.append(Event(TEXT, before, Place("", (start + at, start + at + len(before)))))
-            spelled.append(meant._replace(at=Place("", (start + found.start, start + end)), spaced=False))
+            meant, first, last = _corrected(event.text, at, found, table)
+            if first > at:
+                spelled.append(Event(TEXT, event.text[at:first], Place("", (start + at, start + first))))
+            place = Place("", (start + found.start, start + found.end))
+            spelled.append(meant._replace(at=place, spaced=False))
             message = f"`{found.text}` is no tag; did you mean `{found.meant}`?"
-            findings.append(Finding("MYP303", message, "", (start + found.start, start + found.end), help="correct the spelling"))
-            at = end
-            if edges[-1]:
-                at += len(event.text[at:]) - len(event.text[at:].lstrip())
+            findings.append(Finding("MYP303", message, "", place.span, help="correct the spelling"))
+            at = last
             found = near_miss(event.text, table, at)
         if at < len(event.text):
             spelled.append(event._replace(text=event.text[at:], at=Place("", (start + at, start + len(event.text)))))
@@ -96,6 +90,15 @@ def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, 
         return outcome
     again.findings = sorted(again.findings + findings, key=lambda f: (f.span or (0, 0), f.code))
     return again
+
+
+def _corrected(text: str, at: int, found: NearMiss, table: TokenTable) -> tuple[Event, int, int]:
+    """The tag that a correction makes, with what belongs to it on either side; and where it begins and ends in `text`."""
+    begin = max(at, found.start - _REACH)
+    whole = text[begin : found.start] + found.meant + text[found.end : found.end + _REACH]
+    meant = next(e for e in lex(whole, table) if e.terminal != TEXT)
+    first, last = meant.at.span or (0, 0)
+    return meant, begin + first, begin + last + len(found.text) - len(found.meant)
 
 
 def build(outcome: Outcome, table: TokenTable) -> tuple[Episode | None, list[Finding]]:
