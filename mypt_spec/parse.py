@@ -10,10 +10,13 @@ from mypt_spec.body import read_body
 from mypt_spec.episode import Episode, Event, Message, Part, Place, top_level
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import faults
-from mypt_spec.nearmiss import near_miss
+from mypt_spec.nearmiss import NearMiss, near_miss
 from mypt_spec.placement import Outcome, Run
 from mypt_spec.surface import lex
 from mypt_spec.tokens import TEXT, TokenTable
+from mypt_spec.truncated import Cut, cuts, mended
+
+_REACH = 200  # characters around a misspelt tag in which the rest of a longer tag is looked for
 
 
 def parse_text(text: str, table: TokenTable, automaton: Automaton) -> tuple[Episode | None, list[Finding]]:
@@ -22,7 +25,7 @@ def parse_text(text: str, table: TokenTable, automaton: Automaton) -> tuple[Epis
     events = list(lex(text, table))
     outcome = Run(table, automaton).check(events)
     if outcome.findings:
-        outcome = _with_near_misses(events, outcome, table, automaton)
+        outcome = _with_cut_tags(events, outcome, table, automaton) or _with_near_misses(events, outcome, table, automaton)
     episode, findings = build(outcome, table)
     white = [] if any(f.severity == "error" for f in findings) else [*spacing(outcome, edits=True), *_gaps(text, outcome, table)]
     return (None if broken else episode), [*broken, *findings, *white]
@@ -39,6 +42,30 @@ def spacing(outcome: Outcome, *, edits: bool = False) -> list[Finding]:
     return out
 
 
+def _with_cut_tags(events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton) -> Outcome | None:
+    """Read cut tags as what they mean, and say so, if that explains any of the findings; None if it does not."""
+    found = cuts(events, table, automaton)
+    if not found:
+        return None
+    again = Run(table, automaton).check(mended(events, found))
+    # What stands behind a tag that ends early was refused for that reason alone.
+    explained = {events[c.last + 1].at.span if c.last + 1 < len(events) else (c.span[1],) * 2 for c in found if not c.split}
+    left = [f for f in again.findings if f.span not in explained]
+    if len(left) >= len(outcome.findings):
+        return None
+    again.findings = sorted([*left, *(_name_cut(c) for c in found)], key=lambda f: (f.span or (0, 0), f.code))
+    return again
+
+
+def _name_cut(cut: Cut) -> Finding:
+    """What is to be said of a cut tag."""
+    if cut.split:
+        fix = Fix(f"write `{cut.tag.shown}` in one piece", True, edits=((*cut.span, cut.meant),))
+        message = f"`{cut.tag.shown}` is torn: the block around it was closed and opened again there"
+        return Finding("MYP802", message, "", cut.span, help="take out what stands between, and write the tag in one piece", fix=fix)
+    return Finding("MYP801", f"`{cut.tag.shown}` is cut short", "", cut.span, help=f"write `{cut.tag.shown}` in full")
+
+
 def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton) -> Outcome:
     """Read misspelt tags as what they mean, and say so, if that explains any of the findings."""
     spelled: list[Event] = []
@@ -47,18 +74,14 @@ def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, 
         found = near_miss(event.text, table) if event.terminal == TEXT else None
         at, start = 0, event.at.span[0] if event.at.span else 0
         while found is not None:
-            meant = next(lex(found.meant, table))
-            edges = [p.kind == "space" for p in table.terminals[meant.terminal].spelling]
-            before = event.text[at : found.start].rstrip() if edges[0] else event.text[at : found.start]
-            if before:
-                spelled.append(Event(TEXT, before, Place("", (start + at, start + at + len(before)))))
+            meant, first, last = _corrected(event.text, at, found, table)
+            if first > at:
+                spelled.append(Event(TEXT, event.text[at:first], Place("", (start + at, start + first))))
             place = Place("", (start + found.start, start + found.end))
             spelled.append(meant._replace(at=place, spaced=False))
             message = f"`{found.text}` is no tag; did you mean `{found.meant}`?"
             findings.append(Finding("MYP303", message, "", place.span, help="correct the spelling"))
-            at = found.end
-            if edges[-1]:
-                at += len(event.text[at:]) - len(event.text[at:].lstrip())
+            at = last
             found = near_miss(event.text, table, at)
         if at < len(event.text):
             spelled.append(event._replace(text=event.text[at:], at=Place("", (start + at, start + len(event.text)))))
@@ -67,6 +90,15 @@ def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, 
         return outcome
     again.findings = sorted(again.findings + findings, key=lambda f: (f.span or (0, 0), f.code))
     return again
+
+
+def _corrected(text: str, at: int, found: NearMiss, table: TokenTable) -> tuple[Event, int, int]:
+    """The tag that a correction makes, with what belongs to it on either side; and where it begins and ends in `text`."""
+    begin = max(at, found.start - _REACH)
+    whole = text[begin : found.start] + found.meant + text[found.end : found.end + _REACH]
+    meant = next(e for e in lex(whole, table) if e.terminal != TEXT)
+    first, last = meant.at.span or (0, 0)
+    return meant, begin + first, begin + last + len(found.text) - len(found.meant)
 
 
 def build(outcome: Outcome, table: TokenTable) -> tuple[Episode | None, list[Finding]]:
@@ -97,8 +129,8 @@ def messages_of(events: Sequence[Event], table: TokenTable) -> tuple[list[Messag
         quotes = table.terminals[event.terminal].quotes
         parts = _parts(events[at + 1 : end], kind, quotes, table, findings)
         messages.append(Message(kind, tuple(parts), event.attrs, event.at))
-        closed = end < len(events) and table.terminals[events[end].terminal].closes == kind
-        at = end + 1 if closed else end
+        closer = table.terminals[events[end].terminal] if end < len(events) else None
+        at = end + 1 if closer is not None and kind in closer.ends and not closer.mark else end
     return messages, findings
 
 
@@ -108,7 +140,7 @@ def _end_of(events: Sequence[Event], at: int, table: TokenTable) -> int:
     closer = table.closers.get(kind)
     for pos in range(at + 1, len(events)):
         terminal = table.terminals.get(events[pos].terminal)
-        if terminal is not None and (terminal is closer or closer is None):
+        if terminal is not None and (closer is None or kind in terminal.ends):
             return pos
     return len(events)
 

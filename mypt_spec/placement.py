@@ -13,7 +13,7 @@ from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Event, Place
 from mypt_spec.findings import RULES, Finding, Fix
 from mypt_spec.repair import Repair, open_blocks, repair
-from mypt_spec.tokens import END, TEXT, Mistake, TokenTable
+from mypt_spec.tokens import END, STRAY, TEXT, Mistake, TokenTable
 
 MAX_FAULTS = 25
 
@@ -131,7 +131,8 @@ class Run:
         if terminal.opens:
             self.open.append(terminal.opens)
         elif terminal.closes:
-            self.last = self.open.pop()
+            self.last = event.terminal.lower() if terminal.mark else self.open[-1]
+            self.open.pop()
         else:
             self.last = event.terminal.lower()
 
@@ -165,11 +166,17 @@ def name_refusal(
     event: Event, expected: frozenset[str], inside: str, last: str | None, fix: Repair, table: TokenTable
 ) -> tuple[str, str, str]:
     """Code, message and cure of an event refused within block `inside`; `expected` is what would have been legal."""
+    if event.terminal == STRAY:
+        known = [t.shown for t in table.terminals.values() if t.opens and t.spelling[0].value == event.text]
+        return "MYP240", f"`{event.text}` alone is no tag", f"tags that begin with it: {', '.join(known)}" if known else "delete it"
     terminal = table.terminals.get(event.terminal)
     message = _sentence(event, inside, last, table)
     around = table.closers.get(inside)
     if terminal is not None and terminal.closes:
-        if inside == terminal.closes:
+        if inside in terminal.ends:
+            row = mistake_of(event, expected, inside, last, table, lesser=False)
+            if row is not None and row.expected:
+                return row.code, message, row.help
             missing = "text" if TEXT in expected else "complete content"
             return "MYP214", f"`{table.openers[inside].shown}` holds no {missing}", "give it content, or delete the block"
         if around is not None and fix.adds(around):

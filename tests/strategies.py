@@ -168,7 +168,7 @@ def any_episodes(draw: st.DrawFn, name: str) -> Episode:
 
 def body(table: TokenTable, kind: str) -> str:
     """Content that is legal in a block of this kind."""
-    return {"arguments": "{}", "call": '{"name": "n"}'}.get(table.openers[kind].body if kind else "text", '{"name": "n"}')
+    return {"arguments": "{}", "function": '{"name": "n", "arguments": {}}'}.get(table.openers[kind].body if kind else "text", '{"name": "n"}')
 
 
 def layouts(name: str) -> st.SearchStrategy[str]:

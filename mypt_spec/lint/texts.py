@@ -39,11 +39,13 @@ def check_generation(checker: Checker, text: str, filename: str = "<text>", *, p
 
 
 def text_units(checker: Checker, data: bytes, filename: str) -> Units:
-    """Check the episodes of a serialised text; a line end behind an episode is the file's, not the episode's."""
+    """Check the episodes of a serialised text; a line end behind an episode is the file's, unless it belongs to a tag."""
     text, findings = _decode(data)
     out = Units()
     for start, end in _episodes(checker, text) if not findings else []:
-        episode, found = checker.dialect.parse(text[start:end].removesuffix("\n"))
+        whole = text[start:end]
+        last = checker.dialect.lex(whole)[-1:]
+        episode, found = checker.dialect.parse(whole.removesuffix("\n") if last and last[0].terminal == TEXT else whole)
         if episode is not None:
             found = found + checker.dialect.validate(episode, limits=checker.limits)
         shifted = [replace(f, span=(f.span[0] + start, f.span[1] + start) if f.span else (start, start)) for f in found]
@@ -137,7 +139,7 @@ def _model_states(checker: Checker) -> list[int]:
     table, machine = checker.dialect.table, checker.dialect.automaton
     out = []
     for state, stack in open_blocks(machine, table).items():
-        own = all(table.openers[kind].origin == "model" for kind in stack)
+        own = all(table.openers[kind].body_loss for kind in stack)
         writes = any(table.terminals[n].origin == "model" if n != TEXT else bool(stack) for n in machine.steps[state])
         if own and writes:
             out.append(state)

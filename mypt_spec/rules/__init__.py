@@ -1,7 +1,7 @@
 """The rules, one file a family. A rule's docstring is its explain page; its Bad and Good blocks are run as tests.
 
 Importing this package registers them all. Codes are `MYP` and three digits, the first being the family:
-0 file, 1 schema, 2 placement, 3 payload, 4 phase, 5 tokens and shards, 6 data set, 7 generation, 9 the tool itself.
+0 file, 1 schema, 2 placement, 3 payload, 4 phase, 5 tokens and shards, 6 data set, 7 generation, 8 damaged tags, 9 the tool itself.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ FAMILIES = {
     "5": "tokens and shards",
     "6": "data set",
     "7": "generation",
+    "8": "damaged tags",
     "9": "the tool itself",
 }
 

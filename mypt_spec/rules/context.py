@@ -10,6 +10,7 @@ from mypt_spec.episode import Episode, Event, Part
 from mypt_spec.repair import open_blocks
 from mypt_spec.tokenizer import Tokenizer
 from mypt_spec.tokens import CALLS, TEXT, TokenTable
+from mypt_spec.truncated import inner_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,11 @@ class Context:
             return state
         stacks = open_blocks(self.automaton, self.table)
         return next((s for s, stack in stacks.items() if stack == inside and TEXT in self.automaton.steps[s]), None)
+
+    @cached_property
+    def inner_tags(self) -> tuple[str, ...]:
+        """The tags of plain text that stand inside blocks; see truncated.py."""
+        return inner_tags(self.table, self.automaton)
 
     @cached_property
     def calls(self) -> list[Part]:

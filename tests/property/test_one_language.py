@@ -20,8 +20,8 @@ from mypt_spec.tokens import END, TEXT, SpecError
 from tests.strategies import DIALECTS, any_episodes
 
 ALL = mypt_spec.dialects()
-BODY = '{"name": "n"}'  # legal as text, as a call and as a result; arguments beside a name in the tag are ARGUMENTS
-ARGUMENTS = "{}"
+BODY = '{"name": "n"}'  # legal as text, as a call and as a result; other calls have bodies of their own
+BODIES = {"arguments": "{}", "function": '{"name": "n", "arguments": {}}'}
 LENGTH = 8
 
 
@@ -134,7 +134,7 @@ def test_minimal_deterministic_and_canonical(name: str) -> None:
             assert _told_apart(a, s, t), f"states {s} and {t} accept the same"
     numbered = [0]
     for state in numbered:
-        numbered += [n for _, n in sorted(a.steps[state].items()) if n not in numbered]
+        numbered += dict.fromkeys(n for _, n in sorted(a.steps[state].items()) if n not in numbered)
     assert numbered == list(a.states), "numbered breadth first by terminal name"
     live = set(a.accepts)
     while (more := {s for s in a.states if live & set(a.steps[s].values())} - live):
@@ -191,7 +191,7 @@ def spelled(d: mypt_spec.Dialect, string: list[str]) -> str:
     """A text with these terminals; TEXT TEXT is one run, so it is written once."""
     runs = [t for before, t in zip(["", *string], string, strict=False) if t != TEXT or before != TEXT]
     before = ["", *runs]
-    bodies = {t.name: ARGUMENTS for t in d.table.terminals.values() if t.body == "arguments"}
+    bodies = {t.name: BODIES[t.body] for t in d.table.terminals.values() if t.body in BODIES}
     names = {t.name: t.spell(tuple((key, "n") for key in t.patterns)) for t in d.table.terminals.values()}
     return "".join(bodies.get(b, BODY) if t == TEXT else names[t] for b, t in zip(before, runs, strict=False))
 
