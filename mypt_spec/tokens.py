@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -79,6 +79,11 @@ class Terminal:
             else:
                 out += piece.value
         return out
+
+    @property
+    def led(self) -> bool:
+        """Whether white space stands in front."""
+        return self.spelling[0].kind == "space"
 
     @property
     def spaced(self) -> bool:
@@ -199,9 +204,16 @@ class TokenTable:
 
     def _lexer(self, special: dict[str, str] | None) -> re.Pattern[str]:
         rows = sorted(self.terminals.values(), key=lambda t: -len(t.shown))
-        parts = [re.escape(special[s] if special else s) for s in self.special if s not in self._whole]
-        alone = [f"(?P<{_ALONE}>{'|'.join(parts)})"] if parts else []
-        return re.compile("|".join([*(f"(?P<{t.name}>{pattern(t, special)})" for t in rows), *alone]))
+        named = [(t.name, replace(t, spelling=t.spelling[t.led :])) for t in rows]
+        parts = {special[s] if special else s for s in self.special if s not in self._whole}
+        spelled = [(name, _first(t, special), pattern(t, special)) for name, t in named]
+        spelled += [(_ALONE, part[0], re.escape(part)) for part in sorted(parts)]
+        if not all(first for _, first, _ in spelled):
+            return re.compile("|".join(f"(?P<{name}>{body})" for name, _, body in spelled))
+        # The regex engine skips to a set of characters quickly, but only if no group stands before the set.
+        firsts = "".join(re.escape(c) for c in sorted({first for _, first, _ in spelled}))
+        rest = (f"(?<={re.escape(first)})(?P<{name}>{body[len(re.escape(first)) :]})" for name, first, body in spelled)
+        return re.compile(f"[{firsts}](?:{'|'.join(rest)})")
 
     @cached_property
     def _whole(self) -> set[str]:
@@ -216,25 +228,30 @@ class TokenTable:
 
 _ALONE = "alone_"  # the lexers' group of what is STRAY; no terminal can be called this
 
-# White space in front is looked for only where it begins, so that a long run of it is passed once.
-_SPACES = r"(?:(?<!\s)\s++)?", r"\s*+"
+
+def _first(terminal: Terminal, special: dict[str, str] | None) -> str:
+    """The character that every spelling begins with; "" where there is none."""
+    piece = terminal.spelling[0]
+    if piece.kind == "special" and special is not None:
+        return special[piece.value][0]
+    return piece.value[0] if piece.kind in ("special", "text") else ""
 
 
 def pattern(terminal: Terminal, special: dict[str, str] | None = None, *, core: bool = False) -> str:
     """A regular expression for a terminal; `special` replaces the spelling of single-id tags (by sentinels, for ids).
 
-    `core` leaves out the white space around it.
+    White space in front of it is not in the expression: `surface` looks back for it. `core` leaves out all other, too.
     """
     out: list[str] = []
     for piece in terminal.spelling:
         if piece.kind == "attr":
             out.append(f"(?P<{terminal.name}__{piece.value}>{piece.pattern})")
-        elif piece.kind == "space" and core:
+        elif piece.kind == "space" and (core or not out):
             continue
         elif piece.kind == "space":
             # A word that the white space would have ended must end without it: `<users` is no `<user`.
             missing = r"(?!\w)" if out and re.search(r"\w$", out[-1]) else ""
-            out.append(f"(?:{re.escape(piece.value)}|{missing})" if piece.exact else _SPACES[bool(out)])
+            out.append(f"(?:{re.escape(piece.value)}|{missing})" if piece.exact else r"\s*+")
         elif piece.kind == "special" and special is not None:
             out.append(re.escape(special[piece.value]))
         else:
