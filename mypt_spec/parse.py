@@ -10,10 +10,13 @@ from mypt_spec.body import read_body
 from mypt_spec.episode import Episode, Event, Message, Part, Place, top_level
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import faults
-from mypt_spec.nearmiss import near_miss
+from mypt_spec.nearmiss import NearMiss, near_miss
 from mypt_spec.placement import Outcome, Run
 from mypt_spec.surface import lex
 from mypt_spec.tokens import TEXT, TokenTable
+
+
+_REACH = 200  # characters around a misspelt tag in which the rest of a longer tag is looked for
 
 
 def parse_text(text: str, table: TokenTable, automaton: Automaton) -> tuple[Episode | None, list[Finding]]:
@@ -47,18 +50,14 @@ def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, 
         found = near_miss(event.text, table) if event.terminal == TEXT else None
         at, start = 0, event.at.span[0] if event.at.span else 0
         while found is not None:
-            meant = next(lex(found.meant, table))
-            edges = [p.kind == "space" for p in table.terminals[meant.terminal].spelling]
-            before = event.text[at : found.start].rstrip() if edges[0] else event.text[at : found.start]
-            if before:
-                spelled.append(Event(TEXT, before, Place("", (start + at, start + at + len(before)))))
+            meant, first, last = _corrected(event.text, at, found, table)
+            if first > at:
+                spelled.append(Event(TEXT, event.text[at:first], Place("", (start + at, start + first))))
             place = Place("", (start + found.start, start + found.end))
             spelled.append(meant._replace(at=place, spaced=False))
             message = f"`{found.text}` is no tag; did you mean `{found.meant}`?"
             findings.append(Finding("MYP303", message, "", place.span, help="correct the spelling"))
-            at = found.end
-            if edges[-1]:
-                at += len(event.text[at:]) - len(event.text[at:].lstrip())
+            at = last
             found = near_miss(event.text, table, at)
         if at < len(event.text):
             spelled.append(event._replace(text=event.text[at:], at=Place("", (start + at, start + len(event.text)))))
@@ -67,6 +66,15 @@ def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, 
         return outcome
     again.findings = sorted(again.findings + findings, key=lambda f: (f.span or (0, 0), f.code))
     return again
+
+
+def _corrected(text: str, at: int, found: NearMiss, table: TokenTable) -> tuple[Event, int, int]:
+    """The tag that a correction makes, with what belongs to it on either side; and where it begins and ends in `text`."""
+    begin = max(at, found.start - _REACH)
+    whole = text[begin : found.start] + found.meant + text[found.end : found.end + _REACH]
+    meant = next(e for e in lex(whole, table) if e.terminal != TEXT)
+    first, last = meant.at.span or (0, 0)
+    return meant, begin + first, begin + last + len(found.text) - len(found.meant)
 
 
 def build(outcome: Outcome, table: TokenTable) -> tuple[Episode | None, list[Finding]]:
@@ -97,7 +105,7 @@ def messages_of(events: Sequence[Event], table: TokenTable) -> tuple[list[Messag
         quotes = table.terminals[event.terminal].quotes
         parts = _parts(events[at + 1 : end], kind, quotes, table, findings)
         messages.append(Message(kind, tuple(parts), event.attrs, event.at))
-        closed = end < len(events) and table.terminals[events[end].terminal].closes == kind
+        closed = end < len(events) and kind in table.terminals[events[end].terminal].ends
         at = end + 1 if closed else end
     return messages, findings
 

@@ -13,7 +13,7 @@ from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Event, Place
 from mypt_spec.findings import RULES, Finding, Fix
 from mypt_spec.repair import Repair, open_blocks, repair
-from mypt_spec.tokens import END, TEXT, Mistake, TokenTable
+from mypt_spec.tokens import END, STRAY, TEXT, Mistake, TokenTable
 
 MAX_FAULTS = 25
 
@@ -165,17 +165,21 @@ def name_refusal(
     event: Event, expected: frozenset[str], inside: str, last: str | None, fix: Repair, table: TokenTable
 ) -> tuple[str, str, str]:
     """Code, message and cure of an event refused within block `inside`; `expected` is what would have been legal."""
+    if event.terminal == STRAY:
+        return "MYP220", f"`{event.text}` alone is no tag here", "write the whole tag that it is a piece of, or take it out"
     terminal = table.terminals.get(event.terminal)
     message = _sentence(event, inside, last, table)
     around = table.closers.get(inside)
     if terminal is not None and terminal.closes:
-        if inside == terminal.closes:
+        if inside in terminal.ends:
             missing = "text" if TEXT in expected else "complete content"
             return "MYP214", f"`{table.openers[inside].shown}` holds no {missing}", "give it content, or delete the block"
         if around is not None and fix.adds(around):
             return "MYP211", _unclosed(event, inside, table), f"write `{around.shown}` before it"
         meant = next(iter(fix.replaces.values()), "")
         cure = f"did you mean `{table.terminals[meant].shown}`?" if meant else "delete it, or open its block before"
+        if meant and table.terminals[meant].shown == terminal.shown:
+            cure = f"this block ends with {table.terminals[meant].spell()!r}, line ends and all"
         return "MYP212", f"`{terminal.shown}` closes nothing here", cure
     if inside and around is None and expected == {TEXT}:
         return "MYP214", f"`{table.openers[inside].shown}` holds no text", "give it content, or delete it"

@@ -181,11 +181,11 @@ def _closing(events: Sequence[Event], at: int, table: TokenTable) -> int | None:
 
 def _stray_closer(events: Sequence[Event], at: int, closer: Terminal, table: TokenTable) -> int | None:
     """Where `closer` stands again before its block opens again: inserting it early makes that one stray."""
-    opener = table.openers[closer.closes].name
+    openers = {table.openers[kind].name for kind in closer.ends}
     for pos in range(at, min(len(events), at + BLOCK_REACH)):
         if events[pos].terminal == closer.name:
             return pos
-        if events[pos].terminal == opener:
+        if events[pos].terminal in openers:
             return None
     return None
 

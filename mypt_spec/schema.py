@@ -14,7 +14,8 @@ from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import Fault, escape, faults, kind_of, loads
 
 STRING, NAME, OBJECT, JSON, LIST, LANGUAGE = "string", "name", "object", "JSON value", "array", "language"
-_PYTHON = {STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str}
+BOOLEAN, INTEGER = "boolean", "integer"
+_PYTHON = {STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str, BOOLEAN: bool, INTEGER: int}
 _BCP47 = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+")
 ROLE = "role"
 _UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107", "MYP307"}  # nothing that an Episode could hold
@@ -122,7 +123,7 @@ class _Checker:
     def value(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
         value = item[key]
         wanted = _PYTHON.get(spec.kind)
-        if wanted is None or isinstance(value, wanted):
+        if wanted is None or (isinstance(value, wanted) and (wanted is not int or not isinstance(value, bool))):
             for name in spec.reserved:
                 if name in value:
                     message = f'an argument is called "{name}": it would overwrite the {name} of the tool'
@@ -200,7 +201,7 @@ def _a(kind: str) -> str:
 
 
 def _sample(kind: str) -> str:
-    return {STRING: '"..."', NAME: '"..."', OBJECT: "{...}", LIST: "[...]", LANGUAGE: '"en"'}.get(kind, "...")
+    return {STRING: '"..."', NAME: '"..."', OBJECT: "{...}", LIST: "[...]", LANGUAGE: '"en"', BOOLEAN: "true", INTEGER: "1"}.get(kind, "...")
 
 
 def metadata(item: dict[str, Any]) -> dict[str, Any]:

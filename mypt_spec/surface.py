@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mypt_spec.episode import Event, Place
 from mypt_spec.findings import Finding
-from mypt_spec.tokens import TEXT, TokenTable
+from mypt_spec.tokens import STRAY, TEXT, TokenTable
 
 
 def lex(text: str, table: TokenTable) -> Iterator[Event]:
@@ -74,10 +74,14 @@ def _cut(
         if start > at:
             yield Event(TEXT, text[at:start], Place("", span(at, start)))
         name = match.lastgroup or ""
+        at = end
+        if name not in table.terminals:
+            spelled = {mark: tag for tag, mark in table.sentinels.items()}.get(match[0], match[0])
+            yield Event(STRAY, spelled, Place("", span(start, end)))
+            continue
         attrs = tuple((k.split("__", 1)[1], v) for k, v in match.groupdict().items() if v is not None and k.startswith(name + "__"))
         terminal = table.terminals[name]
         spaced = terminal.spaced and match[0] != terminal.spell(attrs, special)
         yield Event(name, terminal.spell(attrs), Place("", span(start, end)), attrs, spaced=spaced)
-        at = end
     if at < len(text):
         yield Event(TEXT, text[at:], Place("", span(at, len(text))))

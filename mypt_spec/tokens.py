@@ -13,8 +13,9 @@ from typing import Any
 
 TEXT = "TEXT"
 END = "$END"
+STRAY = "$STRAY"  # a single-id tag that stands alone, where only longer spellings hold it
 CALLS = ("call", "arguments")  # bodies of tool calls
-BODIES = ("text", "json", *CALLS)
+BODIES = ("text", "json", *CALLS, "calls", "namespace")
 
 
 class SpecError(ValueError):
@@ -37,10 +38,11 @@ class Piece:
 class Terminal:
     """One row of the table. `loss` is 1 when the model learns to produce it, `origin` is who writes it at run time.
 
-    `opens`/`closes` name a block; a terminal with neither is a *mark* (it stands alone). `body` says what the opened block
-    holds: "text", "json" (one JSON value), "call" (a JSON object, "name" first) or "arguments" (a JSON object; the tool's name
-    is the attribute "name" of the tag). `quotes`: blocks inside are quotations, neither calls nor checked as JSON.
-    `body_loss` is the loss of what stands inside, where a tag itself has another.
+    `opens`/`closes` name a block; a terminal with neither is a *mark* (it stands alone). `shared` are other kinds of block
+    that it closes too. `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object, "name"
+    first), "arguments" (a JSON object; the tool's name is the attribute "name" of the tag), "calls" (an array of function
+    calls) or "namespace" (definitions of functions). `quotes`: blocks inside are quotations, neither calls nor checked as
+    JSON. `body_loss` is the loss of what stands inside, where a tag itself has another.
     """
 
     name: str
@@ -54,6 +56,12 @@ class Terminal:
     body: str = "text"
     quotes: bool = False
     body_loss: int = 0
+    shared: tuple[str, ...] = ()
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """All kinds of block that it closes."""
+        return (self.closes, *self.shared) if self.closes else ()
 
     def spell(self, attrs: tuple[tuple[str, str], ...] = (), special: dict[str, str] | None = None) -> str:
         """The spelling; an attribute without a value is empty. `special` replaces the spelling of single-id tags."""
@@ -114,6 +122,7 @@ class TokenTable:
     multi_turn_phase: int = 1
     turn_opener: str = ""
     tool_declaration: str = ""
+    prompts: bool = False
 
     @cached_property
     def openers(self) -> dict[str, Terminal]:
@@ -121,7 +130,7 @@ class TokenTable:
 
     @cached_property
     def closers(self) -> dict[str, Terminal]:
-        return {t.closes: t for t in self.terminals.values() if t.closes}
+        return {kind: t for t in self.terminals.values() for kind in t.ends}
 
     @cached_property
     def marks(self) -> dict[str, Terminal]:
@@ -187,12 +196,18 @@ class TokenTable:
 
     def _lexer(self, special: dict[str, str] | None) -> re.Pattern[str]:
         rows = sorted(self.terminals.values(), key=lambda t: -len(t.shown))
-        return re.compile("|".join(f"(?P<{t.name}>{pattern(t, special)})" for t in rows))
+        spellings = [[p for p in t.spelling if p.kind != "space"] for t in rows]
+        whole = {pieces[0].value for pieces in spellings if len(pieces) == 1}
+        parts = [re.escape(special[s] if special else s) for s in self.special if s not in whole]
+        alone = [f"(?P<{_ALONE}>{'|'.join(parts)})"] if parts else []
+        return re.compile("|".join([*(f"(?P<{t.name}>{pattern(t, special)})" for t in rows), *alone]))
 
     @cached_property
     def tool_names(self) -> re.Pattern[str] | None:
         return re.compile(self.tool_declaration, re.MULTILINE) if self.tool_declaration else None
 
+
+_ALONE = "alone_"  # the lexers' group of what is STRAY; no terminal can be called this
 
 # White space in front is looked for only where it begins, so that a long run of it is passed once.
 _SPACES = r"(?:(?<!\s)\s++)?", r"\s*+"
@@ -218,7 +233,7 @@ def pattern(terminal: Terminal, special: dict[str, str] | None = None, *, core: 
 
 _DIALECT_KEYS = {
     "name", "title", "doc", "base_vocabulary", "first_special_id", "pad_vocabulary_to", "layouts", "tool_declaration",
-    "multi_turn_phase", "phases", "turn_opener",
+    "multi_turn_phase", "phases", "turn_opener", "prompts",
 }  # fmt: skip
 _TERMINAL_KEYS = {"name", "spelling", "id", "loss", "origin", "phase", "doc", "opens", "closes", "body", "quotes", "body_loss"}
 _MISTAKE_KEYS = {"code", "terminal", "inside", "after", "expected", "help"}
@@ -243,6 +258,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     first, pad = head.get("first_special_id", 50257), head.get("pad_vocabulary_to", 64)
     for key, number in (("first_special_id", first), ("pad_vocabulary_to", pad)):
         need(isinstance(number, int) and number > 0, "[dialect]", f'"{key}" must be a positive int')
+    need(isinstance(head.get("prompts", False), bool), "[dialect]", '"prompts" must be true or false')
     for key in ("terminal", "mistake"):
         rows = data.get(key, [])
         need(isinstance(rows, list) and all(isinstance(r, dict) for r in rows), f"[[{key}]]", "expected tables")
@@ -267,11 +283,17 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             need(len(pieces) == 1 and pieces[0].kind == "special", entry, '"id" needs a spelling of one special piece')
             need(special[pieces[0].value] == row["id"], entry, f'"id" is {row["id"]}, the order of the table says {special[pieces[0].value]}')
         need(row.get("body_loss", 0) in (0, 1), entry, '"body_loss" must be 0 or 1')
-        options = {"body_loss": row["loss"]} | {k: row[k] for k in ("opens", "closes", "body", "quotes", "body_loss") if k in row}
+        options: dict[str, Any] = {"body_loss": row["loss"]} | {k: row[k] for k in ("opens", "body", "quotes", "body_loss") if k in row}
+        if "closes" in row:
+            ends = [row["closes"]] if isinstance(row["closes"], str) else row["closes"]
+            fine = isinstance(ends, list) and ends and all(isinstance(e, str) for e in ends)
+            need(bool(fine), entry, '"closes" must be a kind of block, or a list of them')
+            options |= {"closes": ends[0], "shared": tuple(ends[1:])}
         terminals[name] = Terminal(name, pieces, row["loss"], row["origin"], row["phase"], row["doc"], **options)
     need(bool(terminals), "[[terminal]]", "none")
     for t in terminals.values():
-        need(not t.closes or any(o.opens == t.closes for o in terminals.values()), t.name, f"closes {t.closes!r}, which nothing opens")
+        for end in t.ends:
+            need(any(o.opens == end for o in terminals.values()), t.name, f"closes {end!r}, which nothing opens")
     kinds = {"", *(t.opens or t.name.lower() for t in terminals.values() if not t.closes)}
     lists = ("inside", "after")
     for row in data.get("mistake", []):
@@ -300,6 +322,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         multi_turn_phase=head.get("multi_turn_phase", 1),
         turn_opener=head.get("turn_opener", ""),
         tool_declaration=head.get("tool_declaration", ""),
+        prompts=head.get("prompts", False),
     )
 
 

@@ -137,7 +137,7 @@ def _model_states(checker: Checker) -> list[int]:
     table, machine = checker.dialect.table, checker.dialect.automaton
     out = []
     for state, stack in open_blocks(machine, table).items():
-        own = all(table.openers[kind].origin == "model" for kind in stack)
+        own = all(table.openers[kind].body_loss for kind in stack)
         writes = any(table.terminals[n].origin == "model" if n != TEXT else bool(stack) for n in machine.steps[state])
         if own and writes:
             out.append(state)
