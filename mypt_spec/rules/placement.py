@@ -865,7 +865,7 @@ class TextOutsideMessage:
     Every part is marked, so that it can be told what is shown to the user.
 
     ## Bad
-    ```text dialect=usf-omega also=MYP211
+    ```text dialect=usf-omega
     <bos><start>user
     Hello
     <end>
