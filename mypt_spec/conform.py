@@ -1,23 +1,32 @@
 """JSON values against JSON Schemas. Total, and without network: a reference to another document is a fault of the schema.
 
-The library `jsonschema` does the work; it is loaded when a schema is first met. Its regular expressions and references are
-bounded here, because a schema is data, and data must not be able to stop the linter.
+The library `jsonschema` does the work; it is loaded when a schema is first met. Its time is bounded here, because a schema
+is data, and data must not be able to stop the linter.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_spec.jsonvalue import escape
 
 MAX_MISFITS = 5  # named for one value
-_STEPS = 20_000  # references followed for one value: a few in a small schema can mean billions
-_SECONDS = 0.5  # for one regular expression
-_count = threading.local()
+_SECONDS = 2.0  # of processor time for one check: a few references in a small schema can mean billions of steps
+_FRAMES = 350  # of Python's stack: where it ends, a library beneath does not fail but panics
+_REPEATS = 100_000  # times that counted repeats of a pattern may multiply to: it is expanded to that size
+_SMALL = 20_000  # characters of a schema that is remembered
+_UNBOUNDED = ("unevaluatedProperties", "patternProperties")  # together: the library's own search, which has no limit
+_COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
+_clock = threading.local()
 
 
 class SchemaError(ValueError):
@@ -28,20 +37,29 @@ class SchemaError(ValueError):
         self.pointer, self.in_use = pointer, in_use
 
 
+class _Compiled(NamedTuple):
+    """A schema with what checks values against it, or why there is none."""
+
+    validator: Any
+    fault: tuple[str, str] | None
+
+
 def check_schema(schema: Any) -> None:
     """Raises SchemaError for what is no JSON Schema."""
-    fault = _fault(json.dumps(schema))
+    fault = _compiled(schema).fault
     if fault is not None:
         raise SchemaError(*fault)
 
 
 def misfits(value: Any, schema: Any) -> list[tuple[str, str]]:
     """Where a value does not fit a schema: pointers and messages, at most MAX_MISFITS. Raises SchemaError."""
-    check_schema(schema)
-    _count.steps = 0
+    compiled = _compiled(schema)
+    if compiled.fault is not None:
+        raise SchemaError(*compiled.fault)
+    _start()
     found = []
     try:
-        for error in _validator(json.dumps(schema)).iter_errors(value):
+        for error in compiled.validator.iter_errors(value):
             found.append((_pointer(error.absolute_path), _short(error.message)))
             if len(found) == MAX_MISFITS:
                 break
@@ -60,32 +78,53 @@ def _short(text: str) -> str:
     return text if len(text) <= 200 else text[:200] + "…"
 
 
-@lru_cache(maxsize=1024)
-def _fault(source: str) -> tuple[str, str] | None:
-    import jsonschema
-
-    if '"unevaluatedProperties": ' in source and '"patternProperties": ' in source:
-        return "unevaluatedProperties beside patternProperties is not supported", ""  # the library would not bound it
-    schema = json.loads(source)
-    try:
-        jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator).check_schema(schema)
-    except jsonschema.SchemaError as error:
-        return _short(error.message), _pointer(error.absolute_path)
-    except RecursionError:
-        return "it nests too deep", ""
-    except Exception as error:
-        return _short(str(error)), ""
-    return None
+def _compiled(schema: Any) -> _Compiled:
+    source = json.dumps(schema)
+    return _remembered(source) if len(source) <= _SMALL else _compile(source)
 
 
-@lru_cache(maxsize=1024)
-def _validator(source: str) -> Any:
+@lru_cache(maxsize=512)
+def _remembered(source: str) -> _Compiled:
+    return _compile(source)
+
+
+def _compile(source: str) -> _Compiled:
     import jsonschema
     from referencing import Registry
 
+    if all(f'"{word}": ' in source for word in _UNBOUNDED):
+        return _Compiled(None, (f"{' beside '.join(_UNBOUNDED)} is not supported", ""))
     schema = json.loads(source)
-    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    return _bounded(kind)(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
+    try:
+        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+        bounded = _bounded(kind)
+        _start()
+        error = next(bounded(kind.META_SCHEMA, registry=Registry()).iter_errors(schema), None)
+        if error is not None:
+            return _Compiled(None, (_short(error.message), _pointer(error.absolute_path)))
+        return _Compiled(bounded(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER), None)
+    except RecursionError:
+        return _Compiled(None, ("it nests too deep", ""))
+    except Exception as error:
+        return _Compiled(None, (_short(str(error)), ""))
+
+
+def _start() -> None:
+    """A check begins: note the time, and how deep the stack is."""
+    _clock.end = time.thread_time() + _SECONDS
+    frame = sys._getframe()
+    _clock.base = 0
+    while frame.f_back is not None:
+        frame = frame.f_back
+        _clock.base += 1
+
+
+def _left() -> float:
+    """The processor time that this check has left. Raises TimeoutError when it is over."""
+    left: float = _clock.end - time.thread_time()
+    if left <= 0:
+        raise TimeoutError(f"checking takes more than {_SECONDS:g} seconds")
+    return left
 
 
 @cache
@@ -111,21 +150,41 @@ def _bounded(kind: Any) -> Any:
                 else:
                     yield from validator.descend(value[key], wanted, path=key)
 
-    def bounded(follow: Any) -> Any:
-        def reference(validator: Any, ref: str, value: Any, schema: Any) -> Iterator[Any]:
-            _count.steps += 1
-            if _count.steps > _STEPS:
-                raise TimeoutError(f"more than {_STEPS} references are followed")
-            yield from follow(validator, ref, value, schema) or ()
+    def unique(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
+        if wanted and isinstance(value, list):
+            told = {json.dumps(_plain(item), sort_keys=True) for item in value}
+            if len(told) < len(value):
+                yield jsonschema.ValidationError("some items of the array are the same")
 
-        return reference
+    def evolve(validator: Any, **changes: Any) -> Any:
+        """Every step into a schema or a reference goes through here; a `$schema` inside must not lead out of this class."""
+        _left()
+        with suppress(ValueError):  # the stack is not that deep
+            sys._getframe(_clock.base + _FRAMES)
+            raise RecursionError
+        given = {name: getattr(validator, attribute) for attribute, name in fields}
+        return bounded(**given | changes)
 
-    own = {"pattern": pattern, "patternProperties": pattern_properties, "additionalProperties": additional}
-    own |= {name: bounded(kind.VALIDATORS[name]) for name in ("$ref", "$dynamicRef", "$recursiveRef") if name in kind.VALIDATORS}
-    return jsonschema.validators.extend(kind, own)
+    own = {"pattern": pattern, "patternProperties": pattern_properties, "additionalProperties": additional, "uniqueItems": unique}
+    bounded = jsonschema.validators.extend(kind, own)
+    fields = [(a.name, a.alias) for a in bounded.__attrs_attrs__ if a.init]
+    bounded.evolve = evolve
+    return bounded
+
+
+def _plain(value: Any) -> Any:
+    """A value in which numbers that are equal are written alike: `1.0` is `1` to a schema."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _matches(expression: str, text: str) -> bool:
     import regex
 
-    return regex.search(expression, text, timeout=_SECONDS) is not None
+    times = math.prod(max(int(n[:9] or 1) for n in counts) or 1 for counts in _COUNTS.findall(expression[:_SMALL]))
+    if times > _REPEATS or len(expression) > _SMALL:
+        raise ValueError(f"the pattern {_short(expression)!r} is too large")
+    return regex.search(expression, text, timeout=_left()) is not None

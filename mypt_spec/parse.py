@@ -15,7 +15,6 @@ from mypt_spec.placement import Outcome, Run
 from mypt_spec.surface import lex
 from mypt_spec.tokens import TEXT, TokenTable
 
-
 _REACH = 200  # characters around a misspelt tag in which the rest of a longer tag is looked for
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from mypt_spec.adapters.common import Reader
 from mypt_spec.adapters.usf_omega_flags import validate
+from mypt_spec.adapters.usf_omega_likeness import likeness
 from mypt_spec.adapters.usf_omega_record import FLAGS, INSTRUCTIONS, Answer, check, metadata
 from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.jsonvalue import canonical
@@ -19,7 +20,7 @@ from mypt_spec.schema import LIST, STRING, Field, RecordSchema
 from mypt_spec.schema import metadata as notes
 from mypt_spec.tokens import TokenTable
 
-__all__ = ["SCHEMA", "check", "metadata", "read", "validate", "write"]
+__all__ = ["SCHEMA", "check", "likeness", "metadata", "read", "validate", "write"]
 
 _TEXT = {"content": Field(STRING)}
 # What the linter's fast path may prove clean: plain conversations. `check` has the whole shape.
