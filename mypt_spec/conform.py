@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from mypt_spec.jsonvalue import escape
 
 MAX_MISFITS = 5  # named for one value
-_SECONDS = 2.0  # of processor time for one check: a few references in a small schema can mean billions of steps
+_SECONDS = 1.0  # of processor time for one check: a few references in a small schema can mean billions of steps
 _FRAMES = 350  # of Python's stack: where it ends, a library beneath does not fail but panics
 _REPEATS = 100_000  # times that counted repeats of a pattern may multiply to: it is expanded to that size
 _SMALL = 20_000  # characters of a schema that is remembered

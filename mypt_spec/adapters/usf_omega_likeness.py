@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
-_TEXTS = frozenset({"content", "self_reflection", "reasoning", "model_identity", "assistant", "text"})
-_VERBATIM = frozenset({
-    "role", "type", "label", "search_enabled", "citations_enabled", "self_reflection_enabled", "reasoning_effort", "tools", "functions",
-})  # fmt: skip
-_ANSWERS = frozenset({"chosen", "rejected"})
+_TEXT, _SAME, _ITEMS, _CALLS, _NAMED, _ANSWER = range(6)
+_KINDS = {
+    "role": _SAME, "content": _TEXT, "messages": _ITEMS, "contents": _ITEMS, "type": _SAME, "text": _TEXT, "tool_calls": _CALLS,
+    "self_reflection": _TEXT, "reasoning": _TEXT, "tool_call_id": _NAMED, "name": _NAMED,
+    "model_identity": _TEXT, "assistant": _TEXT, "tools": _SAME, "functions": _SAME, "chosen": _ANSWER, "rejected": _ANSWER, "label": _SAME,
+    "search_enabled": _SAME, "citations_enabled": _SAME, "self_reflection_enabled": _SAME, "reasoning_effort": _SAME,
+}  # fmt: skip
+_IDLE: list[tuple[str, Any]] = [("json_mode", False), ("response_format", {"type": "text"})]  # ask for nothing
+_MARKED = ("reasoning", "self_reflection")  # parts of their own kind; other texts of an answer are messages
 _PLAIN = {"string": "", "integer": 0, "number": 0, "boolean": False}
 _TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
 _NOTES = frozenset({"type", "description", "title", "default"})  # keywords that refuse nothing but by type
@@ -34,7 +38,7 @@ def likeness(record: Any) -> tuple[Any, list[str]] | None:
         return None
     walk = _Walk(record)
     try:
-        return walk.item(record, top=True), walk.texts
+        return walk.item(record), walk.texts
     except (_Unlike, AttributeError, TypeError, ValueError, KeyError):
         return None
 
@@ -42,39 +46,59 @@ def likeness(record: Any) -> tuple[Any, list[str]] | None:
 class _Walk:
     def __init__(self, record: dict[str, Any]) -> None:
         self.texts: list[str] = []
+        self.said: set[tuple[str, str]] = set()
+        self.answers: list[set[tuple[str, str]]] = []
         self.ids: dict[str, int] = {}
+        self.frees: dict[str, dict[str, str]] = {}
         self.budget = record.get("thinking_budget")
         self.tools = record.get("tools") or record.get("functions") or ()
 
-    def item(self, item: dict[str, Any], *, top: bool = False) -> list[Any]:
+    def item(self, item: dict[str, Any]) -> list[Any]:
         """The record, a message, or an item of `contents`."""
         out: list[Any] = []
         for key, value in item.items():
+            kind = _KINDS.get(key)
             out.append(key)
-            if key in _TEXTS and value.__class__ is str:
-                if key == "reasoning" and self.budget is not None and len(value.encode()) > self.budget:
+            if kind == _TEXT:
+                if value.__class__ is not str or (key == "reasoning" and self.budget is not None and len(value.encode()) > self.budget):
                     raise _Unlike  # a token is a byte or more
                 self.texts.append(value)
-            elif key in _VERBATIM:
+                self.said.add((key if key in _MARKED else "", value))
+            elif kind == _SAME:
                 out.append(value)
-            elif key in ("messages", "contents"):
+            elif kind == _ITEMS:
                 out.append([self.item(one) for one in value])
-            elif key == "tool_calls":
+            elif kind == _CALLS:
                 out.append([self.call(call) for call in value])
-            elif key in ("tool_call_id", "name"):
+            elif kind == _NAMED:
                 out.append(self.named(value))
-            elif key[:1] == "_":
+            elif kind == _ANSWER:
+                out.append(self.answer(value))
+            elif kind is None and key[:1] == "_":
                 _shallow(value, _DEPTH)
-            elif top and key in _ANSWERS:
-                out.append(self.item(value))
-            elif not (top and key == "thinking_budget" and value.__class__ is int and value >= 0):
+            elif key == "thinking_budget":
+                if value.__class__ is not int or value < 0:
+                    raise _Unlike
+            elif (key, value) in _IDLE:
+                out.append(value)
+            else:
                 raise _Unlike  # a format of the answer, for one
-        if top and "rejected" in item:
-            out.append(item["rejected"] == item.get("chosen"))
+        return out
+
+    def answer(self, item: dict[str, Any]) -> list[Any]:
+        """One of a pair of answers, which must not say the same."""
+        before, self.said = self.said, set()
+        out = self.item(item)
+        if self.said in self.answers:
+            raise _Unlike
+        self.answers.append(self.said)
+        self.said = before
         return out
 
     def named(self, name: str) -> int:
         """An id or a name: equal ones are told alike."""
+        if name.__class__ is not str:
+            raise _Unlike
         if name not in self.ids:
             self.ids[name] = len(self.ids)
             self.texts.append(name)
@@ -83,7 +107,9 @@ class _Walk:
     def call(self, call: dict[str, Any]) -> list[Any]:
         function = call["function"]
         name, arguments = function["name"], function["arguments"]
-        free = self.free(name)
+        free = self.frees.get(name)
+        if free is None:
+            free = self.frees[name] = self.free(name)
         given = []
         for key, value in arguments.items():
             kind = free.get(key)

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
@@ -402,23 +402,69 @@ def test_any_schema(value: Any, schema: Any) -> None:
         assert len(misfits(value, schema)) <= MAX_MISFITS
 
 
-# --- the linter's fast path
+# --- the linter's fast path: one prover for all examples, so that what it learnt of one record is tried on others
+
+PROVER = Prover(Checker(D))
 
 
-@given(records(clean=True).flatmap(lines_of) | mutated(records(clean=True).flatmap(lines_of)) | mutated(st.sampled_from(
-    [b'{"messages": [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}, {"role": "assistant", "content": "c"}]}']
-)))  # fmt: skip
+@given(records(clean=True).flatmap(lines_of) | almost().flatmap(lines_of) | mutated(records(clean=True).flatmap(lines_of)))
+@settings(max_examples=300)
 def test_a_line_that_is_proved_clean_is_clean(raw: bytes) -> None:
-    checker = Checker(D)
-    if Prover(checker).clean(raw):
-        assert checker.line(raw, row=2, filename="x.jsonl") == []
+    if b"\n" not in raw and PROVER.clean(raw):
+        assert PROVER.checker.line(raw, row=2, filename="x.jsonl") == []
 
 
-def test_plain_conversations_are_proved() -> None:
-    """Otherwise the test above shows nothing."""
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"q": {"type": "string"}, "n": {"type": "integer"}, "e": {"type": "string", "enum": ["a"]}}, "required": ["q"]}}}
+
+
+def chat(*, arguments: Any = None, number: Any = "c1", answered: Any = "c1", name: Any = "f", said: Any = "Hi!", **flags: Any) -> Any:
+    calls = [{"id": number, "type": "function", "function": {"name": name, "arguments": {"q": "x", "n": 1, "e": "a"} if arguments is None else arguments}}]
+    messages = [
+        {"role": "user", "content": "Hello"}, {"role": "assistant", "tool_calls": calls}, {"role": "tool", "tool_call_id": answered, "name": "f", "content": "1"},
+        {"role": "assistant", "reasoning": "Greet.", "content": said},
+    ]  # fmt: skip
+    return {"messages": messages, "tools": [TOOL], **flags}
+
+
+def pair(chosen: Any, rejected: Any) -> Any:
+    answers = {"chosen": {"role": "assistant", **chosen}, "rejected": {"role": "assistant", **rejected}}
+    return {"messages": [{"role": "user", "content": "Hello"}], **answers}
+
+
+CLEAN = [
+    chat(), chat(arguments={"q": "y", "n": 7, "e": "a"}), chat(arguments={"q": ""}), chat(number="x", answered="x"), chat(said="No."),
+    chat(thinking_budget=6), chat(thinking_budget=10), chat(json_mode=False), chat(response_format={"type": "text"}), chat(_n=[1]), chat(_n="x"),
+    pair({"content": "A"}, {"content": "B"}), pair({"content": "A", "reasoning": "B"}, {"content": "B", "reasoning": "A", "_n": 1}),
+]  # fmt: skip
+ALIKE = [  # as one of the above, but for what only a closer look shows
+    chat(arguments={"q": 1, "n": 1, "e": "a"}), chat(arguments={"q": "x", "n": "1", "e": "a"}), chat(arguments={"q": "x", "n": True, "e": "a"}),
+    chat(arguments={"q": "x", "n": 1, "e": "b"}), chat(arguments={"q": "<eos>", "n": 1, "e": "a"}), chat(arguments={"n": 1}), chat(number="c2"),
+    chat(number=1, answered=1), chat(number="", answered=""), chat(name="g"), chat(said=""), chat(said=" "), chat(said="<end>"), chat(said="<End>"),
+    chat(said=None), chat(thinking_budget=2), chat(thinking_budget=-1), chat(thinking_budget=True), chat(json_mode=0), chat(json_mode=True),
+    chat(response_format={"type": "txt"}), chat(reasoning_effort="none"), chat(search_enabled=1), chat(label=None), chat(x=1),
+    pair({"content": "A"}, {"content": "A"}), pair({"content": "A"}, {"content": "A", "_n": 1}), pair({"content": "A"}, {"contents": [{"type": "text", "text": "A"}]}),
+    pair({"content": "A", "reasoning": "B"}, {"reasoning": "B", "content": "A"}),
+]  # fmt: skip
+
+
+def test_records_that_only_look_alike() -> None:
     prover = Prover(Checker(D))
-    for roles in (["user", "assistant"], ["system", "developer", "user", "assistant", "user", "assistant"]):
-        record = {"model_identity": "m", "messages": [{"role": role, "content": "Hello."} for role in roles]}
-        assert prover.clean(json.dumps(record).encode())
-    tagged = {"messages": [{"role": "user", "content": "<end>"}, {"role": "assistant", "content": "Hello."}]}
-    assert not prover.clean(json.dumps(tagged).encode())
+    for record in CLEAN:
+        raw = json.dumps(record).encode()
+        assert prover.clean(raw), [item.finding for item in prover.checker.line(raw, row=2, filename="")]
+    for record in ALIKE:
+        raw = json.dumps(record).encode()
+        assert prover.checker.line(raw, row=2, filename=""), record
+        assert not prover.clean(raw), record
+    clean = json.dumps(chat())
+    doubled = clean.replace('"role": "user"', '"role": "user", "content": "Hello"', 1)
+    for raw in (clean + "\r", clean + " x", clean * 2, doubled, "\ufeff" + clean):
+        assert not prover.clean(raw.encode()), raw
+
+
+def test_what_repeats_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the fast path is none."""
+    prover = Prover(Checker(D))
+    assert prover.clean(json.dumps(chat()).encode())
+    monkeypatch.setattr(Checker, "line", None)
+    assert prover.clean(json.dumps(chat(said="Other words.", arguments={"q": "Other", "n": 5, "e": "a"}, number="z", answered="z")).encode())

@@ -83,18 +83,31 @@ NASTY: list[Any] = [
     ({"pattern": "("}, "x"),
     ({"$schema": "nothing", "type": "strin"}, "x"),
     (json.loads('{"not": ' * 150 + "{}" + "}" * 150), 1),
+    # a schema inside that names another version of the language, whose own checks have no limits
+    ({"properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "^(a+)+$"}}}, {"a": "a" * 40 + "b"}),
+    ({"items": {"pattern": "^(a|a)+$"}}, ["a" * 40 + "b"] * 5000),
+    ({"uniqueItems": True}, [{"a": i} for i in range(50_000)]),
+    ({"required": [1, *(f"a{i}" for i in range(50_000))]}, {}),
+    ({"$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(20)} | {"a20": {}}, "unevaluatedProperties": False, "$ref": "#/$defs/a0"}, {"x": 1}),
+    ({"unevaluatedProperties": False, "patternProperties": {"^(a+)+$": {}}}, {"a" * 40 + "b": 1}),
+    ({"items": {"allOf": [True] * 50_000}}, [1] * 5000),
+    ({"pattern": "a{1000000000}"}, "b"),
+    ({"pattern": "(a{3,5}){1000000}"}, "b"),
+    ({"pattern": "(" * 5000 + ")" * 5000}, "b"),
+    ({"if": {"$ref": "#/$defs/x"}, "$defs": {"x": {"if": {"$ref": "#/$defs/x"}}}}, 1),
+    ({"items": {"$ref": "#"}}, json.loads("[" * 190 + "]" * 190)),
 ]
 
 
 @pytest.mark.parametrize(("schema", "value"), NASTY, ids=[json.dumps(s)[:40] for s, _ in NASTY])
 def test_no_schema_stops_the_linter(schema: Any, value: Any) -> None:
-    before = time.perf_counter()
+    before = time.thread_time()
     record = {"messages": [{"role": "user", "content": "u"}, {"role": "assistant", "content": json.dumps(value)}], "response_schema": schema}
     episode, findings = D.read(record)
     assert episode is not None
     codes = {f.code for f in findings + D.validate(episode)}
     assert codes <= {"MYP128", "MYP343"}
-    assert time.perf_counter() - before < 8
+    assert time.thread_time() - before < 8
 
 
 def test_a_reference_to_another_document_is_never_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +119,18 @@ def test_a_reference_to_another_document_is_never_fetched(monkeypatch: pytest.Mo
     monkeypatch.setattr(urllib.request, "urlopen", refuse)
     with pytest.raises(SchemaError, match="example"):
         misfits(1, {"$ref": "https://example.org/x"})
+
+
+def test_values_are_told_apart_as_schemas_do() -> None:
+    unique = {"uniqueItems": True}
+    assert misfits([1, True, "1", [1], {"a": 1}, None], unique) == []
+    for same in ([1, 1.0], [{"a": 1, "b": 2}, {"b": 2, "a": 1}], [[0], [0.0]]):
+        assert misfits(same, unique)
+    assert misfits([1, 1], {"uniqueItems": False}) == []
+    assert misfits({"x-1": 1, "y": 2}, {"patternProperties": {"^x-": {"type": "integer"}}, "additionalProperties": {"type": "integer"}}) == []
+    assert misfits({"x-1": "1", "y": "2"}, {"patternProperties": {"^x-": {"type": "integer"}}, "additionalProperties": False}) != []
+    nested: Any = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}
+    assert [pointer for pointer, _ in misfits({"a": {"a": {}}}, nested)] == ["/a/a"]
 
 
 def test_misfits_say_where() -> None:
