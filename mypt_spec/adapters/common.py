@@ -18,9 +18,9 @@ from mypt_spec.tokens import TEXT, TokenTable
 class Adapter(Protocol):
     """A module that turns a dialect's record into messages and back; see adapters/<dialect>.py.
 
-    It may also have `check(record) -> (record | None, findings, first)` in place of the check of SCHEMA, which is then what
-    the linter's fast path may prove clean; `metadata(record)`, what an Episode keeps beside its text; and
-    `validate(context, findings) -> findings`, what a record says about its text.
+    It may also have `check(record) -> (record | None, findings, first)`, where SCHEMA cannot say all of a record's shape;
+    `metadata(record)`, what an Episode keeps beside its text; `validate(context, findings) -> findings`, what a record says
+    about its text; and `likeness(record)`, for the linter's fast path: see lint/alike.py.
     """
 
     SCHEMA: RecordSchema

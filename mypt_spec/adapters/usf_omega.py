@@ -12,22 +12,16 @@ from typing import Any
 from mypt_spec.adapters.common import Reader
 from mypt_spec.adapters.usf_omega_flags import validate
 from mypt_spec.adapters.usf_omega_likeness import likeness
-from mypt_spec.adapters.usf_omega_record import FLAGS, INSTRUCTIONS, Answer, check, metadata
+from mypt_spec.adapters.usf_omega_record import FLAGS, INSTRUCTIONS, RECORD, Answer, check, metadata
 from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.jsonvalue import canonical
 from mypt_spec.namespace import read_namespace, write_namespace
-from mypt_spec.schema import LIST, STRING, Field, RecordSchema
 from mypt_spec.schema import metadata as notes
 from mypt_spec.tokens import TokenTable
 
 __all__ = ["SCHEMA", "check", "likeness", "metadata", "read", "validate", "write"]
 
-_TEXT = {"content": Field(STRING)}
-# What the linter's fast path may prove clean: plain conversations. `check` has the whole shape.
-SCHEMA = RecordSchema(
-    top={"model_identity": Field(STRING, required=False), "messages": Field(LIST)},
-    roles={"system": _TEXT, "developer": _TEXT, "user": _TEXT, "assistant": _TEXT},
-)
+SCHEMA = RECORD
 
 
 def read(record: dict[str, Any], reader: Reader) -> list[Message]:

@@ -35,7 +35,8 @@ class Alike:
     def __init__(self, judge: Judge) -> None:
         self.judge = judge
         self.known: dict[bytes, bool] = {}
-        self.likeness: Callable[[Any], tuple[Any, list[str]] | None] = judge.checker.dialect.adapter.likeness
+        adapter: Any = judge.checker.dialect.adapter
+        self.likeness: Callable[[Any], tuple[Any, list[str]] | None] = adapter.likeness
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
 
