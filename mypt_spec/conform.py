@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from mypt_spec.jsonvalue import escape
 
 MAX_MISFITS = 5  # named for one value
 _SECONDS = 1.0  # of processor time for one check: a few references in a small schema can mean billions of steps
+_ALTOGETHER = 4.0  # for all checks of one record
 _FRAMES = 350  # of Python's stack: where it ends, a library beneath does not fail but panics
 _REPEATS = 100_000  # times that counted repeats of a pattern may multiply to: it is expanded to that size
 _SMALL = 20_000  # characters of a schema that is remembered
@@ -35,6 +36,31 @@ class SchemaError(ValueError):
     def __init__(self, message: str, pointer: str = "", *, in_use: bool = False) -> None:
         super().__init__(message)
         self.pointer, self.in_use = pointer, in_use
+
+
+class Patience:
+    """The checks of one record, and the time they took: when it is spent, every further one raises SchemaError."""
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+
+    def check_schema(self, schema: Any) -> None:
+        """As the function of that name."""
+        self._timed(check_schema, schema)
+
+    def misfits(self, value: Any, schema: Any) -> list[tuple[str, str]]:
+        """As the function of that name."""
+        found: list[tuple[str, str]] = self._timed(misfits, value, schema)
+        return found
+
+    def _timed(self, check: Callable[..., Any], *what: Any) -> Any:
+        if self.spent > _ALTOGETHER:
+            raise SchemaError("the schemas of this record take too long to check", in_use=True)
+        began = time.thread_time()
+        try:
+            return check(*what)
+        finally:
+            self.spent += time.thread_time() - began
 
 
 class _Compiled(NamedTuple):

@@ -101,7 +101,8 @@ class _Writer:
 
     def properties(self, schema: dict[str, Any], pad: str) -> tuple[str, dict[str, Any]]:
         fields, wanted = schema["properties"], schema.get("required")
-        required = [f for f in fields if isinstance(wanted, list) and f in wanted]
+        named = {f for f in wanted if isinstance(f, str)} if isinstance(wanted, list) else set()
+        required = [f for f in fields if f in named]
         said = {"type": "object", "properties": fields} | ({"required": required} if required else {})
         if not fields:
             return "{}", said
@@ -111,7 +112,7 @@ class _Writer:
             description = field.get("description") if isinstance(field, dict) else None
             but = "description" if self.says(description) else ""
             out += self.lines(str(description), inner) if but else ""
-            out += f"{inner}{self.name(name)}{'' if name in required else '?'}: {self.typed(field, inner, but=but)},\n"
+            out += f"{inner}{self.name(name)}{'' if name in named else '?'}: {self.typed(field, inner, but=but)},\n"
         return out + pad + "}", said
 
 
@@ -142,11 +143,13 @@ class _Reader:
         for word in ("namespace", "functions", "{"):
             self.take(word)
         out: list[dict[str, Any]] = []
+        names: set[str] = set()
         while not self.takes("}"):
             start = self.at
             function = self.function()
-            if any(function["name"] == other["function"]["name"] for other in out):
+            if function["name"] in names:
                 raise NamespaceError(f"the function {function['name']!r} is defined twice", start)
+            names.add(function["name"])
             out.append({"type": "function", "function": function})
         self.take("// namespace functions")
         self.space()

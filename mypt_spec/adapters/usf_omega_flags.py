@@ -3,49 +3,58 @@
 from __future__ import annotations
 
 import json
+import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from mypt_spec.adapters.usf_omega_record import answer_at
 from mypt_spec.body import read_body
-from mypt_spec.conform import SchemaError, misfits
+from mypt_spec.conform import Patience, SchemaError
 from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.jsonvalue import Fault, canonical, faults, loads
 from mypt_spec.rules import Context, check_episode
 
 Call = tuple[dict[str, Any], Place]
+_BARE = re.compile(r"/(?P<key>tools|functions)/(?P<at>\d+)/function(?P<rest>/.*)", re.DOTALL)
+_SHOWN = 10  # names or ids in a help
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
 
 
 def validate(context: Context, findings: list[Finding]) -> list[Finding]:
     """The findings about an Episode, in place and complete."""
-    out = [_relocated(finding, context.episode) for finding in findings]
+    patience = Patience()
+    out = list(_relocated(findings, context.episode))
     out += _without_user(context)
-    out += _calls(context)
+    out += _calls(context, patience)
     out += _reasoning(context)
-    out += _answer(context)
+    out += _answer(context, patience)
     out += _rejected(context)
     return out
 
 
-def _relocated(finding: Finding, episode: Episode) -> Finding:
+def _relocated(findings: list[Finding], episode: Episode) -> Iterator[Finding]:
     """A developer block is several messages: a span in it is a span in one of them. A definition may lack its wrapper."""
-    meta: dict[str, Any] = next((m.meta for m in episode.messages if m.role == "functions"), {})
-    for i, bare in enumerate(meta.get("bare", [])):
-        place = f"/{meta['key']}/{i}"
-        if bare and finding.pointer.startswith(f"{place}/function/"):
-            return replace(finding, pointer=place + finding.pointer.removeprefix(f"{place}/function"))
-    lines: list[dict[str, Any]] = next((m.meta.get("lines", []) for m in episode.messages if m.role == "developer"), [])
-    if len(lines) < 2 or finding.span is None or finding.pointer != lines[0]["pointer"]:
-        return finding
-    start, end = finding.span
-    for line in lines:
-        size = len(line["content"])
-        if start <= size:
-            return replace(finding, pointer=line["pointer"], span=(start, min(end, size)))
-        start, end = start - size - 1, end - size - 1
-    return finding
+    metas: dict[str, dict[str, Any]] = {m.role: m.meta for m in reversed(episode.messages) if m.role in ("developer", "functions")}
+    functions, lines = metas.get("functions", {}), metas.get("developer", {}).get("lines", [])
+    starts = list(accumulate((len(line["content"]) + 1 for line in lines), initial=0))
+    for finding in findings:
+        bare = _BARE.fullmatch(finding.pointer)
+        if bare and bare["key"] == functions.get("key") and functions["bare"][int(bare["at"])]:
+            yield replace(finding, pointer=f"/{bare['key']}/{bare['at']}{bare['rest']}")
+        elif len(lines) > 1 and finding.span is not None and finding.pointer == lines[0]["pointer"]:
+            start, end = finding.span
+            at = min(bisect_right(starts, start), len(lines)) - 1
+            line, first = lines[at], starts[at]
+            yield replace(finding, pointer=line["pointer"], span=(start - first, min(end - first, len(line["content"]))))
+        else:
+            yield finding
 
 
 def _without_user(context: Context) -> Iterator[Finding]:
@@ -55,9 +64,10 @@ def _without_user(context: Context) -> Iterator[Finding]:
         yield Finding("MYP251", "the conversation begins with the assistant", *talk[0].at, help=cure)
 
 
-def _calls(context: Context) -> Iterator[Finding]:
+def _calls(context: Context, patience: Patience) -> Iterator[Finding]:
     tools = _tools(context)
     declared = context.limits.tools | frozenset(tools)
+    known = f"declared are {_some(sorted(declared))}"
     asked: list[list[Call]] = []
     message: Message | None = None
     results: list[Message] = []
@@ -76,9 +86,8 @@ def _calls(context: Context) -> Iterator[Finding]:
             function = call["function"]
             name, arguments = function["name"], function["arguments"]
             if declared and name not in declared:
-                help_ = f"declared are {', '.join(sorted(declared))}"
-                yield Finding("MYP313", f"the tool {name!r} is declared nowhere", *_inside(place, "/function/name"), help=help_)
-            yield from _arguments(name, arguments, tools.get(name), _inside(place, "/function/arguments"))
+                yield Finding("MYP313", f"the tool {name!r} is declared nowhere", *_inside(place, "/function/name"), help=known)
+            yield from _arguments(name, arguments, tools.get(name), _inside(place, "/function/arguments"), patience)
 
 
 def _inside(place: Place, pointer: str) -> Place:
@@ -116,45 +125,49 @@ def _results(message: Message, asked: list[list[Call]], results: list[Message]) 
     calls = [call for group in asked for call in group]
     if not calls:
         return  # the grammar says it
-    waiting = list(calls)
+    waiting = {id(call): call for call in calls}
+    by_id = {call[0]["id"]: call for call in reversed(calls) if "id" in call[0]}
+    known = f"the ids are: {_some(list(reversed(by_id))) or 'none'}"
     for result in results:
         given = {part.kind: part for part in result.parts}
         found: Call | None = None
         if "tool_call_id" in given:
             place, wanted = given["tool_call_id"].at, given["tool_call_id"].text
-            found = next((c for c in calls if c[0].get("id") == wanted), None)
+            found = by_id.get(wanted)
             if found is None:
-                ids = ", ".join(str(c[0]["id"]) for c in calls if "id" in c[0]) or "none"
-                yield Finding("MYP310", f"no call before it has the id {wanted!r}", *place, help=f"the ids are: {ids}")
-            elif found not in waiting:
+                yield Finding("MYP310", f"no call before it has the id {wanted!r}", *place, help=known)
+            elif id(found) not in waiting:
                 yield Finding("MYP349", f"the call {wanted!r} has a result already", *place, help="one result a call")
         elif len(waiting) == 1:
-            found = waiting[0]
+            found = next(iter(waiting.values()))
         elif waiting:
             yield Finding("MYP352", f"{len(waiting)} calls are open, and this result has no id", *result.at, help='give it the "tool_call_id" of its call')
             return
         else:
             yield Finding("MYP310", "every call before it has its result", *result.at, help="delete it")
         if found is not None:
-            waiting = [c for c in waiting if c is not found]
+            waiting.pop(id(found), None)
             name = found[0]["function"]["name"]
             if "tool_name" in given and given["tool_name"].text != name:
                 text = f"the result is of {given['tool_name'].text!r}, the call is of {name!r}"
                 yield Finding("MYP312", text, *given["tool_name"].at, help=f'write "{name}"')
     kinds = [part.kind for part in message.parts if part.kind != "self_reflection"]
     if results and kinds[-1:] == ["tool_calls"]:
-        behind = {id(c) for c in asked[-1]}
-        for call, place in [c for c in waiting if id(c) in behind]:
+        for call, place in [call for call in asked[-1] if id(call) in waiting]:
             yield Finding("MYP311", f"the call {call.get('id', call['function']['name'])!r} has no result", *place, help="put its result behind the others")
 
 
-def _arguments(name: str, arguments: Any, tool: dict[str, Any] | None, place: Place) -> Iterator[Finding]:
+def _arguments(
+    name: str, arguments: Any, tool: dict[str, Any] | None, place: Place, patience: Patience
+) -> Iterator[Finding]:
     if tool is None or "parameters" not in tool or next(faults(tool), None) is not None:
         return
     try:
-        found = misfits(arguments, tool["parameters"])
-    except SchemaError:
-        return  # said of the definition
+        found = patience.misfits(arguments, tool["parameters"])
+    except SchemaError as error:
+        if error.in_use:  # anything else was said of the definition
+            yield Finding("MYP128", f"the arguments of {name!r} cannot be checked: {error}", *place)
+        return
     for pointer, message in found:
         yield Finding("MYP353", f"the arguments of {name!r} do not fit its parameters: {message}", *_inside(place, pointer))
 
@@ -177,7 +190,7 @@ def _reasoning(context: Context) -> Iterator[Finding]:
                 yield Finding("MYP345", f"the reasoning has {length} tokens, the budget is {budget}", *part.at, help=cure)
 
 
-def _answer(context: Context) -> Iterator[Finding]:
+def _answer(context: Context, patience: Patience) -> Iterator[Finding]:
     """The final answer against the format that the record asks for."""
     meta = context.episode.meta
     wanted = meta.get("response_format")
@@ -207,7 +220,7 @@ def _answer(context: Context) -> Iterator[Finding]:
         if next(faults(schema), None) is not None:
             continue
         try:
-            found = misfits(value, schema)
+            found = patience.misfits(value, schema)
         except SchemaError as error:
             if error.in_use:  # anything else was said of the record
                 yield Finding("MYP128", f"the answer cannot be checked: {error}", place)

@@ -36,8 +36,8 @@ def likeness(record: Any) -> tuple[Any, list[str]] | None:
     """
     if not isinstance(record, dict):
         return None
-    walk = _Walk(record)
     try:
+        walk = _Walk(record)
         return walk.item(record), walk.texts
     except (_Unlike, AttributeError, TypeError, ValueError, KeyError):
         return None
@@ -51,7 +51,9 @@ class _Walk:
         self.ids: dict[str, int] = {}
         self.frees: dict[str, dict[str, str]] = {}
         self.budget = record.get("thinking_budget")
-        self.tools = record.get("tools") or record.get("functions") or ()
+        tools = record.get("tools") or record.get("functions") or ()
+        functions = [tool.get("function", tool) for tool in tools]
+        self.tools = {function["name"]: function for function in functions}
 
     def item(self, item: dict[str, Any]) -> list[Any]:
         """The record, a message, or an item of `contents`."""
@@ -126,13 +128,11 @@ class _Walk:
 
     def free(self, name: str) -> dict[str, str]:
         """The arguments of a tool of which its parameters say no more than a type."""
-        for tool in self.tools:
-            function = tool.get("function", tool)
-            parameters = function.get("parameters")
-            if function["name"] == name and parameters and parameters.keys() <= _OBJECT:
-                rows = parameters.get("properties", {}).items()
-                return {key: row["type"] for key, row in rows if row.keys() <= _NOTES and row.get("type") in _PLAIN}
-        return {}
+        parameters = self.tools.get(name, {}).get("parameters")
+        if not parameters or not parameters.keys() <= _OBJECT:
+            return {}
+        rows = parameters.get("properties", {}).items()
+        return {key: row["type"] for key, row in rows if row.keys() <= _NOTES and row.get("type") in _PLAIN}
 
 
 def _shallow(value: Any, depth: int) -> None:

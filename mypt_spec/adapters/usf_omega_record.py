@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from mypt_spec.conform import SchemaError, check_schema
+from mypt_spec.conform import Patience, SchemaError
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import Fault, escape, faults, kind_of, loads
 from mypt_spec.namespace import FUNCTION_KEYS
@@ -79,6 +79,7 @@ class _Walk:
 
     findings: list[Finding]
     readable: bool = True
+    patience: Patience = field(default_factory=Patience)
 
     def add(self, code: str, message: str, pointer: str, *, keep: bool = False, **more: Any) -> None:
         """A finding; an error makes the record unreadable unless its Episode can `keep` what is wrong."""
@@ -303,7 +304,7 @@ class _Walk:
         if next(faults(schema), None) is not None:
             return
         try:
-            check_schema(schema)
+            self.patience.check_schema(schema)
         except SchemaError as error:
             self.add("MYP128", f"this is no JSON Schema: {error}", at + error.pointer, keep=True)
 

@@ -12,6 +12,7 @@ import pytest
 import mypt_spec
 from mypt_spec.conform import SchemaError, misfits
 from mypt_spec.lint.check import Checker
+from mypt_spec.lint.fast import Prover
 from tests.conformance.vectors import HERE, Vector, load, shown
 
 D = mypt_spec.dialect("usf-omega")
@@ -108,6 +109,32 @@ def test_no_schema_stops_the_linter(schema: Any, value: Any) -> None:
     codes = {f.code for f in findings + D.validate(episode)}
     assert codes <= {"MYP128", "MYP343"}
     assert time.thread_time() - before < 8
+
+
+def _many(count: int) -> list[Any]:
+    """Records that are large in one way: what compares all with all would take minutes."""
+    user, answer = {"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}
+    calls = [{"id": f"c{i}", "type": "function", "function": {"name": f"f{i}", "arguments": {}}} for i in range(count)]
+    asked = [user, {"role": "assistant", "tool_calls": calls}]
+    slow = {"$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(20)} | {"a20": {}}, "$ref": "#/$defs/a0"}
+    bare = [{"name": f"f{i}", "description": "<end>"} for i in range(count)]
+    return [
+        {"messages": [*asked, *({"role": "tool", "tool_call_id": f"c{i}", "content": "r"} for i in reversed(range(count))), answer]},
+        {"messages": [*asked, *({"role": "tool", "tool_call_id": f"d{i}", "content": "r"} for i in range(count)), answer]},
+        {"messages": asked, "functions": bare},
+        {"messages": [{"role": "system", "content": "<end>"}] * count + [user, answer]},
+        {"messages": asked, "functions": [{"name": f"f{i}", "parameters": slow} for i in range(50)]},
+        {"messages": [user, answer], "functions": [{"name": "f", "parameters": {"type": "object", "properties": {f"p{i}": {} for i in range(count)}, "required": [f"p{i}" for i in range(count)]}}]},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("record", _many(8000), ids=range(6))
+def test_large_records_take_no_longer_than_they_are(record: Any) -> None:
+    raw = json.dumps(record).encode()
+    before = time.thread_time()
+    Prover(Checker(D)).clean(raw)
+    Checker(D).line(raw, row=1, filename="x.jsonl")
+    assert time.thread_time() - before < 25
 
 
 def test_a_reference_to_another_document_is_never_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
