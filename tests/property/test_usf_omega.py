@@ -118,9 +118,9 @@ TAGS = [f"<{name}>" for name in ("bos", "eos", "start", "end")] + [
     for side in ("start", "end")
 ]
 IDS = dict(zip(TAGS, range(50257, 50275), strict=True))
-_PIECE = re.compile(
-    r"(<start>(?:system|developer|user|tool|assistant)\n|\n<end>\n|<end>\n|<functions_start>\n|\n<functions_end>\n|<\w+_end>\n|<\w+_start>|<bos>|<eos>)"
-)
+_ROLES = [f"<start>{role}\n" for role in ("system", "developer", "user", "tool", "assistant")]
+_WHOLE = [*_ROLES, "\n<end>\n", "<end>\n", "<functions_start>\n", "\n<functions_end>\n", *(f"{tag}\n" for tag in TAGS if tag.endswith("_end>")), *TAGS]
+_PIECE = re.compile("(" + "|".join(_WHOLE) + ")")
 
 
 def naive(text: str) -> tuple[list[int], list[int]]:
