@@ -40,3 +40,4 @@ def bench(session: nox.Session) -> None:
     """Measure speed as ratios in one run; never part of the tests."""
     session.install("-e", ".[dev]")
     session.run("python", "-m", "bench.lint", *session.posargs)
+    session.run("python", "-m", "bench.dialects")

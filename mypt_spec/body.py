@@ -13,9 +13,11 @@ from mypt_spec.tokens import CALLS
 
 NAME = "name"
 _RESERVED = 'an argument is called "name": it would overwrite the name of the tool'
+ARGUMENTS = "arguments"
 _CURES = {
     "call": "write one JSON object, the name first",
     "arguments": "write the arguments as one JSON object",
+    "function": 'write {"name": ..., "arguments": {...}}',
     "calls": 'write an array of {"type": "function", "function": {"name": ..., "arguments": {...}}}',
     "json": "write one JSON value; a string in quotes",
 }
@@ -29,9 +31,9 @@ class Body(NamedTuple):
     findings: list[Finding]
 
 
-def call_text(name: str, arguments: dict[str, Any], literals: re.Pattern[str]) -> str:
-    """The canonical body of a call: the name first, then the arguments. `arguments` has no key "name"."""
-    return canonical({NAME: name, **arguments}, literals)
+def call_text(name: str, arguments: dict[str, Any], literals: re.Pattern[str], kind: str = "call") -> str:
+    """The canonical body of a call: the name first, then the arguments, which in a "call" have no key "name"."""
+    return canonical({NAME: name, ARGUMENTS: arguments} if kind == "function" else {NAME: name, **arguments}, literals)
 
 
 def read_body(text: str, kind: str, literals: re.Pattern[str], at: Place, name_at: Place | None = None) -> Body:
@@ -55,7 +57,7 @@ def read_body(text: str, kind: str, literals: re.Pattern[str], at: Place, name_a
         found += faulty
     if any(f.severity == "error" for f in found):
         return Body(None, value, found)
-    if kind == "call" and next(iter(value)) != NAME:
+    if kind in ("call", "function") and next(iter(value)) != NAME:
         value = {NAME: value[NAME], **value}
         clean = canonical(value, literals)
         found.append(_fixable("MYP309", 'the call does not begin with "name"', at, clean))
@@ -114,7 +116,20 @@ def _call_faults(value: Any, kind: str, at: Place, name_at: Place) -> list[Findi
     if not isinstance(value.get(NAME), str) or not value[NAME]:
         got = kind_of(value[NAME]) if NAME in value and value[NAME] != "" else "nothing"
         return [_at("MYP306", f'the tool call has no "name": expected a string, got {got}', name_at)]
-    return []
+    return _function_faults(value, at) if kind == "function" else []
+
+
+def _function_faults(value: dict[str, Any], at: Place) -> list[Finding]:
+    found = []
+    if not isinstance(value.get(ARGUMENTS), dict):
+        got = kind_of(value[ARGUMENTS]) if ARGUMENTS in value else "nothing"
+        cure = 'write {} where there are none: "arguments": {}'
+        found.append(_at("MYP332", f'the tool call has no "{ARGUMENTS}": expected an object, got {got}', at, cure=cure))
+    extra = [k for k in value if k not in (NAME, ARGUMENTS)]
+    if extra:
+        cure = f'arguments stand inside "{ARGUMENTS}"'
+        found.append(_at("MYP333", f'the tool call has a key {extra[0]!r} beside "{NAME}" and "{ARGUMENTS}"', at, cure=cure))
+    return found
 
 
 def _at(code: str, message: str, at: Place, offset: int | None = None, *, cure: str = "") -> Finding:

@@ -8,8 +8,8 @@ format's text, so no text could give them back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from dataclasses import dataclass, field
+from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
 from mypt_spec.tokens import TEXT, TokenTable
@@ -105,17 +105,22 @@ def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]
 
     Raises ValueError for a role or part that the dialect does not have, and for a block inside one that ends at the next tag.
     """
-    for message in messages:
+    held = list(messages)
+    for message, following in zip_longest(held, held[1:]):
         mark = table.marks.get(message.role)
         if mark is not None:
             if message.parts:
                 raise ValueError(f"`{mark.shown}` is a mark and holds nothing, got {len(message.parts)} parts")
             yield Event(mark.name, mark.spell(message.attrs), message.at, message.attrs)
         else:
-            yield from _block(message.role, message.attrs, message.parts, message.at, table)
+            after = table.marks.get(following.role) if following is not None else None
+            closed = after is None or message.role not in after.ends
+            yield from _block(message.role, message.attrs, message.parts, message.at, table, closed=closed)
 
 
-def _block(kind: str, attrs: Attrs, parts: tuple[Part, ...], at: Place, table: TokenTable) -> Iterator[Event]:
+def _block(
+    kind: str, attrs: Attrs, parts: tuple[Part, ...], at: Place, table: TokenTable, *, closed: bool = True
+) -> Iterator[Event]:
     opener = table.openers.get(kind)
     if opener is None:
         raise ValueError(f"{table.name} has no block or mark {kind!r}; it has {', '.join([*table.openers, *table.marks])}")
@@ -126,12 +131,12 @@ def _block(kind: str, attrs: Attrs, parts: tuple[Part, ...], at: Place, table: T
         if part.kind != "text":
             if closer is None:
                 raise ValueError(f"`{opener.shown}` ends where the next tag stands, so it holds no block {part.kind!r}")
-            yield from _block(part.kind, part.attrs, (replace(part, kind="text", attrs=()),), part.at, table)
+            yield from _block(part.kind, part.attrs, (Part("text", part.text, (), part.at, part.name_at),), part.at, table)
         elif part.text:
             yield Event(TEXT, part.text, part.at, (), part.name_at)
         else:
             end = part.at  # an empty field is missed when the block closes: that is the place to point to
-    if closer is not None:
+    if closer is not None and closed:
         own = tuple(a for a in attrs if a[0] in closer.patterns) if attrs else ()
         yield Event(closer.name, closer.spell(attrs), end, own)
 

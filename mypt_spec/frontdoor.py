@@ -121,12 +121,12 @@ class Dialect:
     def encode(self, episode: Episode, *, partial: bool = False) -> Encoded:
         """Token ids (uint32, shape (n,)) and loss (uint8, shape (n,)) of an Episode.
 
-        Text that spells a single-id tag becomes the ordinary ids of its letters. Raises ValueError for misplaced blocks, and,
-        in dialects whose tags are plain text, for content that spells one. `partial` allows a legal beginning, a prompt.
+        Text that spells a single-id tag becomes the ordinary ids of its letters. Raises ValueError for misplaced blocks, and
+        for content that spells a tag of plain text. `partial` allows a legal beginning, a prompt.
         """
         events = legal_events(episode, self.table, self.automaton, complete=not partial)
         if self.table.plain_tags:
-            prove(events, self.table)  # where tags are ordinary text, content that spells one would come back as structure
+            prove(events, self.table, ids=True)  # where tags are ordinary text, content that spells one would come back as structure
         return encode_events(events, self.table, self.tokenizer)
 
     def parse_ids(self, ids: Sequence[int] | Iterable[int]) -> tuple[Episode | None, list[Finding]]:
@@ -199,8 +199,13 @@ def dialects() -> tuple[str, ...]:
 @cache
 def dialect(name: str) -> Dialect:
     """The dialect of that name, loaded once. Raises KeyError naming the known ones."""
+    return load(folder(name))
+
+
+def folder(name: str) -> Path:
+    """The grammar folder of a dialect. Raises KeyError naming the known ones."""
     folders = _folders()
     if name not in folders:
         raise KeyError(f"no dialect {name!r}; known are {', '.join(sorted(folders))}")
-    return load(folders[name])
+    return folders[name]
 

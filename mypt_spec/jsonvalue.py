@@ -138,6 +138,11 @@ def faults(value: Any) -> Iterator[Fault]:
             yield Fault("MYP104", f"{type(item).__name__} is no JSON value", pointer=pointer_to(node))
 
 
+def lone_surrogate(text: str) -> bool:
+    """Whether a text holds half of a character."""
+    return not text.isascii() and _SURROGATE.search(text) is not None
+
+
 def escape(key: str) -> str:
     """A key as one reference token of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")

@@ -14,6 +14,7 @@ from mypt_spec.nearmiss import NearMiss, near_miss
 from mypt_spec.placement import Outcome, Run
 from mypt_spec.surface import lex
 from mypt_spec.tokens import TEXT, TokenTable
+from mypt_spec.truncated import Cut, cuts, mended
 
 _REACH = 200  # characters around a misspelt tag in which the rest of a longer tag is looked for
 
@@ -24,7 +25,7 @@ def parse_text(text: str, table: TokenTable, automaton: Automaton) -> tuple[Epis
     events = list(lex(text, table))
     outcome = Run(table, automaton).check(events)
     if outcome.findings:
-        outcome = _with_near_misses(events, outcome, table, automaton)
+        outcome = _with_cut_tags(events, outcome, table, automaton) or _with_near_misses(events, outcome, table, automaton)
     episode, findings = build(outcome, table)
     white = [] if any(f.severity == "error" for f in findings) else [*spacing(outcome, edits=True), *_gaps(text, outcome, table)]
     return (None if broken else episode), [*broken, *findings, *white]
@@ -39,6 +40,30 @@ def spacing(outcome: Outcome, *, edits: bool = False) -> list[Finding]:
             message = f"`{event.text.strip()}` stands with other white space around it than the format writes"
             out.append(Finding("MYP230", message, "", event.at.span, help=f"write {event.text!r}", fix=fix))
     return out
+
+
+def _with_cut_tags(events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton) -> Outcome | None:
+    """Read cut tags as what they mean, and say so, if that explains any of the findings; None if it does not."""
+    found = cuts(events, table, automaton)
+    if not found:
+        return None
+    again = Run(table, automaton).check(mended(events, found))
+    # What stands behind a tag that ends early was refused for that reason alone.
+    explained = {events[c.last + 1].at.span if c.last + 1 < len(events) else (c.span[1],) * 2 for c in found if not c.split}
+    left = [f for f in again.findings if f.span not in explained]
+    if len(left) >= len(outcome.findings):
+        return None
+    again.findings = sorted([*left, *(_name_cut(c) for c in found)], key=lambda f: (f.span or (0, 0), f.code))
+    return again
+
+
+def _name_cut(cut: Cut) -> Finding:
+    """What is to be said of a cut tag."""
+    if cut.split:
+        fix = Fix(f"write `{cut.tag.shown}` in one piece", True, edits=((*cut.span, cut.meant),))
+        message = f"`{cut.tag.shown}` is torn: the block around it was closed and opened again there"
+        return Finding("MYP802", message, "", cut.span, help="take out what stands between, and write the tag in one piece", fix=fix)
+    return Finding("MYP801", f"`{cut.tag.shown}` is cut short", "", cut.span, help=f"write `{cut.tag.shown}` in full")
 
 
 def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton) -> Outcome:
@@ -104,8 +129,8 @@ def messages_of(events: Sequence[Event], table: TokenTable) -> tuple[list[Messag
         quotes = table.terminals[event.terminal].quotes
         parts = _parts(events[at + 1 : end], kind, quotes, table, findings)
         messages.append(Message(kind, tuple(parts), event.attrs, event.at))
-        closed = end < len(events) and kind in table.terminals[events[end].terminal].ends
-        at = end + 1 if closed else end
+        closer = table.terminals[events[end].terminal] if end < len(events) else None
+        at = end + 1 if closer is not None and kind in closer.ends and not closer.mark else end
     return messages, findings
 
 
@@ -115,7 +140,7 @@ def _end_of(events: Sequence[Event], at: int, table: TokenTable) -> int:
     closer = table.closers.get(kind)
     for pos in range(at + 1, len(events)):
         terminal = table.terminals.get(events[pos].terminal)
-        if terminal is not None and (terminal is closer or closer is None):
+        if terminal is not None and (closer is None or kind in terminal.ends):
             return pos
     return len(events)
 

@@ -54,7 +54,7 @@ class Run:
         fix = Repair()
         at = errors = 0
         while True:
-            for pos, name in [i for i in fix.inserts if i[0] == at]:
+            for pos, name in [i for i in fix.inserts if i[0] == at] if fix.inserts else ():
                 self._read(Event(name, "", events[at].at if at < len(events) else Place()))
                 fix.inserts.remove((pos, name))
             if at < len(events) and at in fix.deletes:
@@ -131,7 +131,8 @@ class Run:
         if terminal.opens:
             self.open.append(terminal.opens)
         elif terminal.closes:
-            self.last = self.open.pop()
+            self.last = event.terminal.lower() if terminal.mark else self.open[-1]
+            self.open.pop()
         else:
             self.last = event.terminal.lower()
 
@@ -166,12 +167,16 @@ def name_refusal(
 ) -> tuple[str, str, str]:
     """Code, message and cure of an event refused within block `inside`; `expected` is what would have been legal."""
     if event.terminal == STRAY:
-        return "MYP220", f"`{event.text}` alone is no tag here", "write the whole tag that it is a piece of, or take it out"
+        known = [t.shown for t in table.terminals.values() if t.opens and t.spelling[0].value == event.text]
+        return "MYP240", f"`{event.text}` alone is no tag", f"tags that begin with it: {', '.join(known)}" if known else "delete it"
     terminal = table.terminals.get(event.terminal)
     message = _sentence(event, inside, last, table)
     around = table.closers.get(inside)
     if terminal is not None and terminal.closes:
         if inside in terminal.ends:
+            row = mistake_of(event, expected, inside, last, table, lesser=False)
+            if row is not None and row.expected:
+                return row.code, message, row.help
             missing = "text" if TEXT in expected else "complete content"
             return "MYP214", f"`{table.openers[inside].shown}` holds no {missing}", "give it content, or delete the block"
         if around is not None and fix.adds(around):

@@ -101,11 +101,15 @@ class _Search:
                 for other in _alike(self.automaton, self.table, state):
                     if event.terminal in self.automaton.steps[other]:
                         yield _FORGET, (other, pos, pending), (("forget", other, ""),)
-            if event.terminal == TEXT and event.terminal not in steps and self.spaces and event.text.isspace():
+            if event.terminal == TEXT and event.terminal not in steps and self._is_gap(event, state):
                 yield 0.0, (state, pos + 1, pending), ()
         yield from self._inserts(state, pos, pending)
         if pos < len(self.events):
             yield from self._deletes(state, pos, pending, goal)
+
+    def _is_gap(self, event: Event, state: int) -> bool:
+        """White space that means nothing: between blocks alone."""
+        return self.spaces and event.text.isspace() and not open_blocks(self.automaton, self.table)[state]
 
     def _inserts(self, state: int, pos: int, pending: int) -> Iterator[_Edge]:
         for name, following in self.automaton.steps[state].items():
@@ -190,19 +194,23 @@ def _stray_closer(events: Sequence[Event], at: int, closer: Terminal, table: Tok
     return None
 
 
-_stacks: WeakKeyDictionary[Automaton, dict[int, tuple[str, ...]]] = WeakKeyDictionary()
-
-
 def _alike(automaton: Automaton, table: TokenTable, state: int) -> list[int]:
     """The other states in which the same blocks are open."""
-    stacks = _stacks.get(automaton)
-    if stacks is None:
-        stacks = _stacks[automaton] = open_blocks(automaton, table)
+    stacks = open_blocks(automaton, table)
     return [s for s, stack in stacks.items() if s != state and stack == stacks[state]]
 
 
+_stacks: WeakKeyDictionary[Automaton, dict[int, tuple[str, ...]]] = WeakKeyDictionary()
+
+
 def open_blocks(automaton: Automaton, table: TokenTable) -> dict[int, tuple[str, ...]]:
-    """The blocks that are open in each state, outermost first."""
+    """The blocks that are open in each state, outermost first. Computed once an automaton."""
+    if automaton not in _stacks:
+        _stacks[automaton] = _open_blocks(automaton, table)
+    return _stacks[automaton]
+
+
+def _open_blocks(automaton: Automaton, table: TokenTable) -> dict[int, tuple[str, ...]]:
     stacks: dict[int, tuple[str, ...]] = {automaton.start: ()}
     queue = [automaton.start]
     for state in queue:

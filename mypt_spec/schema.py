@@ -14,8 +14,10 @@ from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import Fault, escape, faults, kind_of, loads
 
 STRING, NAME, OBJECT, JSON, LIST, LANGUAGE = "string", "name", "object", "JSON value", "array", "language"
-BOOLEAN, INTEGER = "boolean", "integer"
-_PYTHON = {STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str, BOOLEAN: bool, INTEGER: int}
+ITEMS, BOOLEAN, INTEGER = "array of items", "boolean", "integer"
+_PYTHON = {
+    STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str, ITEMS: list, BOOLEAN: bool, INTEGER: int,
+}  # fmt: skip
 _BCP47 = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+")
 ROLE = "role"
 _UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107", "MYP307"}  # nothing that an Episode could hold
@@ -25,13 +27,15 @@ _UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107", "MYP307"}  # no
 class Field:
     """One key of a record or message. `kind` is one of the constants above.
 
-    `inline`: blocks that may stand as tags inside the string. `reserved`: keys that an object must not have.
+    `inline`: blocks that may stand as tags inside the string. `reserved`: keys that an object must not have. `items`: the
+    schema of the objects in an array of items, each with its kind under the schema's `tag`.
     """
 
     kind: str
     required: bool = True
     inline: tuple[str, ...] = ()
     reserved: tuple[str, ...] = ()
+    items: RecordSchema | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class RecordSchema:
     """Top-level keys, the roles with their keys, and other names that people use for roles.
 
     `lifted` maps a role that is no role of the dialect to the top-level key where it belongs, if it is the first message.
+    `tag` is the key that names the role, `what` is such an object called; without `metadata`, keys that begin with `_` are
+    unknown ones.
     """
 
     top: dict[str, Field]
@@ -46,6 +52,9 @@ class RecordSchema:
     aliases: dict[str, str] = field(default_factory=dict)
     lifted: dict[str, str] = field(default_factory=dict)
     messages: str = "messages"
+    tag: str = ROLE
+    what: str = "message"
+    metadata: bool = True
 
 
 def check_record(record: Any, schema: RecordSchema) -> tuple[dict[str, Any] | None, list[Finding], int]:
@@ -64,7 +73,7 @@ def check_record(record: Any, schema: RecordSchema) -> tuple[dict[str, Any] | No
     if isinstance(messages, list):
         if not messages:
             checker.add("MYP107", "the conversation has no messages", f"/{schema.messages}")
-        checked = [checker.message(m, i) for i, m in enumerate(messages)]
+        checked = [checker.message(m, f"/{schema.messages}/{i + checker.offset}") for i, m in enumerate(messages)]
         readable = readable and all(m is not None for m in checked)
         record[schema.messages] = checked
     if not readable or any(f.code in _UNREADABLE for f in findings):
@@ -115,7 +124,8 @@ class _Checker:
                     readable = False
                 continue
             readable = self.value(item, key, spec, f"{at}/{escape(key)}", what) and readable
-        for key in [k for k in item if k not in fields and not str(k).startswith("_") and not (at and k == ROLE)]:
+        kept = "_" if self.schema.metadata else ()
+        for key in [k for k in item if k not in fields and not str(k).startswith(kept) and not (at and k == self.schema.tag)]:
             self.unknown(str(key), fields, f"{at}/{escape(str(key))}", what)
             del item[key]
         return readable
@@ -128,12 +138,16 @@ class _Checker:
                 if name in value:
                     message = f'an argument is called "{name}": it would overwrite the {name} of the tool'
                     self.add("MYP307", message, f"{at}/{escape(name)}", on_key=True, help="give the argument another name")
+            if spec.items is not None:
+                inner = _Checker(spec.items, self.findings)
+                item[key] = [inner.message(v, f"{at}/{i}") for i, v in enumerate(value)]
+                return all(v is not None for v in item[key])
             if spec.kind == LANGUAGE and not _BCP47.fullmatch(value):
                 self.add("MYP111", f"{value!r} is no language tag (BCP 47)", at, help='write a tag such as "en", "de" or "pt-BR"')
             return True
         if spec.kind == OBJECT and isinstance(value, str):
             return self.unquote(item, key, spec, at, what)
-        kind = STRING if wanted is str else spec.kind
+        kind = STRING if wanted is str else LIST if wanted is list else spec.kind
         cure = f"give it a {kind}" if value is not None or spec.required else "leave the key out"
         self.add("MYP104", f'"{key}" of {what} must be {_a(kind)}, got {kind_of(value)}', at, help=cure)
         return False
@@ -155,44 +169,46 @@ class _Checker:
 
     def unknown(self, key: str, fields: dict[str, Field], at: str, what: str) -> None:
         close = get_close_matches(key, fields, n=1, cutoff=0.7)
-        hint = f'did you mean "{close[0]}"?' if close else 'remove it, or begin its name with "_" to keep it as metadata'
+        keep = ', or begin its name with "_" to keep it as metadata' if self.schema.metadata else ""
+        hint = f'did you mean "{close[0]}"?' if close else f"remove it{keep}"
         self.add("MYP103", f'{what} has an unknown key "{key}"; the model would never see it', at, on_key=True, help=hint)
 
-    def message(self, message: Any, index: int) -> dict[str, Any] | None:
-        at = f"/{self.schema.messages}/{index + self.offset}"
+    def message(self, message: Any, at: str) -> dict[str, Any] | None:
+        what, tag = self.schema.what, self.schema.tag
         if not isinstance(message, dict):
-            self.add("MYP104", f"a message must be an object, got {kind_of(message)}", at)
+            self.add("MYP104", f"{_a(what)} must be an object, got {kind_of(message)}", at)
             return None
-        if ROLE not in message:
-            self.add("MYP102", 'the message has no "role"', at, help=f"roles are {', '.join(self.schema.roles)}")
+        if tag not in message:
+            self.add("MYP102", f'the {what} has no "{tag}"', at, help=f"{tag}s are {', '.join(self.schema.roles)}")
             return None
         message = dict(message)
         role = self.role(message, at)
         if role is None:
             return None
-        return message if self.keys(message, self.schema.roles[role], at, f"the {role} message") else None
+        return message if self.keys(message, self.schema.roles[role], at, f"the {role} {what}") else None
 
     def role(self, message: dict[str, Any], at: str) -> str | None:
-        role = message[ROLE]
+        tag, what = self.schema.tag, self.schema.what
+        role = message[tag]
         if not isinstance(role, str):
-            self.add("MYP104", f'"role" must be a string, got {kind_of(role)}', f"{at}/{ROLE}")
+            self.add("MYP104", f'"{tag}" must be a string, got {kind_of(role)}', f"{at}/{tag}")
             return None
         if role in self.schema.roles:
             return role
         known = ", ".join(self.schema.roles)
         meant = self.schema.aliases.get(role)
         if meant is not None:
-            fix = Fix(f'write "{meant}"', True, patch=({"op": "replace", "path": f"{at}/{ROLE}", "value": meant},))
-            self.add("MYP109", f'role "{role}" is called "{meant}" here', f"{at}/{ROLE}", fix=fix)
-            message[ROLE] = meant
+            fix = Fix(f'write "{meant}"', True, patch=({"op": "replace", "path": f"{at}/{tag}", "value": meant},))
+            self.add("MYP109", f'{tag} "{role}" is called "{meant}" here', f"{at}/{tag}", fix=fix)
+            message[tag] = meant
             return meant
         if role in self.schema.lifted:
             hint = f'it is the top-level "{self.schema.lifted[role]}", once; merge this text into it'
             self.add("MYP108", f'"{role}" is no role of a message here', f"{at}/{ROLE}", help=hint)
             return None
         close = get_close_matches(role, self.schema.roles, n=1, cutoff=0.7)
-        hint = f'did you mean "{close[0]}"?' if close else f"roles are {known}"
-        self.add("MYP105", f'unknown role "{role}"; the message would be lost', f"{at}/{ROLE}", help=hint)
+        hint = f'did you mean "{close[0]}"?' if close else f"{tag}s are {known}"
+        self.add("MYP105", f'unknown {tag} "{role}"; the {what} would be lost', f"{at}/{tag}", help=hint)
         return None
 
 
@@ -201,7 +217,8 @@ def _a(kind: str) -> str:
 
 
 def _sample(kind: str) -> str:
-    return {STRING: '"..."', NAME: '"..."', OBJECT: "{...}", LIST: "[...]", LANGUAGE: '"en"', BOOLEAN: "true", INTEGER: "1"}.get(kind, "...")
+    samples = {OBJECT: "{...}", LIST: "[...]", ITEMS: "[...]", LANGUAGE: '"en"', BOOLEAN: "true", INTEGER: "1"}
+    return samples.get(kind, '"..."' if kind in (STRING, NAME) else "...")
 
 
 def metadata(item: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Attrs, Episode, Event, events_of, top_level
 from mypt_spec.placement import Run
-from mypt_spec.surface import lex
+from mypt_spec.surface import lex, lex_sentinels
 from mypt_spec.tokens import TEXT, TokenTable
 
 
@@ -36,11 +36,18 @@ def to_text(episode: Episode, table: TokenTable, automaton: Automaton, *, layout
     return separator.join("".join(e.text for e in block) for block in top_level(events, table))
 
 
-def prove(events: list[Event], table: TokenTable) -> str:
-    """The compact text of events. Raises ValueError, naming the place, when reading it would not give the events back."""
+def prove(events: list[Event], table: TokenTable, *, ids: bool = False) -> str:
+    """The compact text of events. Raises ValueError, naming the place, when reading it would not give the events back.
+
+    `ids`: when reading its token ids would not; there, content cannot spell a tag that is a single id.
+    """
     joined = "".join(e.text for e in events)
     joined.encode()  # a lone surrogate, which is no text, raises a kind of ValueError
-    for got, want in zip(lex(joined, table), _merged(events), strict=False):
+    found = lex(joined, table)
+    if ids:
+        own = (table.terminals[e.terminal].spell(e.attrs, table.sentinels) if e.terminal != TEXT else e.text for e in events)
+        found = lex_sentinels("".join(own), table)
+    for got, want in zip(found, _merged(events), strict=False):
         if (got.terminal, got.text, got.attrs) != want:
             at = got.at.span[0] if got.at.span else 0
             raise ValueError(f"no text can say this: content at offset {at} would be read as {got.terminal} {got.text[:60]!r}")

@@ -20,6 +20,11 @@ def lex(text: str, table: TokenTable) -> Iterator[Event]:
     return _cut(text, None, table, lambda a, b: (a, b))
 
 
+def lex_sentinels(text: str, table: TokenTable) -> Iterator[Event]:
+    """As `lex`, of a text in which single-id tags are sentinels: content cannot spell them."""
+    return _cut(text, table.sentinels, table, lambda a, b: (a, b))
+
+
 def lex_ids(
     ids: Sequence[int], table: TokenTable, decode: Callable[[Sequence[int]], bytes], ordinary: int
 ) -> tuple[list[Event], list[Finding]]:

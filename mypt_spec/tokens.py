@@ -14,7 +14,7 @@ from typing import Any
 TEXT = "TEXT"
 END = "$END"
 STRAY = "$STRAY"  # a single-id tag that stands alone, where only longer spellings hold it
-CALLS = ("call", "arguments")  # bodies of tool calls
+CALLS = ("call", "arguments", "function")  # bodies of tool calls
 BODIES = ("text", "json", *CALLS, "calls", "namespace")
 
 
@@ -26,12 +26,14 @@ class SpecError(ValueError):
 class Piece:
     """A piece of a terminal's spelling: a `special` token (one id), plain `text`, white `space`, or an `attr`ibute.
 
-    Attributes have a pattern. White space is written as it stands; any other, or none, is read in its place (MYP230).
+    Attributes have a pattern. White space is written as it stands; any other, or none, is read in its place (MYP230). If it
+    is `exact`, only itself or none is: other white space there is content.
     """
 
     kind: str
     value: str
     pattern: str = ""
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,11 @@ class Terminal:
     """One row of the table. `loss` is 1 when the model learns to produce it, `origin` is who writes it at run time.
 
     `opens`/`closes` name a block; a terminal with neither is a *mark* (it stands alone). `shared` are other kinds of block
-    that it closes too. `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object, "name"
-    first), "arguments" (a JSON object; the tool's name is the attribute "name" of the tag), "calls" (an array of function
-    calls) or "namespace" (definitions of functions). `quotes`: blocks inside are quotations, neither calls nor checked as
-    JSON. `body_loss` is the loss of what stands inside, where a tag itself has another.
+    that it closes too. `mark`: it closes its block in place of the closing tag, and is a message of its own. `body` says what
+    the opened block holds: "text", "json" (one JSON value), "call" (a JSON object, "name" first), "arguments" (a JSON object;
+    the tool's name is the attribute "name" of the tag), "function" (a JSON object of "name" and "arguments"), "calls" (an
+    array of function calls) or "namespace" (definitions of functions). `quotes`: blocks inside are quotations, neither calls
+    nor checked as JSON. `body_loss` is the loss of what stands inside, where a tag itself has another.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Terminal:
     quotes: bool = False
     body_loss: int = 0
     shared: tuple[str, ...] = ()
+    mark: bool = False
 
     @property
     def ends(self) -> tuple[str, ...]:
@@ -84,7 +88,7 @@ class Terminal:
     @property
     def patterns(self) -> dict[str, str]:
         """Attribute -> the pattern of its values."""
-        return {p.value: p.pattern for p in self.spelling if p.kind == "attr"}
+        return {p.value: p.pattern for p in self.spelling if p.kind == "attr"} if len(self.spelling) > 1 else {}
 
     @property
     def shown(self) -> str:
@@ -130,11 +134,11 @@ class TokenTable:
 
     @cached_property
     def closers(self) -> dict[str, Terminal]:
-        return {kind: t for t in self.terminals.values() for kind in t.ends}
+        return {kind: t for t in self.terminals.values() if not t.mark for kind in t.ends}
 
     @cached_property
     def marks(self) -> dict[str, Terminal]:
-        return {t.name.lower(): t for t in self.terminals.values() if not t.opens and not t.closes}
+        return {t.name.lower(): t for t in self.terminals.values() if t.mark or not (t.opens or t.closes)}
 
     @cached_property
     def order(self) -> dict[str, int]:
@@ -196,11 +200,15 @@ class TokenTable:
 
     def _lexer(self, special: dict[str, str] | None) -> re.Pattern[str]:
         rows = sorted(self.terminals.values(), key=lambda t: -len(t.shown))
-        spellings = [[p for p in t.spelling if p.kind != "space"] for t in rows]
-        whole = {pieces[0].value for pieces in spellings if len(pieces) == 1}
-        parts = [re.escape(special[s] if special else s) for s in self.special if s not in whole]
+        parts = [re.escape(special[s] if special else s) for s in self.special if s not in self._whole]
         alone = [f"(?P<{_ALONE}>{'|'.join(parts)})"] if parts else []
         return re.compile("|".join([*(f"(?P<{t.name}>{pattern(t, special)})" for t in rows), *alone]))
+
+    @cached_property
+    def _whole(self) -> set[str]:
+        """The single-id tags that are terminals by themselves, but for white space."""
+        rows = [[p for p in t.spelling if p.kind != "space"] for t in self.terminals.values()]
+        return {row[0].value for row in rows if len(row) == 1 and row[0].kind == "special"}
 
     @cached_property
     def tool_names(self) -> re.Pattern[str] | None:
@@ -222,8 +230,12 @@ def pattern(terminal: Terminal, special: dict[str, str] | None = None, *, core: 
     for piece in terminal.spelling:
         if piece.kind == "attr":
             out.append(f"(?P<{terminal.name}__{piece.value}>{piece.pattern})")
+        elif piece.kind == "space" and core:
+            continue
         elif piece.kind == "space":
-            out += [] if core else [_SPACES[bool(out)]]
+            # A word that the white space would have ended must end without it: `<users` is no `<user`.
+            missing = r"(?!\w)" if out and re.search(r"\w$", out[-1]) else ""
+            out.append(f"(?:{re.escape(piece.value)}|{missing})" if piece.exact else _SPACES[bool(out)])
         elif piece.kind == "special" and special is not None:
             out.append(re.escape(special[piece.value]))
         else:
@@ -235,7 +247,8 @@ _DIALECT_KEYS = {
     "name", "title", "doc", "base_vocabulary", "first_special_id", "pad_vocabulary_to", "layouts", "tool_declaration",
     "multi_turn_phase", "phases", "turn_opener", "prompts",
 }  # fmt: skip
-_TERMINAL_KEYS = {"name", "spelling", "id", "loss", "origin", "phase", "doc", "opens", "closes", "body", "quotes", "body_loss"}
+_TERMINAL_KEYS = {"name", "spelling", "id", "loss", "origin", "phase", "doc", "opens", "closes", "body", "quotes", "body_loss", "mark"}
+_OPTIONS = ("opens", "body", "quotes", "body_loss", "mark")
 _MISTAKE_KEYS = {"code", "terminal", "inside", "after", "expected", "help"}
 
 
@@ -283,7 +296,9 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             need(len(pieces) == 1 and pieces[0].kind == "special", entry, '"id" needs a spelling of one special piece')
             need(special[pieces[0].value] == row["id"], entry, f'"id" is {row["id"]}, the order of the table says {special[pieces[0].value]}')
         need(row.get("body_loss", 0) in (0, 1), entry, '"body_loss" must be 0 or 1')
-        options: dict[str, Any] = {"body_loss": row["loss"]} | {k: row[k] for k in ("opens", "body", "quotes", "body_loss") if k in row}
+        need(isinstance(row.get("mark", False), bool), entry, '"mark" must be true or false')
+        need("closes" in row or "mark" not in row, entry, '"mark" is for a terminal that closes a block')
+        options: dict[str, Any] = {"body_loss": row["loss"]} | {k: row[k] for k in _OPTIONS if k in row}
         if "closes" in row:
             ends = [row["closes"]] if isinstance(row["closes"], str) else row["closes"]
             fine = isinstance(ends, list) and ends and all(isinstance(e, str) for e in ends)
@@ -294,7 +309,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     for t in terminals.values():
         for end in t.ends:
             need(any(o.opens == end for o in terminals.values()), t.name, f"closes {end!r}, which nothing opens")
-    kinds = {"", *(t.opens or t.name.lower() for t in terminals.values() if not t.closes)}
+    kinds = {"", *(t.opens or t.name.lower() for t in terminals.values() if t.mark or not t.closes)}
     lists = ("inside", "after")
     for row in data.get("mistake", []):
         entry = f"[[mistake]] {row.get('code', '(no code)')}"
@@ -334,8 +349,9 @@ def _known(row: dict[str, Any], keys: set[str], entry: str, need: Any) -> None:
 def _piece(raw: Any, entry: str, need: Any) -> Piece:
     need(isinstance(raw, dict), entry, "a piece of a spelling is a table: special, text, space or attr")
     kind = next((k for k in ("special", "text", "space", "attr") if k in raw), "")
-    need(bool(kind) and set(raw) <= {kind, "pattern"}, entry, f"piece {raw} must have one of special, text, attr, space")
+    need(bool(kind) and set(raw) <= {kind, "pattern", "exact"}, entry, f"piece {raw} must have one of special, text, attr, space")
     need(isinstance(raw[kind], str) and bool(raw[kind]), entry, f"{kind!r} of a piece must be str, and not empty")
     need(kind != "attr" or isinstance(raw.get("pattern"), str), entry, "an attr piece needs a pattern")
     need(kind != "space" or raw[kind].isspace(), entry, "a space piece must be white space")
-    return Piece(kind, raw[kind], raw.get("pattern", ""))
+    need("exact" not in raw or (kind == "space" and isinstance(raw["exact"], bool)), entry, '"exact" is true or false, of a space')
+    return Piece(kind, raw[kind], raw.get("pattern", ""), raw.get("exact", False))

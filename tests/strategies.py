@@ -168,6 +168,7 @@ def any_episodes(draw: st.DrawFn, name: str) -> Episode:
 
 BODIES = {
     "arguments": "{}",
+    "function": '{"name": "n", "arguments": {}}',
     "calls": '[{"id": "c", "type": "function", "function": {"name": "n", "arguments": {}}}]',
     "namespace": "namespace functions {\n\ntype n = () => any;\n\n} // namespace functions",
 }

@@ -18,6 +18,9 @@ from mypt_spec.rules import FAMILIES
 from mypt_spec.rules.pages import page
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests import conversion  # noqa: E402
 
 
 def outputs() -> dict[Path, str]:
@@ -27,6 +30,7 @@ def outputs() -> dict[Path, str]:
         source = grammar.read_text(encoding="utf-8")
         machine = extract(source)
         out[ROOT / f"mypt_spec/compiled/{grammar.stem}.json"] = table(machine, fingerprint(source))
+    out[ROOT / "docs/conversion.md"] = conversion.page()
     for name in mypt_spec.dialects():
         out[ROOT / f"docs/automaton-{name}.md"] = diagram(mypt_spec.dialect(name))
     return out

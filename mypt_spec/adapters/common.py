@@ -65,7 +65,8 @@ class Reader:
 
     def call(self, kind: str, name: str, arguments: dict[str, Any], at: Place, name_at: Place) -> Part:
         """A tool call as a part with its canonical JSON body."""
-        return Part(kind, call_text(name, arguments, self.table.literals), at=at, name_at=name_at)
+        text = call_text(name, arguments, self.table.literals, self.table.openers[kind].body)
+        return Part(kind, text, at=at, name_at=name_at)
 
     def json(self, value: Any, at: Place) -> Part:
         """A JSON value as a text part."""

@@ -158,7 +158,7 @@ class _Walk:
             parts = [part for i, value in enumerate(contents) for part in self.item(value, f"{at('contents')}/{i}")]
             for key in ("content", "tool_calls", "self_reflection"):
                 if key in item:
-                    self.add("MYP122", f'"{at(key)[1:].split("/")[-1]}" stands beside "contents"', at(key), on_key=True, help="keep one of them")
+                    self.add("MYP334", f'"{at(key)[1:].split("/")[-1]}" stands beside "contents"', at(key), on_key=True, help="keep one of them")
         else:
             if isinstance(item.get("content"), str):
                 parts.append(("message", item["content"], at("content")))

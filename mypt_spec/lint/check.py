@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from mypt_spec.findings import RULES, Finding
 from mypt_spec.frontdoor import Dialect
 from mypt_spec.jsonvalue import Fault, loads
+from mypt_spec.lint.detect import error_count
 from mypt_spec.lint.locate import Places
 from mypt_spec.lint.located import Located, Snippet
 from mypt_spec.rules import Limits
@@ -26,11 +27,15 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Checker:
-    """What to check and what to report. `codes` are the selected rules; findings of other codes are left out."""
+    """What to check and what to report. `codes` are the selected rules; findings of other codes are left out.
+
+    A faulty record that is legal in one of the `others` is in the wrong file.
+    """
 
     dialect: Dialect
     limits: Limits = field(default_factory=Limits)
     codes: frozenset[str] = field(default_factory=lambda: frozenset(RULES))
+    others: tuple[Dialect, ...] = ()
 
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Located]:
         """A line of JSONL without its line end; in order of place."""
@@ -96,6 +101,11 @@ class Checker:
         episode, findings = self.dialect.read(record)
         if episode is not None:
             findings = [*findings, *self.dialect.validate(episode, limits=self.limits)]
+        if self.others and any(f.severity == "error" for f in findings):
+            other = next((d for d in self.others if not error_count(record, d)), None)
+            if other is not None:
+                message = f"this record is {other.name}, the file is {self.dialect.name}"
+                findings = [Finding("MYP014", message, help="one file, one dialect: move it, or convert it with mypt-convert")]
         yield from self._in_record(findings, body, row, filename)
 
     def _in_record(self, findings: list[Finding], line: str, row: int, filename: str) -> Iterator[Located]:

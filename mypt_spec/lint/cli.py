@@ -5,23 +5,23 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, TextIO
 
 from mypt_spec import __version__
 
 if TYPE_CHECKING:
+    from mypt_spec.frontdoor import Dialect
     from mypt_spec.lint.check import Checker
     from mypt_spec.lint.located import Summary
-    from mypt_spec.lint.runner import Chunk
     from mypt_spec.lint.sources import Source
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
+AUTO = "auto"
 _FORMATS = ("text", "concise", "json", "jsonl", "github", "sarif")
 _SUFFIXES = {"text": (".txt", ".text", ".log"), "generation": (".txt", ".text", ".jsonl", ".ndjson")}
 _PARALLEL = 16 << 20  # bytes from which on more than one process pays for itself
-_PATIENCE = 0.5  # seconds before progress is shown
 
 EPILOG = """\
 examples:
@@ -29,6 +29,7 @@ examples:
   mypt-lint data/ 'more/**/*.jsonl.gz'        folders and patterns, .gz and .zst too
   mypt-lint --phase 3 --fail-on warning phase3.jsonl
   mypt-lint --format github data.jsonl        annotations in a GitHub workflow
+  mypt-lint --dialect auto data/              other formats; says which
   mypt-lint --kind text episode.txt           serialised text instead of JSONL
   generate | mypt-lint --kind generation -    is it a legal (beginning of a) turn?
   mypt-lint --explain MYP202
@@ -44,7 +45,8 @@ def parser() -> argparse.ArgumentParser:
     )
     add = out.add_argument
     add("paths", nargs="*", metavar="PATH", help="files, folders, patterns, or - for standard input")
-    add("--dialect", default="mypt", metavar="NAME", help="the format of the data (default: %(default)s)")
+    add("--dialect", default="mypt", metavar="NAME",
+        help="the format of the data, or auto to find out for every file (default: %(default)s)")  # fmt: skip
     add("--kind", choices=("record", "text", "generation"), default="record",
         help="JSONL records, serialised text, or what a model wrote (default: %(default)s)")  # fmt: skip
     add("--phase", type=int, metavar="N", help="allow only what the curriculum has introduced by phase N")
@@ -110,40 +112,73 @@ def _lint(options: argparse.Namespace) -> int:
     if not options.paths:
         return _fail("nothing to check; name files or folders, or - for standard input (see mypt-lint --help)")
     try:
-        checker = _checker(options)
+        codes = _codes(options)
         sources = expand(options.paths, suffixes=_SUFFIXES.get(options.kind, SUFFIXES))
         sources.sort(key=lambda source: source.path)
-        return _report(checker, sources, options)
+        if options.dialect == AUTO:
+            runs = _detected(sources, options, codes)
+        else:
+            runs = [(_checker(options.dialect, options, codes), sources)]
+        return _report(runs, options)
     except UsageError as error:
         return _fail(str(error))
 
 
-def _checker(options: argparse.Namespace) -> Checker:
-    import mypt_spec
-    from mypt_spec.lint.check import Checker
+def _codes(options: argparse.Namespace) -> frozenset[str]:
     from mypt_spec.lint.errors import UsageError
     from mypt_spec.lint.selection import UnknownRuleError, selection
 
-    if options.dialect not in mypt_spec.dialects():
-        raise UsageError(f"no dialect {options.dialect!r}; known are {', '.join(mypt_spec.dialects())}")
-    dialect = mypt_spec.dialect(options.dialect)
+    try:
+        return selection(options.select, options.ignore)
+    except UnknownRuleError as error:
+        raise UsageError(str(error)) from None
+
+
+def _checker(name: str, options: argparse.Namespace, codes: frozenset[str], *, others: tuple[Dialect, ...] = ()) -> Checker:
+    import mypt_spec
+    from mypt_spec.lint.check import Checker
+    from mypt_spec.lint.errors import UsageError
+
+    if name not in mypt_spec.dialects():
+        raise UsageError(f"no dialect {name!r}; known are {AUTO}, {', '.join(mypt_spec.dialects())}")
+    dialect = mypt_spec.dialect(name)
     phases = len(dialect.table.phases)
     if options.phase is not None and not 1 <= options.phase <= phases:
         has = f"has phases 1 to {phases}" if phases else "has no phases"
         raise UsageError(f"--phase {options.phase}: {dialect.name} {has}")
-    try:
-        codes = selection(options.select, options.ignore)
-    except UnknownRuleError as error:
-        raise UsageError(str(error)) from None
     limits = mypt_spec.Limits(options.phase, options.max_tokens, frozenset(options.tool))
     if options.max_tokens:
         dialect.tokenizer.encode("")  # a missing vocabulary is said now, not on the first long line
-    return Checker(dialect, limits, codes)
+    return Checker(dialect, limits, codes, others)
 
 
-def _report(checker: Checker, sources: list[Source], options: argparse.Namespace) -> int:
+def _detected(sources: list[Source], options: argparse.Namespace, codes: frozenset[str]) -> list[tuple[Checker, list[Source]]]:
+    """The sources with a checker for the dialect of each, which is said."""
+    import mypt_spec
+    from mypt_spec.lint.detect import detect
+
+    names = sorted(mypt_spec.dialects(), key=lambda name: name != parser().get_default("dialect"))
+    known = [mypt_spec.dialect(name) for name in names]
+    checkers: dict[str, Checker] = {}
+    runs: list[tuple[Checker, list[Source]]] = []
+    for source in sources:
+        guess = detect(source, options.kind, known)
+        name = guess.dialect.name
+        if name not in checkers:
+            others = tuple(d for d in known if d is not guess.dialect)
+            checkers[name] = _checker(name, options, codes, others=others if guess.sure else ())
+        runs.append((checkers[name], [guess.source]))
+        if not options.quiet:
+            also = f" ({', '.join(guess.others)} would fit as well; choose with --dialect)" if guess.others and guess.sure else ""
+            doubt = "" if guess.sure else " is the nearest, but nothing at its beginning is legal; choose with --dialect"
+            print(f"{source.path}: {name}{also}{doubt}", file=sys.stderr)
+    return runs
+
+
+def _report(runs: list[tuple[Checker, list[Source]]], options: argparse.Namespace) -> int:
     from mypt_spec.findings import SEVERITIES
     from mypt_spec.lint.located import Summary
+    from mypt_spec.lint.progress import Bar
     from mypt_spec.lint.render import renderer
     from mypt_spec.lint.render.totals import statistics, summary_line
     from mypt_spec.lint.runner import run
@@ -151,11 +186,16 @@ def _report(checker: Checker, sources: list[Source], options: argparse.Namespace
     output = _Quiet() if options.statistics else renderer(options.format, _utf8(sys.stdout))
     unit = {"record": "line", "text": "episode", "generation": "generation"}[options.kind]
     total = Summary(unit_name=unit)
-    chunks = run(checker, sources, options.kind, jobs=_jobs(options.jobs, sources))
-    for chunk in chunks if options.quiet else _with_progress(chunks, sources):
-        total.add(chunk.summary)
-        for located in chunk.found:
-            output.finding(located)
+    all_sources = [source for _, sources in runs for source in sources]
+    chunks = (run(checker, sources, options.kind, jobs=_jobs(options.jobs, sources)) for checker, sources in runs)
+    with Bar(all_sources, quiet=options.quiet) as bar:
+        for chunk in chain.from_iterable(chunks):
+            bar.at(chunk.position)
+            total.add(chunk.summary)
+            for located in chunk.found:
+                output.finding(located)
+            if chunk.summary.files:
+                bar.next()
     output.finish(total)
     if options.statistics:
         print("\n".join(statistics(total)))
@@ -189,33 +229,6 @@ def _jobs(wanted: int, sources: list[Source]) -> int:
         return wanted
     size = sum(source.size or 0 for source in sources)
     return min(os.cpu_count() or 1, 8, max(1, size // _PARALLEL))
-
-
-def _with_progress(chunks: Iterable[Chunk], sources: list[Source]) -> Iterable[Chunk]:
-    """The same chunks, with a bar on a terminal by bytes on disk once it takes a while."""
-    if not sys.stderr.isatty():
-        yield from chunks
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
-    size = sum(source.size or 0 for source in sources)
-    began, done, here = time.monotonic(), 0, 0
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = progress.add_task("", total=size or None)
-    try:
-        for chunk in chunks:
-            # Not before now: a thread that draws must not be alive when workers are forked.
-            if not progress.live.is_started and time.monotonic() - began > _PATIENCE:
-                progress.start()
-            yield chunk
-            here = chunk.position
-            progress.update(task, completed=done + here)
-            if chunk.summary.files:
-                done, here = done + here, 0
-    finally:
-        progress.stop()
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from io import BytesIO
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, TypeVar
 
 import msgspec
@@ -34,10 +34,11 @@ from mypt_spec.episode import Part, Place
 from mypt_spec.lint.alike import Alike
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.quotes import unescaped_quotes
-from mypt_spec.lint.scan import BITS, Head, Layout, Scan, Shape, compile_scan, noted
+from mypt_spec.lint.scan import BITS, SAID, Head, Layout, Scan, Shape, compile_scan, noted
 from mypt_spec.nearmiss import near_miss
 from mypt_spec.rules.payload import declared_tools
-from mypt_spec.schema import LANGUAGE, LIST, NAME, OBJECT, ROLE, STRING
+from mypt_spec.schema import LANGUAGE, LIST, NAME, OBJECT, ROLE, STRING, Field, RecordSchema
+from mypt_spec.truncated import fragment, inner_tags
 
 _SAMPLES: dict[str, Any] = {STRING: "x", LANGUAGE: "en", OBJECT: {}, LIST: []}
 _MEMO, _LONG = 2000, 2000  # entries of a memo, and the length of the longest: together they bound its memory
@@ -55,7 +56,8 @@ class Prover:
         dialect = checker.dialect
         self.table, limit = dialect.table, checker.limits.max_tokens
         self.layout = Layout.of(dialect.adapter.SCHEMA)
-        self.first = tuple(sorted(self.table.first_characters))
+        self.inner_tags = inner_tags(self.table, dialect.automaton)
+        self.first = tuple(sorted(self.table.first_characters | {tag[-1] for tag in self.inner_tags}))
         # Lines up to this length cannot have too many tokens: a token is a byte or more, spaces in JSON may be added.
         self.longest = sys.maxsize if limit is None else limit // 2
         self.shapes: dict[Shape, int] = {}
@@ -130,7 +132,9 @@ class Prover:
         if not all(texts) or any(map(str.isspace, texts)):
             return False
         content = "\n".join(texts)
-        return not self.table.literals.search(content) and near_miss(content, self.table) is None
+        if self.table.literals.search(content) or near_miss(content, self.table) is not None:
+            return False
+        return all(fragment(text, self.inner_tags) is None for text in texts)
 
     def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
         """The kinds of the parts of a string with inline tags, None where it is all text; adds their texts to `texts`."""
@@ -144,8 +148,15 @@ class Prover:
     def shape(self, shape: Shape) -> int:
         """The strings of a record of this shape, without those in JSON values; -1 if it is not clean."""
         record = self._skeleton(shape)
-        count = unescaped_quotes(msgspec.json.encode(record)) // 2 if self._says_nothing(record) else -1
-        return _remember(self.shapes, shape, count, len(shape))
+        fine = not self._joins(record) and self._says_nothing(record)
+        count = unescaped_quotes(msgspec.json.encode(record)) // 2 if fine else -1
+        return _remember(self.shapes, shape, count, sum(len(n) if isinstance(n, tuple) else 1 for n in shape))
+
+    def _joins(self, record: dict[str, Any]) -> bool:
+        """Whether items of one kind stand side by side: their texts may be one, which says more than each of them."""
+        rows = {role: [(key, spec.items.tag) for key, spec in rows if spec.items] for role, rows in self.layout.roles}
+        lists = [(m[key], tag) for m in record[self.layout.messages] for key, tag in rows[m[ROLE]] if key in m]
+        return any(one[tag] == two[tag] for items, tag in lists for one, two in pairwise(items))
 
     def head(self, head: Head, shape: Shape) -> bool:
         """Whether top-level strings are clean in a record of a clean shape."""
@@ -222,7 +233,9 @@ class Prover:
                 note: Any = next(rest) if noted(spec) else None
                 if not code >> bit & 1:
                     continue
-                if spec.kind == NAME:
+                if spec.items is not None:
+                    message[key] = list(_items(spec.items, iter(note)))
+                elif spec.kind == NAME:
                     message[key] = _name(note or 0)
                 elif note:
                     message[key] = spelled([Part(kind, "x") for kind in note], self.table)
@@ -230,6 +243,20 @@ class Prover:
                     message[key] = _SAMPLES.get(spec.kind, {})
             messages.append(message)
         return record | {self.layout.messages: messages}
+
+
+def _items(schema: RecordSchema, notes: Iterator[int]) -> Iterator[dict[str, Any]]:
+    """The smallest items of a shape; see scan.py."""
+    kinds = list(schema.roles.items())
+    for number in notes:
+        kind, fields = kinds[number]
+        yield {schema.tag: kind} | {key: _item(spec, notes) for key, spec in fields.items()}
+
+
+def _item(spec: Field, notes: Iterator[int]) -> Any:
+    if spec.kind == NAME:
+        return _name(next(notes))
+    return SAID[next(notes)] if spec.kind == STRING else _SAMPLES.get(spec.kind, {})
 
 
 def _remember(memo: dict[_K, _V], key: _K, value: _V, size: int) -> _V:

@@ -7,25 +7,21 @@ the file whatever the number of workers.
 from __future__ import annotations
 
 import io
-import signal
-from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 from mypt_spec.findings import Finding
 from mypt_spec.lint.check import Checker
-from mypt_spec.lint.errors import UsageError
 from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.located import Located, Snippet, Summary
-from mypt_spec.lint.sources import Block, Source, blocks, ranges
+from mypt_spec.lint.sources import Block, Source, blocks
 from mypt_spec.lint.texts import generation_units, text_units
 
 MAX_LINE = 8 << 20  # bytes; a line is held several times over while it is read
 MAX_TEXT = 64 << 20  # bytes of a serialised text, which is read whole
 BLOCK = 96 << 10  # larger pieces of memory go back to the system and come anew, page by page
-_RANGE = 2 << 20  # bytes of a worker's task
-_FAR = 1 << 48  # rows of a range count from here, so that none is taken for the first row of the file
+FAR = 1 << 48  # rows of a range count from here, so that none is taken for the first row of the file
 
 
 @dataclass(slots=True)
@@ -46,7 +42,9 @@ def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> lis
 def run(checker: Checker, sources: list[Source], kind: str, *, jobs: int = 1) -> Iterator[Chunk]:
     """Check sources in the order given. Every chunk belongs to one source; `summary.files` is 1 in its last chunk."""
     if kind == "record" and jobs > 1:
-        yield from _parallel(checker, sources, jobs)
+        from mypt_spec.lint.parallel import run_parallel
+
+        yield from run_parallel(checker, sources, jobs)
         return
     prover = Prover(checker)
     for source in sources:
@@ -60,18 +58,23 @@ def check_lines(
     checker: Checker, prover: Prover, source: Source, *, kind: str = "record", part: tuple[int, int | None] | None = None
 ) -> Iterator[Chunk]:
     """Check a JSONL source line by line, a block at a time; or the part of it that lies in a byte range."""
+    for piece in pieces(checker, prover, source, kind=kind, part=part):
+        yield piece()
+
+
+def pieces(
+    checker: Checker, prover: Prover, source: Source, *, kind: str = "record", part: tuple[int, int | None] | None = None
+) -> Iterator[Callable[[], Chunk]]:
+    """The work of `check_lines`, cut up: read, but not yet done. In a byte range rows count from `FAR`."""
     start, end = part or (0, None)
-    base = _FAR if start else 0
+    base = FAR if start else 0
     last: Block | None = None
     for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE, start=start, end=end):
         first = base + block.first_row
-        if block.too_long:
-            yield _chunk(_too_long(checker, block, first, source.path), 1, 0, block)
-        else:
-            yield _block(checker, prover, block, first, source.path, kind)
+        yield partial(_too_long if block.too_long else _block, checker, prover, block, first, source.path, kind)
         last = block
     if end is None:
-        yield _ending(checker, last, base, source.path)
+        yield partial(_ending, checker, last, base, source.path)
 
 
 def _block(checker: Checker, prover: Prover, block: Block, first: int, path: str, kind: str) -> Chunk:
@@ -124,9 +127,10 @@ def _place(
     return [Located(Finding(code, message, help=cure), path, row, column, row, column, checker.dialect.name, snippet)]
 
 
-def _too_long(checker: Checker, block: Block, row: int, path: str) -> list[Located]:
+def _too_long(checker: Checker, _: Prover, block: Block, row: int, path: str, __: str) -> Chunk:
     message = f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
-    return _place(checker, "MYP007", message, row, path, cure="split the conversation, or check that lines end in LF")
+    found = _place(checker, "MYP007", message, row, path, cure="split the conversation, or check that lines end in LF")
+    return _chunk(found, 1, 0, block)
 
 
 def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk:
@@ -174,84 +178,3 @@ def _whole(checker: Checker, source: Source, kind: str) -> Chunk:
 
 def _is_jsonl(path: str) -> bool:
     return path.lower().removesuffix(".gz").removesuffix(".zst").endswith((".jsonl", ".ndjson"))
-
-
-_worker: tuple[Checker, Prover] | None = None
-
-
-def _start(checker: Checker) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops the pool
-    global _worker  # noqa: PLW0603 - one checker a process, set once
-    _worker = checker, Prover(checker)
-
-
-def _task(source: Source, part: tuple[int, int | None] | None, data: Block | None) -> Chunk:
-    assert _worker is not None
-    checker, prover = _worker
-    if data is not None:
-        return _block(checker, prover, data, data.first_row, source.path, "record")
-    out = Chunk([], Summary())
-    for chunk in check_lines(checker, prover, source, part=part):
-        out.found += chunk.found
-        out.summary.add(chunk.summary)
-        out.position = chunk.position
-    return out
-
-
-def _parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator[Chunk]:
-    from concurrent.futures import ProcessPoolExecutor  # not for one process: it takes a while to load
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_all_start_methods, get_context
-
-    # A forked worker has everything imported and loaded; it must start before any thread does.
-    method = "fork" if "fork" in get_all_start_methods() else "spawn"
-    pool = ProcessPoolExecutor(jobs, get_context(method), _start, (checker,))
-    waiting: deque[tuple[Source, Any]] = deque()
-    rows: dict[str, int] = {}
-    try:
-        for source, task in _tasks(checker, sources):
-            waiting.append((source, task if isinstance(task, Chunk) else pool.submit(_task, source, *task)))
-            if len(waiting) >= 3 * jobs:
-                yield _collect(*waiting.popleft(), rows)
-        while waiting:
-            yield _collect(*waiting.popleft(), rows)
-    except BrokenProcessPool:
-        raise UsageError("a worker process was killed, perhaps for want of memory; try again with -j 1") from None
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-_Task = tuple[tuple[int, int | None] | None, Block | None]
-
-
-def _tasks(checker: Checker, sources: list[Source]) -> Iterator[tuple[Source, _Task | Chunk]]:
-    """Byte ranges of plain files; blocks of what only one process can read (compressed files, pipes); ready chunks."""
-    for source in sources:
-        parts = ranges(source, size=_RANGE)
-        for start, end in parts:  # the last one reads on, should the file have grown
-            yield source, ((start, end if end < parts[-1][1] else None), None)
-        if parts:
-            continue
-        last: Block | None = None
-        bare = replace(source, stream=None)
-        for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
-            if block.too_long:
-                found = _too_long(checker, block, block.first_row, source.path)
-                yield source, _chunk(found, 1, 0, block)
-            else:
-                yield bare, (None, block)
-            last = block
-        yield source, _ending(checker, last, 0, source.path)
-
-
-def _collect(source: Source, pending: Any, rows: dict[str, int]) -> Chunk:
-    """The outcome of a task, rows counted from the start of the file."""
-    before = rows.get(source.path, 0)
-    chunk: Chunk = pending if isinstance(pending, Chunk) else pending.result()
-    shift = before - _FAR
-    chunk.found = [
-        replace(item, row=item.row + shift, end_row=item.end_row + shift) if item.row > _FAR else item
-        for item in chunk.found
-    ]
-    rows[source.path] = before + chunk.summary.units
-    return chunk

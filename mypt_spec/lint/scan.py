@@ -16,8 +16,9 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mypt_spec.schema import LANGUAGE, LIST, NAME, OBJECT, ROLE, STRING, Field, RecordSchema
+from mypt_spec.schema import ITEMS, LANGUAGE, LIST, NAME, OBJECT, ROLE, STRING, Field, RecordSchema
 
+SAID = ("x", "", " ")  # what a string of an item is like: text, nothing, white space
 BITS = 12  # keys a message can have; the role's number stands above them
 DEPTH = 6  # deeper values are left to the checker; the size of their type doubles with each level
 Rows = tuple[tuple[str, Field], ...]
@@ -84,10 +85,19 @@ Scan = Callable[[list[bytes]], tuple[list[int], int, list[Any]]]
 
 def compile_scan(layout: Layout, judge: Judge) -> Scan:
     """Compile the pass. Lines of which it does not say that they are unclean are clean if all their strings are counted."""
-    types = [_struct(f"role_{role}", rows, layout.metadata[role], {}, role) for role, rows in layout.roles]
+    scope: dict[str, Any] = {"UNSET": UNSET, "judge": judge}
+    types = []
+    for number, (role, rows) in enumerate(layout.roles):
+        items: dict[str, Any] = {}
+        for bit, (key, spec) in enumerate(rows):
+            if spec.items is not None:
+                kinds = [_struct(f"item_{kind}", tuple(fields.items()), [], {}, (spec.items.tag, kind)) for kind, fields in spec.items.roles.items()]
+                scope |= {f"item{number}_{bit}_{i}": kind for i, kind in enumerate(kinds)}
+                items[key] = list[reduce(or_, kinds)]  # type: ignore[misc]
+        types.append(_struct(f"role_{role}", rows, layout.metadata[role], items, (ROLE, role)))
     messages: Any = list[reduce(or_, types)]  # type: ignore[misc]
     record = _struct("record", layout.top, layout.metadata[""], {layout.messages: messages}, None)
-    scope: dict[str, Any] = {"UNSET": UNSET, "judge": judge, "decode": msgspec.json.Decoder(record).decode}
+    scope["decode"] = msgspec.json.Decoder(record).decode
     scope |= {f"type{i}": kind for i, kind in enumerate(types)}
     exec(_source(layout, judge.first), scope)  # built from the schema and names of metadata fields, never from values
     scan: Scan = scope["scan"]
@@ -161,14 +171,17 @@ def _message(number: int, rows: Rows, first: tuple[str, ...]) -> list[str]:
     code += [f"{note} = None" for note in notes]
     for bit, (_, spec) in enumerate(rows):
         look = []
-        if spec.kind == NAME:
+        if spec.items is not None:
+            look += _items(f"item{number}_{bit}", spec.items, first)
+            look.append(f"n{bit} = tuple(inner)")
+        elif spec.kind == NAME:
             look.append(f"n{bit} = names.setdefault(v, len(names))")
         if spec.inline:
             look.append(f"if {tagged}: n{bit} = judge.kinds(v, {spec.inline!r}, odd)")
             look.append("elif not v or v.isspace(): odd.append(v)")
         elif spec.kind in _STRINGS:
             look.append(f"if not v or v.isspace() or {tagged}: odd.append(v)")
-        else:
+        elif spec.items is None:
             look += [f"if {word!r} in v: more = {_NEVER}" for word in spec.reserved]
             look.append("values.append(v)")
         code.append(f"v = m.f{bit}")
@@ -179,9 +192,29 @@ def _message(number: int, rows: Rows, first: tuple[str, ...]) -> list[str]:
     return [*code, "add(have)", *(f"add({note})" for note in notes)]
 
 
+def _items(types: str, schema: RecordSchema, first: tuple[str, ...]) -> list[str]:
+    """The lines that look at the items of a message: `inner` gets the number of each one's kind, then what its fields hold.
+
+    Whether a string is empty or blank is a part of the shape: what that means depends on the other items.
+    """
+    tagged = " or ".join(f"{c!r} in w" for c in first)
+    code = ["inner = []", "for item in v:"]
+    for number, fields in enumerate(schema.roles.values()):
+        code += [f"    {'el' if number else ''}if item.__class__ is {types}_{number}:", f"        inner.append({number})"]
+        for bit, spec in enumerate(fields.values()):
+            if spec.kind == NAME:
+                look = ["inner.append(names.setdefault(w, len(names)))", f"if not w or w.isspace() or {tagged}: odd.append(w)"]
+            elif spec.kind == STRING:
+                look = ["inner.append(0 if w and not w.isspace() else 2 if w else 1)", f"if {tagged}: odd.append(w)"]
+            else:
+                look = ["values.append(w)"]
+            code += [f"        {line}" for line in [f"w = item.f{bit}", *look]]
+    return code
+
+
 def noted(spec: Field) -> bool:
-    """Whether a shape says more of a field than that it is there: the number of a name, the kinds of inline parts."""
-    return spec.kind == NAME or bool(spec.inline)
+    """Whether a shape says more of a field than that it is there: the number of a name, the kinds of inline parts, items."""
+    return spec.kind == NAME or bool(spec.inline) or spec.kind == ITEMS
 
 
 def _metadata(item: str, keys: list[str]) -> list[str]:
@@ -191,15 +224,15 @@ def _metadata(item: str, keys: list[str]) -> list[str]:
     return code
 
 
-def _struct(name: str, rows: Rows, metadata: list[str], types: dict[str, Any], role: str | None) -> type:
+def _struct(name: str, rows: Rows, metadata: list[str], types: dict[str, Any], tag: tuple[str, str] | None) -> type:
     fields: list[Any] = []
     for bit, (key, spec) in enumerate(rows):
         kind = types.get(key, _TYPES.get(spec.kind, _VALUE))
         fields.append((f"f{bit}", kind) if spec.required else (f"f{bit}", kind | UnsetType, UNSET))
     fields += [(f"x{i}", _VALUE | UnsetType, UNSET) for i in range(len(metadata))]
     names = {f"f{bit}": key for bit, (key, _) in enumerate(rows)} | {f"x{i}": key for i, key in enumerate(metadata)}
-    tag = None if role is None else ROLE
-    return msgspec.defstruct(name, fields, gc=False, kw_only=True, rename=names, tag_field=tag, tag=role)
+    field, value = tag or (None, None)
+    return msgspec.defstruct(name, fields, gc=False, kw_only=True, rename=names, tag_field=field, tag=value)
 
 
 def _nested(depth: int) -> Any:

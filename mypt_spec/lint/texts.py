@@ -39,11 +39,13 @@ def check_generation(checker: Checker, text: str, filename: str = "<text>", *, p
 
 
 def text_units(checker: Checker, data: bytes, filename: str) -> Units:
-    """Check the episodes of a serialised text; a line end behind an episode is the file's, not the episode's."""
+    """Check the episodes of a serialised text; a line end behind an episode is the file's, unless it belongs to a tag."""
     text, findings = _decode(data)
     out = Units()
     for start, end in _episodes(checker, text) if not findings else []:
-        episode, found = checker.dialect.parse(text[start:end].removesuffix("\n"))
+        whole = text[start:end]
+        last = checker.dialect.lex(whole)[-1:]
+        episode, found = checker.dialect.parse(whole.removesuffix("\n") if last and last[0].terminal == TEXT else whole)
         if episode is not None:
             found = found + checker.dialect.validate(episode, limits=checker.limits)
         shifted = [replace(f, span=(f.span[0] + start, f.span[1] + start) if f.span else (start, start)) for f in found]

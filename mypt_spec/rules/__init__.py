@@ -1,7 +1,7 @@
 """The rules, one file a family. A rule's docstring is its explain page; its Bad and Good blocks are run as tests.
 
 Importing this package registers them all. Codes are `MYP` and three digits, the first being the family:
-0 file, 1 schema, 2 placement, 3 payload, 4 phase, 5 tokens and shards, 6 data set, 7 generation, 9 the tool itself.
+0 file, 1 schema, 2 placement, 3 payload, 4 phase, 5 tokens and shards, 6 data set, 7 generation, 8 damaged tags, 9 the tool itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import RULES, Finding
-from mypt_spec.jsonvalue import faults
+from mypt_spec.jsonvalue import faults, lone_surrogate
 from mypt_spec.placement import Run
 from mypt_spec.rules.context import Context, Limits
 from mypt_spec.tokenizer import Tokenizer
@@ -30,6 +30,7 @@ FAMILIES = {
     "5": "tokens and shards",
     "6": "data set",
     "7": "generation",
+    "8": "damaged tags",
     "9": "the tool itself",
 }
 
@@ -57,7 +58,7 @@ def check_episode(
     outcome = Run(table, automaton, spaces=False).check(events)
     context = Context(episode, table, automaton, tokenizer, limits, events, outcome.before)
     findings = list(outcome.findings)
-    for event in events:
+    for event in events if lone_surrogate("".join([e.text for e in events])) else ():
         findings += [Finding(f.code, f.message, event.at.pointer, event.at.span) for f in faults(event.text)]
     for check in _CHECKS:
         findings += check(context)

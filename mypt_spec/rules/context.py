@@ -10,6 +10,7 @@ from mypt_spec.episode import Episode, Event, Part
 from mypt_spec.repair import open_blocks
 from mypt_spec.tokenizer import Tokenizer
 from mypt_spec.tokens import CALLS, TEXT, TokenTable
+from mypt_spec.truncated import inner_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,11 @@ class Context:
                     quoting -= bool(quoting)
         return out
 
+    @cached_property
+    def content(self) -> str:
+        """All text runs that are text, a line end between two: what one search of it does not find is in none of them."""
+        return "\n".join([run.event.text for run in self.texts if run.body == "text"])
+
     def _state(self, at: int, inside: tuple[str, ...]) -> int | None:
         """The state before a text run; inside what was skipped, one in which the same blocks are open."""
         state = self.before.get(at)
@@ -72,6 +78,11 @@ class Context:
         last = self.table.terminals.get(self.events[-1].terminal)
         state = self.automaton.run(e.terminal for e in self.events)
         return last is not None and last.origin != "model" and state is not None and self.automaton.accepting(state)
+
+    @cached_property
+    def inner_tags(self) -> tuple[str, ...]:
+        """The tags of plain text that stand inside blocks; see truncated.py."""
+        return inner_tags(self.table, self.automaton)
 
     @cached_property
     def calls(self) -> list[Part]:

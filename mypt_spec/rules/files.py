@@ -320,3 +320,32 @@ class NoFinalNewline:
     ## Spec
     `grammar/mypt/SPEC.md`, Files
     """
+
+
+@rule("MYP014", "other-dialect")
+class OtherDialect:
+    """A record of another dialect stands in the file.
+
+    ## What it finds
+    With `--dialect auto`: a record that has errors in the dialect of the file, and none in another one.
+
+    ## Why it matters
+    Two formats in one file are two models in one: the tokenizer's special tokens, the mask and the prompt differ. A list of what
+    is wrong with the record would send its reader looking for faults that it does not have.
+
+    ## Bad
+    ```jsonl auto=yes
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello.", "cite": "c"}]}
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello.", "think": "t"}]}
+    {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello.", "think": "t"}]}
+    ```
+
+    ## Good
+    ```jsonl auto=yes
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello.", "cite": "c"}]}
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello.", "think": "t"}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Files
+    """

@@ -48,7 +48,7 @@ def tag_in_content(context: Context) -> Iterator[Finding]:
     ## Spec
     `grammar/mypt/SPEC.md`, Content
     """
-    for run in context.texts:
+    for run in context.texts if context.table.literals.search(context.content) else ():
         if run.body == "text" and context.table.literals.search(run.event.text):
             yield from _tags(run, context)
 
@@ -61,12 +61,12 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
         if event.terminal == TEXT:
             continue
         terminal = table.terminals.get(event.terminal)
-        shown = terminal.shown if terminal is not None else event.text
-        if owed[event.terminal]:
-            owed[event.terminal] -= 1
+        paid = next((kind for kind in terminal.ends if owed[kind]), "") if terminal is not None else ""
+        if paid:
+            owed[paid] -= 1
             continue
         if terminal is not None and terminal.opens in table.closers:
-            owed[table.closers[terminal.opens].name] += 1
+            owed[terminal.opens] += 1
         start = event.at.span[0] if event.at.span else 0
         expected = run.expected(context.automaton, behind=start > 0)
         at = run.event.at._replace(span=_span(run.event, *(event.at.span or (0, 0))))
@@ -74,7 +74,7 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
         row = mistake_of(event, expected, run.inside, "", table, lesser=False)
         fits = row is not None and row.terminal == event.terminal and code[3] == "2"
         if event.terminal in expected or not fits:  # no name of a misplacement is about this very tag
-            code, message = "MYP301", f"`{shown}` in the content of `{table.openers[run.inside].shown}`"
+            code, message = "MYP301", f"`{terminal.shown if terminal else event.text}` in the content of `{table.openers[run.inside].shown}`"
             cure, expected = "text from outside must not spell tags: take it out, or write it differently", frozenset()
         yield Finding(code, message, at.pointer, at.span, table.describe(expected), cure)
 
@@ -164,7 +164,7 @@ def near_miss_tag(context: Context) -> Iterator[Finding]:
     ## Spec
     `grammar/mypt/SPEC.md`, Content
     """
-    for run in context.texts:
+    for run in context.texts if near_miss(context.content, context.table) else ():
         if run.body != "text":
             continue
         found = near_miss(run.event.text, context.table)
@@ -533,7 +533,8 @@ def blank_content(context: Context) -> Iterator[Finding]:
     openers = context.table.openers
     for message in context.episode.messages:
         text = message.text
-        if text.isspace() and message.role in openers:
+        calls = any(p.kind != "text" and openers[p.kind].body in CALLS for p in message.parts)
+        if text.isspace() and message.role in openers and not calls:
             place = next(p.at for p in message.parts if p.kind == "text")
             yield Finding("MYP314", f"`{openers[message.role].shown}` holds only white space", place.pointer, place.span)
         for part in message.parts:
@@ -575,6 +576,8 @@ def attribute_value(context: Context) -> Iterator[Finding]:
 
 
 def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding]:
+    if not attrs and not terminal.patterns:
+        return
     given = dict(attrs)
     for key, pattern in terminal.patterns.items():
         value = given.pop(key, None)
@@ -585,6 +588,109 @@ def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding
             yield Finding("MYP320", f"{value!r} cannot be the {key} of `{terminal.shown}`", *at, help=cure)
     for key in given:
         yield Finding("MYP320", f"`{terminal.shown}` has no place for the attribute {key!r}", *at)
+
+
+@rule("MYP332", "call-without-arguments")
+class CallWithoutArguments:
+    """A tool call has no object of arguments.
+
+    ## What it finds
+    A call whose arguments have a key of their own, and that key is missing or holds no object.
+
+    ## Why it matters
+    No tool can be called with it; a tool without arguments gets an empty object.
+
+    ## Bad
+    ```text dialect=praxis
+    [BOS]user
+    What time is it?
+    [SEP]
+    [BOS]assistant
+    <tin>
+    {"name": "clock"}
+    </tin><tout>12:00</tout>
+    Noon.[EOS]
+    ```
+
+    ## Good
+    ```text dialect=praxis
+    [BOS]user
+    What time is it?
+    [SEP]
+    [BOS]assistant
+    <tin>
+    {"name": "clock", "arguments": {}}
+    </tin><tout>12:00</tout>
+    Noon.[EOS]
+    ```
+
+    ## Spec
+    `grammar/praxis/SPEC.md`, Calls and results
+    """
+
+
+@rule("MYP333", "unknown-key-in-call")
+class UnknownKeyInCall:
+    """A tool call has a key beside its name and arguments.
+
+    ## What it finds
+    A call whose arguments have a key of their own, and that has a third key.
+
+    ## Why it matters
+    It is no argument, so no tool would get it.
+
+    ## Bad
+    ```text dialect=praxis
+    [BOS]user
+    What time is it?
+    [SEP]
+    [BOS]assistant
+    <tin>
+    {"name": "clock", "arguments": {}, "zone": "UTC"}
+    </tin><tout>12:00</tout>
+    Noon.[EOS]
+    ```
+
+    ## Good
+    ```text dialect=praxis
+    [BOS]user
+    What time is it?
+    [SEP]
+    [BOS]assistant
+    <tin>
+    {"name": "clock", "arguments": {"zone": "UTC"}}
+    </tin><tout>12:00</tout>
+    Noon.[EOS]
+    ```
+
+    ## Spec
+    `grammar/praxis/SPEC.md`, Calls and results
+    """
+
+
+@rule("MYP334", "content-given-twice")
+class ContentGivenTwice:
+    """A message gives its content in two ways.
+
+    ## What it finds
+    A message with `content` and `contents`: one string, and a list of items.
+
+    ## Why it matters
+    Only one of them can be what the model sees, and nothing says which.
+
+    ## Bad
+    ```jsonl dialect=praxis
+    {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello.", "contents": [{"type": "text", "text": "Hello."}]}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=praxis
+    {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/praxis/SPEC.md`, Records
+    """
 
 
 @rule("MYP340", "functions-unreadable")

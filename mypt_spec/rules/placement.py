@@ -718,6 +718,102 @@ class EndBeforeAnswer:
     """
 
 
+@rule("MYP240", "incomplete-tag")
+class IncompleteTag:
+    """A single token stands without the rest of its tag.
+
+    ## What it finds
+    A token that is only the beginning of tags, such as `[BOS]`, with nothing behind it that makes it one: mostly a role that
+    the format does not have.
+
+    ## Why it matters
+    The block is none: what it holds would reach the model as the tail of the block before, or not at all.
+
+    ## Bad
+    ```text dialect=praxis
+    [BOS]user
+    Hi
+    [SEP]
+    [BOS]assistent
+    Hello.[EOS]
+    ```
+
+    ## Good
+    ```text dialect=praxis
+    [BOS]user
+    Hi
+    [SEP]
+    [BOS]assistant
+    Hello.[EOS]
+    ```
+
+    ## Spec
+    `grammar/praxis/SPEC.md`, Terminals
+    """
+
+
+@rule("MYP242", "second-assistant-block")
+class SecondAssistantBlock:
+    """An assistant block follows an assistant block.
+
+    ## What it finds
+    A turn whose answer is in two assistant blocks, one directly behind the other.
+
+    ## Why it matters
+    It is what a stop token in the middle of an answer leaves behind: the text was cut there and went on under a header that
+    nobody asked for. Trained, the model learns to stop in the middle.
+
+    ## Bad
+    ```text dialect=praxis
+    [BOS]user
+    What is 2 + 2?
+    [SEP]
+    [BOS]assistant
+    It is
+    [SEP]
+    [BOS]assistant
+    4.[EOS]
+    ```
+
+    ## Good
+    ```text dialect=praxis
+    [BOS]user
+    What is 2 + 2?
+    [SEP]
+    [BOS]assistant
+    It is 4.[EOS]
+    ```
+
+    ## Spec
+    `grammar/praxis/SPEC.md`, Turns
+    """
+
+
+@rule("MYP243", "block-after-end")
+class BlockAfterEnd:
+    """Something follows the end of the conversation.
+
+    ## What it finds
+    A block or text behind the token that ends the conversation.
+
+    ## Why it matters
+    Generation stops there: the model would never see what follows.
+
+    ## Bad
+    ```jsonl dialect=praxis
+    {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}, {"role": "eos"}, {"role": "user", "content": "And you?"}, {"role": "assistant", "content": "Fine."}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=praxis
+    {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And you?"}, {"role": "assistant", "content": "Fine."}, {"role": "eos"}]}
+    ```
+
+    ## Spec
+    `grammar/praxis/SPEC.md`, Turns
+    """
+
+
 @rule("MYP299", "too-many-misplaced")
 class TooManyMisplaced:
     """Checking of an episode stopped after too many misplaced tags.

@@ -305,31 +305,6 @@ class ReasoningGivenTwice:
     """
 
 
-@rule("MYP122", "content-and-contents")
-class ContentAndContents:
-    """An answer is given as parts and as plain fields.
-
-    ## What it finds
-    `contents` stands beside `content`, `tool_calls` or `self_reflection`.
-
-    ## Why it matters
-    Nothing says in which order they come.
-
-    ## Bad
-    ```jsonl dialect=usf-omega
-    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!", "contents": [{"type": "text", "text": "Hi!"}]}]}
-    ```
-
-    ## Good
-    ```jsonl dialect=usf-omega
-    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]}
-    ```
-
-    ## Spec
-    `grammar/usf_omega/SPEC.md`, Records
-    """
-
-
 @rule("MYP123", "two-final-answers")
 class TwoFinalAnswers:
     """A preference record also has a top-level answer.

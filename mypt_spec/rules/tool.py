@@ -47,3 +47,24 @@ class FindingsNotShown:
     ## Spec
     `grammar/mypt/SPEC.md`, Files
     """
+
+
+@rule("MYP903", "not-expressible")
+class NotExpressible:
+    """A record cannot be said in the format that it is converted to.
+
+    ## What it finds
+    `mypt-convert` wrote a record, read it back, and found in it what was never there; or the dialect has no record for it.
+
+    ## Why it matters
+    A record like this would be trained on as something else than it was. It is refused instead.
+
+    ## Bad
+    An answer with a citation in it that would be read back at another place.
+
+    ## Good
+    A record that comes back, but for the losses that are reported.
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Records
+    """

@@ -73,7 +73,7 @@ def test_every_tag_literal_is_a_finding_and_never_serialised(name: str, data: st
         with pytest.raises(ValueError, match="no text can say this"):
             d.serialize(episode)
     else:
-        assert {f.code for f in errors} <= {"MYP303"}
+        assert {f.code for f in errors} <= {"MYP303", "MYP801"}  # almost a tag, a piece of one
         assert d.parse(d.serialize(episode))[0] == episode
 
 

@@ -135,7 +135,7 @@ def test_minimal_deterministic_and_canonical(name: str) -> None:
             assert _told_apart(a, s, t), f"states {s} and {t} accept the same"
     numbered = [0]
     for state in numbered:
-        numbered += [n for _, n in sorted(a.steps[state].items()) if n not in numbered]
+        numbered += dict.fromkeys(n for _, n in sorted(a.steps[state].items()) if n not in numbered)
     assert numbered == list(a.states), "numbered breadth first by terminal name"
     live = set(a.accepts)
     while (more := {s for s in a.states if live & set(a.steps[s].values())} - live):

@@ -313,8 +313,9 @@ def test_a_killed_worker_is_a_failure_and_no_hang(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(GOOD * 400_000)
     code = (
-        "import os, signal, sys\nimport mypt_spec.lint.runner as runner\nfrom mypt_spec.lint.cli import main\n"
-        "runner.check_lines = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\nsys.exit(main(['-j', '2', sys.argv[1]]))"
+        "import os, signal, sys\nimport mypt_spec.lint.parallel as runner\nfrom mypt_spec.lint.cli import main\n"
+        "here, check = os.getpid(), runner.check_lines\n"
+        "runner.check_lines = lambda *a, **k: check(*a, **k) if os.getpid() == here else os.kill(os.getpid(), signal.SIGKILL)\nsys.exit(main(['-j', '2', sys.argv[1]]))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
     assert done.returncode == 2

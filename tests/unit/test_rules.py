@@ -2,7 +2,7 @@
 
 A page is the docstring of its rule. Its fences say what they hold: `jsonl` records, `text` serialised text, `generation` what
 a model wrote, `bytes` a file as a Python literal, `ids` token ids. Words behind that set limits (`phase=1`, `max-tokens=5`,
-`tools=a,b`), say what they are written in (`dialect=NAME`, else mypt), or name codes that cannot be avoided beside the rule's own
+`tools=a,b`), say what they are written in (`dialect=NAME`, else mypt; `auto` if found out), or name codes that cannot be avoided beside the rule's own
 (`also=MYP218`).
 """
 
@@ -30,6 +30,7 @@ WITHOUT_EXAMPLES = {
     "MYP003": "half a compressed file is no text that a page can show",
     "MYP007": "a line of more than 8 MiB does not fit on a page",
     "MYP902": "more than a hundred findings on one line do not fit on a page",
+    "MYP903": "only a conversion finds it, between two formats",
     "MYP901": "a fault of the linter itself: no data is known to cause it",
 }
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -75,14 +76,15 @@ def all_examples() -> list[Any]:
 def codes_of(example: Example) -> list[str]:
     """What the linter says about an example."""
     words = example.words
-    assert set(words) <= {"phase", "max-tokens", "tools", "also", "dialect"}
+    assert set(words) <= {"phase", "max-tokens", "tools", "also", "dialect", "auto"}
     d = mypt_spec.dialect(words.get("dialect", "mypt"))
     limits = mypt_spec.Limits(
         phase=int(words["phase"]) if "phase" in words else None,
         max_tokens=int(words["max-tokens"]) if "max-tokens" in words else None,
         tools=frozenset(words["tools"].split(",")) if "tools" in words else frozenset(),
     )
-    checker = Checker(d, limits)
+    others = tuple(mypt_spec.dialect(n) for n in mypt_spec.dialects() if n != d.name) if "auto" in words else ()
+    checker = Checker(d, limits, others=others)
     if example.kind == "bytes":
         data = ast.literal_eval(example.body)
         assert isinstance(data, bytes)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_spec.lint import runner
+from mypt_spec.lint import parallel, runner
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.files import expand
 from mypt_spec.lint.located import Located, Summary
@@ -52,7 +52,7 @@ FAULTY = {
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks, ranges and the longest line so small that a short file has many; workers inherit them by forking."""
     monkeypatch.setattr(runner, "BLOCK", 1 << 10)
-    monkeypatch.setattr(runner, "_RANGE", 4 << 10)
+    monkeypatch.setattr(parallel, "RANGE", 4 << 10)
     monkeypatch.setattr(runner, "MAX_LINE", 2 << 10)
 
 
@@ -108,7 +108,7 @@ def test_rows_are_those_of_the_file_in_every_range(tmp_path: Path, jobs: int) ->
     path = tmp_path / "rows.jsonl"
     lines = [line(i) if i % 10 else FAULTY["MYP303"] for i in range(400)]
     path.write_bytes(b"\n".join(lines) + b"\n")
-    assert path.stat().st_size > 10 * runner._RANGE
+    assert path.stat().st_size > 10 * parallel.RANGE
     found, total = outcome(iter(expand([str(path)])), jobs)
     assert [item.row for item in found] == [item.end_row for item in found] == [i + 1 for i in range(0, 400, 10)]
     assert (total.units, total.faulty, total.bytes) == (400, 40, path.stat().st_size)

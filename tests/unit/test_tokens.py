@@ -159,6 +159,14 @@ BAD: dict[str, tuple[Callable[[str], str], str, str, bool]] = {
     "wrong id": (swap("id = 50259", "id = 50260"), "STOP", "the order of the table says 50259", False),
     "id of plain text": (swap('{ special = "<stop>" }', '{ text = "<stop>" }'), "STOP", "needs a spelling of one special piece", True),
     "closes nothing": (swap('closes = "box"', 'closes = "bag"'), "BOX_CLOSE", "'bag', which nothing opens", False),
+    "closes a number": (swap('closes = "box"', "closes = 5"), "BOX_CLOSE", "a kind of block, or a list of them", True),
+    "closes an empty list": (swap('closes = "box"', "closes = []"), "BOX_CLOSE", "a kind of block, or a list of them", True),
+    "closes nothing in a list": (swap('closes = "box"', 'closes = ["box", "bag"]'), "BOX_CLOSE", "'bag', which nothing opens", False),
+    "mark that closes nothing": (swap("loss = 1\n", "loss = 1\nmark = true\n"), "STOP", "for a terminal that closes a block", True),
+    "mark is a number": (swap('closes = "box"', 'closes = "box"\nmark = 1'), "BOX_CLOSE", "must be true or false", True),
+    "exact text": (swap('[{ special = "<stop>" }]\nid = 50259', '[{ text = "x", exact = true }]'), "STOP", "true or false, of a space", True),
+    "exact is a number": (swap('[{ special = "<stop>" }]\nid = 50259', '[{ space = " ", exact = 1 }]'), "STOP", "true or false, of a space", True),
+    "space is a word": (swap('[{ special = "<stop>" }]\nid = 50259', '[{ space = "x" }]'), "STOP", "must be white space", True),
     "mistake about no terminal": (swap('terminal = "STOP"', 'terminal = "HALT"'), "MYP220", "no terminal 'HALT'", False),
     "mistake expects no terminal": (swap('inside = ["box"]', 'expected = "HALT"'), "MYP220", "no terminal 'HALT'", False),
     "first id is a string": (swap("first_special_id = 50257", 'first_special_id = "x"'), "[dialect]", "positive int", True),
@@ -222,6 +230,64 @@ def test_a_folder_is_a_dialect(tmp_path: Path) -> None:
     assert episode is not None
     assert d.encode(episode).loss.tolist() == [0] * 6 + [1]
     assert [f.code for f in d.parse("<box>a<stop>")[1]] == ["MYP220"]
+
+
+def headed(*, exact: bool) -> str:
+    """`<box>` with a word and a line end of its own; one tag closes a box and a bag, and `<stop>` closes a bag too."""
+    space = '{ space = "\\n", exact = true }' if exact else '{ space = "\\n" }'
+    table = TABLE.replace('[{ special = "<box>" }]\nid = 50257', f'[{{ special = "<box>" }}, {{ text = "box" }}, {space}]')
+    bag = TABLE[TABLE.index("[[terminal]]") : TABLE.index('[[terminal]]\nname = "BOX_CLOSE"')].replace("BOX", "BAG")
+    bag = bag.replace('special = "<box>" }]\nid = 50257', 'special = "<box>" }, { text = "bag" }]').replace('"box"', '"bag"')
+    table = table.replace("[[mistake]]", bag + "[[mistake]]").replace('closes = "box"', 'closes = ["box", "bag"]')
+    return table.replace("id = 50259\n", 'closes = "bag"\nmark = true\n')
+
+
+HEADED = """
+start: (BOX_OPEN TEXT+ BOX_CLOSE)+ BAG_OPEN TEXT+ (BOX_CLOSE | STOP)
+%declare BOX_OPEN BOX_CLOSE BAG_OPEN STOP TEXT
+"""
+
+
+def test_a_tag_that_closes_several_blocks_and_a_mark_that_closes_one(tmp_path: Path) -> None:
+    d = load(folder_with(tmp_path, HEADED, headed(exact=True)), NoRecords())
+    assert d.table.closers["box"] is d.table.closers["bag"]
+    for end, roles in (("</box>", ["box", "bag"]), ("<stop>", ["box", "bag", "stop"])):
+        text = "<box>box\na</box><box>bagb" + end
+        episode, findings = d.parse(text)
+        assert findings == []
+        assert episode is not None
+        assert [m.role for m in episode.messages] == roles
+        assert d.serialize(episode) == text
+        assert d.parse_ids(d.encode(episode).ids) == (episode, [])
+
+
+@pytest.mark.parametrize(
+    ("gap", "exact", "content", "codes"),
+    [
+        ("\n", True, "a", []),
+        ("\n\n", True, "\na", []),
+        (" ", True, " a", ["MYP230"]),
+        ("\r\n", True, "\r\na", ["MYP230"]),
+        ("\n", False, "a", []),
+        ("\n\n", False, "a", ["MYP230"]),
+        (" ", False, "a", ["MYP230"]),
+        ("\r\n", False, "a", ["MYP230"]),
+    ],
+)
+def test_white_space_of_a_tag(tmp_path: Path, gap: str, exact: bool, content: str, codes: list[str]) -> None:
+    """Exact: the white space itself or none belongs to the tag, all other is content. Else: any belongs to the tag."""
+    d = load(folder_with(tmp_path, HEADED, headed(exact=exact)), NoRecords())
+    episode, findings = d.parse(f"<box>box{gap}a</box><box>bagb</box>")
+    assert episode is not None
+    assert episode.messages[0].text == content
+    assert [f.code for f in findings] == codes
+    assert d.parse(d.serialize(episode)) == (episode, [])
+
+
+def test_a_word_of_a_tag_must_end(tmp_path: Path) -> None:
+    d = load(folder_with(tmp_path, HEADED, headed(exact=True)), NoRecords())
+    assert [e.terminal for e in d.lex("<box>boxa</box>")] == ["$STRAY", "TEXT", "BOX_CLOSE"]
+    assert "MYP240" in [f.code for f in d.parse("<box>boxa</box><box>bagb</box>")[1]]
 
 
 @pytest.mark.parametrize("missing", ["tiny.lark", "tokens.toml"])

@@ -1,0 +1,1 @@
+"""Generating and running conversations, on the engine of mypt_spec."""

@@ -1,0 +1,103 @@
+"""GabGPT's chat log at run time: what is sent to the model, what is shown, what is dropped. Seed: gabgpt_chat_format.txt.
+
+A log is serialised text. Every result of `prepare` and `prepare_raw` is a legal beginning when the log was one, or raw text.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TypeVar
+
+import mypt_spec
+from mypt_spec.tokens import TEXT
+
+USER, THINK, ASSISTANT, END = "<|user|>", "<|think|>", "<|assistant|>", "<|end|>"
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+def prepare(log: str, message: str, *, think: bool = False) -> str:
+    """The log with a new user message, ready for generation: it ends with the opening tag of the model's segment.
+
+    Raises ValueError for a message that spells a tag: in a log it would be one. (Seed: "Chat log preparation rules".)
+
+    >>> prepare("<|user|>Hi<|assistant|>Hello!<|end|><|user|>", "How are you?")
+    '<|user|>Hi<|assistant|>Hello!<|end|><|user|>How are you?<|assistant|>'
+    """
+    if any(terminal != TEXT for terminal, _ in _pieces(message)):
+        raise ValueError(f"the message spells a tag of the format, and would be read as one: {message[:80]!r}")
+    opened = _open_user(log)
+    between = "\n" if message and not opened.endswith(USER) else ""
+    return opened + between + message + (THINK if think else ASSISTANT)
+
+
+def prepare_raw(log: str, *, think: bool = False) -> str:
+    """The log as it stands, ready for generation: raw text, or a log that ends with what the user said.
+
+    >>> prepare_raw("Hello", think=True)
+    '<|user|>Hello<|think|>'
+    """
+    return _open_user(log) + (THINK if think else ASSISTANT)
+
+
+def display(log: str) -> list[tuple[str, str]]:
+    """The bubbles of a chat window: `("user" | "think" | "assistant", text)`. Tags are not shown, nor are empty segments.
+
+    Text that no tag stands before is the user's. (Seed: "Display rules".)
+
+    >>> display("<|user|>2+2?<|think|>Add.<|assistant|>4<|end|><|user|>")
+    [('user', '2+2?'), ('think', 'Add.'), ('assistant', '4')]
+    """
+    kinds = {USER: "user", THINK: "think", ASSISTANT: "assistant", END: "user"}
+    out, kind = [], "user"
+    for terminal, text in _pieces(log):
+        if terminal == TEXT:
+            out.append((kind, text))
+        else:
+            kind = kinds[text]
+    return out
+
+
+def truncate(tokens: Sequence[_T], max_len: int, *, whole_turns: bool = True) -> list[_T]:
+    """The last `max_len` tokens at most, ids or strings, shape (n,); cut where a turn begins, unless `whole_turns` is off.
+
+    Where the last turn alone is too long, its end is kept and a warning is logged. (Seed: "Implementation notes".) Raises
+    ValueError for a negative `max_len`.
+    """
+    if max_len < 0:
+        raise ValueError(f"max_len is {max_len}, expected 0 or more")
+    first = max(0, len(tokens) - max_len)
+    if not first or not whole_turns:
+        return list(tokens[first:])
+    boundary = (USER, mypt_spec.dialect("gabgpt").table.special[USER])
+    turn = next((i for i in range(first, len(tokens)) if tokens[i] in boundary), None)
+    if turn is None:
+        _log.warning("the last turn alone has more than %d tokens; its beginning was cut off", max_len)
+        return list(tokens[first:])
+    return list(tokens[turn:])
+
+
+def _pieces(text: str) -> list[tuple[str, str]]:
+    return [(event.terminal, event.text) for event in mypt_spec.dialect("gabgpt").lex(text)]
+
+
+def _open_user(log: str) -> str:
+    """The log without openers that nothing follows and ends that close nothing, up to a user segment that is open."""
+    pieces = _pieces(log)
+    while pieces and pieces[0][1] in (THINK, ASSISTANT, END):
+        pieces.pop(0)
+    if pieces and pieces[0][1] != USER:
+        pieces.insert(0, ("USER", USER))
+    while pieces and pieces[-1][0] != TEXT and not _ends_an_answer(pieces):
+        pieces.pop()
+    text = "".join(piece for _, piece in pieces)
+    inside = next((piece for terminal, piece in reversed(pieces) if terminal != TEXT), END)
+    if inside == USER:
+        return text
+    # A segment of the model that was cut off is closed, so that the next turn begins where one may.
+    return text + {END: "", ASSISTANT: END, THINK: ASSISTANT + END}[inside] + USER
+
+
+def _ends_an_answer(pieces: list[tuple[str, str]]) -> bool:
+    return len(pieces) > 2 and pieces[-1][1] == END and pieces[-2][0] == TEXT and pieces[-3][1] == ASSISTANT

@@ -1,0 +1,166 @@
+"""What a chat loop over the praxis format needs: when to stop, what to call, where the result goes, and a safety net.
+
+Every function takes text: a whole conversation, or only what a model wrote after the last header. A call is looked for in
+assistant blocks alone, so what a user or a tool types never is one. See grammar/praxis/SPEC.md, "At run time".
+
+>>> text = '<tin>\\n{"name": "calc", "arguments": {"x": "2 + 2"}}\\n</tin>'
+>>> call, end = pending_call(text)
+>>> call.name, call.arguments, end == len(text)
+('calc', {'x': '2 + 2'}, True)
+>>> splice(text, "4")[end:]
+'<tout>4</tout>'
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import mypt_spec
+from mypt_spec.body import ARGUMENTS, NAME, read_body
+from mypt_spec.episode import Event, Place
+from mypt_spec.repair import open_blocks
+from mypt_spec.tokens import STRAY, TEXT
+from mypt_spec.truncated import Blocks, cuts, nestings, repaired
+
+_log = logging.getLogger(__name__)
+_BOS = "[BOS]"
+_HEADER = "[BOS]assistant\n"  # what a text without any header continues
+_BEGIN = 40  # characters that tell whether a text begins with a header
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call that can be run. `raw_block` is its text, tags included."""
+
+    name: str
+    arguments: dict[str, Any]
+    raw_block: str
+
+
+@cache
+def _dialect() -> mypt_spec.Dialect:
+    return mypt_spec.dialect("praxis")
+
+
+def _headed(text: str) -> str:
+    """The text, with a header before it if it is only what a model wrote."""
+    d = _dialect()
+    first = next(iter(d.lex(text.lstrip()[:_BEGIN])), None)
+    terminal = d.table.terminals.get(first.terminal) if first is not None else None
+    headed = first is not None and (first.terminal == STRAY or (terminal is not None and terminal.spelling[0].value == _BOS))
+    return text if headed else _HEADER + text
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """An event, the blocks that are open behind it, and where it begins and ends in the text."""
+
+    event: Event
+    open: tuple[str, ...]
+    start: int
+    end: int
+
+
+def _walk(text: str) -> Iterator[_Seen]:
+    """The events of a text. A tag of plain text in a block that cannot hold it is text."""
+    d = _dialect()
+    whole = _headed(text)
+    shift = len(whole) - len(text)
+    blocks = Blocks(d.table)
+    nested = nestings(d.table, d.automaton)
+    for event in d.lex(whole):
+        before = list(blocks.open)
+        terminal = d.table.terminals.get(event.terminal)
+        if terminal is not None:
+            blocks.read(event.terminal)
+            legal = terminal.closes in before[-1:] if terminal.closes else tuple(blocks.open[-2:]) in nested
+            if terminal in d.table.plain_tags and not legal:
+                blocks.open, event = before, event._replace(terminal=TEXT)
+        start, end = event.at.span or (0, 0)
+        yield _Seen(event, tuple(blocks.open), max(0, start - shift), max(0, end - shift))
+
+
+def stop_set(generated: str) -> set[str]:
+    """The tokens that end generation after this text: always EOS, and SEP unless a call (or its result) is open.
+
+    >>> sorted(stop_set("The answer is")), sorted(stop_set('<tin>\\n{"name": "calc"'))
+    (['EOS', 'SEP'], ['EOS'])
+    """
+    d = _dialect()
+    inside: tuple[str, ...] = ()
+    for seen in _walk(generated):
+        inside = seen.open
+    states = [s for s, stack in open_blocks(d.automaton, d.table).items() if stack[-1:] == inside[-1:]]
+    legal = {n for s in states for n in d.automaton.allowed(s)} - {TEXT}
+    stops = any(p.kind == "special" for n in legal if d.table.terminals[n].closes for p in d.table.terminals[n].spelling)
+    return {"EOS", "SEP"} if stops or not inside else {"EOS"}
+
+
+def pending_call(text: str) -> tuple[ToolCall, int] | None:
+    """The first call that has no result yet, and where its `</tin>` ends; None if there is none.
+
+    A call that is not closed is not pending. One whose body is no call is passed over, with a warning in the log.
+    """
+    d = _dialect()
+    opened: _Seen | None = None
+    closed: _Seen | None = None
+    for seen in [*_walk(text), None]:
+        if closed is not None and opened is not None:
+            if seen is not None and seen.event.terminal == TEXT and seen.event.text.isspace():
+                continue
+            if seen is None or seen.event.terminal != d.table.openers["tout"].name:
+                call = _read(text[opened.end : closed.start], text[opened.start : closed.end])
+                if call is not None:
+                    return call, closed.end
+            closed = opened = None
+        if seen is not None and seen.event.terminal == d.table.openers["tin"].name:
+            opened = seen
+        elif seen is not None and seen.event.terminal == d.table.closers["tin"].name:
+            closed = seen
+    return None
+
+
+def _read(body: str, block: str) -> ToolCall | None:
+    table = _dialect().table
+    tin = table.openers["tin"]
+    read = read_body(body, tin.body, table.literals, Place())
+    if read.text is None:
+        _log.warning("passed over a tool call that cannot be read (%s): %.200r", read.findings[0].message, block)
+        return None
+    return ToolCall(read.value[NAME], read.value[ARGUMENTS], block)
+
+
+def splice(text: str, result: str) -> str:
+    """The text with the result, or the error, of its pending call put directly behind the `</tin>`; the rest stays as it is.
+
+    What spells a tag in a result is written with a `\\u` escape, with a warning in the log: a tool cannot write structure.
+    Raises ValueError when no call is pending.
+    """
+    found = pending_call(text)
+    if found is None:
+        raise ValueError("no call waits for a result")
+    table = _dialect().table
+    harmless = table.literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", result)
+    if harmless != result:
+        _log.warning("the result of %r spells a tag; it is written with an escape", found[0].name)
+    block = table.openers["tout"].spell() + harmless + table.closers["tout"].spell()
+    return text[: found[1]] + block + text[found[1] :]
+
+
+def fix_truncated_tags(text: str) -> str:
+    """A safety net for text from elsewhere: tags that were cut short or torn in two, written in full.
+
+    Every change is logged as a warning. Well-formed text, and what a string of an open call holds, is left alone.
+    """
+    d = _dialect()
+    whole = _headed(text)
+    header = "" if whole == text else _HEADER
+    while found := cuts(d.lex(whole), d.table, d.automaton):
+        for cut in found:
+            _log.warning("wrote %r in place of %r", cut.meant, whole[slice(*cut.span)])
+        whole = repaired(whole, found)
+    return whole.removeprefix(header)

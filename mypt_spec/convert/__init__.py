@@ -1,0 +1,5 @@
+"""Moving records between formats, knowing exactly what is lost. The command is `mypt-convert`."""
+
+from mypt_spec.convert.engine import Converted, Converter, Loss, readable
+
+__all__ = ["Converted", "Converter", "Loss", "readable"]

@@ -1,0 +1,123 @@
+"""Lines of JSONL in, records out: streams, and an output that is whole or not there."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from mypt_spec.findings import Finding
+from mypt_spec.jsonvalue import Fault, loads
+from mypt_spec.lint.errors import UsageError
+from mypt_spec.lint.sources import Source, blocks
+
+MAX_LINE = 8 << 20  # bytes, as the linter
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a source: its JSON value, or why it has none. `position` counts bytes on disk."""
+
+    path: str
+    row: int
+    position: int
+    value: Any = None
+    fault: Finding | None = None
+
+
+def lines(source: Source) -> Iterator[Line]:
+    """Every line of a source, in constant memory. Raises UsageError for what cannot be read."""
+    for block in blocks(source, max_line=MAX_LINE):
+        if block.too_long:
+            fault = Finding("MYP007", f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read")
+            yield Line(source.path, block.first_row, block.position, fault=fault)
+            continue
+        for i, raw in enumerate([] if block.broken else block.lines()):
+            yield _line(source.path, block.first_row + i, block.position, raw)
+        if block.broken:
+            yield Line(source.path, block.first_row, block.position, fault=Finding("MYP003", block.broken))
+
+
+def _line(path: str, row: int, position: int, raw: bytes) -> Line:
+    if row == 1:
+        raw = raw.removeprefix(_BOM)
+    try:
+        text = raw.decode("utf-8")
+        if not text.strip():
+            return Line(path, row, position, fault=Finding("MYP011", "the line is empty"))
+        return Line(path, row, position, loads(text))
+    except UnicodeDecodeError as error:
+        message = f"byte {error.start + 1} of the line is not UTF-8: {error.reason}"
+        return Line(path, row, position, fault=Finding("MYP002", message))
+    except Fault as fault:
+        return Line(path, row, position, fault=Finding(fault.code, fault.message))
+
+
+class Output:
+    """A JSONL file that takes its name only when it is complete; `-` is stdout. Raises UsageError where it cannot be written."""
+
+    def __init__(self, path: str, sources: list[Source]) -> None:
+        self.path = path
+        self._stream: Any = sys.stdout.buffer
+        self._temporary = ""
+        if path == "-":
+            return
+        if any(source.size is not None and _same(source.path, path) for source in sources):
+            raise UsageError(f"{path}: is read from; name another output")
+        try:
+            if os.path.isdir(path):
+                raise IsADirectoryError(21, "is a folder")
+            handle, self._temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path) or ".")
+            os.chmod(self._temporary, 0o666 & ~_umask())
+        except OSError as error:
+            raise self._cannot(error) from None
+        self._file: BinaryIO = os.fdopen(handle, "wb")
+        # No time in the header, so that equal data gives equal bytes.
+        self._stream = gzip.GzipFile("", "wb", fileobj=self._file, mtime=0) if path.endswith(".gz") else self._file
+
+    def __enter__(self) -> Output:
+        return self
+
+    def write(self, record: Any) -> None:
+        try:
+            self._stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+        except OSError as error:
+            raise self._cannot(error) from None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.path == "-":
+            self._stream.flush()
+            return
+        try:
+            with self._file:
+                if self._stream is not self._file:
+                    self._stream.close()
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            if kind is None:
+                os.replace(self._temporary, self.path)
+        except OSError as failure:
+            raise self._cannot(failure) from None
+        finally:
+            if os.path.exists(self._temporary):
+                os.unlink(self._temporary)
+
+    def _cannot(self, error: OSError) -> UsageError:
+        return UsageError(f"{self.path}: cannot be written: {error.strerror or error}")
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)

@@ -1,0 +1,120 @@
+"""Conversion: nothing is lost in silence, whatever goes in; what is kept comes back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_spec.convert import Converter, readable
+from mypt_spec.steps import result_text, result_value
+from tests.strategies import DIALECTS, json_values, records
+
+PAIRS = [(source, target) for source in DIALECTS for target in DIALECTS]
+JSON = json_values(st.text(max_size=8) | st.sampled_from(["5", '"5"', '"x"', "[1]", "null", '{"a": 1}', '"\\"5\\""', "NaN"]))
+
+
+@given(JSON)
+def test_every_value_has_one_text(value: Any) -> None:
+    text = result_text(value)
+    assert json.dumps(result_value(text)) == json.dumps(value)
+    assert result_text(result_value(text)) == text
+
+
+@given(st.text() | JSON.map(json.dumps) | JSON.map(lambda v: json.dumps(json.dumps(v))))
+def test_every_text_has_one_value(text: str) -> None:
+    assert result_text(result_value(text)) == text
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS, ids=str)
+@given(st.data())
+def test_there_and_back(source: str, target: str, data: st.DataObject) -> None:
+    one, two = mypt_spec.dialect(source), mypt_spec.dialect(target)
+    record = data.draw(records(source, clean=data.draw(st.booleans())))
+    episode, _ = one.read(record)
+    assert episode is not None
+    canonical = one.write(episode)
+    given_as = json.dumps(record)
+    there = Converter(source, target).record(record)
+    assert json.dumps(record) == given_as, "converting changes nothing"
+    if there.record is None:
+        assert there.findings
+        assert source != target
+        return
+    again, findings = two.read(there.record)
+    assert again is not None
+    assert not [f for f in [*findings, *two.validate(again)] if f.severity == "error"]
+    if there.losses:
+        assert source != target
+        return
+    back = Converter(target, source).record(there.record)
+    assert (back.findings, back.losses) == ((), ())
+    assert json.dumps(back.record, sort_keys=True) == json.dumps(canonical, sort_keys=True)
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS, ids=str)
+@given(st.data())
+def test_what_is_lost_and_what_is_kept_add_up(source: str, target: str, data: st.DataObject) -> None:
+    """Every text of the source is in the target's record, or a loss points to it."""
+    record = data.draw(records(source))
+    there = Converter(source, target).record(record)
+    if there.record is None or source == target:
+        return
+    kept = json.dumps(list(strings(there.record)))
+    lost = [loss.pointer for loss in there.losses]
+    for pointer, text in leaves(record):
+        if not any(pointer == at or pointer.startswith(f"{at}/") for at in lost) and "<" not in text:
+            assert json.dumps(text)[1:-1] in kept or json.dumps(json.dumps(text)[1:-1])[1:-1] in kept, (pointer, text, there)
+
+
+def strings(value: Any) -> Any:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from strings(inner)
+
+
+def leaves(record: Any) -> Any:
+    """The contents of messages, with their pointers."""
+    for i, message in enumerate(record["messages"]):
+        for key in ("content", "think", "cite", "context"):
+            if isinstance(message.get(key), str):
+                yield f"/messages/{i}/{key}", message[key]
+
+
+@pytest.mark.parametrize("source", readable())
+@given(st.data())
+def test_anything_is_converted_or_refused(source: str, data: st.DataObject) -> None:
+    value = data.draw(anything())
+    for target in DIALECTS:
+        out = Converter(source, target, system=data.draw(st.none() | st.just("S"))).record(value)
+        assert (out.record is None) == bool(out.findings)
+
+
+def anything() -> st.SearchStrategy[Any]:
+    """JSON that is shaped like a chat record, more or less."""
+    junk = json_values(st.text(max_size=5))
+    call = st.fixed_dictionaries({}, optional={
+        "id": st.sampled_from(["a", "b"]) | junk,
+        "function": st.fixed_dictionaries({}, optional={"name": st.just("t") | junk, "arguments": st.just("{}") | junk}) | junk,
+    })  # fmt: skip
+    message = st.fixed_dictionaries(
+        {},
+        optional={
+            "role": st.sampled_from(["system", "developer", "user", "assistant", "tool", "toolresult"]) | junk,
+            "content": st.text(max_size=5) | st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": st.text(max_size=3)}) | junk, max_size=2) | junk,
+            "tool_calls": st.lists(call | junk, max_size=3) | junk,
+            "tool_call_id": st.sampled_from(["a", "b"]) | junk,
+            "name": st.just("t") | junk,
+            "weight": junk,
+        },
+    )  # fmt: skip
+    return st.fixed_dictionaries({}, optional={"messages": st.lists(message | junk, max_size=5) | junk, "tools": junk, "system": junk}) | junk
