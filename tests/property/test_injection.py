@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec import Episode, Message
+from mypt_spec.rules import check_episode
 from tests.strategies import DIALECTS, any_text, episodes
 
 D = mypt_spec.dialect("mypt")
@@ -67,7 +68,8 @@ def test_every_tag_literal_is_a_finding_and_never_serialised(name: str, data: st
     episode = data.draw(hostile(name))
     texts = [p.text for m in episode.messages for p in m.parts]
     bad = sum(bool(d.table.literals.search(text)) for text in texts)
-    errors = [f for f in d.validate(episode) if f.severity == "error"]
+    found = check_episode(episode, d.table, d.automaton, d.tokenizer, mypt_spec.Limits())  # ids need not fit one another here
+    errors = [f for f in found if f.severity == "error"]
     if bad:
         assert len(errors) >= bad
         with pytest.raises(ValueError, match="no text can say this"):
