@@ -14,7 +14,7 @@ _KINDS = {
     "role": _SAME, "content": _TEXT, "messages": _ITEMS, "contents": _ITEMS, "type": _SAME, "text": _TEXT, "tool_calls": _CALLS,
     "self_reflection": _TEXT, "reasoning": _TEXT, "tool_call_id": _NAMED, "name": _NAMED,
     "model_identity": _TEXT, "assistant": _TEXT, "tools": _SAME, "functions": _SAME, "chosen": _ANSWER, "rejected": _ANSWER, "label": _SAME,
-    "search_enabled": _SAME, "citations_enabled": _SAME, "self_reflection_enabled": _SAME, "reasoning_effort": _SAME,
+    "search_enabled": _SAME, "citations_enabled": _SAME, "self_reflection_enabled": _SAME, "reasoning_effort": _SAME, "language": _SAME,
 }  # fmt: skip
 _IDLE: list[tuple[str, Any]] = [("json_mode", False), ("response_format", {"type": "text"})]  # ask for nothing
 _MARKED = ("reasoning", "self_reflection")  # parts of their own kind; other texts of an answer are messages
@@ -49,7 +49,7 @@ class _Walk:
         self.said: set[tuple[str, str]] = set()
         self.answers: list[set[tuple[str, str]]] = []
         self.ids: dict[str, int] = {}
-        self.frees: dict[str, dict[str, str]] = {}
+        self.frees: dict[str, dict[str, str] | None] = {}
         self.budget = record.get("thinking_budget")
         tools = record.get("tools") or record.get("functions") or ()
         functions = [tool.get("function", tool) for tool in tools]
@@ -109,14 +109,16 @@ class _Walk:
     def call(self, call: dict[str, Any]) -> list[Any]:
         function = call["function"]
         name, arguments = function["name"], function["arguments"]
-        free = self.frees.get(name)
-        if free is None:
-            free = self.frees[name] = self.free(name)
+        if name not in self.frees:
+            self.frees[name] = self.free(name)
+        free = self.frees[name]
         given = []
         for key, value in arguments.items():
-            kind = free.get(key)
+            kind = free.get(key) if free is not None else "any"
             given.append(key)
-            if value.__class__ is str and kind == "string":
+            if kind == "any":
+                given.append([self.any(value, _DEPTH)])
+            elif value.__class__ is str and kind == "string":
                 self.texts.append(value or "x")  # an argument may be empty, a text may not
             elif kind is not None and value.__class__ in _TYPES[kind]:
                 given.append(_PLAIN[kind])
@@ -126,9 +128,23 @@ class _Walk:
         own = [k for k in function if k not in ("name", "arguments")]
         return [self.named(call["id"]) if "id" in call else None, others, own, name, self.named(name), given]
 
-    def free(self, name: str) -> dict[str, str]:
-        """The arguments of a tool of which its parameters say no more than a type."""
+    def any(self, value: Any, depth: int) -> Any:
+        """An argument of which nothing is asked: its strings are free."""
+        if value.__class__ is str:
+            self.texts.append(value or "x")
+            return None
+        if value.__class__ in (dict, list):
+            if not depth:
+                raise _Unlike
+            inner = value.items() if value.__class__ is dict else enumerate(value)
+            return [[key, self.any(one, depth - 1)] for key, one in inner]
+        return value
+
+    def free(self, name: str) -> dict[str, str] | None:
+        """The arguments of a tool of which its parameters say no more than a type; None where it has no parameters."""
         parameters = self.tools.get(name, {}).get("parameters")
+        if parameters is None:
+            return None
         if not parameters or not parameters.keys() <= _OBJECT:
             return {}
         rows = parameters.get("properties", {}).items()

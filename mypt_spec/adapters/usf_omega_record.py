@@ -10,11 +10,11 @@ from mypt_spec.conform import Patience, SchemaError
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import Fault, escape, faults, kind_of, loads
 from mypt_spec.namespace import FUNCTION_KEYS
-from mypt_spec.schema import BOOLEAN, INTEGER, LIST, OBJECT, STRING, Field, RecordSchema, check_record
+from mypt_spec.schema import BOOLEAN, INTEGER, LANGUAGE, LIST, OBJECT, STRING, Field, RecordSchema, check_record
 from mypt_spec.schema import metadata as notes
 
 _TEXT = Field(STRING)
-_MAYBE = {kind: Field(kind, required=False) for kind in (STRING, LIST, OBJECT, BOOLEAN, INTEGER)}
+_MAYBE = {kind: Field(kind, required=False) for kind in (STRING, LIST, OBJECT, BOOLEAN, INTEGER, LANGUAGE)}
 _ANSWER = {"reasoning": _MAYBE[STRING], "contents": _MAYBE[LIST], "tool_calls": _MAYBE[LIST], "self_reflection": _MAYBE[STRING]}
 # Beside the text: kept in an Episode's metadata, in this order in a canonical record.
 FLAGS = (
@@ -27,7 +27,7 @@ RECORD = RecordSchema(
         "assistant": _MAYBE[STRING], **_ANSWER, "chosen": _MAYBE[OBJECT], "rejected": _MAYBE[OBJECT],
         "response_schema": _MAYBE[OBJECT], "response_format": _MAYBE[OBJECT], "json_mode": _MAYBE[BOOLEAN],
         "search_enabled": _MAYBE[BOOLEAN], "citations_enabled": _MAYBE[BOOLEAN], "self_reflection_enabled": _MAYBE[BOOLEAN],
-        "reasoning_effort": _MAYBE[STRING], "thinking_budget": _MAYBE[INTEGER], "label": _MAYBE[BOOLEAN],
+        "reasoning_effort": _MAYBE[STRING], "thinking_budget": _MAYBE[INTEGER], "label": _MAYBE[BOOLEAN], "language": _MAYBE[LANGUAGE],
     },
     roles={
         "system": {"content": _TEXT}, "developer": {"content": _TEXT}, "user": {"content": _TEXT},

@@ -61,7 +61,8 @@ class Alike:
             return False
         if not all(texts) or any(map(str.isspace, texts)):
             return False
-        if any(c in text for c in self.judge.first for text in texts) and not self.judge.texts(texts):
+        content = "\n".join(texts)
+        if any(c in content for c in self.judge.first) and not self.judge.texts(texts):
             return False
         digest = blake2b(self.encode(rest), digest_size=20).digest()
         known = self.known.get(digest)

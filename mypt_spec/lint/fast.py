@@ -104,7 +104,7 @@ class Prover:
             self.encoder.encode_into(values, self.room)
         except (OverflowError, RecursionError):  # an integer beyond 64 bits, for one
             return -1
-        if any(c.encode() in self.room for c in self.first) and self.table.literals.search(_strings(values)):
+        if not self.alike and any(c.encode() in self.room for c in self.first) and self.table.literals.search(_strings(values)):
             return -1
         return unescaped_quotes(self.room)
 

@@ -113,7 +113,7 @@ def _flags(draw: st.DrawFn, said: str) -> Record:
     efforts = ["minimal", "low", "medium", "high", "max"] + ([] if '"reasoning"' in said else ["none"])
     flags = {
         "response_format": st.just({"type": "text"}), "search_enabled": st.booleans(), "citations_enabled": st.booleans(), "json_mode": st.just(False),
-        "reasoning_effort": st.sampled_from(efforts), "thinking_budget": st.integers(2000, 4000), "label": st.booleans(), "_meta": st.none() | st.text(max_size=3),
+        "reasoning_effort": st.sampled_from(efforts), "thinking_budget": st.integers(2000, 4000), "label": st.booleans(), "language": st.sampled_from(["en", "pt-BR"]), "_meta": st.none() | st.text(max_size=3),
     }  # fmt: skip
     chosen = draw(st.fixed_dictionaries({}, optional=flags))
     return chosen | ({"self_reflection_enabled": True} if '"self_reflection"' in said else {})

@@ -433,6 +433,7 @@ def pair(chosen: Any, rejected: Any) -> Any:
 
 CLEAN = [
     chat(), chat(arguments={"q": "y", "n": 7, "e": "a"}), chat(arguments={"q": ""}), chat(number="x", answered="x"), chat(said="No."),
+    {k: v for k, v in chat(arguments={"a": "x", "b": [{"c": "y"}]}).items() if k != "tools"},
     chat(thinking_budget=6), chat(thinking_budget=10), chat(json_mode=False), chat(response_format={"type": "text"}), chat(_n=[1]), chat(_n="x"),
     pair({"content": "A"}, {"content": "B"}), pair({"content": "A", "reasoning": "B"}, {"content": "B", "reasoning": "A", "_n": 1}),
 ]  # fmt: skip
@@ -441,6 +442,7 @@ ALIKE = [  # as one of the above, but for what only a closer look shows
     chat(arguments={"q": "x", "n": 1, "e": "b"}), chat(arguments={"q": "<eos>", "n": 1, "e": "a"}), chat(arguments={"n": 1}), chat(number="c2"),
     chat(number=1, answered=1), chat(number="", answered=""), chat(name="g"), chat(said=""), chat(said=" "), chat(said="<end>"), chat(said="<End>"),
     chat(said=None), chat(thinking_budget=2), chat(thinking_budget=-1), chat(thinking_budget=True), chat(json_mode=0), chat(json_mode=True),
+    {k: v for k, v in chat(arguments={"a": "x", "b": [{"c": "<eos>"}]}).items() if k != "tools"},
     chat(response_format={"type": "txt"}), chat(reasoning_effort="none"), chat(search_enabled=1), chat(label=None), chat(x=1),
     pair({"content": "A"}, {"content": "A"}), pair({"content": "A"}, {"content": "A", "_n": 1}), pair({"content": "A"}, {"contents": [{"type": "text", "text": "A"}]}),
     pair({"content": "A", "reasoning": "B"}, {"reasoning": "B", "content": "A"}),
