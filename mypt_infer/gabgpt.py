@@ -20,13 +20,15 @@ _T = TypeVar("_T")
 def prepare(log: str, message: str, *, think: bool = False) -> str:
     """The log with a new user message, ready for generation: it ends with the opening tag of the model's segment.
 
-    Raises ValueError for a message that spells a tag: in a log it would be one. (Seed: "Chat log preparation rules".)
+    A tag that the user has typed is written with `\\u003c` for its `<`, with a warning in the log: it never becomes one. (Seed:
+    "Chat log preparation rules".)
 
     >>> prepare("<|user|>Hi<|assistant|>Hello!<|end|><|user|>", "How are you?")
     '<|user|>Hi<|assistant|>Hello!<|end|><|user|>How are you?<|assistant|>'
     """
     if any(terminal != TEXT for terminal, _ in _pieces(message)):
-        raise ValueError(f"the message spells a tag of the format, and would be read as one: {message[:80]!r}")
+        _log.warning("the message spells a tag of the format; it was written so that it is none: %r", message[:80])
+        message = mypt_spec.dialect("gabgpt").table.literals.sub(lambda m: "\\u003c" + m[0][1:], message)
     opened = _open_user(log)
     between = "\n" if message and not opened.endswith(USER) else ""
     return opened + between + message + (THINK if think else ASSISTANT)
@@ -35,9 +37,14 @@ def prepare(log: str, message: str, *, think: bool = False) -> str:
 def prepare_raw(log: str, *, think: bool = False) -> str:
     """The log as it stands, ready for generation: raw text, or a log that ends with what the user said.
 
+    A log that ends with thinking is made ready for the second round: the answer is what is missing.
+
     >>> prepare_raw("Hello", think=True)
     '<|user|>Hello<|think|>'
     """
+    pieces = _stripped(log)
+    if _inside(pieces) == THINK:
+        return "".join(piece for _, piece in pieces) + ASSISTANT
     return _open_user(log) + (THINK if think else ASSISTANT)
 
 
@@ -82,8 +89,8 @@ def _pieces(text: str) -> list[tuple[str, str]]:
     return [(event.terminal, event.text) for event in mypt_spec.dialect("gabgpt").lex(text)]
 
 
-def _open_user(log: str) -> str:
-    """The log without openers that nothing follows and ends that close nothing, up to a user segment that is open."""
+def _stripped(log: str) -> list[tuple[str, str]]:
+    """The log without openers that nothing follows and ends that close nothing."""
     pieces = _pieces(log)
     while pieces and pieces[0][1] in (THINK, ASSISTANT, END):
         pieces.pop(0)
@@ -91,8 +98,18 @@ def _open_user(log: str) -> str:
         pieces.insert(0, ("USER", USER))
     while pieces and pieces[-1][0] != TEXT and not _ends_an_answer(pieces):
         pieces.pop()
-    text = "".join(piece for _, piece in pieces)
-    inside = next((piece for terminal, piece in reversed(pieces) if terminal != TEXT), END)
+    return pieces
+
+
+def _inside(pieces: list[tuple[str, str]]) -> str:
+    """The last tag; the end where there is none."""
+    return next((piece for terminal, piece in reversed(pieces) if terminal != TEXT), END)
+
+
+def _open_user(log: str) -> str:
+    """The log up to a user segment that is open."""
+    pieces = _stripped(log)
+    text, inside = "".join(piece for _, piece in pieces), _inside(pieces)
     if inside == USER:
         return text
     # A segment of the model that was cut off is closed, so that the next turn begins where one may.

@@ -8,6 +8,8 @@ from mypt_spec.placement import Run
 from mypt_spec.surface import lex, lex_sentinels
 from mypt_spec.tokens import TEXT, TokenTable
 
+LAYOUTS = ("compact", "lines")  # what every dialect can be asked for
+
 
 def legal_events(episode: Episode, table: TokenTable, automaton: Automaton, *, complete: bool = True) -> list[Event]:
     """The events of an Episode. Raises ValueError, naming the place, when no legal text has these blocks in this order."""
@@ -26,6 +28,8 @@ def to_text(episode: Episode, table: TokenTable, automaton: Automaton, *, layout
     The second is proved by reading the text back: content that spells a tag, or joins with its neighbours into one, would
     return as structure.
     """
+    if len(table.layouts) == 1 and layout in LAYOUTS:
+        layout = next(iter(table.layouts))  # a text that has its line ends anyway is written in one way only
     if layout not in table.layouts:
         raise ValueError(f"unknown layout {layout!r}; {table.name} has {', '.join(table.layouts)}")
     events = legal_events(episode, table, automaton)

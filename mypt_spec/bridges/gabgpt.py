@@ -30,6 +30,8 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
         if step.kind == "user":
             messages.append({"role": "user", "content": step.value} | meta)
             think = {}
+        elif step.kind == "call":
+            think = {}  # it was about the call
         elif step.kind == "think" and not think:
             think = {"think": step.value} | meta
         elif i in final:

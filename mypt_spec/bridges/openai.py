@@ -6,7 +6,7 @@ from typing import Any
 
 from mypt_spec.findings import Finding
 from mypt_spec.jsonvalue import Fault, faults, kind_of, loads
-from mypt_spec.steps import Conversation, Step, extras_of, first_carries
+from mypt_spec.steps import BOUNDARY, Conversation, Step, extras_of, first_carries, result_value
 
 _KEYS = {
     "system": {"content"},
@@ -31,13 +31,16 @@ def read(record: Any) -> tuple[Conversation | None, list[Finding]]:
             out += reader.message(message, f"/messages/{i}")
     if reader.findings:
         return None, reader.findings
-    return Conversation(tuple(out), extras_of(record)), []
+    extras = {key: value for key, value in extras_of(record).items() if value is not None}
+    return Conversation(tuple(out), extras), []
 
 
 class _Reader:
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self.calls: dict[str, str] = {}  # id -> name, of calls without a result
+        self.beside: dict[str, Any] = {}  # what else the present message has in it
+        self.before = ""  # the role of the message before
 
     def add(self, code: str, message: str, at: str) -> None:
         self.findings.append(Finding(code, message, at))
@@ -50,13 +53,16 @@ class _Reader:
         if role not in _KEYS:
             self.add("MYP105", f'unknown role "{role}"; roles are {", ".join(_KEYS)}', f"{at}/role")
             return []
-        meta = {k: v for k, v in message.items() if k != "role" and k not in _KEYS[role] and v is not None}
-        return first_carries(self.steps(role, message, at), meta)
+        self.beside = {k: v for k, v in message.items() if k != "role" and k not in _KEYS[role] and v is not None}
+        if role == self.before == "assistant":
+            self.beside[BOUNDARY] = True
+        self.before = role
+        return first_carries(self.steps(role, message, at), self.beside)
 
     def steps(self, role: str, message: dict[str, Any], at: str) -> list[Step]:
         calls = self.tool_calls(message.get("tool_calls"), f"{at}/tool_calls") if role == "assistant" else []
         content = message.get("content")
-        if content is None and calls:
+        if content is None and message.get("tool_calls"):
             return calls
         text = self.text(content, f"{at}/content")
         if text is None:
@@ -66,6 +72,10 @@ class _Reader:
         # An empty content beside calls is how many write null.
         said = [Step("text" if role == "assistant" else role, text, at=f"{at}/content")] if text or not calls else []
         return said + calls
+
+    def extra(self, where: str, item: dict[str, Any], known: set[str]) -> None:
+        """Note the keys of an object inside the message that no format has a place for."""
+        self.beside |= {f"{where}.{key}": value for key, value in item.items() if key not in known and value is not None}
 
     def text(self, content: Any, at: str) -> str | None:
         """A string, or a list of text parts, which are read as one."""
@@ -81,6 +91,7 @@ class _Reader:
                 self.add("MYP104", f'expected a part {{"type": "text", "text": "..."}}, got one {what}', f"{at}/{i}")
                 return None
             out += part["text"]
+            self.extra("content", part, {"type", "text"})
         return out
 
     def tool_calls(self, calls: Any, at: str) -> list[Step]:
@@ -97,6 +108,13 @@ class _Reader:
         if not isinstance(function, dict) or not isinstance(name, str) or not name or not isinstance(call.get("id"), str) or not call["id"]:
             self.add("MYP104", 'a call must be {"id": "...", "type": "function", "function": {"name": "...", "arguments": "{...}"}}', at)
             return []
+        if call.get("type", "function") != "function":
+            self.add("MYP104", f"the type of a call must be \"function\", got {str(call['type'])[:40]!r}", f"{at}/type")
+        if call["id"] in self.calls:
+            self.add("MYP104", f'two calls without a result have the id "{call["id"]}"', f"{at}/id")
+        self.calls[call["id"]] = name
+        self.extra("tool_calls", call, {"id", "type", "function"})
+        self.extra("function", function, {"name", "arguments"})
         arguments, body = function.get("arguments"), f"{at}/function/arguments"
         try:
             value = loads(arguments) if isinstance(arguments, str) else arguments
@@ -106,13 +124,10 @@ class _Reader:
         if wrong is not None or not isinstance(value, dict):
             self.add("MYP304", f"the arguments are no JSON object: {wrong.message if wrong else kind_of(value)}", body)
             return []
-        if call["id"] in self.calls:
-            self.add("MYP104", f'two calls without a result have the id "{call["id"]}"', f"{at}/id")
-        self.calls[call["id"]] = name
         return [Step("call", value, name, call["id"], body)]
 
     def result(self, message: dict[str, Any], text: str, at: str) -> list[Step]:
-        """The answer to an open call. An object or array in it is a value, however it is spaced."""
+        """The answer to an open call."""
         called = message.get("tool_call_id")
         if not isinstance(called, str) or called not in self.calls:
             shown = f'"{called}"' if isinstance(called, str) else kind_of(called)
@@ -121,11 +136,4 @@ class _Reader:
         name = self.calls.pop(called)
         if message.get("name") not in (None, name):
             self.add("MYP312", f'the result is of "{message["name"]}", its call is of "{name}"', f"{at}/name")
-        value: Any = text
-        try:
-            parsed = loads(text)
-            if isinstance(parsed, dict | list) and not any(faults(parsed)):
-                value = parsed
-        except Fault:
-            pass
-        return [Step("result", value, name, called, f"{at}/content")]
+        return [Step("result", result_value(text), name, called, f"{at}/content")]

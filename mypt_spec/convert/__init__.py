@@ -1,5 +1,6 @@
 """Moving records between formats, knowing exactly what is lost. The command is `mypt-convert`."""
 
-from mypt_spec.convert.engine import Converted, Converter, Loss, readable
+from mypt_spec.convert.compare import Loss
+from mypt_spec.convert.engine import Converted, Converter, readable
 
 __all__ = ["Converted", "Converter", "Loss", "readable"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from mypt_spec import __version__
 
@@ -71,7 +72,11 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError(error.args[0]) from None
     sources = expand(options.paths)
     report = Report(sys.stderr, on_loss=options.on_loss)
-    with Output(options.output, sources) as output, Bar(sources, quiet=options.quiet) as bar:
+    taken = [source.path for source in sources]
+    with ExitStack() as stack:
+        output = stack.enter_context(Output(options.output, taken))
+        counts = stack.enter_context(Output(options.report, [*taken, options.output])) if options.report else None
+        bar = stack.enter_context(Bar(sources, quiet=options.quiet))
         for source in sources:
             for line in lines(source):
                 bar.at(line.position)
@@ -79,8 +84,7 @@ def _run(options: argparse.Namespace) -> int:
                 if record is not None:
                     output.write(record)
             bar.next()
-    if options.report:
-        with Output(options.report, []) as counts:
+        if counts is not None:
             counts.write(report.as_dict())
     if not options.quiet:
         print("\n".join(report.lines()), file=sys.stderr)

@@ -6,26 +6,21 @@ What is lost is not declared anywhere: the new record is taken apart again, and 
 from __future__ import annotations
 
 import importlib
-import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
+from mypt_spec.convert.compare import Loss, align, beside, leaves, same
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 from mypt_spec.frontdoor import Dialect, dialect, dialects, folder
+from mypt_spec.jsonvalue import escape
 from mypt_spec.steps import IDS, Bridge, Conversation, Step
 
+_FORM = ("role", "type")  # keys that say how something is written, which the canonical record may do otherwise
+_MOVED = {"MYP250"}  # findings about what stands elsewhere in the canonical record
 _READ_ONLY = "openai"  # the format that most people have; it has no text, so it is no dialect
-
-
-class Loss(NamedTuple):
-    """What the target cannot say: the field, where it stands in the source record (RFC 6901), and why."""
-
-    field: str
-    pointer: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +50,26 @@ class Converter:
         if source not in readable():
             raise KeyError(f"no format {source!r}; known are {', '.join(readable())}")
         self.target, self.bridge, self.system = dialect(target), _bridge(target), system
-        self.take_apart: Callable[[Any], tuple[Conversation | None, list[Finding]]]
+        self.take_apart: Callable[[Any], tuple[Conversation | None, list[Finding], list[Loss]]]
         if source == _READ_ONLY:
-            self.take_apart = importlib.import_module(f"mypt_spec.bridges.{source}").read
+            read = importlib.import_module(f"mypt_spec.bridges.{source}").read
+            self.take_apart = lambda value: (*read(value), [])
         else:
             self.take_apart = _Apart(dialect(source), _bridge(source))
 
     def record(self, value: Any) -> Converted:
         """Convert one JSON value. Never raises."""
-        conversation, findings = self.take_apart(value)
+        conversation, findings, losses = self.take_apart(value)
         if conversation is None:
             return Converted(None, findings=tuple(findings))
-        conversation, losses = self._fit(conversation)
+        conversation, fitted = self._fit(conversation)
+        losses = [*losses, *fitted]
         built = self.bridge.record(conversation, self.target.table)
         built |= {k: v for k, v in conversation.extras.items() if k.startswith("_") or k == "language" or k in self.bridge.EXTRAS}
         episode, findings = _legal(self.target, built)
         if episode is None:
             there = self.bridge.steps(built, self.target.table).steps
-            return Converted(None, tuple(losses), tuple(self._blame(findings, conversation.steps, there)))
+            return Converted(None, tuple(losses), tuple(self._blame(findings, conversation, there)))
         try:
             written = self.target.write(episode)
         except ValueError as error:
@@ -97,8 +94,11 @@ class Converter:
             steps, moved = _in_turn(steps)
             losses += [Loss("order", s.at, f"in {self.target.name} a result stands directly behind its call") for s in moved]
         calls = [s.id for s in steps if s.kind == "call"]
-        if not self.bridge.HAS_IDS and any(calls) and IDS not in extras:
-            extras |= {IDS: calls} if "call" in kinds else {}
+        if not self.bridge.HAS_IDS and any(calls):
+            if IDS in extras and extras[IDS] != calls:
+                losses.append(Loss("id", f"/{IDS}", f"{IDS} would keep the ids of the calls, and is taken"))
+            elif "call" in kinds:
+                extras[IDS] = calls
             steps = [replace(s, id="") for s in steps]
         elif self.bridge.HAS_IDS and not any(calls) and _ids(extras.get(IDS), len(calls)):
             names = iter(extras.pop(IDS))
@@ -110,34 +110,39 @@ class Converter:
 
     def _compare(self, given: Conversation, back: Conversation) -> tuple[list[Loss], list[Step]]:
         """What of `given` is not in `back`, and what of `back` was never given."""
-        losses = []
-        pairs, invented = _align(given.steps, back.steps)
-        for step, found in pairs:
-            if found is None:
-                here = "there" if step.kind in self.bridge.KINDS else ""
-                reason = f"{self.target.name} has no place for it {here}".strip()
-                losses.append(Loss(step.kind, step.at, reason))
-                continue
+        name, found = self.target.name, align(given.steps, back.steps)
+        losses = [Loss("order", step.at, f"in {name} it stands elsewhere") for step in found.moved]
+        for step, twin in found.pairs:
+            if twin is None:
+                here = " there" if step.kind in self.bridge.KINDS else ""
+                losses.append(Loss(step.kind, step.at, f"{name} has no place for it{here}"))
             for key, value in step.meta.items():
-                if not _same(found.meta, key, value):
-                    losses.append(Loss(key, _beside(step, key), f"{self.target.name} has no place for this key"))
+                if twin is None or not same(twin.meta, key, value):
+                    losses.append(Loss(key, beside(step, key), f"{name} has no place for this"))
         for key, value in given.extras.items():
-            if not _same(back.extras, key, value):
-                losses.append(Loss(key, f"/{key}", f"{self.target.name} has no place for this key"))
-        return losses, invented
+            if not same(back.extras, key, value):
+                losses.append(Loss(key, f"/{escape(key)}", f"{name} has no place for this key"))
+        return losses, found.invented
 
-    def _blame(self, findings: Iterable[Finding], given: Sequence[Step], back: Sequence[Step]) -> Iterator[Finding]:
+    def _blame(self, findings: Iterable[Finding], given: Conversation, back: Sequence[Step]) -> Iterator[Finding]:
         """Findings about the new record, at their places in the source."""
-        source = {found.at: step.at for step, found in _align(given, back)[0] if found is not None}
+        source = {twin.at: step.at for step, twin in align(given.steps, back).pairs if twin is not None}
         for finding in findings:
-            base = max((at for at in source if finding.pointer.startswith(at)), key=len, default=None)
-            inside = {at.rpartition("/")[0]: where.rpartition("/")[0] for at, where in source.items()}
-            if base is not None:
-                pointer = source[base] + finding.pointer[len(base) :]
-            else:
-                pointer = inside.get(finding.pointer.rpartition("/")[0], "")
             cure = f" ({finding.help})" if finding.help else ""
-            yield replace(finding, message=f"as {self.target.name}: {finding.message}{cure}", pointer=pointer, fix=None)
+            message = f"as {self.target.name}: {finding.message}{cure}"
+            yield replace(finding, message=message, pointer=_place(finding.pointer, source, given.extras), fix=None)
+
+
+def _place(pointer: str, source: dict[str, str], extras: dict[str, Any]) -> str:
+    """A place of the new record in the source: of the value itself, of one beside it, or of the same top-level key."""
+    base = max((at for at in source if pointer == at or pointer.startswith(f"{at}/")), key=len, default=None)
+    if base is not None:
+        return source[base] + pointer[len(base) :]
+    message = "/".join(pointer.split("/")[:3])
+    near = [where for at, where in source.items() if at.startswith(f"{message}/")]
+    if near and pointer.startswith("/messages/"):
+        return "/".join(near[-1].split("/")[:3])
+    return pointer if pointer[1:].split("/", maxsplit=1)[0] in extras else ""
 
 
 class _Apart:
@@ -146,14 +151,29 @@ class _Apart:
     def __init__(self, source: Dialect, bridge: Bridge) -> None:
         self.source, self.bridge = source, bridge
 
-    def __call__(self, value: Any) -> tuple[Conversation | None, list[Finding]]:
+    def __call__(self, value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
         episode, findings = _legal(self.source, value)
         if episode is None:
-            return None, findings
+            return None, findings, []
         try:
-            return self.bridge.steps(self.source.write(episode), self.source.table), []
+            canonical = self.source.write(episode)
         except ValueError as error:
-            return None, [Finding("MYP903", str(error))]
+            return None, [Finding("MYP903", str(error))], []
+        return self.bridge.steps(canonical, self.source.table), [], _left_out(value, canonical, self.source)
+
+
+def _left_out(value: Any, canonical: dict[str, Any], source: Dialect) -> list[Loss]:
+    """What reading left out already, with a warning that `mypt-lint` shows, and what it moved."""
+    known = Counter(leaf for _, leaf in leaves(canonical))
+    losses = []
+    for pointer, leaf in leaves(value):
+        name = pointer.rpartition("/")[2]
+        if known[leaf]:
+            known[leaf] -= 1
+        elif name not in _FORM:
+            losses.append(Loss(name, pointer, f"{source.name} does not read it there"))
+    _, findings = source.read(value)
+    return losses + [Loss("order", f.pointer, f.message) for f in findings if f.code in _MOVED]
 
 
 def _legal(d: Dialect, value: Any) -> tuple[Episode | None, list[Finding]]:
@@ -170,17 +190,6 @@ def _bridge(name: str) -> Bridge:
         return cast(Bridge, importlib.import_module(f"mypt_spec.bridges.{folder(name).name}"))
     except ModuleNotFoundError:
         raise KeyError(f"no bridge for {name!r}: records of this dialect cannot be converted") from None
-
-
-def _align(given: Sequence[Step], back: Sequence[Step]) -> tuple[list[tuple[Step, Step | None]], list[Step]]:
-    """Each given step with the one that it came back as; and those that came back without being given."""
-    pairs: list[tuple[Step, Step | None]] = []
-    at = 0
-    for step in given:
-        same = at < len(back) and back[at].key == step.key
-        pairs.append((step, back[at] if same else None))
-        at += same
-    return pairs, list(back[at:])
 
 
 def _in_turn(steps: list[Step]) -> tuple[list[Step], list[Step]]:
@@ -208,13 +217,3 @@ def _in_turn(steps: list[Step]) -> tuple[list[Step], list[Step]]:
 
 def _ids(value: Any, count: int) -> bool:
     return isinstance(value, list) and len(value) == count > 0 and all(isinstance(v, str) for v in value)
-
-
-def _same(where: dict[str, Any], key: str, value: Any) -> bool:
-    return key in where and json.dumps(where[key], sort_keys=True) == json.dumps(value, sort_keys=True)
-
-
-def _beside(step: Step, key: str) -> str:
-    """The pointer to another key of the step's message."""
-    head = step.at.split("/")[:3] if step.at.startswith("/messages/") else [""]
-    return "/".join([*head, key])

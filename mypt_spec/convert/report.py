@@ -13,12 +13,15 @@ from mypt_spec.lint.render.visible import Display
 
 
 class Report:
-    """Prints what is refused and what is lost, and counts. `read` is `whole` + `with_losses` + `refused`."""
+    """Prints what is refused and what is lost, and counts. `read` is `whole` + `with_losses` + `refused`.
+
+    Losses are counted by field: those of the records that are written, or with `on_loss` "error" those that are refused for them.
+    """
 
     def __init__(self, stream: TextIO, *, on_loss: str = "error") -> None:
         self.stream, self.on_loss, self.display = stream, on_loss, Display(stream)
         self.read = self.whole = self.with_losses = self.refused = 0
-        self.reasons: Counter[str] = Counter()  # code, or the fields that would be lost -> refused records
+        self.reasons: Counter[str] = Counter()  # a finding's code, or "loss" -> refused records
         self.records: Counter[str] = Counter()  # field -> records that lost it
         self.values: Counter[str] = Counter()  # field -> times it was lost
 
@@ -36,21 +39,23 @@ class Report:
             self.whole += 1
             return outcome.record
         elif self.on_loss == "error":
-            fields = ", ".join(dict.fromkeys(loss.field for loss in outcome.losses))
-            loss = outcome.losses[0]
-            self._refuse(line, "loss", loss.pointer, f"would lose {fields}: {loss.reason}")
+            self._count(outcome)
+            self._refuse(line, "loss", outcome.losses[0].pointer, f"would lose {_fields(outcome)}: {outcome.losses[0].reason}")
         else:
             return self._lossy(line, outcome)
         return None
 
     def _lossy(self, line: Line, outcome: Converted) -> dict[str, Any] | None:
         self.with_losses += 1
-        self.values.update(loss.field for loss in outcome.losses)
-        self.records.update({loss.field for loss in outcome.losses})
+        self._count(outcome)
         if self.on_loss == "warn":
             for loss in outcome.losses:
                 self._say(line, f"lost {loss.field}", loss.pointer, loss.reason)
         return outcome.record
+
+    def _count(self, outcome: Converted) -> None:
+        self.values.update(loss.field for loss in outcome.losses)
+        self.records.update({loss.field for loss in outcome.losses})
 
     def _refuse(self, line: Line, why: str, pointer: str, message: str) -> None:
         self.refused += 1
@@ -68,9 +73,9 @@ class Report:
         yield f"{counted(self.read, 'record')} read: {written} written{lossy}, {self.refused} refused"
         width = max(map(len, self.records), default=0)
         for name, count in sorted(self.records.items(), key=lambda item: (-item[1], item[0])):
-            yield f"  lost {name:<{width}}  {counted(self.values[name], 'time')} in {counted(count, 'record')}"
+            yield f"  {'would lose' if self.on_loss == 'error' else 'lost'} {name:<{width}}  {counted(self.values[name], 'time')} in {counted(count, 'record')}"
         if self.reasons["loss"]:
-            yield f"  {self.reasons['loss']} refused for what they would lose; --on-loss warn writes them without it"
+            yield f"  {counted(self.reasons['loss'], 'record')} refused for that; --on-loss warn writes them without it"
 
     def as_dict(self) -> dict[str, Any]:
         """The counts as JSON."""
@@ -82,3 +87,9 @@ class Report:
             "refused_by": dict(sorted(self.reasons.items())),
             "lost": {name: {"records": self.records[name], "values": self.values[name]} for name in sorted(self.records)},
         }
+
+
+def _fields(outcome: Converted) -> str:
+    """The fields that are lost, each with the first place."""
+    first = {loss.field: loss.pointer for loss in reversed(outcome.losses)}
+    return ", ".join(f"{name} ({first[name]})" if i else name for i, name in enumerate(dict.fromkeys(loss.field for loss in outcome.losses)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -61,26 +62,40 @@ def _line(path: str, row: int, position: int, raw: bytes) -> Line:
 
 
 class Output:
-    """A JSONL file that takes its name only when it is complete; `-` is stdout. Raises UsageError where it cannot be written."""
+    """A JSONL file that takes its name only when it is complete; `-` is stdout, and a pipe or device is written as it comes.
 
-    def __init__(self, path: str, sources: list[Source]) -> None:
+    Raises UsageError where it cannot be written, and for a file that is among `taken`.
+    """
+
+    def __init__(self, path: str, taken: Sequence[str]) -> None:
         self.path = path
         self._stream: Any = sys.stdout.buffer
         self._temporary = ""
+        self._file: BinaryIO | None = None
         if path == "-":
             return
-        if any(source.size is not None and _same(source.path, path) for source in sources):
-            raise UsageError(f"{path}: is read from; name another output")
+        if path.endswith(".zst"):
+            raise UsageError(f"{path}: .zst is read, not written; name a file in .jsonl or .gz")
+        self._target = os.path.realpath(path)  # a link stays a link
+        if any(os.path.realpath(other) == self._target for other in taken):
+            raise UsageError(f"{path}: is read from, or written twice; name another output")
         try:
             if os.path.isdir(path):
                 raise IsADirectoryError(21, "is a folder")
-            handle, self._temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path) or ".")
-            os.chmod(self._temporary, 0o666 & ~_umask())
+            self._file = self._opened()
         except OSError as error:
             raise self._cannot(error) from None
-        self._file: BinaryIO = os.fdopen(handle, "wb")
         # No time in the header, so that equal data gives equal bytes.
         self._stream = gzip.GzipFile("", "wb", fileobj=self._file, mtime=0) if path.endswith(".gz") else self._file
+
+    def _opened(self) -> BinaryIO:
+        mode = os.stat(self._target).st_mode if os.path.exists(self._target) else stat.S_IFREG | 0o666 & ~_umask()
+        if not stat.S_ISREG(mode):
+            return open(self._target, "wb")
+        folder, name = os.path.split(self._target)
+        handle, self._temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+        os.chmod(self._temporary, stat.S_IMODE(mode))
+        return os.fdopen(handle, "wb")
 
     def __enter__(self) -> Output:
         return self
@@ -92,7 +107,7 @@ class Output:
             raise self._cannot(error) from None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self.path == "-":
+        if self._file is None:
             self._stream.flush()
             return
         try:
@@ -100,13 +115,14 @@ class Output:
                 if self._stream is not self._file:
                     self._stream.close()
                 self._file.flush()
-                os.fsync(self._file.fileno())
-            if kind is None:
-                os.replace(self._temporary, self.path)
+                if self._temporary:
+                    os.fsync(self._file.fileno())
+            if kind is None and self._temporary:
+                os.replace(self._temporary, self._target)
         except OSError as failure:
             raise self._cannot(failure) from None
         finally:
-            if os.path.exists(self._temporary):
+            if self._temporary and os.path.exists(self._temporary):
                 os.unlink(self._temporary)
 
     def _cannot(self, error: OSError) -> UsageError:
@@ -117,7 +133,3 @@ def _umask() -> int:
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
-
-
-def _same(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)

@@ -49,7 +49,7 @@ def test_there_and_back(source: str, target: str, data: st.DataObject) -> None:
     assert again is not None
     assert not [f for f in [*findings, *two.validate(again)] if f.severity == "error"]
     if there.losses:
-        assert source != target
+        assert source != target or one.read(record)[1], "what reading leaves out has a warning"
         return
     back = Converter(target, source).record(there.record)
     assert (back.findings, back.losses) == ((), ())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +84,8 @@ def test_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str], on_loss: str
     err = capsys.readouterr().err
     assert "in.jsonl:3: refused MYP104 /messages/0/content/0: expected a part" in err
     assert ("in.jsonl:1: lost system /messages/0/content: gabgpt has no place for it" in err) == (on_loss == "warn")
-    assert ("in.jsonl:2: refused /messages/0/content: would lose system, weight" in err) == (on_loss == "error")
-    if written:
+    assert ("in.jsonl:2: refused /messages/0/content: would lose system, weight (/messages/2/weight): gabgpt has" in err) == (on_loss == "error")
+    if written or on_loss == "error":
         assert report["lost"] == {"system": {"records": 2, "values": 2}, "weight": {"records": 2, "values": 2}}
 
 
@@ -142,6 +144,7 @@ def test_streams(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFix
         (["in.jsonl", "-o", "no/such/out.jsonl", "--to", "mypt"], "no/such/out.jsonl: cannot be written"),
         (["in.jsonl", "-o", ".", "--to", "mypt"], ".: cannot be written: is a folder"),
         (["missing.jsonl", "-o", "out.jsonl", "--to", "mypt"], "missing.jsonl: no such file"),
+        (["in.jsonl", "-o", "out.jsonl.zst", "--to", "mypt"], ".zst is read, not written"),
         (["in.jsonl", "-o", "out.jsonl", "--to", "openai"], "no dialect 'openai'; known are"),
         (["in.jsonl", "-o", "out.jsonl", "--to", "mypt", "--from", "chatml"], "no format 'chatml'; known are openai,"),
     ],
@@ -167,3 +170,125 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / "out.jsonl").read_text() == "old\n"
     assert len(list(tmp_path.iterdir())) == 2
     assert "interrupted" in capsys.readouterr().err
+
+
+def openai(*messages: Any, **more: Any) -> dict[str, Any]:
+    return {"messages": list(messages), **more}
+
+
+USER, SAID = {"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}
+
+
+def call(ident: str = "1", arguments: str = '{"q": 1}', **more: Any) -> dict[str, Any]:
+    return {"id": ident, "type": "function", "function": {"name": "s", "arguments": arguments}, **more}
+
+
+def asked(*calls: Any, **more: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": None, "tool_calls": list(calls), **more}
+
+
+def answer(text: str, ident: str = "1") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": ident, "content": text}
+
+
+def losses(source: str, target: str, record: Any, system: str | None = None) -> list[tuple[str, str]]:
+    out = Converter(source, target, system=system).record(record)
+    assert out.record is not None, out.findings
+    return [(loss.field, loss.pointer) for loss in out.losses]
+
+
+SYSTEM = {"role": "system", "content": "S"}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "record", "want"),
+    [
+        # what stands beside something lost is lost with it, and said
+        ("mypt", "praxis", {"system": "S", "messages": [USER | {"context": "c", "_id": 1}, SAID]}, [("context", "/messages/0/context"), ("_id", "/messages/0/_id")]),
+        ("openai", "mypt", openai(SYSTEM, USER, asked(call()) | {"content": "hm", "weight": 0}, answer("x"), SAID), [("text", "/messages/2/content"), ("weight", "/messages/2/weight")]),
+        # thinking before a call that is lost is not the answer's
+        ("mypt", "gabgpt", {"system": "S", "messages": [USER, {"role": "assistant_toolcall", "name": "s", "arguments": {}, "think": "t"}, {"role": "toolresult", "name": "s", "content": 1}, SAID]},
+         [("system", "/system"), ("think", "/messages/1/think"), ("call", "/messages/1/arguments"), ("result", "/messages/2/content")]),
+        # keys inside calls, functions and parts
+        ("openai", "usf-omega", openai(USER, asked(call(index=0)), answer("x"), SAID), [("tool_calls.index", "/messages/1/tool_calls.index")]),
+        ("openai", "gabgpt", openai({"role": "user", "content": [{"type": "text", "text": "u", "cache_control": {}}]}, SAID), [("content.cache_control", "/messages/0/content.cache_control")]),
+        # two messages of the assistant are not one
+        ("openai", "usf-omega", openai(USER, SAID, {"role": "assistant", "content": "b"}), [("message boundary", "/messages/2/message boundary")]),
+        # what stands elsewhere there
+        ("openai", "usf-omega", openai(USER, SAID, {"role": "developer", "content": "d"}, USER | {"content": "v"}, SAID | {"content": "b"}), [("order", "/messages/2/content")]),
+        ("openai", "mypt", openai(USER, SAID, SYSTEM, USER | {"content": "v"}, SAID | {"content": "b"}), [("order", "/messages/2/content")]),
+        # reserved metadata that is the user's own
+        ("openai", "mypt", openai(SYSTEM, USER, asked(call()), answer("x"), SAID, _tool_call_ids="mine"), [("id", "/_tool_call_ids")]),
+        ("openai", "usf-omega", openai(USER, asked(call()), answer("x"), SAID, _unnamed_results="mine"), []),
+        # pointers are escaped, null says nothing
+        ("openai", "mypt-3b", openai(USER, SAID) | {"a/b~": 1, "tools": None}, [("a/b~", "/a~1b~0")]),
+        # what reading leaves out, with a warning of the linter
+        ("usf-omega", "usf-omega", openai(USER, {"role": "assistant", "contents": [{"type": "reasoning", "reasoning": "r"}, {"type": "text", "text": "a"}], "reasoning": "GONE"}), [("reasoning", "/messages/1/reasoning")]),
+    ],
+)  # fmt: skip
+def test_what_is_lost(source: str, target: str, record: Any, want: list[tuple[str, str]]) -> None:
+    assert losses(source, target, record) == want
+
+
+@pytest.mark.parametrize("text", ["72", "true", "1.0", '{"t":20}', '{"a": "\\u00fc"}', "sunny", '"quoted"', ""])
+@pytest.mark.parametrize("target", ["usf-omega", "praxis"])
+def test_results_that_are_text_stay_as_they_are(target: str, text: str) -> None:
+    out = Converter("openai", target).record(openai(USER, asked(call()), answer(text), SAID))
+    if text or target == "praxis":
+        assert out.record is not None
+        assert text in [s for s in strings(out.record) if s == text]
+
+
+def strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [found for item in items for found in strings(item)]
+
+
+@pytest.mark.parametrize(
+    ("record", "code", "pointer"),
+    [
+        (openai(USER, asked(call(type="custom")), answer("x"), SAID), "MYP104", "/messages/1/tool_calls/0/type"),
+        (openai(USER, asked(call(arguments="{")), answer("x"), SAID), "MYP304", "/messages/1/tool_calls/0/function/arguments"),
+        (openai(USER, asked(call()), SAID), "MYP311", "/messages/2/content"),
+        (openai(USER, SAID, language=5), "MYP104", "/language"),
+    ],
+)
+def test_refusals_have_a_place(record: Any, code: str, pointer: str) -> None:
+    out = Converter("openai", "praxis").record(record)
+    assert [(f.code, f.pointer) for f in out.findings] == [(code, pointer)]
+
+
+def test_an_output_stays_what_it_is(tmp_path: Path) -> None:
+    """A link stays a link, a mode stays, and what is no file is written, not replaced."""
+    source = write(tmp_path / "in.jsonl", OPENAI[0])
+    args = ["--from", "openai", "--to", "gabgpt", "-q"]
+    real, link = tmp_path / "real.jsonl", tmp_path / "link.jsonl"
+    real.write_text("old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    assert main([source, "-o", str(link), *args]) == 0
+    assert link.is_symlink()
+    assert read(real) == [OPENAI[0]]
+    assert real.stat().st_mode & 0o777 == 0o600
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    assert main([source, "-o", str(pipe), *args]) == 0
+    reader.join()
+    assert json.loads(found[0]) == OPENAI[0]
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("report", ["in.jsonl", "out.jsonl"])
+def test_the_report_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], report: str) -> None:
+    source = write(tmp_path / "in.jsonl", OPENAI[0])
+    before = Path(source).read_bytes()
+    out = tmp_path / "out.jsonl"
+    assert main([source, "-o", str(out), "--from", "openai", "--to", "gabgpt", "--report", str(tmp_path / report)]) == 2
+    assert "is read from, or written twice" in capsys.readouterr().err
+    assert Path(source).read_bytes() == before
+    assert not out.exists()

@@ -60,7 +60,7 @@ def test_no_text_is_lost(log: str, message: str, think: bool) -> None:
     shown = "".join(text for _, text in gabgpt.display(prompt))
     before = "".join(text for _, text in gabgpt.display(log))
     assert shown in (before + message, before + "\n" + message)
-    assert gabgpt.prepare_raw(prompt, think=think) == prompt, "what is prepared stays as it is"
+    assert not message or gabgpt.prepare_raw(prompt, think=think) == prompt, "what is prepared stays as it is"
 
 
 @given(st.data(), MESSAGES, st.booleans())
@@ -76,8 +76,20 @@ def test_the_prompt_of_a_legal_log_is_a_legal_beginning(data: st.DataObject, mes
 
 @given(LOGS, st.sampled_from(TAGS))
 def test_a_message_never_becomes_structure(log: str, tag: str) -> None:
-    with pytest.raises(ValueError, match="spells a tag"):
-        gabgpt.prepare(log, f"a{tag}b")
+    assert gabgpt.display(gabgpt.prepare(log, f"a{tag}b"))[-1][1].endswith(f"a\\u003c{tag[1:]}b")
+
+
+def test_a_typed_tag_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert gabgpt.prepare("", "a<|end|>b") == "<|user|>a\\u003c|end|>b<|assistant|>"
+    assert "spells a tag" in caplog.text
+
+
+@pytest.mark.parametrize("think", [False, True])
+@pytest.mark.parametrize("log", ["<|user|>Hi<|think|>hm", "<|user|>Hi<|think|>hm<|assistant|>", "<|user|>Hi<|think|>hm<|assistant|><|end|>"])
+def test_the_second_round(log: str, think: bool) -> None:
+    """Thinking without an answer: the answer comes next."""
+    assert gabgpt.prepare_raw(log, think=think) == "<|user|>Hi<|think|>hm<|assistant|>"
 
 
 def test_display() -> None:
