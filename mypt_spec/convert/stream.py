@@ -61,7 +61,7 @@ def _line(path: str, row: int, position: int, raw: bytes) -> Line:
 
 
 class Output:
-    """A JSONL file that takes its name only when it is complete; `-` is stdout. Raises UsageError where it cannot be written."""
+    """A file that takes its name only when it is complete; `-` is stdout. Raises UsageError where it cannot be written."""
 
     def __init__(self, path: str, sources: list[Source]) -> None:
         self.path = path
@@ -86,8 +86,11 @@ class Output:
         return self
 
     def write(self, record: Any) -> None:
+        self.write_bytes(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+
+    def write_bytes(self, data: bytes) -> None:
         try:
-            self._stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+            self._stream.write(data)
         except OSError as error:
             raise self._cannot(error) from None
 

@@ -154,11 +154,9 @@ def _checker(name: str, options: argparse.Namespace, codes: frozenset[str], *, o
 
 def _detected(sources: list[Source], options: argparse.Namespace, codes: frozenset[str]) -> list[tuple[Checker, list[Source]]]:
     """The sources with a checker for the dialect of each, which is said."""
-    import mypt_spec
-    from mypt_spec.lint.detect import detect
+    from mypt_spec.lint.detect import candidates, detect
 
-    names = sorted(mypt_spec.dialects(), key=lambda name: name != parser().get_default("dialect"))
-    known = [mypt_spec.dialect(name) for name in names]
+    known = candidates(parser().get_default("dialect"))
     checkers: dict[str, Checker] = {}
     runs: list[tuple[Checker, list[Source]]] = []
     for source in sources:
