@@ -181,7 +181,7 @@ def _report(runs: list[tuple[Checker, list[Source]]], options: argparse.Namespac
     from mypt_spec.lint.render.totals import statistics, summary_line
     from mypt_spec.lint.runner import run
 
-    output = _Quiet() if options.statistics else renderer(options.format, _utf8(sys.stdout))
+    output = _Quiet() if options.statistics else renderer(options.format, utf8(sys.stdout))
     unit = {"record": "line", "text": "episode", "generation": "generation"}[options.kind]
     total = Summary(unit_name=unit)
     all_sources = [source for _, sources in runs for source in sources]
@@ -214,7 +214,7 @@ class _Quiet:
         pass
 
 
-def _utf8(stream: TextIO) -> TextIO:
+def utf8(stream: TextIO) -> TextIO:
     """A pipe with a narrow encoding must not lose what findings quote."""
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None and not stream.isatty():
