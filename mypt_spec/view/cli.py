@@ -71,6 +71,7 @@ def _positive(text: str) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     from mypt_spec.lint.errors import UsageError
+    from mypt_spec.tokenizer import VocabularyError
 
     # A word with a space in it is no option: `-:3` is line 3 of standard input.
     words = [f" {word}" if re.fullmatch(r"-:[0-9]+", word) else word for word in (sys.argv[1:] if argv is None else argv)]
@@ -79,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status = _run(options)
         sys.stdout.flush()
-    except UsageError as error:
+    except (UsageError, VocabularyError) as error:
         print(f"mypt-view: error: {error}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:

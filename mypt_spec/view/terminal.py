@@ -27,7 +27,7 @@ TRAINED_MARK, _FINDING_MARK = "^", "~"  # what stands under text where there is 
 _SOLID, _DASHED, _ASCII = "╭─╮│╰╯╎", "╭┄╮┊╰╯╎", "+-+|++:"
 # Colours of blocks by what people call them; any other has that of its side.
 _COLOURS = {
-    "user": "blue", "assistant": "green", "system": "magenta", "developer": "magenta", "think": "bright_black",
+    "user": "bright_blue", "assistant": "green", "system": "magenta", "developer": "magenta", "think": "bright_black",
     "reasoning": "bright_black", "toolcall": "yellow", "tin": "yellow", "toolresult": "cyan", "tool_result": "cyan", "tout": "cyan",
 }  # fmt: skip
 _THINKING = ("think", "reasoning")
@@ -71,7 +71,7 @@ class Terminal:
             self._finding(finding)
 
     def _head(self, item: Item, lacks: str) -> None:
-        head = Text(self.display.line(summary(item)), "bold")
+        head = Text.assemble((self.display.line(summary(item)), "bold"))
         if lacks:
             head.append(f"\n  no {lacks}: {self.display.line(item.lacks)}", SEVERITY["error"])
         self._print(head)
@@ -92,20 +92,18 @@ class Terminal:
         margin = " " * indent
         lead = f"{finding.severity}[{finding.code}]"
         line = self.display.line
-        text = Text(f"{margin}{lead}", SEVERITY[finding.severity])
-        text.append(f" {finding.name}: ", "bold")
-        text.append(line(finding.message), "default not bold")
+        text = Text.assemble(margin, (lead, SEVERITY[finding.severity]), (f" {finding.name}: ", "bold"), line(finding.message))
         notes = [("expected", one_of(finding.expected))] if finding.expected else []
         for label, note in [*notes, *([("help", finding.help)] if finding.help else [])]:
             text.append(f"\n{margin}  = {label}: ", "dim")
-            text.append(line(note), "default not bold not dim")
+            text.append(line(note))
         self._print(text)
 
     def _bubbles(self, blocks: Iterable[Block], *, mask: bool) -> None:
         for block in blocks:
             if not mask and not block.visible:
                 continue
-            indent = _INDENT * (block.model or block.nested)
+            indent = _INDENT if block.model else 2 * block.nested
             self._bubble(block, indent, mask)
             for finding in block.findings:
                 self._finding(finding, indent + 2)

@@ -169,7 +169,7 @@ def test_tokens_are_those_of_encode(opened: Open) -> None:
     assert [t[0] for t in tokens] == encoded.ids.tolist()
     assert [int(t[1]) for t in tokens] == encoded.loss.tolist()
     assert "".join(t[2] for t in tokens) == D.serialize(episode)
-    token = page.locator("#chat .token.trained:not(.tag)").first
+    token = page.locator("#chat .token.trained:not(.tag *)").first
     token.hover()
     assert page.inner_text("#tip").split("\n") == ["id", str(D.tokenizer.encode("Blue.")[0]), "text", '"Blue"', "loss", "1, trained", "tag", "assistant/think"]
     page.mouse.move(5, 5)

@@ -19,6 +19,7 @@ import zstandard
 import mypt_spec
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.sources import Source
+from mypt_spec.tokenizer import Tokenizer, VocabularyError
 from mypt_spec.view.blocks import blocks_of, inline_kinds
 from mypt_spec.view.cli import main
 from mypt_spec.view.items import read_items, record
@@ -146,6 +147,16 @@ def test_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None
         main(arguments)
     assert stop.value.code == 2
     assert "mypt-view" in capsys.readouterr().err
+
+
+def test_a_missing_vocabulary(view: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise VocabularyError("GPT-2's vocabulary is not installed; install it")
+
+    monkeypatch.setattr(Tokenizer, "encode", fail)
+    status, _, err = view(PHASE5)
+    assert status == 2
+    assert err == "mypt-view: error: GPT-2's vocabulary is not installed; install it\n"
 
 
 def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,18 +62,22 @@
         at += chunk.lengths[i];
       });
     } else cuts.push([0, text.length, null]);
+    if (chunk.tag) {
+      const tag = make("span", `tag${chunk.loss ? " learnt" : ""}${(chunk.marks || []).length ? " meant" : ""}`);
+      into.append(tag);
+      into = tag;
+    }
     for (const [a, b, id] of cuts) {
       const names = [];
       if (chunk.ids) names.push("token", chunk.loss ? "trained" : "masked");
-      if (chunk.tag) names.push("tag");
       if (chunk.inline) names.push(chunk.inline === "key" ? "key" : "inline");
       const mark = (chunk.marks || []).find(([first, last]) => first < b && a < last);
-      if (mark) names.push("meant");
       const element = make("span", names.join(" "));
       const [from, to] = mark ? [Math.max(a, mark[0]), Math.min(b, mark[1])] : [b, b];
-      fill(element, text.slice(a, from));
-      if (mark) element.append(fill(make("span", `marked ${mark[2]}`), text.slice(from, to)));
-      fill(element, text.slice(to, b));
+      const part = (first, last) => (chunk.tag ? text.slice(first, last).replaceAll("\n", "\u21b5") : text.slice(first, last));
+      fill(element, part(a, from));
+      if (mark) element.append(fill(make("span", `marked ${mark[2]}`), part(from, to)));
+      fill(element, part(to, b));
       if (chunk.ids) element.token = { id, text: text.slice(a, b), loss: chunk.loss, inside: chunk.inside, ids: chunk.ids };
       into.append(element);
     }
