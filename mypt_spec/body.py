@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from mypt_spec.episode import Place
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import Fault, canonical, faults, kind_of, loads
+from mypt_spec.namespace import NamespaceError, read_namespace, write_namespace
 from mypt_spec.tokens import CALLS
 
 NAME = "name"
@@ -17,6 +18,8 @@ _CURES = {
     "call": "write one JSON object, the name first",
     "arguments": "write the arguments as one JSON object",
     "function": 'write {"name": ..., "arguments": {...}}',
+    "calls": 'write an array of {"type": "function", "function": {"name": ..., "arguments": {...}}}',
+    "json": "write one JSON value; a string in quotes",
 }
 
 
@@ -34,20 +37,24 @@ def call_text(name: str, arguments: dict[str, Any], literals: re.Pattern[str], k
 
 
 def read_body(text: str, kind: str, literals: re.Pattern[str], at: Place, name_at: Place | None = None) -> Body:
-    """Read the body of a block whose `body` column is `kind` ("json", "call", "arguments" or "function").
+    """Read the body of a block whose `body` column is `kind`: any but "text".
 
     `name_at` is where a call's name was read, if elsewhere.
     """
-    what = "tool call" if kind in CALLS else "tool result"
+    if kind == "namespace":
+        return _read_namespace(text, literals, at)
+    what = "tool result" if kind == "json" else "tool call"
     try:
         value = loads(text)
     except Fault as fault:
         code = "MYP304" if fault.code == "MYP001" else fault.code
-        cure = _CURES.get(kind, "write one JSON value; a string in quotes")
-        return Body(None, None, [_at(code, f"the {what} is {fault.message}", at, fault.offset, cure=cure)])
+        return Body(None, None, [_at(code, f"the {what} is {fault.message}", at, fault.offset, cure=_CURES[kind])])
     found = [_at(*_in_body(f, kind), at) for f in faults(value)]
     if kind in CALLS:
         found += _call_faults(value, kind, at, name_at or at)
+    elif kind == "calls":
+        value, faulty = _calls(value, at)
+        found += faulty
     if any(f.severity == "error" for f in found):
         return Body(None, value, found)
     if kind in ("call", "function") and next(iter(value)) != NAME:
@@ -59,6 +66,40 @@ def read_body(text: str, kind: str, literals: re.Pattern[str], at: Place, name_a
         if clean != text:
             found.append(_fixable("MYP308", f"the {what} is not canonical JSON", at, clean))
     return Body(clean, value, found)
+
+
+def _read_namespace(text: str, literals: re.Pattern[str], at: Place) -> Body:
+    try:
+        value = read_namespace(text)
+    except NamespaceError as error:
+        cure = "write them as the specification does: type name = (_: {...}) => any;"
+        return Body(None, None, [_at("MYP340", f"not definitions of functions: {error}", at, error.offset, cure=cure)])
+    clean = write_namespace(value, literals)
+    return Body(clean, value, [] if clean == text else [_fixable("MYP341", "the definitions are not in canonical form", at, clean)])
+
+
+def _calls(value: Any, at: Place) -> tuple[Any, list[Finding]]:
+    """An array of calls with its keys in order, and what is wrong with it. `id` may be left out."""
+    if not isinstance(value, list) or not value:
+        return value, [_at("MYP354", f"the tool calls are {kind_of(value) if value != [] else 'none'}, expected an array", at)]
+    out, found = [], []
+    for i, item in enumerate(value):
+        function = item.get("function") if isinstance(item, dict) else None
+        if not isinstance(function, dict):
+            found.append(_at("MYP305", f'call {i} is {kind_of(item)}, expected {{"type": "function", "function": {{...}}}}', at))
+            continue
+        name, arguments = function.get(NAME), function.get("arguments")
+        strange = sorted({*item} - {"id", "type", "function"}) + sorted({*function} - {NAME, "arguments"})
+        if not isinstance(name, str) or not name:
+            found.append(_at("MYP306", f'call {i} has no "name"', at))
+        elif not isinstance(arguments, dict):
+            found.append(_at("MYP354", f'the "arguments" of call {i} must be an object', at))
+        elif item.get("type", "function") != "function" or not isinstance(item.get("id", ""), str) or item.get("id") == "":
+            found.append(_at("MYP354", f'call {i} has an "id" or "type" that is none', at))
+        elif strange:
+            found.append(_at("MYP354", f"call {i} has an unknown key {strange[0]!r}", at))
+        out.append({k: item[k] for k in ("id",) if k in item} | {"type": "function", "function": {NAME: name, "arguments": arguments}})
+    return out, found
 
 
 def _in_body(fault: Fault, kind: str) -> tuple[str, str]:

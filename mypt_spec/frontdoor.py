@@ -75,7 +75,8 @@ class Dialect:
         if checked is None:
             return None, findings
         messages = self.adapter.read(checked, Reader(self.table, findings, first))
-        return Episode(self.name, tuple(messages), checked.get("language"), metadata(checked)), findings
+        kept = getattr(self.adapter, "metadata", metadata)(checked)
+        return Episode(self.name, tuple(messages), checked.get("language"), kept), findings
 
     def write(self, episode: Episode) -> dict[str, Any]:
         """An Episode to its canonical record: a fixed point of `read` and `write`.
@@ -114,7 +115,8 @@ class Dialect:
 
         An Episode without errors is exactly one that `serialize` can write and the decoder can generate. Never raises.
         """
-        return check_episode(episode, self.table, self.automaton, self.tokenizer, limits or Limits(phase=phase))
+        limits = limits or Limits(phase=phase)
+        return check_episode(episode, self.table, self.automaton, self.tokenizer, limits, getattr(self.adapter, "validate", None))
 
     def encode(self, episode: Episode, *, partial: bool = False) -> Encoded:
         """Token ids (uint32, shape (n,)) and loss (uint8, shape (n,)) of an Episode.

@@ -183,6 +183,8 @@ def name_refusal(
             return "MYP211", _unclosed(event, inside, table), f"write `{around.shown}` before it"
         meant = next(iter(fix.replaces.values()), "")
         cure = f"did you mean `{table.terminals[meant].shown}`?" if meant else "delete it, or open its block before"
+        if meant and table.terminals[meant].shown == terminal.shown:
+            cure = f"this block ends with {table.terminals[meant].spell()!r}, line ends and all"
         return "MYP212", f"`{terminal.shown}` closes nothing here", cure
     if inside and around is None and expected == {TEXT}:
         return "MYP214", f"`{table.openers[inside].shown}` holds no text", "give it content, or delete it"

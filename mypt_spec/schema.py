@@ -14,8 +14,10 @@ from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import Fault, escape, faults, kind_of, loads
 
 STRING, NAME, OBJECT, JSON, LIST, LANGUAGE = "string", "name", "object", "JSON value", "array", "language"
-ITEMS = "array of items"
-_PYTHON = {STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str, ITEMS: list}
+ITEMS, BOOLEAN, INTEGER = "array of items", "boolean", "integer"
+_PYTHON = {
+    STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str, ITEMS: list, BOOLEAN: bool, INTEGER: int,
+}  # fmt: skip
 _BCP47 = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+")
 ROLE = "role"
 _UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107", "MYP307"}  # nothing that an Episode could hold
@@ -131,7 +133,7 @@ class _Checker:
     def value(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
         value = item[key]
         wanted = _PYTHON.get(spec.kind)
-        if wanted is None or isinstance(value, wanted):
+        if wanted is None or (isinstance(value, wanted) and (wanted is not int or not isinstance(value, bool))):
             for name in spec.reserved:
                 if name in value:
                     message = f'an argument is called "{name}": it would overwrite the {name} of the tool'
@@ -215,7 +217,8 @@ def _a(kind: str) -> str:
 
 
 def _sample(kind: str) -> str:
-    return {STRING: '"..."', NAME: '"..."', OBJECT: "{...}", LIST: "[...]", ITEMS: "[...]", LANGUAGE: '"en"'}.get(kind, "...")
+    samples = {OBJECT: "{...}", LIST: "[...]", ITEMS: "[...]", LANGUAGE: '"en"', BOOLEAN: "true", INTEGER: "1"}
+    return samples.get(kind, '"..."' if kind in (STRING, NAME) else "...")
 
 
 def metadata(item: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mypt_spec.episode import Event, Place
 from mypt_spec.findings import Finding
-from mypt_spec.tokens import STRAY, TEXT, TokenTable
+from mypt_spec.tokens import STRAY, TEXT, Piece, TokenTable
 
 
 def lex(text: str, table: TokenTable) -> Iterator[Event]:
@@ -76,9 +76,11 @@ def _cut(
     lexer = table.lexer if special is None else table.id_lexer
     for match in lexer.finditer(text):
         start, end = match.span()
+        name = match.lastgroup or ""
+        if name in table.terminals and table.terminals[name].led:
+            start = _led(text, at, start, table.terminals[name].spelling[0])
         if start > at:
             yield Event(TEXT, text[at:start], Place("", span(at, start)))
-        name = match.lastgroup or ""
         at = end
         if name not in table.terminals:
             spelled = {mark: tag for tag, mark in table.sentinels.items()}.get(match[0], match[0])
@@ -86,7 +88,15 @@ def _cut(
             continue
         attrs = tuple((k.split("__", 1)[1], v) for k, v in match.groupdict().items() if v is not None and k.startswith(name + "__"))
         terminal = table.terminals[name]
-        spaced = terminal.spaced and match[0] != terminal.spell(attrs, special)
+        spaced = terminal.spaced and text[start:end] != terminal.spell(attrs, special)
         yield Event(name, terminal.spell(attrs), Place("", span(start, end)), attrs, spaced=spaced)
     if at < len(text):
         yield Event(TEXT, text[at:], Place("", span(at, len(text))))
+
+
+def _led(text: str, at: int, start: int, piece: Piece) -> int:
+    """Where a tag begins that has white space in front of `start`: with all of it, if that is not part of a tag itself."""
+    if piece.exact:
+        return start - len(piece.value) if text.endswith(piece.value, at, start) else start
+    begin = len(text[at:start].rstrip()) + at
+    return start if begin == at and at and text[at - 1].isspace() else begin

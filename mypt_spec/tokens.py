@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ TEXT = "TEXT"
 END = "$END"
 STRAY = "$STRAY"  # a single-id tag that stands alone, where only longer spellings hold it
 CALLS = ("call", "arguments", "function")  # bodies of tool calls
-BODIES = ("text", "json", *CALLS)
+BODIES = ("text", "json", *CALLS, "calls", "namespace")
 
 
 class SpecError(ValueError):
@@ -43,9 +43,9 @@ class Terminal:
     `opens`/`closes` name a block; a terminal with neither is a *mark* (it stands alone). `shared` are other kinds of block
     that it closes too. `mark`: it closes its block in place of the closing tag, and is a message of its own. `body` says what
     the opened block holds: "text", "json" (one JSON value), "call" (a JSON object, "name" first), "arguments" (a JSON object;
-    the tool's name is the attribute "name" of the tag) or "function" (a JSON object of "name" and "arguments"). `quotes`:
-    blocks inside are quotations, neither calls nor checked as JSON. `body_loss` is the loss of what stands inside, where a
-    tag itself has another.
+    the tool's name is the attribute "name" of the tag), "function" (a JSON object of "name" and "arguments"), "calls" (an
+    array of function calls) or "namespace" (definitions of functions). `quotes`: blocks inside are quotations, neither calls
+    nor checked as JSON. `body_loss` is the loss of what stands inside, where a tag itself has another.
     """
 
     name: str
@@ -79,6 +79,11 @@ class Terminal:
             else:
                 out += piece.value
         return out
+
+    @property
+    def led(self) -> bool:
+        """Whether white space stands in front."""
+        return self.spelling[0].kind == "space"
 
     @property
     def spaced(self) -> bool:
@@ -126,6 +131,7 @@ class TokenTable:
     multi_turn_phase: int = 1
     turn_opener: str = ""
     tool_declaration: str = ""
+    prompts: bool = False
 
     @cached_property
     def openers(self) -> dict[str, Terminal]:
@@ -199,9 +205,16 @@ class TokenTable:
 
     def _lexer(self, special: dict[str, str] | None) -> re.Pattern[str]:
         rows = sorted(self.terminals.values(), key=lambda t: -len(t.shown))
-        parts = [re.escape(special[s] if special else s) for s in self.special if s not in self._whole]
-        alone = [f"(?P<{_ALONE}>{'|'.join(parts)})"] if parts else []
-        return re.compile("|".join([*(f"(?P<{t.name}>{pattern(t, special)})" for t in rows), *alone]))
+        named = [(t.name, replace(t, spelling=t.spelling[t.led :])) for t in rows]
+        parts = {special[s] if special else s for s in self.special if s not in self._whole}
+        spelled = [(name, _first(t, special), pattern(t, special)) for name, t in named]
+        spelled += [(f"{_ALONE}{i}", part[0], re.escape(part)) for i, part in enumerate(sorted(parts))]
+        if not all(first for _, first, _ in spelled):
+            return re.compile("|".join(f"(?P<{name}>{body})" for name, _, body in spelled))
+        # The regex engine skips to a set of characters quickly, but only if no group stands before the set.
+        firsts = "".join(re.escape(c) for c in sorted({first for _, first, _ in spelled}))
+        rest = (f"(?<={re.escape(first)})(?P<{name}>{body[len(re.escape(first)) :]})" for name, first, body in spelled)
+        return re.compile(f"[{firsts}](?:{'|'.join(rest)})")
 
     @cached_property
     def _whole(self) -> set[str]:
@@ -214,27 +227,32 @@ class TokenTable:
         return re.compile(self.tool_declaration, re.MULTILINE) if self.tool_declaration else None
 
 
-_ALONE = "alone_"  # the lexers' group of what is STRAY; no terminal can be called this
+_ALONE = "alone_"  # the lexers' groups of what is STRAY; no terminal can be called this
 
-# White space in front is looked for only where it begins, so that a long run of it is passed once.
-_SPACES = r"(?:(?<!\s)\s++)?", r"\s*+"
+
+def _first(terminal: Terminal, special: dict[str, str] | None) -> str:
+    """The character that every spelling begins with; "" where there is none."""
+    piece = terminal.spelling[0]
+    if piece.kind == "special" and special is not None:
+        return special[piece.value][0]
+    return piece.value[0] if piece.kind in ("special", "text") else ""
 
 
 def pattern(terminal: Terminal, special: dict[str, str] | None = None, *, core: bool = False) -> str:
     """A regular expression for a terminal; `special` replaces the spelling of single-id tags (by sentinels, for ids).
 
-    `core` leaves out the white space around it.
+    White space in front of it is not in the expression: `surface` looks back for it. `core` leaves out all other, too.
     """
     out: list[str] = []
     for piece in terminal.spelling:
         if piece.kind == "attr":
             out.append(f"(?P<{terminal.name}__{piece.value}>{piece.pattern})")
-        elif piece.kind == "space" and core:
+        elif piece.kind == "space" and (core or not out):
             continue
         elif piece.kind == "space":
             # A word that the white space would have ended must end without it: `<users` is no `<user`.
             missing = r"(?!\w)" if out and re.search(r"\w$", out[-1]) else ""
-            out.append(f"(?:{re.escape(piece.value)}|{missing})" if piece.exact else _SPACES[bool(out)])
+            out.append(f"(?:{re.escape(piece.value)}|{missing})" if piece.exact else r"\s*+")
         elif piece.kind == "special" and special is not None:
             out.append(re.escape(special[piece.value]))
         else:
@@ -244,7 +262,7 @@ def pattern(terminal: Terminal, special: dict[str, str] | None = None, *, core: 
 
 _DIALECT_KEYS = {
     "name", "title", "doc", "base_vocabulary", "first_special_id", "pad_vocabulary_to", "layouts", "tool_declaration",
-    "multi_turn_phase", "phases", "turn_opener",
+    "multi_turn_phase", "phases", "turn_opener", "prompts",
 }  # fmt: skip
 _TERMINAL_KEYS = {"name", "spelling", "id", "loss", "origin", "phase", "doc", "opens", "closes", "body", "quotes", "body_loss", "mark"}
 _OPTIONS = ("opens", "body", "quotes", "body_loss", "mark")
@@ -270,6 +288,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     first, pad = head.get("first_special_id", 50257), head.get("pad_vocabulary_to", 64)
     for key, number in (("first_special_id", first), ("pad_vocabulary_to", pad)):
         need(isinstance(number, int) and number > 0, "[dialect]", f'"{key}" must be a positive int')
+    need(isinstance(head.get("prompts", False), bool), "[dialect]", '"prompts" must be true or false')
     for key in ("terminal", "mistake"):
         rows = data.get(key, [])
         need(isinstance(rows, list) and all(isinstance(r, dict) for r in rows), f"[[{key}]]", "expected tables")
@@ -335,6 +354,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         multi_turn_phase=head.get("multi_turn_phase", 1),
         turn_opener=head.get("turn_opener", ""),
         tool_declaration=head.get("tool_declaration", ""),
+        prompts=head.get("prompts", False),
     )
 
 

@@ -166,9 +166,17 @@ def any_episodes(draw: st.DrawFn, name: str) -> Episode:
     return Episode(table.name, tuple(draw(st.lists(blocks | marks, max_size=8))))
 
 
+BODIES = {
+    "arguments": "{}",
+    "function": '{"name": "n", "arguments": {}}',
+    "calls": '[{"id": "c", "type": "function", "function": {"name": "n", "arguments": {}}}]',
+    "namespace": "namespace functions {\n\ntype n = () => any;\n\n} // namespace functions",
+}
+
+
 def body(table: TokenTable, kind: str) -> str:
     """Content that is legal in a block of this kind."""
-    return {"arguments": "{}", "function": '{"name": "n", "arguments": {}}'}.get(table.openers[kind].body if kind else "text", '{"name": "n"}')
+    return BODIES.get(table.openers[kind].body if kind else "text", '{"name": "n"}')
 
 
 def layouts(name: str) -> st.SearchStrategy[str]:

@@ -16,7 +16,12 @@ from mypt_spec.tokens import TEXT, TokenTable
 
 
 class Adapter(Protocol):
-    """A module that turns a dialect's record into messages and back; see adapters/<dialect>.py."""
+    """A module that turns a dialect's record into messages and back; see adapters/<dialect>.py.
+
+    It may also have `check(record) -> (record | None, findings, first)`, where SCHEMA cannot say all of a record's shape;
+    `metadata(record)`, what an Episode keeps beside its text; `validate(context, findings) -> findings`, what a record says
+    about its text; and `likeness(record)`, for the linter's fast path: see lint/alike.py.
+    """
 
     SCHEMA: RecordSchema
 

@@ -71,7 +71,7 @@ def _result(message: dict[str, Any], at: str, waiting: list[Step]) -> Step:
 
 def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
     messages: list[dict[str, Any]] = []
-    unnamed = conversation.extras.get(UNNAMED) is True
+    unnamed = conversation.extras.pop(UNNAMED, False) is True  # said by the names that are not there
     for step in conversation.steps:
         if step.kind in ("system", "developer", "user"):
             messages.append({"role": step.kind, "content": step.value} | kept(step.meta))

@@ -11,6 +11,9 @@ decides. (A property test holds the two together.) How:
   are equal, which inline tags. A shape is checked once, by running the checker on a skeleton of it. So are head strings
   such as the system prompt, which repeat from line to line.
 - Text without the first character of any tag holds no tag.
+
+Records that a `SCHEMA` does not describe are judged by their likeness, which the adapter tells: one record of each is
+checked, and another is as clean if its texts are (see alike.py).
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from msgspec import UNSET
 
 from mypt_spec.adapters.common import Reader, spelled
 from mypt_spec.episode import Part, Place
+from mypt_spec.lint.alike import Alike
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.quotes import unescaped_quotes
 from mypt_spec.lint.scan import BITS, SAID, Head, Layout, Scan, Shape, compile_scan, noted
@@ -63,7 +67,8 @@ class Prover:
         self.inline = Reader(self.table, []).inline
         self.encoder = msgspec.json.Encoder()
         self.room = bytearray()
-        self.scan: Scan = compile_scan(self.layout, self)
+        self.alike = Alike(self) if hasattr(dialect.adapter, "likeness") else None
+        self.scan: Scan = self.alike.scan if self.alike else compile_scan(self.layout, self)
 
     def unproved(self, data: bytes) -> tuple[int, list[tuple[int, bytes]]]:
         """The number of lines in a block, and those that are not proved clean, each with its index."""
@@ -99,14 +104,14 @@ class Prover:
             self.encoder.encode_into(values, self.room)
         except (OverflowError, RecursionError):  # an integer beyond 64 bits, for one
             return -1
-        if any(c.encode() in self.room for c in self.first) and self.table.literals.search(_strings(values)):
+        if not self.alike and any(c.encode() in self.room for c in self.first) and self.table.literals.search(_strings(values)):
             return -1
         return unescaped_quotes(self.room)
 
     def _learn(self, raw: bytes) -> bool:
         """Expect the metadata keys of a line from now on; whether there were new ones."""
         known = self.layout.metadata
-        if sum(map(len, known.values())) >= _METADATA:
+        if self.alike or sum(map(len, known.values())) >= _METADATA:
             return False
         try:
             record = msgspec.json.decode(raw)

@@ -193,7 +193,7 @@ def _beyond(checker: Checker, events: list[Event], state: int) -> list[Finding]:
     for event in events:
         terminal = table.terminals.get(event.terminal)
         if terminal is not None and terminal.origin != "model":
-            if state in machine.accepts:
+            if state in machine.accepts and not table.prompts:  # where prompts are complete too, this says nothing of turns
                 message = f"the turn was over, and the model went on with `{terminal.shown}`"
                 return [Finding("MYP703", message, span=event.at.span, expected=table.describe({END}), help="stop at the end of the turn")]
             message = f"the model wrote `{terminal.shown}`, which only the system may write"

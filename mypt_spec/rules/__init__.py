@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable
 
 from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Episode, events_of
@@ -39,9 +40,17 @@ _CHECKS = [rule.check for _, rule in sorted(RULES.items()) if rule.check is not 
 
 
 def check_episode(
-    episode: Episode, table: TokenTable, automaton: Automaton, tokenizer: Tokenizer, limits: Limits
+    episode: Episode,
+    table: TokenTable,
+    automaton: Automaton,
+    tokenizer: Tokenizer,
+    limits: Limits,
+    more: Callable[[Context, list[Finding]], list[Finding]] | None = None,
 ) -> list[Finding]:
-    """Every finding about an Episode, in a fixed order. Never raises."""
+    """Every finding about an Episode, in a fixed order. Never raises.
+
+    `more` is what the adapter knows beyond the text: it gets what was found and gives the whole list.
+    """
     try:
         events = list(events_of(episode.messages, table))
     except ValueError as error:
@@ -53,4 +62,4 @@ def check_episode(
         findings += [Finding(f.code, f.message, event.at.pointer, event.at.span) for f in faults(event.text)]
     for check in _CHECKS:
         findings += check(context)
-    return findings
+    return more(context, findings) if more else findings

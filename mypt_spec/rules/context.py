@@ -70,6 +70,15 @@ class Context:
         stacks = open_blocks(self.automaton, self.table)
         return next((s for s, stack in stacks.items() if stack == inside and TEXT in self.automaton.steps[s]), None)
 
+    @property
+    def is_prompt(self) -> bool:
+        """Whether the episode is a prompt: where the format allows that, it ends where the model is to go on."""
+        if not self.table.prompts or not self.events:
+            return False
+        last = self.table.terminals.get(self.events[-1].terminal)
+        state = self.automaton.run(e.terminal for e in self.events)
+        return last is not None and last.origin != "model" and state is not None and self.automaton.accepting(state)
+
     @cached_property
     def inner_tags(self) -> tuple[str, ...]:
         """The tags of plain text that stand inside blocks; see truncated.py."""

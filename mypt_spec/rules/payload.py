@@ -56,7 +56,7 @@ def tag_in_content(context: Context) -> Iterator[Finding]:
 def _tags(run: Run, context: Context) -> Iterator[Finding]:
     """One finding a block or stray tag: the closing tag of a spelled block belongs to the finding of its opening tag."""
     table = context.table
-    owed: Counter[str] = Counter()
+    owed: Counter[str] = Counter()  # by closing tag
     for event in lex(run.event.text, table):
         if event.terminal == TEXT:
             continue
@@ -105,10 +105,8 @@ def tag_in_json(context: Context) -> Iterator[Finding]:
     for run in context.texts:
         if run.body == "text" or "\\u" not in run.event.text:
             continue
-        try:
-            stack: list[tuple[Node, Any]] = [(None, json.loads(run.event.text))]
-        except (ValueError, RecursionError):
-            continue
+        value = read_body(run.event.text, run.body, context.table.literals, run.event.at).value
+        stack: list[tuple[Node, Any]] = [(None, value)]
         while stack:
             node, value = stack.pop()
             if isinstance(value, dict):
@@ -692,4 +690,413 @@ class ContentGivenTwice:
 
     ## Spec
     `grammar/praxis/SPEC.md`, Records
+    """
+
+
+@rule("MYP340", "functions-unreadable")
+class FunctionsUnreadable:
+    """Definitions of functions cannot be read.
+
+    ## What it finds
+    The functions block holds something else than a namespace as the format writes it.
+
+    ## Why it matters
+    No tool can be known from it.
+
+    ## Bad
+    ```text dialect=usf-omega
+    <bos><functions_start>
+    search(query)
+    <functions_end>
+    <start>user
+    Hello
+    <end>
+    <start>assistant
+    <message_start>Hi!<message_end>
+    <end>
+    <eos>
+    ```
+
+    ## Good
+    ```text dialect=usf-omega
+    <bos><functions_start>
+    namespace functions {
+
+    type search = () => any;
+
+    } // namespace functions
+    <functions_end>
+    <start>user
+    Hello
+    <end>
+    <start>assistant
+    <message_start>Hi!<message_end>
+    <end>
+    <eos>
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Functions
+    """
+
+
+@rule("MYP341", "functions-not-canonical", "warning")
+class FunctionsNotCanonical:
+    """Definitions of functions are not in canonical form.
+
+    ## What it finds
+    They can be read, and would be written otherwise.
+
+    ## Why it matters
+    One form means that equal tools have equal tokens.
+
+    ## Bad
+    ```text dialect=usf-omega
+    <bos><functions_start>
+    namespace functions {
+    type search = () => any;
+    } // namespace functions
+    <functions_end>
+    <start>user
+    Hello
+    <end>
+    <start>assistant
+    <message_start>Hi!<message_end>
+    <end>
+    <eos>
+    ```
+
+    ## Good
+    ```text dialect=usf-omega
+    <bos><functions_start>
+    namespace functions {
+
+    type search = () => any;
+
+    } // namespace functions
+    <functions_end>
+    <start>user
+    Hello
+    <end>
+    <start>assistant
+    <message_start>Hi!<message_end>
+    <end>
+    <eos>
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Functions
+    """
+
+
+@rule("MYP342", "answer-not-json")
+class AnswerNotJson:
+    """The answer must be JSON, and is not.
+
+    ## What it finds
+    `json_mode`, `response_format` or `response_schema` asks for JSON, and the last message of the final answer is none.
+
+    ## Why it matters
+    The model would learn that the flag means nothing.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}], "json_mode": true}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "{}"}], "json_mode": true}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Flags
+    """
+
+
+@rule("MYP343", "answer-misfits-schema")
+class AnswerMisfitsSchema:
+    r"""The answer does not fit the schema.
+
+    ## What it finds
+    The final answer is JSON, but not what `response_schema` or `response_format` describes.
+
+    ## Why it matters
+    The model would learn to break schemas.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "{\"a\": \"x\"}"}], "response_schema": {"properties": {"a": {"type": "integer"}}}}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "{\"a\": 1}"}], "response_schema": {"properties": {"a": {"type": "integer"}}}}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Flags
+    """
+
+
+@rule("MYP344", "answer-not-an-object")
+class AnswerNotAnObject:
+    """The answer must be a JSON object, and is another JSON value.
+
+    ## What it finds
+    `response_format` is `json_object`, and the final answer is an array, a string or a number.
+
+    ## Why it matters
+    Who asks for an object reads an object.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "[]"}], "response_format": {"type": "json_object"}}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "{}"}], "response_format": {"type": "json_object"}}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Flags
+    """
+
+
+@rule("MYP345", "over-thinking-budget")
+class OverThinkingBudget:
+    """Reasoning is longer than its budget.
+
+    ## What it finds
+    The reasoning of one answer has more tokens than `thinking_budget`.
+
+    ## Why it matters
+    The model would learn to overrun budgets.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "reasoning": "One two three.", "content": "Hi!"}], "thinking_budget": 2}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "reasoning": "One two three.", "content": "Hi!"}], "thinking_budget": 64}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Flags
+    """
+
+
+@rule("MYP346", "reasoning-without-effort")
+class ReasoningWithoutEffort:
+    """An answer reasons, and the effort is `none`.
+
+    ## What it finds
+    `reasoning_effort` is `none`, which means no reasoning block.
+
+    ## Why it matters
+    The model would learn that the level means nothing.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "reasoning": "One.", "content": "Hi!"}], "reasoning_effort": "none"}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "reasoning": "One.", "content": "Hi!"}], "reasoning_effort": "low"}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Flags
+    """
+
+
+@rule("MYP347", "reflection-disabled")
+class ReflectionDisabled:
+    """An answer reflects on itself, and the flag is off.
+
+    ## What it finds
+    `self_reflection_enabled` is false and there is a self-reflection.
+
+    ## Why it matters
+    The model would learn that the flag means nothing.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!", "self_reflection": "Short."}], "self_reflection_enabled": false}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!", "self_reflection": "Short."}], "self_reflection_enabled": true}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Flags
+    """
+
+
+@rule("MYP349", "call-answered-twice")
+class CallAnsweredTwice:
+    """A call has two results.
+
+    ## What it finds
+    Two tool messages carry the id of the same call.
+
+    ## Why it matters
+    One of them answers another call, or none.
+
+    ## Bad
+    ```jsonl dialect=usf-omega also=MYP311
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": {}}}, {"id": "c2", "type": "function", "function": {"name": "search", "arguments": {}}}]}, {"role": "tool", "tool_call_id": "c1", "content": "1"}, {"role": "tool", "tool_call_id": "c1", "content": "1"}, {"role": "assistant", "content": "Hi!"}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": {}}}, {"id": "c2", "type": "function", "function": {"name": "search", "arguments": {}}}]}, {"role": "tool", "tool_call_id": "c1", "content": "1"}, {"role": "tool", "tool_call_id": "c2", "content": "1"}, {"role": "assistant", "content": "Hi!"}]}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Calls and results
+    """
+
+
+@rule("MYP350", "parallel-call-without-id")
+class ParallelCallWithoutId:
+    """One of several parallel calls has no id.
+
+    ## What it finds
+    A list of two or more calls has one without `id`.
+
+    ## Why it matters
+    A result could not say which call it answers.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": {}}}, {"type": "function", "function": {"name": "search", "arguments": {}}}]}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": {}}}, {"id": "c2", "type": "function", "function": {"name": "search", "arguments": {}}}]}]}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Calls and results
+    """
+
+
+@rule("MYP351", "duplicate-call-id")
+class DuplicateCallId:
+    """Two calls of one message have the same id.
+
+    ## What it finds
+    An id stands twice in one assistant message.
+
+    ## Why it matters
+    A result with that id would answer both.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": {}}}, {"id": "c1", "type": "function", "function": {"name": "search", "arguments": {}}}]}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": {}}}, {"id": "c2", "type": "function", "function": {"name": "search", "arguments": {}}}]}]}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Calls and results
+    """
+
+
+@rule("MYP352", "result-without-id")
+class ResultWithoutId:
+    """A result does not say which call it answers.
+
+    ## What it finds
+    Several calls are open, and the tool message has no `tool_call_id`.
+
+    ## Why it matters
+    The model could only guess.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": {}}}, {"id": "c2", "type": "function", "function": {"name": "search", "arguments": {}}}]}, {"role": "tool", "content": "1"}, {"role": "tool", "tool_call_id": "c2", "content": "1"}, {"role": "assistant", "content": "Hi!"}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": {}}}, {"id": "c2", "type": "function", "function": {"name": "search", "arguments": {}}}]}, {"role": "tool", "tool_call_id": "c1", "content": "1"}, {"role": "tool", "tool_call_id": "c2", "content": "1"}, {"role": "assistant", "content": "Hi!"}]}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Calls and results
+    """
+
+
+@rule("MYP353", "arguments-misfit", "warning")
+class ArgumentsMisfit:
+    """Arguments do not fit the parameters of their tool.
+
+    ## What it finds
+    A call of a declared tool leaves out an argument that it needs, or gives one of another type.
+
+    ## Why it matters
+    The model would learn calls that fail.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": {}}}]}], "tools": [{"type": "function", "function": {"name": "search", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}}}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": {"query": "A"}}}]}], "tools": [{"type": "function", "function": {"name": "search", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}}}]}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Calls and results
+    """
+
+
+@rule("MYP354", "malformed-call")
+class MalformedCall:
+    """A list of calls is not of the format's shape.
+
+    ## What it finds
+    In a text, what stands between the tool call tags is no array of `{"id", "type", "function": {"name",
+    "arguments"}}`.
+
+    ## Why it matters
+    Nothing could run it.
+
+    ## Bad
+    ```text dialect=usf-omega
+    <bos><start>user
+    Hello
+    <end>
+    <start>assistant
+    <tool_calls_start>[]<tool_calls_end>
+    <end>
+    <eos>
+    ```
+
+    ## Good
+    ```text dialect=usf-omega
+    <bos><start>user
+    Hello
+    <end>
+    <start>assistant
+    <tool_calls_start>[{"type": "function", "function": {"name": "search", "arguments": {}}}]<tool_calls_end>
+    <end>
+    <eos>
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Calls and results
     """

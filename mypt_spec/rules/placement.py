@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from mypt_spec.findings import rule
+from collections.abc import Iterator
+
+from mypt_spec.findings import Finding, rule
+from mypt_spec.rules.context import Context
 
 
 @rule("MYP201", "user-inside-assistant")
@@ -839,4 +842,222 @@ class TooManyMisplaced:
 
     ## Spec
     `grammar/mypt/SPEC.md`, Turns
+    """
+
+
+@rule("MYP250", "late-instruction", "warning")
+class LateInstruction:
+    """A system or developer message stands behind the beginning.
+
+    ## What it finds
+    It follows a message of the conversation; the format has one developer block, at the front, and it is read there.
+
+    ## Why it matters
+    The model sees it before what it was meant to follow.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}, {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Order
+    """
+
+
+@rule("MYP251", "answer-without-user", "warning")
+class AnswerWithoutUser:
+    """A conversation begins with the assistant.
+
+    ## What it finds
+    No user message stands before the first answer.
+
+    ## Why it matters
+    The model learns to speak unasked; mostly the question was lost.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "assistant", "content": "Hi!"}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Order
+    """
+
+
+@rule("MYP252", "prompt-only", "info")
+def prompt_only(context: Context) -> Iterator[Finding]:
+    """A conversation ends before an answer.
+
+    ## What it finds
+    The last message is the user's, or a tool's. In formats whose records may be prompts this is legal.
+
+    ## Why it matters
+    Online training (PPO, GRPO) takes prompts, and the rollout writes the answers; in supervised data the last answer is
+    missing, and with it what would be trained.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Training shapes
+    """
+    if context.is_prompt:
+        event = context.events[-1]
+        text = "the conversation ends before an answer: this is a prompt, for online training"
+        yield Finding("MYP252", text, event.at.pointer, event.at.span, help="for supervised training, add the answer")
+
+
+@rule("MYP253", "reflection-out-of-order")
+class ReflectionOutOfOrder:
+    """A self-reflection does not stand behind what it reflects on.
+
+    ## What it finds
+    It stands first, behind reasoning, or behind another self-reflection.
+
+    ## Why it matters
+    One reflection belongs to the message or the calls just before it.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "contents": [{"type": "self_reflection", "self_reflection": "Good."}, {"type": "text", "text": "Hi!"}]}], "self_reflection_enabled": true}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "contents": [{"type": "text", "text": "Hi!"}, {"type": "self_reflection", "self_reflection": "Good."}]}], "self_reflection_enabled": true}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Blocks
+    """
+
+
+@rule("MYP254", "text-outside-message")
+class TextOutsideMessage:
+    """Text stands in an assistant block, but in no part of it.
+
+    ## What it finds
+    There is text between the parts of an assistant block.
+
+    ## Why it matters
+    Every part is marked, so that it can be told what is shown to the user.
+
+    ## Bad
+    ```text dialect=usf-omega
+    <bos><start>user
+    Hello
+    <end>
+    <start>assistant
+    Hi!<end>
+    <eos>
+    ```
+
+    ## Good
+    ```text dialect=usf-omega
+    <bos><start>user
+    Hello
+    <end>
+    <start>assistant
+    <message_start>Hi!<message_end>
+    <end>
+    <eos>
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Blocks
+    """
+
+
+@rule("MYP255", "head-out-of-order")
+class HeadOutOfOrder:
+    """A block of the head stands behind its place.
+
+    ## What it finds
+    A developer or functions block stands twice, in the wrong order, or behind the conversation.
+
+    ## Why it matters
+    The head has one order: system, developer, functions.
+
+    ## Bad
+    ```text dialect=usf-omega
+    <bos><start>user
+    Hello
+    <end>
+    <start>developer
+    Be brief.
+    <end>
+    <start>assistant
+    <message_start>Hi!<message_end>
+    <end>
+    <eos>
+    ```
+
+    ## Good
+    ```text dialect=usf-omega
+    <bos><start>user
+    Hello
+    <end>
+    <start>assistant
+    <message_start>Hi!<message_end>
+    <end>
+    <eos>
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Order
+    """
+
+
+@rule("MYP256", "missing-bos")
+class MissingBos:
+    """A conversation does not begin with its first token.
+
+    ## What it finds
+    Something stands before `<bos>`, or in its place.
+
+    ## Why it matters
+    Every text begins with it, once.
+
+    ## Bad
+    ```text dialect=usf-omega
+    <start>user
+    Hello
+    <end>
+    <start>assistant
+    <message_start>Hi!<message_end>
+    <end>
+    <eos>
+    ```
+
+    ## Good
+    ```text dialect=usf-omega
+    <bos><start>user
+    Hello
+    <end>
+    <start>assistant
+    <message_start>Hi!<message_end>
+    <end>
+    <eos>
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Order
     """

@@ -253,3 +253,254 @@ class LanguageTag:
     ## Spec
     `grammar/mypt/SPEC.md`, Records
     """
+
+
+@rule("MYP120", "mixed-styles", "warning")
+class MixedStyles:
+    """Assistant messages stand in `messages`, and the last answer stands at the top level.
+
+    ## What it finds
+    The record has assistant messages among its messages, and a top-level answer besides.
+
+    ## Why it matters
+    Both are read, the top-level answer as the last message; but one place for answers is what tools and people look at.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}, {"role": "user", "content": "Hello"}], "assistant": "Hi!"}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Records
+    """
+
+
+@rule("MYP121", "reasoning-given-twice", "warning")
+class ReasoningGivenTwice:
+    """Reasoning is given in `contents` and beside it.
+
+    ## What it finds
+    `contents` has a reasoning item and there is a `reasoning` key too; the item is read, the key is not.
+
+    ## Why it matters
+    The text of the key never reaches the model.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "reasoning": "One.", "contents": [{"type": "reasoning", "reasoning": "Two."}, {"type": "text", "text": "Hi!"}]}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "contents": [{"type": "reasoning", "reasoning": "Two."}, {"type": "text", "text": "Hi!"}]}]}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Records
+    """
+
+
+@rule("MYP123", "two-final-answers")
+class TwoFinalAnswers:
+    """A preference record also has a top-level answer.
+
+    ## What it finds
+    `chosen` and a top-level answer are both there.
+
+    ## Why it matters
+    The conversation can end with one answer only.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}], "assistant": "Hi!", "chosen": {"role": "assistant", "content": "Hi!"}, "rejected": {"role": "assistant", "content": "No."}}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}], "chosen": {"role": "assistant", "content": "Hi!"}, "rejected": {"role": "assistant", "content": "No."}}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Training shapes
+    """
+
+
+@rule("MYP124", "tools-and-functions")
+class ToolsAndFunctions:
+    """Tools are defined under two keys.
+
+    ## What it finds
+    `tools` and `functions` are both there.
+
+    ## Why it matters
+    They mean the same, and nothing says which holds.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}], "tools": [{"type": "function", "function": {"name": "search"}}], "functions": [{"name": "search"}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}], "tools": [{"type": "function", "function": {"name": "search"}}]}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Functions
+    """
+
+
+@rule("MYP125", "empty-list", "warning")
+class EmptyList:
+    """A list is empty.
+
+    ## What it finds
+    `tools`, `functions` or `tool_calls` is `[]`; it is read as if the key were not there.
+
+    ## Why it matters
+    An empty list says nothing in the text, and often something was lost on the way.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}], "tools": []}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Records
+    """
+
+
+@rule("MYP126", "duplicate-tool")
+class DuplicateTool:
+    """Two tools have the same name.
+
+    ## What it finds
+    A name is defined twice.
+
+    ## Why it matters
+    A call of that name could mean either.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}], "tools": [{"type": "function", "function": {"name": "search"}}, {"type": "function", "function": {"name": "search"}}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}], "tools": [{"type": "function", "function": {"name": "search"}}]}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Functions
+    """
+
+
+@rule("MYP127", "unknown-value")
+class UnknownValue:
+    """A value is none of those that the format has.
+
+    ## What it finds
+    A key whose values are listed in the format has another one: an effort level, the type of an item, a role where only
+    one can stand, a budget below zero, an empty name.
+
+    ## Why it matters
+    Nothing would read it as it was meant.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}], "reasoning_effort": "maximum"}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}], "reasoning_effort": "max"}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Flags
+    """
+
+
+@rule("MYP128", "unusable-schema")
+class UnusableSchema:
+    """A schema is no JSON Schema, or cannot be used.
+
+    ## What it finds
+    `response_schema`, or the one in `response_format`, is malformed, or refers to what is not in it.
+
+    ## Why it matters
+    No answer can be checked against it.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "{}"}], "response_schema": {"type": "dict"}}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "{}"}], "response_schema": {"type": "object"}}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Flags
+    """
+
+
+@rule("MYP129", "rejected-equals-chosen", "warning")
+class RejectedEqualsChosen:
+    """The rejected answer is the chosen one.
+
+    ## What it finds
+    `chosen` and `rejected` say the same.
+
+    ## Why it matters
+    There is no preference to learn.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}], "chosen": {"role": "assistant", "content": "Hi!"}, "rejected": {"role": "assistant", "content": "Hi!"}}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}], "chosen": {"role": "assistant", "content": "Hi!"}, "rejected": {"role": "assistant", "content": "No."}}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Training shapes
+    """
+
+
+@rule("MYP130", "missing-reflection-flag", "warning")
+class MissingReflectionFlag:
+    """The record does not say that self-reflection is on.
+
+    ## What it finds
+    An answer reflects on itself and `self_reflection_enabled` is not there.
+
+    ## Why it matters
+    The flag is off unless it is set, so the record contradicts itself.
+
+    ## Bad
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!", "self_reflection": "Short."}]}
+    ```
+
+    ## Good
+    ```jsonl dialect=usf-omega
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!", "self_reflection": "Short."}], "self_reflection_enabled": true}
+    ```
+
+    ## Spec
+    `grammar/usf_omega/SPEC.md`, Flags
+    """

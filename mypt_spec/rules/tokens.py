@@ -32,6 +32,8 @@ def no_trained_token(context: Context) -> Iterator[Finding]:
     ## Spec
     `grammar/mypt/SPEC.md`, Loss
     """
+    if context.is_prompt:  # which says more
+        return
     terminals = context.table.terminals
     roles = {e.terminal for e in context.events}
     if not any(t.loss or t.body_loss for name, t in terminals.items() if name in roles and not t.closes):

@@ -54,7 +54,7 @@ def test_record_episode_record(name: str, data: st.DataObject) -> None:
 
 def _metadata(record: dict) -> object:
     inner = [{k: v for k, v in m.items() if k[:1] == "_"} for m in record["messages"]]
-    return {k: v for k, v in record.items() if k[:1] == "_" or k == "language"}, inner
+    return {k: v for k, v in record.items() if k[:1] == "_" or k == "language"}, [notes for notes in inner if notes]
 
 
 @given(st.data())
