@@ -6,6 +6,7 @@ An episode is grouped by the tags of its token table, an unreadable record by it
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,6 +20,15 @@ from mypt_spec.repair import open_blocks
 from mypt_spec.tokens import TEXT
 from mypt_spec.view.items import Item, plain_event
 
+# How a block looks, by what people call it; the first that matches. Anything else looks like its side.
+_LOOKS = {
+    "think": re.compile("think|reason|reflect"),
+    "tool": re.compile("result|tout|^tool$|tool_(name|call_id)"),
+    "call": re.compile("calls?$|^tin$"),
+    "system": re.compile("system|developer|functions"),
+    "user": re.compile("^user$"),
+    "raw": re.compile("^line$"),
+}
 Mark = tuple[int, int, str]  # a range of an event's text, and the severity of the finding that means it
 
 
@@ -51,6 +61,11 @@ class Block:
     top: int = 0
     chunks: list[Chunk] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def look(self) -> str:
+        """What to style it as: think, tool, call, system, user, raw, model or other."""
+        return next((look for look, words in _LOOKS.items() if words.search(self.kind)), "model" if self.model else "other")
 
     @property
     def visible(self) -> bool:

@@ -25,12 +25,7 @@ _POINTED = {"error": "underline red", "warning": "underline yellow", "info": "un
 TRAINED, MASKED = "bold green underline", "dim"
 TRAINED_MARK, _FINDING_MARK = "^", "~"  # what stands under text where there is no colour
 _SOLID, _DASHED, _ASCII = "╭─╮│╰╯╎", "╭┄╮┊╰╯╎", "+-+|++:"
-# Colours of blocks by what people call them; any other has that of its side.
-_COLOURS = {
-    "user": "bright_blue", "assistant": "green", "system": "magenta", "developer": "magenta", "think": "bright_black",
-    "reasoning": "bright_black", "toolcall": "yellow", "tin": "yellow", "toolresult": "cyan", "tool_result": "cyan", "tout": "cyan",
-}  # fmt: skip
-_THINKING = ("think", "reasoning")
+_COLOURS = {"user": "bright_blue", "model": "green", "system": "magenta", "think": "bright_black", "call": "yellow", "tool": "cyan"}
 
 
 class Terminal:
@@ -109,9 +104,9 @@ class Terminal:
                 self._finding(finding, indent + 2)
 
     def _bubble(self, block: Block, indent: int, mask: bool) -> None:
-        dashed = any(word in block.kind for word in _THINKING)
+        dashed = block.look == "think"
         corner, line, right, side, low, end, under = tuple((_DASHED if dashed else _SOLID) if self._fine else _ASCII)
-        colour = _COLOURS.get(block.kind, "green" if block.model else "white")
+        colour = _COLOURS.get(block.look, "white")
         style = "dim italic" if dashed else ""
         laid = rows(_runs(block.chunks, style, mask), max(10, self._width - indent - 4 - (0 if block.model else _INDENT)), self.display, ends=mask)
         title = f" {self.display.line(block.title)} "[: self._width]
@@ -206,7 +201,7 @@ def _tree(item: Item, blocks: list[Block], display: Display, width: int, *, fine
 
 def _branch(lead: str, block: Block, group: list[Block], display: Display) -> Text:
     held = [chunk.segment for b in group for chunk in b.chunks if chunk.segment is not None]
-    row = Text.assemble((lead, "dim"), (display.line(block.title), f"bold {_COLOURS.get(block.kind, 'default')}"))
+    row = Text.assemble((lead, "dim"), (display.line(block.title), f"bold {_COLOURS.get(block.look, 'default')}"))
     if held:
         total, trained = sum(len(s.ids) for s in held), sum(len(s.ids) * s.loss for s in held)
         row.append(f"  {counted(total, 'token')}, {trained} trained", "dim")

@@ -20,7 +20,7 @@ import mypt_spec
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.sources import Source
 from mypt_spec.tokenizer import Tokenizer, VocabularyError
-from mypt_spec.view.blocks import blocks_of, inline_kinds
+from mypt_spec.view.blocks import Block, blocks_of, inline_kinds
 from mypt_spec.view.cli import main
 from mypt_spec.view.items import read_items, record
 from mypt_spec.view.terminal import Terminal, summary
@@ -300,6 +300,7 @@ TEXTS = {
     "mypt": "<myPT_system>S</myPT_system>\n<myPT_user>Hi</myPT_user>\n<myPT_assistant>Yo</myPT_assistant>\n<myPT_eot>",
     "gabgpt": "<|user|>2+2?<|think|>Add.<|assistant|>4<|end|>",
     "praxis": '[BOS]user\n1+1?\n[SEP]\n[BOS]assistant\nSo: <tin>\n{"name": "calc", "arguments": {}}\n</tin><tout>2</tout>Two.\n[SEP]\n',
+    "usf-omega": "<bos><start>system\nS\n<end>\n<start>user\nHi\n<end>\n<start>assistant\n<message_start>Yo<message_end>\n<end>\n<eos>",
     "mypt-3b": "<system>S</system><user>Hi</user><assistant>Yo</assistant>",
 }
 
@@ -343,6 +344,18 @@ def test_text_that_is_not_utf8(view: Any, data: Any) -> None:
     status, out, _ = view(data(b"<myPT_user>\xff", "e.txt"), "--kind", "text")
     assert status == 1
     assert "MYP002" in out
+
+
+LOOKS = {
+    "user": "user", "system": "system", "developer": "system", "functions": "system", "assistant": "model", "message": "model",
+    "think": "think", "reasoning": "think", "self_reflection": "think", "toolcall": "call", "tool_calls": "call", "tin": "call",
+    "toolresult": "tool", "tout": "tool", "tool": "tool", "tool_name": "tool", "line": "raw", "user_context": "other",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LOOKS)
+def test_how_blocks_look(kind: str) -> None:
+    assert Block(kind, kind, model=LOOKS[kind] not in ("user", "system", "tool", "raw", "other")).look == LOOKS[kind]
 
 
 def test_what_may_stand_inside_text() -> None:

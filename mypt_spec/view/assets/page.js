@@ -37,13 +37,6 @@
     return element;
   };
 
-  const looks = (kind) => {
-    if (/think|reason|reflect/.test(kind)) return "think";
-    if (/result|tout|^tool$/.test(kind)) return "tool";
-    if (/call|^tin$|function/.test(kind)) return "call";
-    return { user: "user", system: "system", developer: "developer", line: "raw" }[kind] || "other";
-  };
-
   const finding = (f) => {
     const box = make("div", `finding ${f.severity}`);
     box.append(make("b", "", `${f.severity}[${f.code}]`), ` ${f.name}: `, visible(f.message));
@@ -84,7 +77,7 @@
   };
 
   const bubble = (block, fine) => {
-    const box = make("article", `bubble ${looks(block.kind)}`);
+    const box = make("article", `bubble ${block.look}`);
     if (block.model) box.classList.add("writes");
     if (!block.visible) box.classList.add("quiet");
     box.append(make("h3", "", visible(block.title)));
