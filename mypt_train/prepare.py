@@ -1,0 +1,307 @@
+"""JSONL to a data set: lint, encode, mask, pack, write; every line accounted for, and whole or not there.
+
+First every unit of the inputs is encoded into a file of its own, by any number of processes, and noted in a journal. Then, when
+all are there, the shards are written from them, always in the same way, and the manifest last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mypt_spec
+from mypt_spec.lint.errors import UsageError
+from mypt_spec.lint.sources import Source
+from mypt_spec.tokenizer import FILES
+from mypt_train import durable
+from mypt_train.options import PAD_ID, Options
+from mypt_train.packing import pack
+from mypt_train.shards import Placed, Units, shards_of, write_shard
+from mypt_train.units import SIZE, Key, Task, UnitFile, path_of, tasks, work
+
+MANIFEST = "dataset_metadata.json"
+SCHEMA, VERSION = "toolcall_sft_v1", 1
+WORK = ".work"
+
+
+class PrepareError(Exception):
+    """A data set cannot be made; the message says why and what to do. Nothing that can be read as one is left behind."""
+
+
+@dataclass(slots=True)
+class Account:
+    """What became of the lines. `lines` is `written` + `refused` + `long` + `duplicate`."""
+
+    lines: int = 0
+    written: int = 0
+    refused: int = 0
+    long: int = 0
+    duplicate: int = 0
+
+    @property
+    def adds_up(self) -> bool:
+        return self.lines == self.written + self.refused + self.long + self.duplicate
+
+    def as_dict(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def prepare(
+    sources: list[Source],
+    out: Path,
+    options: Options,
+    *,
+    workers: int = 1,
+    resume: bool = False,
+    unit_size: int = SIZE,
+    progress: Callable[[int], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Make a data set in the folder `out`; its manifest. `progress` is told bytes of input that are done.
+
+    `resume` goes on with what an earlier run with the same options and inputs has left. Raises PrepareError; where a line is
+    refused and `on_error` is "fail", its message names the file of the rejects.
+    """
+    try:
+        inputs = _inputs(sources)
+        folder = _open_folder(out, inputs, options, unit_size, resume=resume)
+        keys = _encode_all(sources, options, folder, workers, unit_size, progress)
+        if _inputs(sources) != inputs:
+            raise PrepareError("an input has changed while it was read; delete the output and begin anew")
+        return _assemble(sources, inputs, out, folder, keys, options)
+    except UsageError as error:
+        raise PrepareError(str(error)) from None
+    except OSError as error:
+        where = error.filename or out
+        cure = "free some space and run again with --resume" if error.errno == 28 else "check the disk and its permissions, then use --resume"
+        raise PrepareError(f"{where}: {error.strerror or error}; {cure}") from None
+
+
+def _inputs(sources: list[Source]) -> list[dict[str, Any]]:
+    """What the inputs are, as the manifest has it."""
+    for source in sources:
+        if source.size is None or source.stdin or source.stream is not None:
+            raise PrepareError(f"{source.path}: a stream cannot be read twice; write it to a file")
+    return [{"path": source.path, "sha256": _sha256(source.path)} for source in sources]
+
+
+def _open_folder(out: Path, inputs: list[dict[str, Any]], options: Options, unit_size: int, *, resume: bool) -> Path:
+    """The working folder, with a plan that says what it is for."""
+    folder = out / WORK
+    plan = {
+        "options": options.as_dict(),
+        "fingerprint": mypt_spec.dialect(options.dialect).fingerprint,
+        "unit_size": unit_size,
+        "inputs": inputs,
+    }
+    wanted = json.dumps(plan, sort_keys=True).encode()
+    if folder.exists():
+        there = folder / "plan.json"
+        if not resume:
+            raise PrepareError(f"{out}: an earlier run stopped here; go on with --resume, or delete {folder}")
+        if there.exists() and there.read_bytes() != wanted:
+            raise PrepareError(f"{out}: the earlier run had {_difference(json.loads(there.read_bytes()), plan)}; delete {folder} to begin anew")
+    elif out.exists() and any(out.iterdir()):
+        if resume and (out / MANIFEST).exists():
+            raise PrepareError(f"{out}: is complete, there is nothing to resume")
+        raise PrepareError(f"{out}: is not empty; name another folder, or empty it")
+    folder.mkdir(parents=True, exist_ok=True)
+    durable.write(folder / "plan.json", [wanted])
+    return folder
+
+
+def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
+    for key, value in now["options"].items():
+        if before["options"].get(key) != value:
+            return f"{key} = {before['options'].get(key)!r}, this one has {value!r}"
+    if before["inputs"] != now["inputs"]:
+        return "other inputs, or an input has changed since"
+    return "another grammar or unit size"
+
+
+def _sha256(path: str) -> str:
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as data:
+            while piece := data.read(1 << 20):
+                digest.update(piece)
+    except OSError as error:
+        raise PrepareError(f"{path}: cannot be read: {error.strerror or error}") from None
+    return digest.hexdigest()
+
+
+def _encode_all(
+    sources: list[Source], options: Options, folder: Path, workers: int, unit_size: int, progress: Callable[[int], None]
+) -> tuple[Key, ...]:
+    """Encode what no earlier run has encoded; the keys of all units, in order."""
+    journal = durable.Journal(folder / "journal")
+    journal.mend()
+    done: dict[Key, int] = {}
+    for entry in journal:
+        key: Key = (entry["unit"][0], entry["unit"][1])
+        path = path_of(folder, key)
+        if path.exists() and durable.crc_of(path) == entry["crc"]:
+            done[key] = entry["crc"]
+    todo = [t for t in tasks(sources, size=unit_size) if t.span is None or (t.file, t.part) not in done]
+    for entry in _run(todo, options, folder, frozenset(done), workers, unit_size):
+        if "bytes" in entry:
+            progress(entry["bytes"])
+            continue
+        journal.append(entry)
+        done[entry["unit"][0], entry["unit"][1]] = entry["crc"]
+    return tuple(sorted(done))
+
+
+def _run(
+    todo: list[Task], options: Options, folder: Path, done: frozenset[Key], workers: int, unit_size: int
+) -> Iterator[dict[str, Any]]:
+    """Journal entries of all tasks, as they come, and after each task the bytes that it read."""
+    if workers <= 1 or len(todo) <= 1:
+        for task in todo:
+            yield from work(task, options, folder, done, size=unit_size)
+            yield {"bytes": _bytes(task)}
+        return
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_all_start_methods, get_context
+
+    method = "fork" if "fork" in get_all_start_methods() else "spawn"
+    mypt_spec.dialect(options.dialect).tokenizer.encode("")  # loaded once, before the workers fork
+    pool = ProcessPoolExecutor(workers, get_context(method))
+    try:
+        futures = {pool.submit(_whole, task, options, folder, done, unit_size): task for task in todo}
+        for future in as_completed(futures):
+            yield from future.result()
+            yield {"bytes": _bytes(futures[future])}
+    except BrokenProcessPool:
+        raise PrepareError("a worker process was killed, perhaps for want of memory; go on with --resume --workers 1") from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _whole(task: Task, options: Options, folder: Path, done: frozenset[Key], unit_size: int) -> list[dict[str, Any]]:
+    return list(work(task, options, folder, done, size=unit_size))
+
+
+def _bytes(task: Task) -> int:
+    return task.span[1] - task.span[0] if task.span else task.source.size or 0
+
+
+def _assemble(
+    sources: list[Source], inputs: list[dict[str, Any]], out: Path, folder: Path, keys: tuple[Key, ...], options: Options
+) -> dict[str, Any]:
+    """The shards, and the manifest, from the units."""
+    accounts = [Account() for _ in sources]
+    placed: dict[str, list[Placed]] = {"train": [], "val": []}
+    tags: Counter[str] = Counter()
+    rejects = _collect(keys, folder, sources, options, accounts, placed, tags)
+    total = Account(**{name: sum(getattr(a, name) for a in accounts) for name in Account.__slots__})
+    if not all(account.adds_up for account in [*accounts, total]):
+        raise PrepareError(f"the lines do not add up: {total.as_dict()}; please report this")
+    durable.write(out / "rejects.jsonl", rejects)
+    if total.refused and options.on_error == "fail":
+        raise PrepareError(f"{total.refused} of {total.lines} lines are refused: see {out / 'rejects.jsonl'}; repair them, or use --on-error reject")
+    if not total.written:
+        raise PrepareError(f"nothing to write: none of {total.lines} lines is an episode")
+    splits = {name: _write_split(out / name, items, options, Units(folder, keys)) for name, items in placed.items()}
+    manifest = _manifest(inputs, options, accounts, total, splits, tags)
+    durable.write(out / MANIFEST, [json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"])
+    shutil.rmtree(folder, ignore_errors=True)
+    return manifest
+
+
+def _collect(
+    keys: tuple[Key, ...],
+    folder: Path,
+    sources: list[Source],
+    options: Options,
+    accounts: list[Account],
+    placed: dict[str, list[Placed]],
+    tags: Counter[str],
+) -> list[bytes]:
+    """Sort the samples of all units into splits; the rejects, a line of JSON each."""
+    rejects: list[bytes] = []
+    seen: set[bytes] = set()
+    lines = [0] * len(sources)  # of each file, in the units before
+    for number, (file, part) in enumerate(keys):
+        unit = UnitFile.open(path_of(folder, (file, part)))
+        account = accounts[file]
+        base = 0 if sources[file].compressed else lines[file]
+        account.lines += unit.head["lines"]
+        account.refused += unit.head["statuses"].get("refused", 0)
+        account.long += unit.head["statuses"].get("long", 0)
+        for reject in unit.head["rejects"]:
+            entry = {"file": sources[file].path, "line": base + reject["row"], **{k: reject[k] for k in ("status", "findings")}}
+            rejects.append(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+        tags.update(unit.head["tags"])
+        offset = 0
+        written: dict[int, bool] = {}  # rows -> whether any of their samples is new
+        for length, row, digest in zip(unit.lengths.tolist(), unit.rows.tolist(), unit.digests, strict=True):
+            key = digest.tobytes()
+            fresh = not (options.dedup and key in seen)
+            seen |= {key} if options.dedup else set()
+            written[row] = written.get(row, False) or fresh
+            if fresh:
+                split = "val" if int.from_bytes(key[:8], "little") < options.val_fraction * 2**64 else "train"
+                placed[split].append(Placed(number, offset, length, file, base + row))
+            offset += length
+        account.written += sum(written.values())
+        account.duplicate += len(written) - sum(written.values())
+        lines[file] += unit.head["lines"]
+    return rejects
+
+
+def _write_split(folder: Path, items: list[Placed], options: Options, units: Units) -> list[dict[str, Any]]:
+    row_length = options.context_length if options.pack else 0
+    if row_length:
+        rows = [[items[i] for i in row] for row in pack(((p.length, i) for i, p in enumerate(items)), row_length)]
+    else:
+        rows = [[item] for item in items]
+    order = np.random.Generator(np.random.PCG64(options.seed)).permutation(len(rows))
+    folder.mkdir(exist_ok=True)
+    for left in folder.iterdir():  # of a run that stopped here
+        left.unlink()
+    shuffled = [rows[i] for i in order.tolist()]
+    return [
+        write_shard(folder, number, shard, row_length, units)
+        for number, shard in enumerate(shards_of(shuffled, row_length, options.tokens_per_shard))
+    ]
+
+
+def _manifest(
+    inputs: list[dict[str, Any]],
+    options: Options,
+    accounts: list[Account],
+    total: Account,
+    splits: dict[str, list[dict[str, Any]]],
+    tags: Counter[str],
+) -> dict[str, Any]:
+    dialect = mypt_spec.dialect(options.dialect)
+    counted = ("tokens", "episodes", "rows", "episode_tokens", "trained_tokens")
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "has_loss_mask": True,
+        "dtype": "uint16",
+        "mask_dtype": "uint8",
+        "byteorder": "little",
+        "pad_id": PAD_ID,
+        "vocab_size": dialect.tokenizer.vocab_size,
+        "special_ids": dict(dialect.tokenizer.special),
+        "spec_fingerprint": dialect.fingerprint,
+        "vocabulary_sha256": dict(FILES),
+        "options": options.as_dict(),
+        "inputs": [entry | account.as_dict() for entry, account in zip(inputs, accounts, strict=True)],
+        "lines": total.as_dict(),
+        "tags": dict(sorted(tags.items())),
+        "splits": {
+            name: {key: sum(shard[key] for shard in shards) for key in counted} | {"shards": shards} for name, shards in splits.items()
+        },
+    }

@@ -1,0 +1,150 @@
+"""Work units: fixed pieces of the inputs, encoded into one file each, whoever does it and in whatever order.
+
+A unit file is a JSON header behind its length (uint32), then for its n samples and m tokens: lengths (uint32, n), rows of the
+input (uint64, n), digests (16 bytes, n), ids (uint16, m), masks (uint8, m); all little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_spec.findings import Finding
+from mypt_spec.lint.sources import Source, blocks, ranges
+from mypt_train import durable
+from mypt_train.encoded import WRITTEN, Encoder, Outcome
+from mypt_train.options import Options
+
+SIZE = 4 << 20  # bytes of input, unpacked
+MAX_LINE = 8 << 20
+Key = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one process does at a time: a byte range of a plain file, which is one unit, or all units of a compressed one."""
+
+    file: int
+    source: Source
+    part: int = 0
+    span: tuple[int, int] | None = None
+
+
+def tasks(sources: list[Source], *, size: int = SIZE) -> list[Task]:
+    """All work on some inputs, in their order."""
+    out = []
+    for number, source in enumerate(sources):
+        spans = ranges(source, size=size)
+        out += [Task(number, source, part, span) for part, span in enumerate(spans)]
+        if source.compressed:
+            out.append(Task(number, source))
+    return out
+
+
+def path_of(folder: Path, key: Key) -> Path:
+    return folder / f"unit_{key[0]:05}_{key[1]:06}.bin"
+
+
+def work(task: Task, options: Options, folder: Path, done: frozenset[Key], *, size: int = SIZE) -> Iterator[dict[str, Any]]:
+    """Do a task; a journal entry for each unit that is now on the disk. Units in `done` are passed over.
+
+    Raises UsageError for an input that cannot be read, and OSError where the file cannot be written.
+    """
+    encoder = Encoder(options)
+    start, end = task.span or (0, None)
+    unit, lines = task.part, _Unit(encoder)
+    for block in blocks(task.source, block_size=size, max_line=MAX_LINE, start=start, end=end):
+        if (task.file, unit) not in done:
+            if block.too_long:
+                lines.refuse(Finding("MYP007", f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"), block.first_row)
+            elif block.broken:
+                lines.refuse(Finding("MYP003", block.broken), block.first_row)
+            else:
+                lines.add(block.lines(), block.first_row)
+        if task.span is None:
+            if (task.file, unit) not in done:
+                yield lines.write(folder, (task.file, unit))
+            unit, lines = unit + 1, _Unit(encoder)
+    if task.span is not None and (task.file, unit) not in done:
+        yield lines.write(folder, (task.file, unit))
+
+
+class _Unit:
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self.lines = 0
+        self.statuses: Counter[str] = Counter()
+        self.tags: Counter[str] = Counter()
+        self.rejects: list[dict[str, Any]] = []
+        self.lengths: list[int] = []
+        self.rows: list[int] = []
+        self.digests: list[bytes] = []
+        self.ids: list[npt.NDArray[np.uint16]] = []
+        self.masks: list[npt.NDArray[np.uint8]] = []
+
+    def add(self, lines: list[bytes], first: int) -> None:
+        for i, raw in enumerate(lines):
+            self.take(self.encoder.line(raw.removesuffix(b"\r")), first + i)
+
+    def refuse(self, finding: Finding, row: int) -> None:
+        self.take(Outcome("refused", findings=(finding,)), row)
+
+    def take(self, outcome: Outcome, row: int) -> None:
+        self.lines += 1
+        self.statuses[outcome.status] += 1
+        if outcome.status != WRITTEN:
+            shown = [{"code": f.code, "message": f.message, "pointer": f.pointer} for f in outcome.findings]
+            self.rejects.append({"row": row, "status": outcome.status, "findings": shown})
+            return
+        self.tags.update(outcome.tags or {})
+        for sample in outcome.samples:
+            self.lengths.append(len(sample.ids))
+            self.rows.append(row)
+            self.digests.append(sample.digest)
+            self.ids.append(sample.ids)
+            self.masks.append(sample.mask)
+
+    def write(self, folder: Path, key: Key) -> dict[str, Any]:
+        head = {
+            "lines": self.lines, "statuses": dict(self.statuses), "tags": dict(sorted(self.tags.items())),
+            "rejects": self.rejects, "samples": len(self.lengths), "tokens": sum(self.lengths),
+        }  # fmt: skip
+        body = json.dumps(head).encode()
+        pieces = [
+            struct.pack("<I", len(body)), body, np.array(self.lengths, "<u4").tobytes(), np.array(self.rows, "<u8").tobytes(),
+            b"".join(self.digests), *(ids.astype("<u2").tobytes() for ids in self.ids), *(mask.tobytes() for mask in self.masks),
+        ]  # fmt: skip
+        return {"unit": list(key), "crc": durable.write(path_of(folder, key), pieces)}
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFile:
+    """A unit that was written, its arrays mapped from the disk."""
+
+    head: dict[str, Any]
+    lengths: npt.NDArray[np.uint32]
+    rows: npt.NDArray[np.uint64]
+    digests: npt.NDArray[np.void]
+    ids: npt.NDArray[np.uint16]
+    mask: npt.NDArray[np.uint8]
+
+    @staticmethod
+    def open(path: Path) -> UnitFile:
+        data = np.memmap(path, np.uint8, "r")
+        (size,) = struct.unpack("<I", data[:4].tobytes())
+        head = json.loads(data[4 : 4 + size].tobytes())
+        at, samples, tokens = 4 + size, head["samples"], head["tokens"]
+        arrays: list[Any] = []
+        for dtype, count in (("<u4", samples), ("<u8", samples), ("V16", samples), ("<u2", tokens), ("u1", tokens)):
+            end = at + np.dtype(dtype).itemsize * count
+            arrays.append(np.frombuffer(data[at:end].data if count else b"", dtype))
+            at = end
+        return UnitFile(head, *arrays)
