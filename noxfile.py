@@ -1,4 +1,4 @@
-"""Development tasks: `nox -s tests`, `lint`, `fuzz`, `bench`, `spec`. See CONTRIBUTING.md."""
+"""Development tasks: `nox -s tests`, `lint`, `fuzz`, `bench`, `spec`, `pages`. See CONTRIBUTING.md."""
 
 import nox
 
@@ -41,3 +41,10 @@ def bench(session: nox.Session) -> None:
     session.install("-e", ".[dev]")
     session.run("python", "-m", "bench.lint", *session.posargs)
     session.run("python", "-m", "bench.dialects")
+
+
+@nox.session
+def pages(session: nox.Session) -> None:
+    """The page of `mypt-view --html` in headless Chromium, which must be installed; arguments go to pytest."""
+    session.install(".[test,pages]")
+    session.run("pytest", "tests/browser", *session.posargs, env={"MYPT_BROWSER_REQUIRED": "1"})

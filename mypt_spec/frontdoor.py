@@ -14,7 +14,7 @@ from typing import Any, cast
 from mypt_spec import automaton as _automaton
 from mypt_spec.adapters.common import Adapter, Reader
 from mypt_spec.automaton import Automaton
-from mypt_spec.encode import Encoded, encode_events
+from mypt_spec.encode import Encoded, Segment, encode_events, segments
 from mypt_spec.episode import Episode, Event
 from mypt_spec.findings import Finding
 from mypt_spec.parse import build, parse_text, spacing
@@ -124,10 +124,17 @@ class Dialect:
         Text that spells a single-id tag becomes the ordinary ids of its letters. Raises ValueError for misplaced blocks, and
         for content that spells a tag of plain text. `partial` allows a legal beginning, a prompt.
         """
+        return encode_events(self._encodable(episode, partial), self.table, self.tokenizer)
+
+    def segments(self, episode: Episode, *, partial: bool = False) -> list[Segment]:
+        """What `encode` joins: every tag and text run with its ids, its loss and the blocks around it. Raises as `encode`."""
+        return list(segments(self._encodable(episode, partial), self.table, self.tokenizer))
+
+    def _encodable(self, episode: Episode, partial: bool) -> list[Event]:
         events = legal_events(episode, self.table, self.automaton, complete=not partial)
         if self.table.plain_tags:
             prove(events, self.table, ids=True)  # where tags are ordinary text, content that spells one would come back as structure
-        return encode_events(events, self.table, self.tokenizer)
+        return events
 
     def parse_ids(self, ids: Sequence[int] | Iterable[int]) -> tuple[Episode | None, list[Finding]]:
         """Token ids (any integers, shape (n,)) to an Episode; spans of the findings count tokens. Never raises."""

@@ -62,7 +62,7 @@ def _line(path: str, row: int, position: int, raw: bytes) -> Line:
 
 
 class Output:
-    """A JSONL file that takes its name only when it is complete; `-` is stdout, and a pipe or device is written as it comes.
+    """A file that takes its name only when it is complete; `-` is stdout, and a pipe or device is written as it comes.
 
     Raises UsageError where it cannot be written, and for a file that is among `taken`.
     """
@@ -101,8 +101,11 @@ class Output:
         return self
 
     def write(self, record: Any) -> None:
+        self.write_bytes(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+
+    def write_bytes(self, data: bytes) -> None:
         try:
-            self._stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+            self._stream.write(data)
         except OSError as error:
             raise self._cannot(error) from None
 

@@ -154,11 +154,9 @@ def _checker(name: str, options: argparse.Namespace, codes: frozenset[str], *, o
 
 def _detected(sources: list[Source], options: argparse.Namespace, codes: frozenset[str]) -> list[tuple[Checker, list[Source]]]:
     """The sources with a checker for the dialect of each, which is said."""
-    import mypt_spec
-    from mypt_spec.lint.detect import detect
+    from mypt_spec.lint.detect import candidates, detect
 
-    names = sorted(mypt_spec.dialects(), key=lambda name: name != parser().get_default("dialect"))
-    known = [mypt_spec.dialect(name) for name in names]
+    known = candidates(parser().get_default("dialect"))
     checkers: dict[str, Checker] = {}
     runs: list[tuple[Checker, list[Source]]] = []
     for source in sources:
@@ -183,7 +181,7 @@ def _report(runs: list[tuple[Checker, list[Source]]], options: argparse.Namespac
     from mypt_spec.lint.render.totals import statistics, summary_line
     from mypt_spec.lint.runner import run
 
-    output = _Quiet() if options.statistics else renderer(options.format, _utf8(sys.stdout))
+    output = _Quiet() if options.statistics else renderer(options.format, utf8(sys.stdout))
     unit = {"record": "line", "text": "episode", "generation": "generation"}[options.kind]
     total = Summary(unit_name=unit)
     all_sources = [source for _, sources in runs for source in sources]
@@ -216,7 +214,7 @@ class _Quiet:
         pass
 
 
-def _utf8(stream: TextIO) -> TextIO:
+def utf8(stream: TextIO) -> TextIO:
     """A pipe with a narrow encoding must not lose what findings quote."""
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None and not stream.isatty():

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import IO, BinaryIO, cast
 
+from mypt_spec import frontdoor
 from mypt_spec.frontdoor import Dialect
 from mypt_spec.jsonvalue import Fault, loads
 from mypt_spec.lint.sources import Source, blocks
@@ -31,6 +32,11 @@ class Guess:
     source: Source
     others: tuple[str, ...] = ()
     sure: bool = True
+
+
+def candidates(first: str) -> list[Dialect]:
+    """All dialects, `first` in front: it is preferred where another is about as good."""
+    return [frontdoor.dialect(name) for name in sorted(frontdoor.dialects(), key=lambda name: name != first)]
 
 
 def detect(source: Source, kind: str, dialects: Sequence[Dialect]) -> Guess:

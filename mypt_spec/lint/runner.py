@@ -127,10 +127,20 @@ def _place(
     return [Located(Finding(code, message, help=cure), path, row, column, row, column, checker.dialect.name, snippet)]
 
 
-def _too_long(checker: Checker, _: Prover, block: Block, row: int, path: str, __: str) -> Chunk:
+def too_long(checker: Checker, block: Block, row: int, path: str) -> list[Located]:
+    """The finding of a line that is not read for its length."""
     message = f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
-    found = _place(checker, "MYP007", message, row, path, cure="split the conversation, or check that lines end in LF")
-    return _chunk(found, 1, 0, block)
+    return _place(checker, "MYP007", message, row, path, cure="split the conversation, or check that lines end in LF")
+
+
+def broken_off(checker: Checker, block: Block, row: int, path: str) -> list[Located]:
+    """The finding of a damaged file, where it ends."""
+    cure = "the file is incomplete or damaged: compress it again from its source"
+    return _place(checker, "MYP003", block.broken, row, path, cure=cure)
+
+
+def _too_long(checker: Checker, _: Prover, block: Block, row: int, path: str, __: str) -> Chunk:
+    return _chunk(too_long(checker, block, row, path), 1, 0, block)
 
 
 def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk:
@@ -145,8 +155,7 @@ def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk
         lines = last.lines()
         row = base + last.first_row + max(0, len(lines) - 1)
         if last.broken:
-            cure = "the file is incomplete or damaged: compress it again from its source"
-            found = _place(checker, "MYP003", last.broken, row, path, cure=cure)
+            found = broken_off(checker, last, row, path)
         elif not last.data.endswith(b"\n") and not last.too_long:
             tail = lines[-1][-80:].decode("utf-8", "replace") if lines else ""
             found = _place(
@@ -158,22 +167,28 @@ def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk
 
 def _whole(checker: Checker, source: Source, kind: str) -> Chunk:
     """A serialised text, read whole: it may span lines."""
-    parts = list(blocks(source, block_size=BLOCK, max_line=MAX_TEXT))
-    size = sum(len(b.data) + b.too_long for b in parts)
+    data, size, found = whole_text(checker, source)
     summary = Summary(files=1, bytes=size, unit_name="text")
-    broken = next((b for b in parts if b.broken), None)
-    if size > MAX_TEXT or any(b.too_long for b in parts):
-        message = f"the text has {size:,} bytes; at most {MAX_TEXT:,} are read"
-        found, units, clean = _place(checker, "MYP007", message, 1, source.path, cure="split the file"), 1, 0
-    elif broken is not None:
-        found, units, clean = _place(checker, "MYP003", broken.broken, broken.first_row, source.path), 1, 0
-    else:
-        data = b"".join(b.data for b in parts)
+    units, clean = 1, 0
+    if not found:
         outcome = (text_units if kind == "text" else generation_units)(checker, data, source.path)
         found, units, clean = outcome.found, outcome.units, outcome.clean
     summary.units, summary.clean, summary.faulty = units, clean, units - clean
     tally(summary, found)
     return Chunk(found, summary, source.size or size)
+
+
+def whole_text(checker: Checker, source: Source) -> tuple[bytes, int, list[Located]]:
+    """The bytes of a serialised text and how many there are; or a finding that says why it cannot be read whole."""
+    parts = list(blocks(source, block_size=BLOCK, max_line=MAX_TEXT))
+    size = sum(len(b.data) + b.too_long for b in parts)
+    if size > MAX_TEXT or any(b.too_long for b in parts):
+        message = f"the text has {size:,} bytes; at most {MAX_TEXT:,} are read"
+        return b"", size, _place(checker, "MYP007", message, 1, source.path, cure="split the file")
+    broken = next((b for b in parts if b.broken), None)
+    if broken is not None:
+        return b"", size, _place(checker, "MYP003", broken.broken, broken.first_row, source.path)
+    return b"".join(b.data for b in parts), size, []
 
 
 def _is_jsonl(path: str) -> bool:

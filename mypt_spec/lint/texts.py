@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from mypt_spec.body import read_body
-from mypt_spec.episode import Event, Place
+from mypt_spec.episode import Episode, Event, Place
 from mypt_spec.findings import Finding
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.located import Located
@@ -40,32 +41,49 @@ def check_generation(checker: Checker, text: str, filename: str = "<text>", *, p
 
 def text_units(checker: Checker, data: bytes, filename: str) -> Units:
     """Check the episodes of a serialised text; a line end behind an episode is the file's, unless it belongs to a tag."""
-    text, findings = _decode(data)
+    text, findings = decode(data)
     out = Units()
-    for start, end in _episodes(checker, text) if not findings else []:
-        whole = text[start:end]
-        last = checker.dialect.lex(whole)[-1:]
-        episode, found = checker.dialect.parse(whole.removesuffix("\n") if last and last[0].terminal == TEXT else whole)
-        if episode is not None:
-            found = found + checker.dialect.validate(episode, limits=checker.limits)
-        shifted = [replace(f, span=(f.span[0] + start, f.span[1] + start) if f.span else (start, start)) for f in found]
-        shown = [f for f in shifted if f.code in checker.codes]
+    for unit in text_episodes(checker, text) if not findings else []:
+        at = unit.start
+        shifted = [replace(f, span=(f.span[0] + at, f.span[1] + at) if f.span else (at, at)) for f in unit.findings]
         out.units += 1
-        out.clean += not shown
-        findings += shown
+        out.clean += not shifted
+        findings += shifted
     out.units = max(out.units, 1)
     out.found = checker.text(text, findings, filename=filename)
     return out
 
 
+class TextEpisode(NamedTuple):
+    """An episode of a longer text: where it starts, and its selected findings, whose spans count from there."""
+
+    start: int
+    text: str
+    episode: Episode | None
+    findings: list[Finding]
+
+
+def text_episodes(checker: Checker, text: str) -> Iterator[TextEpisode]:
+    """The episodes of a text that may hold several, each checked by itself."""
+    for start, end in _episodes(checker, text):
+        whole = text[start:end]
+        last = checker.dialect.lex(whole)[-1:]
+        own = whole.removesuffix("\n") if last and last[0].terminal == TEXT else whole
+        episode, found = checker.dialect.parse(own)
+        if episode is not None:
+            found = found + checker.dialect.validate(episode, limits=checker.limits)
+        yield TextEpisode(start, own, episode, [f for f in found if f.code in checker.codes])
+
+
 def generation_units(checker: Checker, data: bytes, filename: str) -> Units:
     """Check a file that holds one generation."""
-    text, findings = _decode(data)
+    text, findings = decode(data)
     found = checker.text(text, findings or generation(checker, text), filename=filename)
     return Units(found, 1, int(not found))
 
 
-def _decode(data: bytes) -> tuple[str, list[Finding]]:
+def decode(data: bytes) -> tuple[str, list[Finding]]:
+    """The text of a file, and what is wrong with its bytes."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -6,10 +6,11 @@ import re
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec.tokenizer import gpt2
-from tests.strategies import episodes
+from tests.strategies import DIALECTS, episodes
 
 D = mypt_spec.dialect("mypt")
 
@@ -61,6 +62,25 @@ def test_partial_encoding_is_a_prefix(episode: mypt_spec.Episode) -> None:
         part = D.encode(mypt_spec.Episode("mypt", episode.messages[:end]), partial=True)
         assert part.ids.tolist() == whole.ids[: len(part)].tolist()
         assert part.loss.tolist() == whole.loss[: len(part)].tolist()
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+def test_segments_join_to_the_encoding(name: str, data: st.DataObject) -> None:
+    d = mypt_spec.dialect(name)
+    episode = data.draw(episodes(name, clean=False))
+    encoded, segments = d.encode(episode), d.segments(episode)
+    assert [i for s in segments for i in s.ids] == encoded.ids.tolist()
+    assert [s.loss for s in segments for _ in s.ids] == encoded.loss.tolist()
+    assert "".join(s.event.text for s in segments) == d.serialize(episode)
+    for segment in segments:
+        terminal = d.table.terminals.get(segment.event.terminal)
+        if terminal is not None and terminal.opens:
+            assert segment.inside[-1] == terminal.opens
+        elif terminal is not None and terminal.closes:
+            assert segment.inside[-1] in terminal.ends
+        elif terminal is None:
+            assert segment.inside, "text stands in a block"
 
 
 @pytest.mark.parametrize("layout", ["compact", "lines"])

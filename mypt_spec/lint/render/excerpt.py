@@ -24,7 +24,7 @@ class Excerpt:
 
 
 @dataclass(slots=True)
-class _Cluster:
+class Cluster:
     """Characters that share their cells: a letter with its accents, an emoji sequence, or one escape."""
 
     start: int
@@ -34,26 +34,27 @@ class _Cluster:
     width: int = 0
 
 
-def _clusters(text: str, display: Display) -> list[_Cluster]:
+def clusters(text: str, display: Display) -> list[Cluster]:
+    """The text cut into what must stay together; every character is shown."""
     special = {"\n": display.newline, "\t": display.tab}
-    clusters: list[_Cluster] = []
+    found: list[Cluster] = []
     for at, char in enumerate(text):
-        last = clusters[-1] if clusters else None
+        last = found[-1] if found else None
         if HIDDEN.match(char):
-            clusters.append(_Cluster(at, special.get(char) or escape(char), True))
+            found.append(Cluster(at, special.get(char) or escape(char), True))
         elif char.isascii():
-            clusters.append(_Cluster(at, char, False))
+            found.append(Cluster(at, char, False))
         elif last and not last.solid and _joins(char, last.shown):
             last.shown += char
         elif cell_len(char) == 0:
             # It has nothing to stand on; spelled out it can be seen, and counted.
-            clusters.append(_Cluster(at, escape(char), True))
+            found.append(Cluster(at, escape(char), True))
         else:
-            clusters.append(_Cluster(at, char, False))
-    for cluster in clusters:
+            found.append(Cluster(at, char, False))
+    for cluster in found:
         cluster.shown = display.printable(cluster.shown)
         cluster.width = cell_len(cluster.shown)
-    return clusters
+    return found
 
 
 def _joins(char: str, before: str) -> bool:
@@ -66,8 +67,8 @@ def _joins(char: str, before: str) -> bool:
 
 def excerpt(snippet: Snippet, display: Display, width: int) -> Excerpt:
     """The snippet in at most `width` cells (but no fewer than a few), as much of the mark in view as fits."""
-    clusters = _clusters(snippet.text, display)
-    starts, widths, count = [c.start for c in clusters], [c.width for c in clusters], len(clusters)
+    found = clusters(snippet.text, display)
+    starts, widths, count = [c.start for c in found], [c.width for c in found], len(found)
     begin = min(max(snippet.mark[0], 0), len(snippet.text))
     end = min(max(snippet.mark[1], begin), len(snippet.text))
     # A mark inside a cluster is widened to the whole of it; an empty mark lies on the cluster behind it.
@@ -80,7 +81,7 @@ def excerpt(snippet: Snippet, display: Display, width: int) -> Excerpt:
     cut_left, cut_right = snippet.cut_left or low > 0, snippet.cut_right or high < count
     left, right = dots if cut_left else "", dots if cut_right else ""
     return Excerpt(
-        left + "".join(c.shown for c in clusters[low:high]) + right,
+        left + "".join(c.shown for c in found[low:high]) + right,
         len(left) + sum(widths[low:first]),
         max(1, sum(widths[first : min(last, high)])) if end > begin else 1,
     )
