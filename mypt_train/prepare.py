@@ -19,6 +19,7 @@ import numpy as np
 
 import mypt_spec
 from mypt_spec.lint.errors import UsageError
+from mypt_spec.lint.files import MANIFEST
 from mypt_spec.lint.sources import Source
 from mypt_spec.tokenizer import FILES
 from mypt_train import durable
@@ -27,7 +28,6 @@ from mypt_train.packing import pack
 from mypt_train.shards import Placed, Units, shards_of, write_shard
 from mypt_train.units import SIZE, Key, Task, UnitFile, path_of, tasks, work
 
-MANIFEST = "dataset_metadata.json"
 SCHEMA, VERSION = "toolcall_sft_v1", 1
 WORK = ".work"
 

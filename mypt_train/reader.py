@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
-from mypt_train.prepare import MANIFEST, SCHEMA, VERSION
+from mypt_spec.lint.files import MANIFEST
+from mypt_train.prepare import SCHEMA, VERSION
 from mypt_train.shards import INDEX
 
 

@@ -28,6 +28,8 @@ LAYERS = [
     ["lint", "convert", "view"],
 ]
 TRAIN_AND_INFER = 6
+# A command may hand a prepared folder to the package that has made it.
+HANDED_ON = {"mypt_spec.lint.cli": {"mypt_train.check"}, "mypt_spec.view.cli": {"mypt_train.view"}}
 
 
 def layer(module: str) -> int:
@@ -58,9 +60,11 @@ def tree(module: str) -> ast.Module:
 @pytest.mark.parametrize("module", MODULES)
 def test_layers(module: str) -> None:
     above = {name for name in imports(module) if layer(name) > layer(module)}
+    above -= HANDED_ON.get(module, set())
     assert not above, f"{module} is below {sorted(above)}"
     package = module.split(".", maxsplit=1)[0]
     others = {name for name in imports(module) if layer(name) == TRAIN_AND_INFER and name.split(".")[0] != package}
+    others -= HANDED_ON.get(module, set())
     assert not others, f"{package} does not import {sorted(others)}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, TextIO
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mypt_spec.frontdoor import Dialect
     from mypt_spec.lint.check import Checker
     from mypt_spec.lint.located import Summary
+    from mypt_spec.lint.runner import Chunk
     from mypt_spec.lint.sources import Source
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
@@ -32,6 +33,7 @@ examples:
   mypt-lint --dialect auto data/              other formats; says which
   mypt-lint --kind text episode.txt           serialised text instead of JSONL
   generate | mypt-lint --kind generation -    is it a legal (beginning of a) turn?
+  mypt-lint sft                               a folder that mypt-prepare has made
   mypt-lint --explain MYP202
 """
 
@@ -107,19 +109,20 @@ def _fail(message: str) -> int:
 
 def _lint(options: argparse.Namespace) -> int:
     from mypt_spec.lint.errors import UsageError
-    from mypt_spec.lint.files import SUFFIXES, expand
+    from mypt_spec.lint.files import SUFFIXES, expand, is_prepared
 
     if not options.paths:
         return _fail("nothing to check; name files or folders, or - for standard input (see mypt-lint --help)")
     try:
         codes = _codes(options)
-        sources = expand(options.paths, suffixes=_SUFFIXES.get(options.kind, SUFFIXES))
+        prepared = sorted({path for path in options.paths if is_prepared(path)})
+        sources = expand([path for path in options.paths if path not in prepared], suffixes=_SUFFIXES.get(options.kind, SUFFIXES))
         sources.sort(key=lambda source: source.path)
         if options.dialect == AUTO:
             runs = _detected(sources, options, codes)
         else:
             runs = [(_checker(options.dialect, options, codes), sources)]
-        return _report(runs, options)
+        return _report(runs, prepared, codes, options)
     except UsageError as error:
         return _fail(str(error))
 
@@ -173,7 +176,18 @@ def _detected(sources: list[Source], options: argparse.Namespace, codes: frozens
     return runs
 
 
-def _report(runs: list[tuple[Checker, list[Source]]], options: argparse.Namespace) -> int:
+def _prepared(folders: list[str], codes: frozenset[str]) -> Iterator[Chunk]:
+    """What is wrong with prepared data sets."""
+    if folders:
+        from mypt_train.check import check_folder
+
+        for folder in folders:
+            yield from check_folder(folder, codes)
+
+
+def _report(
+    runs: list[tuple[Checker, list[Source]]], prepared: list[str], codes: frozenset[str], options: argparse.Namespace
+) -> int:
     from mypt_spec.findings import SEVERITIES
     from mypt_spec.lint.located import Summary
     from mypt_spec.lint.progress import Bar
@@ -182,12 +196,12 @@ def _report(runs: list[tuple[Checker, list[Source]]], options: argparse.Namespac
     from mypt_spec.lint.runner import run
 
     output = _Quiet() if options.statistics else renderer(options.format, utf8(sys.stdout))
-    unit = {"record": "line", "text": "episode", "generation": "generation"}[options.kind]
+    unit = "episode" if prepared else {"record": "line", "text": "episode", "generation": "generation"}[options.kind]
     total = Summary(unit_name=unit)
     all_sources = [source for _, sources in runs for source in sources]
     chunks = (run(checker, sources, options.kind, jobs=_jobs(options.jobs, sources)) for checker, sources in runs)
     with Bar(all_sources, quiet=options.quiet) as bar:
-        for chunk in chain.from_iterable(chunks):
+        for chunk in chain(chain.from_iterable(chunks), _prepared(prepared, codes)):
             bar.at(chunk.position)
             total.add(chunk.summary)
             for located in chunk.found:

@@ -13,6 +13,8 @@ from mypt_spec.lint.packed import zstandard_module
 from mypt_spec.lint.sources import STDIN, Packing, Source
 
 SUFFIXES = (".jsonl", ".ndjson")
+MANIFEST = "dataset_metadata.json"  # what makes a folder a prepared data set
+PLAN = ".work/plan.json"  # what a preparation leaves that did not end
 PACKED: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
 
 
@@ -46,6 +48,11 @@ def expand(paths: Sequence[str], *, suffixes: Sequence[str] = SUFFIXES) -> list[
             source = _source(name)
             found.setdefault(os.path.realpath(name), source)
     return list(found.values())
+
+
+def is_prepared(path: str) -> bool:
+    """Whether a folder is a prepared data set, or was to be one."""
+    return any(os.path.isfile(os.path.join(path, name)) for name in (MANIFEST, PLAN))
 
 
 def _source(path: str) -> Source:

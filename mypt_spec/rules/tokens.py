@@ -123,3 +123,90 @@ class SplitCharacter:
     ## Spec
     `grammar/mypt/SPEC.md`, Ids
     """
+
+
+@rule("MYP505", "broken-data-set")
+class BrokenDataSet:
+    """A folder of shards is no whole data set.
+
+    ## What it finds
+    A file that the manifest names and that is missing, short or altered; a manifest of another version; shards of another grammar
+    than the installed one; a preparation that did not end.
+
+    ## Why it matters
+    A trainer would read something else than what was checked, or stop in the middle.
+
+    ## Bad
+    A folder from which one shard was not copied.
+
+    ## Good
+    A folder as `mypt-prepare` has left it.
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Ids
+    """
+
+
+@rule("MYP506", "wrong-mask")
+class WrongMask:
+    """The stored mask of an episode is not the one that its tokens have.
+
+    ## What it finds
+    The first token of an episode whose mask differs from the one that the token table gives; the first token of an episode
+    is never a target.
+
+    ## Why it matters
+    Masked answers are not learned, and trained questions are: a model like that talks to itself.
+
+    ## Bad
+    A shard whose mask was made by another program.
+
+    ## Good
+    A shard as `mypt-prepare` has made it.
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Loss
+    """
+
+
+@rule("MYP507", "misplaced-padding")
+class MisplacedPadding:
+    """Between episodes stands something else than padding.
+
+    ## What it finds
+    A token that no episode covers and that is not the padding id, or is a target; an episode that reaches into another one or
+    out of its row.
+
+    ## Why it matters
+    Every token of a row is read by the model; what belongs to no episode was checked by nobody.
+
+    ## Bad
+    An index that was cut, so that episodes at its end belong to nothing.
+
+    ## Good
+    Rows in which episodes stand side by side, padded at the end.
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Ids
+    """
+
+
+@rule("MYP508", "counts-differ")
+class CountsDiffer:
+    """The manifest says other numbers than its files hold.
+
+    ## What it finds
+    Tokens, trained tokens, rows or episodes of a shard that the manifest counts differently; shard files that it does not name.
+
+    ## Why it matters
+    The loss is divided by such numbers, and epochs are planned with them. A shard that is not named is never read.
+
+    ## Bad
+    A folder into which a shard of another run was copied.
+
+    ## Good
+    A folder whose manifest names every shard in it.
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Ids
+    """

@@ -31,6 +31,7 @@ examples:
   mypt-view data.jsonl:118 --mask        line 118: what is trained, and what is not
   mypt-view data.jsonl.gz:118 -n 3 --ids
   mypt-view data.jsonl --all --html view.html
+  mypt-view sft:3 --mask                 the third episode of a folder that mypt-prepare has made
   mypt-view --kind text episode.txt      serialised text instead of JSONL
   mypt-view data.jsonl:7 --text | mypt-lint --kind text -
 
@@ -111,9 +112,19 @@ def split_line(name: str) -> tuple[str, int | None]:
 
 def _run(options: argparse.Namespace) -> int:
     from mypt_spec.lint.errors import UsageError
+    from mypt_spec.lint.files import is_prepared
+    from mypt_spec.view.items import first
 
     if options.layout is not None and options.view != "text":
         raise UsageError("--layout is of --text: give both")
+    path, line = split_line(options.file)
+    if path != "-" and is_prepared(path):
+        from mypt_train.view import shard_items
+
+        items = first(shard_items(path, line or 1), None if options.all else options.number or 1)
+        if options.html is not None:
+            return _page(items, path, options.html)
+        return _text(items, options.layout) if options.view == "text" else _terminal(items, options.view or "chat")
     source, line = _source(options.file)
     checker, source, doubt = _checker(source, options)
     layouts = checker.dialect.table.layouts
@@ -121,7 +132,7 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError(f"--layout {options.layout}: {checker.dialect.name} has {', '.join(layouts)}")
     items = _items(checker, source, line, doubt, options)
     if options.html is not None:
-        return _page(items, source, options.html)
+        return _page(items, source.path, options.html)
     return _text(items, options.layout) if options.view == "text" else _terminal(items, options.view or "chat")
 
 
@@ -201,16 +212,16 @@ def _text(items: Iterator[Item], layout: str | None) -> int:
     return status
 
 
-def _page(items: Iterator[Item], source: Source, path: str) -> int:
+def _page(items: Iterator[Item], source: str, path: str) -> int:
     from mypt_spec.convert.stream import Output
     from mypt_spec.lint.render.totals import counted
     from mypt_spec.view.page import collect, page
 
     held = collect(items)
-    with Output(path, [source.path]) as output:
+    with Output(path, [source]) as output:
         output.write_bytes(page(held))
     if path != "-":
-        print(f"mypt-view: wrote {path}: {counted(len(held), 'episode')} of {source.path}", file=sys.stderr)
+        print(f"mypt-view: wrote {path}: {counted(len(held), 'episode')} of {source}", file=sys.stderr)
     return max(map(_status, held), default=CLEAN)
 
 

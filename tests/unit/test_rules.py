@@ -30,6 +30,7 @@ WITHOUT_EXAMPLES = {
     "MYP003": "half a compressed file is no text that a page can show",
     "MYP007": "a line of more than 8 MiB does not fit on a page",
     "MYP902": "more than a hundred findings on one line do not fit on a page",
+    **dict.fromkeys(["MYP505", "MYP506", "MYP507", "MYP508"], "a prepared folder does not fit on a page"),
     "MYP903": "only a conversion finds it, between two formats",
     "MYP901": "a fault of the linter itself: no data is known to cause it",
 }
