@@ -30,7 +30,7 @@ import msgspec
 from msgspec import UNSET
 
 from mypt_spec.adapters.common import Reader, spelled
-from mypt_spec.episode import Part, Place
+from mypt_spec.episode import Part, Place, events_of
 from mypt_spec.lint.alike import Alike
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.quotes import unescaped_quotes
@@ -45,6 +45,7 @@ _MEMO, _LONG = 2000, 2000  # entries of a memo, and the length of the longest: t
 _METADATA = 40  # keys
 _K = TypeVar("_K")
 _V = TypeVar("_V")
+_NUMBERED = re.compile(r'"n\d+"')  # the names in a skeleton
 _KEY = re.compile(r"_[\w.:-]{0,60}", re.ASCII)
 
 
@@ -61,6 +62,7 @@ class Prover:
         # Lines up to this length cannot have too many tokens: a token is a byte or more, spaces in JSON may be added.
         self.longest = sys.maxsize if limit is None else limit // 2
         self.shapes: dict[Shape, int] = {}
+        self.ends: dict[str, int | None] = {}
         self.heads: dict[Head, bool] = {}
         self.values: dict[tuple[str, str | tuple[str, ...]], bool] = {}
         self.tools: dict[Head, frozenset[str]] = {}
@@ -148,9 +150,35 @@ class Prover:
     def shape(self, shape: Shape) -> int:
         """The strings of a record of this shape, without those in JSON values; -1 if it is not clean."""
         record = self._skeleton(shape)
-        fine = not self._joins(record) and self._says_nothing(record)
+        fine = not self._joins(record) and self._by_turns(record)
         count = unescaped_quotes(msgspec.json.encode(record)) // 2 if fine else -1
         return _remember(self.shapes, shape, count, sum(len(n) if isinstance(n, tuple) else 1 for n in shape))
+
+    def _by_turns(self, record: dict[str, Any]) -> bool:
+        """Whether a skeleton is clean. Of more than two turns, each is tried behind the first: rules see a turn and what stands
+        before all turns, and of several turns only that they are several; and if all but the last end in the state in which the
+        first ends, the automaton takes them in any order.
+        """
+        key, messages = self.layout.messages, record[self.layout.messages]
+        starts = [i for i, message in enumerate(messages) if message[ROLE] == self.table.turn_opener]
+        if len(starts) < 3:
+            return self._says_nothing(record)
+        first = messages[: starts[1]]
+        ends = [self._end(record | {key: first + messages[a:b]}) for a, b in pairwise([*starts[1:], len(messages)])]
+        return None not in ends and {*ends[:-1]} == {self._end(record | {key: first})}
+
+    def _end(self, record: dict[str, Any]) -> int | None:
+        """The automaton's state behind a clean skeleton; None if it is not clean. Remembered."""
+        numbers: dict[str, str] = {}
+        text = _NUMBERED.sub(lambda m: numbers.setdefault(m[0], f'"{_name(len(numbers))}"'), msgspec.json.encode(record).decode())
+        if text in self.ends:
+            return self.ends[text]
+        record, state = msgspec.json.decode(text), None
+        if self._says_nothing(record):
+            episode, _ = self.checker.dialect.read(record)
+            events = events_of(episode.messages, self.table) if episode is not None else ()
+            state = self.checker.dialect.automaton.run([event.terminal for event in events])
+        return _remember(self.ends, text, state, len(text))
 
     def _joins(self, record: dict[str, Any]) -> bool:
         """Whether items of one kind stand side by side: their texts may be one, which says more than each of them."""

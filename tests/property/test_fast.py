@@ -59,6 +59,20 @@ def test_sound(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
+@settings(max_examples=150)
+def test_sound_for_many_turns(name: str, data: st.DataObject) -> None:
+    """Turns are judged one by one; a rule that sees more of an episode than a turn would show here."""
+    prover = Prover(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))
+    pool = data.draw(st.lists(records(name, clean=data.draw(st.booleans())), min_size=2, max_size=4))
+    pieces = [record["messages"] for record in pool]
+    pieces += [messages[data.draw(st.integers(0, len(messages))) :][: data.draw(st.integers(1, 3))] for messages in pieces]
+    order = data.draw(st.lists(st.sampled_from(pieces), min_size=3, max_size=6))
+    whole = pool[0] | {"messages": [message for piece in order for message in piece]}
+    agree(prover, [json.dumps(whole).encode(), *(json.dumps(record).encode() for record in pool)])
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
 def test_complete(name: str, data: st.DataObject) -> None:
     """Speed must not die in silence: a line without findings is proved clean, but for the exceptions named here."""
     d = mypt_spec.dialect(name)
