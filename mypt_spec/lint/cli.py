@@ -171,7 +171,7 @@ def _detected(sources: list[Source], options: argparse.Namespace, codes: frozens
         runs.append((checkers[name], [guess.source]))
         if not options.quiet:
             also = f" ({', '.join(guess.others)} would fit as well; choose with --dialect)" if guess.others and guess.sure else ""
-            doubt = "" if guess.sure else " is the nearest, but nothing at its beginning is legal; choose with --dialect"
+            doubt = "" if guess.sure else " is taken for it: nothing at its beginning is legal in any dialect; choose with --dialect"
             print(f"{source.path}: {name}{also}{doubt}", file=sys.stderr)
     return runs
 

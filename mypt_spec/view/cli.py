@@ -162,7 +162,7 @@ def _checker(source: Source, options: argparse.Namespace) -> tuple[Checker, Sour
         return Checker(mypt_spec.dialect(options.dialect)), source, ""
     known = candidates(_FIRST)
     guess = detect(source, options.kind, known)
-    doubt = "" if guess.sure else f"{guess.dialect.name} is the nearest, but nothing at its beginning is legal; choose with --dialect"
+    doubt = "" if guess.sure else f"{guess.dialect.name} is taken for it: nothing at its beginning is legal in any dialect; choose with --dialect"
     return Checker(guess.dialect), guess.source, doubt
 
 
