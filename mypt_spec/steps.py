@@ -15,6 +15,7 @@ from mypt_spec.jsonvalue import Fault, faults, loads
 from mypt_spec.tokens import TokenTable
 
 TURN = ("system", "developer", "context", "user")  # what ends the answer before it
+IDENTITY = "model_identity"  # a kind of step: who the model is, where that is another thing than a system prompt
 BOUNDARY = "message boundary"  # on the first step of a message that follows one of the same role
 IDS = "_tool_call_ids"  # metadata that keeps the ids of calls, in order, where a format has no place for them
 

@@ -65,6 +65,7 @@ FEATURES: dict[str, dict[str, Record]] = {
         name: _openai({"role": "system", "content": SYSTEM}, {"role": "developer", "content": "Be brief."}, _user(), _said())
         for name in ("openai", "praxis", "usf-omega")
     },
+    "identity of the model": {"usf-omega": _openai(_user(), _said(), model_identity="I am Ada.")},
     "several turns": {
         name: _openai(_user(), _said(), _user("Bye"), _said("Bye.")) | ({"system": SYSTEM} if name == "mypt" else {})
         for name in ("openai", "mypt", "mypt-3b", "gabgpt", "praxis", "usf-omega")

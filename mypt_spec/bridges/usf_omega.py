@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypt_spec.steps import Conversation, Step, extras_of, first_carries, kept, messages_of, result_text, result_value
+from mypt_spec.steps import (
+    IDENTITY,
+    Conversation,
+    Step,
+    extras_of,
+    first_carries,
+    kept,
+    messages_of,
+    result_text,
+    result_value,
+)
 from mypt_spec.tokens import TokenTable
 
-KINDS = frozenset({"system", "developer", "user", "think", "text", "call", "result", "reflection"})
+KINDS = frozenset({IDENTITY, "system", "developer", "user", "think", "text", "call", "result", "reflection"})
 EXTRAS = frozenset({
-    "model_identity", "tools", "functions", "rejected", "response_schema", "response_format", "json_mode", "search_enabled",
+    "tools", "functions", "rejected", "response_schema", "response_format", "json_mode", "search_enabled",
     "citations_enabled", "self_reflection_enabled", "reasoning_effort", "thinking_budget", "label",
 })  # fmt: skip
 HAS_IDS = PARALLEL = True
@@ -19,8 +29,8 @@ _TYPES = {kind: name for name, kind in _ITEMS.items()}
 
 
 def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
-    out: list[Step] = []
-    extras = extras_of(record, "chosen")
+    out = [Step(IDENTITY, record[IDENTITY], at=f"/{IDENTITY}")] if IDENTITY in record else []
+    extras = extras_of(record, "chosen", IDENTITY)
     messages = list(messages_of(record))
     if "chosen" in record:
         messages.append(("/chosen", record["chosen"], kept(record["chosen"])))
@@ -71,11 +81,14 @@ def _result(message: dict[str, Any], at: str, waiting: list[Step]) -> Step:
 
 def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
     messages: list[dict[str, Any]] = []
+    head: dict[str, Any] = {}
     unnamed = conversation.extras.get(UNNAMED) is True
     if unnamed:
         del conversation.extras[UNNAMED]  # said by the names that are not there
     for step in conversation.steps:
-        if step.kind in ("system", "developer", "user"):
+        if step.kind == IDENTITY and not head:
+            head = {IDENTITY: step.value}
+        elif step.kind in ("system", "developer", "user"):
             messages.append({"role": step.kind, "content": step.value} | kept(step.meta))
         elif step.kind == "result":
             name = {} if unnamed or "name" in step.meta else {"name": step.name}
@@ -86,8 +99,8 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
                 messages.append({"role": "assistant", "contents": []} | kept(step.meta))
             _say(step, messages[-1]["contents"])
     if "rejected" in conversation.extras and messages and messages[-1]["role"] == "assistant":
-        return {"messages": messages[:-1], "chosen": messages[-1]}
-    return {"messages": messages}
+        return head | {"messages": messages[:-1], "chosen": messages[-1]}
+    return head | {"messages": messages}
 
 
 def _say(step: Step, items: list[dict[str, Any]]) -> None:

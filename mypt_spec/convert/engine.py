@@ -16,7 +16,7 @@ from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 from mypt_spec.frontdoor import Dialect, dialect, dialects, folder
 from mypt_spec.jsonvalue import escape
-from mypt_spec.steps import IDS, Bridge, Conversation, Step
+from mypt_spec.steps import IDENTITY, IDS, Bridge, Conversation, Step
 
 _FORM = ("role", "type")  # keys that say how something is written, which the canonical record may do otherwise
 _MOVED = {"MYP250"}  # findings about what stands elsewhere in the canonical record
@@ -85,8 +85,10 @@ class Converter:
         """What every target needs done: the system prompt, ids of calls, and the order of calls and results."""
         steps, extras, losses = list(conversation.steps), dict(conversation.extras), list[Loss]()
         kinds = self.bridge.KINDS
-        if "developer" not in kinds and "system" in kinds and steps and steps[0].kind == "developer":
-            losses.append(Loss("developer", steps[0].at, f"{self.target.name} has no developer role; it is the system prompt there"))
+        first = steps[0].kind if steps else ""
+        alone = not any(step.kind in ("system", "developer") for step in steps[1:])
+        if (first == "developer" or (first == IDENTITY and alone)) and first not in kinds and "system" in kinds:
+            losses.append(Loss(first, steps[0].at, f"{self.target.name} has none; it is the system prompt there"))
             steps[0] = replace(steps[0], kind="system")
         if self.system is not None and "system" in kinds and not any(s.kind == "system" for s in steps):
             steps.insert(0, Step("system", self.system))

@@ -67,9 +67,12 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
             continue
         if terminal is not None and terminal.opens in table.closers:
             owed[terminal.opens] += 1
-        start = event.at.span[0] if event.at.span else 0
+        start, end = event.at.span or (0, 0)
+        found = run.event.text[start:end]
+        if terminal is not None and terminal.spaced:  # the white space around it is the content's
+            start, end = start + len(found) - len(found.lstrip()), end - len(found) + len(found.rstrip())
         expected = run.expected(context.automaton, behind=start > 0)
-        at = run.event.at._replace(span=_span(run.event, *(event.at.span or (0, 0))))
+        at = run.event.at._replace(span=_span(run.event, start, end))
         code, message, cure = name_refusal(event._replace(at=at), expected, run.inside, "", Repair(), table)
         row = mistake_of(event, expected, run.inside, "", table, lesser=False)
         fits = row is not None and row.terminal == event.terminal and code[3] == "2"
