@@ -118,6 +118,11 @@ class Dialect:
         limits = limits or Limits(phase=phase)
         return check_episode(episode, self.table, self.automaton, self.tokenizer, limits, getattr(self.adapter, "validate", None))
 
+    def check(self, record: object, *, limits: Limits | None = None) -> tuple[Episode | None, list[Finding]]:
+        """`read`, and where that gives an Episode `validate`: all that can be said of a record. Never raises."""
+        episode, findings = self.read(record)
+        return episode, findings if episode is None else [*findings, *self.validate(episode, limits=limits)]
+
     def encode(self, episode: Episode, *, partial: bool = False) -> Encoded:
         """Token ids (uint32, shape (n,)) and loss (uint8, shape (n,)) of an Episode.
 

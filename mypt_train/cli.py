@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     add("--context-length", type=int, default=2048, metavar="N", help="tokens of a row (default: %(default)s)")
     add("--pack", action=argparse.BooleanOptionalAction, default=True, help="whole episodes side by side in rows (default: yes)")
     add("--val-fraction", type=float, default=0.0, metavar="F", help="share of the episodes, by their hash, for val (default: %(default)s)")
-    add("--tokens-per-shard", type=_number, default=10_000_000, metavar="N", help="default: 10_000_000")
+    add("--tokens-per-shard", type=int, default=10_000_000, metavar="N", help="default: 10_000_000")
     add("--seed", type=int, default=0, help="of the order of rows (default: %(default)s)")
     add("--long", choices=("error", "drop", "split-turns"), default="error", help="what becomes of episodes that no row can hold (default: %(default)s)")
     add("--on-error", choices=("fail", "reject"), default="fail", help="when a line is refused: make no data set, or go on without it (default: %(default)s)")
@@ -49,10 +49,6 @@ def parser() -> argparse.ArgumentParser:
     add("-q", "--quiet", action="store_true", help="no progress, no summary")
     add("--version", action="version", version=f"mypt-prepare {__version__}")
     return out
-
-
-def _number(text: str) -> int:
-    return int(text.replace("_", ""))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import zlib
@@ -48,6 +49,12 @@ def crc_of(path: Path) -> int:
         while piece := data.read(1 << 20):
             crc = zlib.crc32(piece, crc)
     return crc
+
+
+def sha256(path: str | Path) -> str:
+    """The SHA-256 of a file, read in pieces."""
+    with open(path, "rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 class Journal:

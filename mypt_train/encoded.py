@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
+from mypt_spec.convert.stream import read_line
 from mypt_spec.episode import Episode, Message, events_of
 from mypt_spec.findings import Finding
-from mypt_spec.jsonvalue import Fault, loads
+from mypt_spec.rules import Limits
 from mypt_spec.tokens import TEXT
 from mypt_train.options import Options
 
@@ -54,23 +55,12 @@ class Encoder:
 
     def line(self, raw: bytes) -> Outcome:
         """A line of JSONL without its line end. Never raises for what the line holds."""
-        try:
-            text = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            return _refused(Finding("MYP002", f"byte {error.start + 1} of the line is not UTF-8: {error.reason}"))
-        if not text.strip():
-            return _refused(Finding("MYP011", "the line is empty"))
-        try:
-            record = loads(text)
-        except Fault as fault:
-            return _refused(Finding(fault.code, fault.message))
-        return self.record(record)
+        value, fault = read_line(raw)
+        return _refused(fault) if fault is not None else self.record(value)
 
     def record(self, record: Any) -> Outcome:
         """A JSON value as a line holds it."""
-        episode, findings = self.dialect.read(record)
-        if episode is not None:
-            findings = [*findings, *self.dialect.validate(episode, phase=self.options.phase)]
+        episode, findings = self.dialect.check(record, limits=Limits(phase=self.options.phase))
         errors = [f for f in findings if f.severity == "error"]
         if episode is None or errors:
             return _refused(*errors)

@@ -6,7 +6,6 @@ all are there, the shards are written from them, always in the same way, and the
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections import Counter
@@ -127,14 +126,10 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _sha256(path: str) -> str:
-    digest = hashlib.sha256()
     try:
-        with open(path, "rb") as data:
-            while piece := data.read(1 << 20):
-                digest.update(piece)
+        return durable.sha256(path)
     except OSError as error:
         raise PrepareError(f"{path}: cannot be read: {error.strerror or error}") from None
-    return digest.hexdigest()
 
 
 def _encode_all(

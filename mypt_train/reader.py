@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 import mypt_spec
 from mypt_spec.lint.files import MANIFEST
+from mypt_train import durable
 from mypt_train.prepare import SCHEMA, VERSION
 from mypt_train.shards import INDEX
 
@@ -103,7 +103,7 @@ class ShardReader:
         if size != entry["bytes"]:
             raise ShardError(f"{path}: has {size} bytes, expected {entry['bytes']}; copy or prepare it again")
         if verify:
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest = durable.sha256(path)
             if digest != entry["sha256"]:
                 raise ShardError(f"{path}: was altered (SHA-256 {digest[:12]}, expected {entry['sha256'][:12]}); copy or prepare it again")
 

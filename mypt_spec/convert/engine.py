@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from mypt_spec.convert.compare import Loss, align, beside, leaves, same
-from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 from mypt_spec.frontdoor import Dialect, dialect, dialects, folder
 from mypt_spec.jsonvalue import escape
@@ -66,10 +65,11 @@ class Converter:
         losses = [*losses, *fitted]
         built = self.bridge.record(conversation, self.target.table)
         built |= {k: v for k, v in conversation.extras.items() if k.startswith("_") or k == "language" or k in self.bridge.EXTRAS}
-        episode, findings = _legal(self.target, built)
-        if episode is None:
+        episode, findings = self.target.check(built)
+        errors = _errors(findings)
+        if episode is None or errors:
             there = self.bridge.steps(built, self.target.table).steps
-            return Converted(None, tuple(losses), tuple(self._blame(findings, conversation, there)))
+            return Converted(None, tuple(losses), tuple(self._blame(errors, conversation, there)))
         try:
             written = self.target.write(episode)
         except ValueError as error:
@@ -154,18 +154,20 @@ class _Apart:
         self.source, self.bridge = source, bridge
 
     def __call__(self, value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
-        episode, findings = _legal(self.source, value)
-        if episode is None:
-            return None, findings, []
+        episode, findings = self.source.check(value)
+        errors = _errors(findings)
+        if episode is None or errors:
+            return None, errors, []
         try:
             canonical = self.source.write(episode)
         except ValueError as error:
             return None, [Finding("MYP903", str(error))], []
-        return self.bridge.steps(canonical, self.source.table), [], _left_out(value, canonical, self.source)
+        moved = [Loss("order", f.pointer, f.message) for f in findings if f.code in _MOVED]
+        return self.bridge.steps(canonical, self.source.table), [], [*_left_out(value, canonical, self.source), *moved]
 
 
 def _left_out(value: Any, canonical: dict[str, Any], source: Dialect) -> list[Loss]:
-    """What reading left out already, with a warning that `mypt-lint` shows, and what it moved."""
+    """What reading left out already, with a warning that `mypt-lint` shows."""
     known = Counter(leaf for _, leaf in leaves(canonical))
     losses = []
     for pointer, leaf in leaves(value):
@@ -174,17 +176,11 @@ def _left_out(value: Any, canonical: dict[str, Any], source: Dialect) -> list[Lo
             known[leaf] -= 1
         elif name not in _FORM:
             losses.append(Loss(name, pointer, f"{source.name} does not read it there"))
-    _, findings = source.read(value)
-    return losses + [Loss("order", f.pointer, f.message) for f in findings if f.code in _MOVED]
+    return losses
 
 
-def _legal(d: Dialect, value: Any) -> tuple[Episode | None, list[Finding]]:
-    """The Episode of a record without errors, or None and the errors."""
-    episode, findings = d.read(value)
-    if episode is not None:
-        findings = [*findings, *d.validate(episode)]
-    errors = [f for f in findings if f.severity == "error"]
-    return (None if errors else episode), errors
+def _errors(findings: Iterable[Finding]) -> list[Finding]:
+    return [f for f in findings if f.severity == "error"]
 
 
 def _bridge(name: str) -> Bridge:

@@ -47,18 +47,21 @@ def lines(source: Source) -> Iterator[Line]:
 
 
 def _line(path: str, row: int, position: int, raw: bytes) -> Line:
-    if row == 1:
-        raw = raw.removeprefix(_BOM)
+    value, fault = read_line(raw.removeprefix(_BOM) if row == 1 else raw)
+    return Line(path, row, position, value, fault)
+
+
+def read_line(raw: bytes) -> tuple[Any, Finding | None]:
+    """The JSON value of a line, or why it has none."""
     try:
         text = raw.decode("utf-8")
         if not text.strip():
-            return Line(path, row, position, fault=Finding("MYP011", "the line is empty"))
-        return Line(path, row, position, loads(text))
+            return None, Finding("MYP011", "the line is empty")
+        return loads(text), None
     except UnicodeDecodeError as error:
-        message = f"byte {error.start + 1} of the line is not UTF-8: {error.reason}"
-        return Line(path, row, position, fault=Finding("MYP002", message))
+        return None, Finding("MYP002", f"byte {error.start + 1} of the line is not UTF-8: {error.reason}")
     except Fault as fault:
-        return Line(path, row, position, fault=Finding(fault.code, fault.message))
+        return None, Finding(fault.code, fault.message)
 
 
 class Output:

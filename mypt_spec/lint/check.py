@@ -98,9 +98,7 @@ class Checker:
             cure = "one JSON object a line, nothing before or after it" if fault.code == "MYP001" else ""
             yield self._at(Finding(fault.code, fault.message, help=cure), body, offset, end, row, filename)
             return
-        episode, findings = self.dialect.read(record)
-        if episode is not None:
-            findings = [*findings, *self.dialect.validate(episode, limits=self.limits)]
+        _, findings = self.dialect.check(record, limits=self.limits)
         if self.others and any(f.severity == "error" for f in findings):
             other = next((d for d in self.others if not error_count(record, d)), None)
             if other is not None:

@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     add("--kind", choices=("record", "text", "generation"), default="record",
         help="JSONL records, serialised text, or what a model wrote (default: %(default)s)")  # fmt: skip
     add("--phase", type=int, metavar="N", help="allow only what the curriculum has introduced by phase N")
-    add("--max-tokens", type=_positive, metavar="N", help="report episodes of more than N tokens")
+    add("--max-tokens", type=positive, metavar="N", help="report episodes of more than N tokens")
     add("--tool", action="append", default=[], metavar="NAME", help="declare a tool, beside those in the system prompt")
     add("--select", action="append", metavar="CODES", help="report only these: codes, beginnings of codes (MYP2), or names; comma-separated")
     add("--ignore", action="append", metavar="CODES", help="do not report these; wins over --select")
@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
     return out
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number} is not a positive number")

@@ -104,10 +104,8 @@ def _records(data: bytes, dialects: Sequence[Dialect]) -> dict[str, tuple[int, i
 
 def error_count(record: object, dialect: Dialect) -> int:
     """How many errors a record has in a dialect; one that cannot be read has at least as many as any that can."""
-    episode, findings = dialect.read(record)
-    if episode is None:
-        return _WORST
-    return sum(f.severity == "error" for f in [*findings, *dialect.validate(episode)])
+    episode, findings = dialect.check(record)
+    return _WORST if episode is None else sum(f.severity == "error" for f in findings)
 
 
 def _tagged(text: str, dialect: Dialect) -> int:

@@ -30,7 +30,7 @@ import msgspec
 from msgspec import UNSET
 
 from mypt_spec.adapters.common import Reader, spelled
-from mypt_spec.episode import Part, Place, events_of
+from mypt_spec.episode import Episode, Part, Place, events_of
 from mypt_spec.lint.alike import Alike
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.quotes import unescaped_quotes
@@ -173,11 +173,9 @@ class Prover:
         text = _NUMBERED.sub(lambda m: numbers.setdefault(m[0], f'"{_name(len(numbers))}"'), msgspec.json.encode(record).decode())
         if text in self.ends:
             return self.ends[text]
-        record, state = msgspec.json.decode(text), None
-        if self._says_nothing(record):
-            episode, _ = self.checker.dialect.read(record)
-            events = events_of(episode.messages, self.table) if episode is not None else ()
-            state = self.checker.dialect.automaton.run([event.terminal for event in events])
+        episode, state = self._clean_episode(msgspec.json.decode(text)), None
+        if episode is not None:
+            state = self.checker.dialect.automaton.run([e.terminal for e in events_of(episode.messages, self.table)])
         return _remember(self.ends, text, state, len(text))
 
     def _joins(self, record: dict[str, Any]) -> bool:
@@ -233,16 +231,18 @@ class Prover:
         return {key: value for key, value in zip(self.layout.heads, head, strict=True) if value is not UNSET}
 
     def _says_nothing(self, record: dict[str, Any]) -> bool:
-        """Whether the checker has nothing to say about a skeleton, whose tools all count as declared."""
+        """Whether the checker has nothing to say about a skeleton."""
+        return self._clean_episode(record) is not None
+
+    def _clean_episode(self, record: dict[str, Any]) -> Episode | None:
+        """The Episode of a skeleton about which the checker has nothing to say, all its tools counting as declared."""
         tools = frozenset(_name(i) for i in range(len(record[self.layout.messages])))
         limits = replace(self.checker.limits, tools=tools, max_tokens=None)
         try:
-            episode, findings = self.checker.dialect.read(record)
-            if episode is not None:
-                findings = [*findings, *self.checker.dialect.validate(episode, limits=limits)]
+            episode, findings = self.checker.dialect.check(record, limits=limits)
         except Exception:  # the checker reports it
-            return False
-        return not any(finding.code in self.checker.codes for finding in findings)
+            return None
+        return None if any(finding.code in self.checker.codes for finding in findings) else episode
 
     def _skeleton(self, shape: Shape) -> dict[str, Any]:
         """The smallest record of a shape."""

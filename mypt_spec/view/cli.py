@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mypt_spec import __version__
+from mypt_spec.lint.cli import positive
 
 if TYPE_CHECKING:
     from mypt_spec.lint.check import Checker
@@ -53,20 +54,13 @@ def parser() -> argparse.ArgumentParser:
         views.add_argument(f"--{view}", dest="view", action="store_const", const=view, help=text)
     views.add_argument("--html", metavar="OUT.html", help="write one page with everything in it; needs no network")
     some = out.add_mutually_exclusive_group()
-    some.add_argument("-n", "--number", type=_positive, metavar="N", help="show N episodes (default: 1)")
+    some.add_argument("-n", "--number", type=positive, metavar="N", help="show N episodes (default: 1)")
     some.add_argument("--all", action="store_true", help="show all episodes to the end of the file")
     add("--dialect", default=AUTO, metavar="NAME", help="the format of the data, or auto to find out (default: %(default)s)")
     add("--kind", choices=("record", "text"), default="record", help="JSONL records, or serialised text (default: %(default)s)")
     add("--layout", metavar="NAME", help="of --text: one of the dialect's layouts (default: compact, or the text as it was read)")
     add("--version", action="version", version=f"mypt-view {__version__}")
     return out
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not a positive number")
-    return number
 
 
 def main(argv: Sequence[str] | None = None) -> int:
