@@ -35,6 +35,16 @@ def near_miss(text: str, table: TokenTable, start: int = 0) -> NearMiss | None:
 
 
 @lru_cache(maxsize=32)
+def beginnings(tags: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """What each tag and near miss begins with, by first character. In most texts this finds nothing, and finds it fast."""
+    seconds: dict[str, set[str]] = {"<": set()}
+    for tag in tags:
+        seconds.setdefault(tag[0], set()).add(re.escape(tag[1:2]))
+    loose = r"[\w. /|\\-]"  # as in `_candidates`
+    return tuple((first, re.compile(f"{re.escape(first)}(?:{'|'.join([loose, *sorted(more)])})")) for first, more in sorted(seconds.items()))
+
+
+@lru_cache(maxsize=32)
 def _candidates(tags: tuple[str, ...], attributes: bool = False) -> re.Pattern[str]:
     """What is long enough to be a tag: most `<...>` in text fail on the first look."""
     shortest = min((len(_letters(t)) for t in tags), default=2) - 2

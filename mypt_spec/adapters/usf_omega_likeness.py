@@ -29,16 +29,17 @@ class _Unlike(Exception):
     """The record has something of which too much depends on its text."""
 
 
-def likeness(record: Any) -> tuple[Any, list[str]] | None:
-    """A JSON value that is equal for records alike, and the free texts; None where only the whole record tells.
+def likeness(record: Any) -> tuple[Any, list[str], list[Any]] | None:
+    """What records alike share, the free texts, and metadata values; None where only the whole record tells.
 
+    The first is a JSON value that is equal for records alike: they have equally many strings, metadata values apart.
     `record` was read from strict JSON.
     """
     if not isinstance(record, dict):
         return None
     try:
         walk = _Walk(record)
-        return walk.item(record), walk.texts
+        return walk.item(record), walk.texts, walk.metadata
     except (_Unlike, AttributeError, TypeError, ValueError, KeyError):
         return None
 
@@ -46,6 +47,8 @@ def likeness(record: Any) -> tuple[Any, list[str]] | None:
 class _Walk:
     def __init__(self, record: dict[str, Any]) -> None:
         self.texts: list[str] = []
+        self.metadata: list[Any] = []
+        self.pairs = "chosen" in record or "rejected" in record
         self.said: set[tuple[str, str]] = set()
         self.answers: list[set[tuple[str, str]]] = []
         self.ids: dict[str, int] = {}
@@ -55,39 +58,47 @@ class _Walk:
         functions = [tool.get("function", tool) for tool in tools]
         self.tools = {function["name"]: function for function in functions}
 
-    def item(self, item: dict[str, Any]) -> list[Any]:
+    def item(self, item: dict[str, Any]) -> Any:
         """The record, a message, or an item of `contents`."""
+        if len(item) == 2 and not self.pairs:  # most messages: a shorter way to say the same
+            role, text = item.get("role"), item.get("content")
+            if role.__class__ is str is text.__class__:
+                self.texts.append(text)
+                return role
         out: list[Any] = []
+        add = out.append
         for key, value in item.items():
             kind = _KINDS.get(key)
-            out.append(key)
+            add(key)
             if kind == _TEXT:
                 if value.__class__ is not str or (key == "reasoning" and self.budget is not None and len(value.encode()) > self.budget):
                     raise _Unlike  # a token is a byte or more
                 self.texts.append(value)
-                self.said.add((key if key in _MARKED else "", value))
+                if self.pairs:
+                    self.said.add((key if key in _MARKED else "", value))
             elif kind == _SAME:
-                out.append(value)
+                add(value)
             elif kind == _ITEMS:
-                out.append([self.item(one) for one in value])
+                add([self.item(one) for one in value])
             elif kind == _CALLS:
-                out.append([self.call(call) for call in value])
+                add([self.call(call) for call in value])
             elif kind == _NAMED:
-                out.append(self.named(value))
+                add(self.named(value))
             elif kind == _ANSWER:
-                out.append(self.answer(value))
+                add(self.answer(value))
             elif kind is None and key[:1] == "_":
                 _shallow(value, _DEPTH)
+                self.metadata.append(value)
             elif key == "thinking_budget":
                 if value.__class__ is not int or value < 0:
                     raise _Unlike
             elif (key, value) in _IDLE:
-                out.append(value)
+                add(value)
             else:
                 raise _Unlike  # a format of the answer, for one
         return out
 
-    def answer(self, item: dict[str, Any]) -> list[Any]:
+    def answer(self, item: dict[str, Any]) -> Any:
         """One of a pair of answers, which must not say the same."""
         before, self.said = self.said, set()
         out = self.item(item)
@@ -125,14 +136,14 @@ class _Walk:
             else:
                 given.append([value])
         others = [[k, v] for k, v in call.items() if k not in ("id", "function")]
-        own = [k for k in function if k not in ("name", "arguments")]
+        own = [[k, v] for k, v in function.items() if k not in ("name", "arguments")]
         return [self.named(call["id"]) if "id" in call else None, others, own, name, self.named(name), given]
 
     def any(self, value: Any, depth: int) -> Any:
         """An argument of which nothing is asked: its strings are free."""
         if value.__class__ is str:
             self.texts.append(value or "x")
-            return None
+            return ""
         if value.__class__ in (dict, list):
             if not depth:
                 raise _Unlike

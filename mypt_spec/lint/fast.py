@@ -35,7 +35,7 @@ from mypt_spec.lint.alike import Alike
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.quotes import unescaped_quotes
 from mypt_spec.lint.scan import BITS, SAID, Head, Layout, Scan, Shape, compile_scan, noted
-from mypt_spec.nearmiss import near_miss
+from mypt_spec.nearmiss import beginnings, near_miss
 from mypt_spec.rules.payload import declared_tools
 from mypt_spec.schema import LANGUAGE, LIST, NAME, OBJECT, ROLE, STRING, Field, RecordSchema
 from mypt_spec.truncated import fragment, inner_tags
@@ -64,6 +64,8 @@ class Prover:
         self.shapes: dict[Shape, int] = {}
         self.ends: dict[str, int | None] = {}
         self.heads: dict[Head, bool] = {}
+        self.fine: dict[str, bool] = {}  # texts with something like the beginning of a tag, and no tag
+        self.beginnings = beginnings((*self.table.special, *(t.shown for t in self.table.plain_tags)))
         self.values: dict[tuple[str, str | tuple[str, ...]], bool] = {}
         self.tools: dict[Head, frozenset[str]] = {}
         self.inline = Reader(self.table, []).inline
@@ -133,10 +135,17 @@ class Prover:
         """No text is empty or blank, none holds a tag or almost one."""
         if not all(texts) or any(map(str.isspace, texts)):
             return False
-        content = "\n".join(texts)
-        if self.table.literals.search(content) or near_miss(content, self.table) is not None:
-            return False
-        return all(fragment(text, self.inner_tags) is None for text in texts)
+        for text in texts:
+            if text in self.fine:
+                continue
+            begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
+            if begun and (self.table.literals.search(text) or near_miss(text, self.table) is not None):
+                return False
+            if fragment(text, self.inner_tags) is not None:
+                return False
+            if begun:
+                _remember(self.fine, text, True, len(text))
+        return True
 
     def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
         """The kinds of the parts of a string with inline tags, None where it is all text; adds their texts to `texts`."""

@@ -14,6 +14,7 @@ from mypt_spec import Limits
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.quotes import unescaped_quotes
+from mypt_spec.nearmiss import beginnings, near_miss
 from tests.strategies import ANY_JSON, DIALECTS, FAULTS, almost_records, broken_records, lines_of, mutated, records
 
 LIMITS = st.sampled_from(
@@ -83,6 +84,18 @@ def test_complete(name: str, data: st.DataObject) -> None:
         return
     assert Prover(checker).clean(line)
     assert Prover(checker).unproved(line + b"\n" + line + b"\n") == (2, [])
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+def test_no_tag_begins_otherwise(name: str, data: st.DataObject) -> None:
+    """What `beginnings` does not find holds neither a tag nor anything that is almost one."""
+    table = mypt_spec.dialect(name).table
+    shown = (*table.special, *(t.shown for t in table.plain_tags))
+    pieces = st.sampled_from([*shown, "<", "[", "/", "|", " ", "\\", "-", "\n"]) | st.text(max_size=3)
+    text = "".join(data.draw(st.lists(pieces.flatmap(lambda p: st.sampled_from([p, p[1:], p[:-1], p.upper()])), max_size=6)))
+    if table.literals.search(text) or near_miss(text, table):
+        assert any(regex.search(text) for _, regex in beginnings(shown))
 
 
 def beyond(value: Any) -> bool:

@@ -20,7 +20,7 @@ from mypt_spec.lint.check import Checker
 from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.runner import check_bytes
 from mypt_spec.lint.texts import check_generation, check_text
-from mypt_spec.nearmiss import _candidates, near_miss
+from mypt_spec.nearmiss import _candidates, beginnings, near_miss
 from tests.strategies import ANY_JSON, DIALECTS, almost_records, any_text, episodes, lines_of, mutated, records
 
 ALL = mypt_spec.dialects()
@@ -249,6 +249,7 @@ def test_patterns_are_linear(name: str) -> None:
     """Twice the text, about twice the time: for every pattern over content, on text made to make it go back."""
     table = mypt_spec.dialect(name).table
     patterns: list[re.Pattern[str]] = [table.literals, table.lexer, table.id_lexer, _candidates(table.tags)]
+    patterns += [regex for _, regex in beginnings(table.tags)]
     patterns += [table.tool_names] if table.tool_names else []
     seeds = ["<", "< ", "</ ", "<a ", "<a" * 3 + " ", "<|a", "<myPT_", "<myPT_user", " ", "\t", "- ", "\n- ", "\n- a.", "\n \t-`a", "a-", "\ud800", "<a. -"]
     for pattern in patterns:
