@@ -166,7 +166,7 @@ class Prover:
     def _by_turns(self, record: dict[str, Any]) -> bool:
         """Whether a skeleton is clean. Of more than two turns, each is tried behind the first: rules see a turn and what stands
         before all turns, and of several turns only that they are several; and if all but the last end in the state in which the
-        first ends, the automaton takes them in any order.
+        first ends, the automaton takes them in any order. Where they do not, the whole is tried.
         """
         key, messages = self.layout.messages, record[self.layout.messages]
         starts = [i for i, message in enumerate(messages) if message[ROLE] == self.table.turn_opener]
@@ -174,7 +174,8 @@ class Prover:
             return self._says_nothing(record)
         first = messages[: starts[1]]
         ends = [self._end(record | {key: first + messages[a:b]}) for a, b in pairwise([*starts[1:], len(messages)])]
-        return None not in ends and {*ends[:-1]} == {self._end(record | {key: first})}
+        alike = None not in ends and {*ends[:-1]} == {self._end(record | {key: first})}
+        return alike or self._says_nothing(record)
 
     def _end(self, record: dict[str, Any]) -> int | None:
         """The automaton's state behind a clean skeleton; None if it is not clean. Remembered."""
