@@ -80,7 +80,7 @@ def test_complete(name: str, data: st.DataObject) -> None:
     record = data.draw(records(name))
     line = data.draw(lines_of(record))
     checker = Checker(d, data.draw(LIMITS))
-    if says(checker, line) or beyond(record) or empty(record) or (checker.limits.max_tokens or 10**9) < 2 * len(line):
+    if says(checker, line) or beyond(record) or empty(record) or piece_of_tag(record) or (checker.limits.max_tokens or 10**9) < 2 * len(line):
         return
     assert Prover(checker).clean(line)
     assert Prover(checker).unproved(line + b"\n" + line + b"\n") == (2, [])
@@ -110,6 +110,12 @@ def beyond(value: Any) -> bool:
 def empty(record: Any) -> bool:
     """A content may be empty in some dialects; the fast path leaves it to the checker everywhere."""
     return any(value == "" for message in record["messages"] for value in message.values())
+
+
+def piece_of_tag(record: Any) -> bool:
+    """A tool may have the name `<ti`, which in content would be a tag cut short; the fast path leaves it to the checker."""
+    items = [item for message in record["messages"] for item in message.get("contents", ())]
+    return any("<" in item.get("name", "") for item in items if isinstance(item, dict))
 
 
 USER = '{"role": "user", "content": "u"}'
