@@ -2,7 +2,8 @@
 
     python -m bench.prepare [--mb 50] [--rounds 5]
 
-The other side only encodes: no file is read or written, nothing is checked, there is no mask, and tags are encoded as text.
+The other sides only encode: no file is read or written, nothing is checked. tiktoken makes no mask, and encodes tags as text;
+transformers makes ids and mask by a chat template, here without the system prompts.
 """
 
 from __future__ import annotations
@@ -38,6 +39,16 @@ def once(path: Path, workers: int, length: int = 1 << 14) -> dict[str, Any]:
         shutil.rmtree(folder)
 
 
+def _transformers() -> Any:
+    """Their tokenizer, None where it is not installed."""
+    try:
+        from tests.huggingface import tokenizer
+
+        return tokenizer()
+    except ImportError:
+        return None
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--mb", type=int, default=50)
@@ -54,17 +65,26 @@ def main() -> None:
         "prepare, 1 process": lambda: once(path, 1),
         "prepare, 2 processes": lambda: once(path, 2),
     }
+    theirs = _transformers()
+    if theirs is not None:
+        from tests.huggingface import encode
+
+        records = [json.loads(line) | {"system": "S"} for line in path.read_text(encoding="utf-8").splitlines()]
+        records = records[: max(1, len(records) // 10)]  # a tenth is enough to wait for
+        ways["transformers, one by one"] = lambda: [encode(theirs, [record]) for record in records]
+        ways["transformers, batches of 100"] = lambda: [encode(theirs, records[i : i + 100]) for i in range(0, len(records), 100)]
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for round_ in range(-1, chosen.rounds):
         for name, way in ways.items():
             spent, _ = timed(way)  # type: ignore[arg-type]
             if round_ >= 0:  # the first round only warms up
-                seconds[name].append(spent)
+                seconds[name].append(spent * (10 if name.startswith("transformers") else 1))
     size = sum(len(text.encode()) for text in texts) / 1e6
     print(f"{path.name}, {size:.1f} MB of text; Python {platform.python_version()}, tiktoken {tiktoken.__version__}")
     for name, spent in seconds.items():
         print(f"{name:38} {statistics.median(spent):6.2f} s")
-    for mine, other in (("prepare, 1 process", "encode_ordinary"), ("prepare, 2 processes", "encode_ordinary_batch(num_threads=2)")):
+    pairs = [("prepare, 1 process", name) for name in ways if "prepare" not in name and "threads" not in name]
+    for mine, other in [*pairs, ("prepare, 2 processes", "encode_ordinary_batch(num_threads=2)")]:
         ratio = statistics.median(b / a for a, b in zip(seconds[mine], seconds[other], strict=True))
         print(f"{mine} has {ratio:.2f} of the speed of {other}")
     for length in (2048, 4096):
