@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
 import json
@@ -244,6 +245,42 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
         break
     assert killed
     assert contents(out) == contents(tmp_path / "want")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_hundred_kills(tmp_path: Path) -> None:
+    """At random moments of runs that go on where the last one was killed, in one process and in two."""
+    began = time.perf_counter()
+    made(PHASES, tmp_path / "want", unit_size=700, val_fraction=0.3, tokens_per_shard=2048)
+    whole = time.perf_counter() - began
+    rng = random.Random(4)
+    kills = complete = 0
+    out = tmp_path / "out0"
+    while kills < 100:
+        workers = 1 + kills % 2
+        child = os.fork()
+        if not child:
+            try:
+                os.setsid()
+                made(PHASES, out, unit_size=700, val_fraction=0.3, tokens_per_shard=2048, workers=workers, resume=out.exists())
+            finally:
+                os._exit(0)
+        time.sleep(rng.random() * whole * workers)
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it has ended, or has not begun
+            os.killpg(child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        kills += os.WIFSIGNALED(status)
+        if not (out / "dataset_metadata.json").exists():
+            continue
+        ShardReader(out, verify=True)
+        if (out / ".work").exists():  # killed behind the manifest
+            made(PHASES, out, unit_size=700, val_fraction=0.3, tokens_per_shard=2048, resume=True)
+        assert contents(out) == contents(tmp_path / "want")
+        complete += 1
+        out = tmp_path / f"out{complete}"
+    assert complete
 
 
 @pytest.mark.parametrize("broken", ["write", "rename", "fsync"])
