@@ -15,7 +15,9 @@ from mypt_infer.decode.decoder import machine
 from mypt_infer.decode.net import CALLING
 from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec.episode import Episode, Message, Part
+from mypt_spec.parse import messages_of
 from mypt_spec.placement import Run
+from mypt_spec.surface import lex_ids
 
 DIALECTS = mypt_spec.dialects()
 TOOLS = (
@@ -62,13 +64,12 @@ def witnesses(made: Decoder, first: int) -> dict[int, list[int]]:
     """Every state of the machine that the model can reach from a state, with the shortest ids that lead there."""
     found: dict[int, list[int]] = {first: []}
     queue = [first]
-    example = np.unique(made.tables.classes, return_index=True)
-    ids = dict(zip(example[0].tolist(), example[1].tolist(), strict=True))
+    classes, ids = np.unique(made.tables.classes, return_index=True)  # one id a class; some classes have none
     for state in queue:
-        following = made.tables.following(state)
+        following = made.tables.following(state)[classes]
         for then, at in zip(*np.unique(following, return_index=True), strict=True):
             if then != DEAD_STATE and int(then) not in found:
-                found[int(then)] = [*found[state], ids[int(at)]]
+                found[int(then)] = [*found[state], int(ids[at])]
                 queue.append(int(then))
     return found
 
@@ -109,8 +110,10 @@ def complete(made: Decoder, ids: list[int]) -> bool:
     episode, findings = d.parse_ids(ids)
     if episode is not None:
         return not [f for f in findings if f.severity != "info"]
-    text = d.tokenizer.decode(ids)
-    outcome = Run(d.table, d.automaton, spaces=False, complete=False).check(d.lex(text))
+    events, broken = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
+    outcome = Run(d.table, d.automaton, spaces=False, complete=False).check(events)
+    if broken or outcome.findings or any(e.spaced for e in outcome.events) or messages_of(outcome.events, d.table)[1]:
+        return False
     openers = [d.table.terminals[n] for n in d.automaton.allowed(outcome.state) if n != "TEXT"]
     results = [t for t in openers if t.origin != "model" and t.opens != d.table.turn_opener and not t.body_loss]
-    return not outcome.findings and bool(results)
+    return bool(results)
