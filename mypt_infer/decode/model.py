@@ -40,6 +40,9 @@ class Spoken:
     text: Leaf
 
 
+_texts: dict[str, Leaf] = {}  # by the dialect's fingerprint
+
+
 class Speaker:
     """Builds `Spoken`. One use."""
 
@@ -49,7 +52,9 @@ class Speaker:
         self.stacks = open_blocks(self.machine, self.table)
         self.heads = {name: self._head(t) for name, t in self.table.terminals.items()}
         self.forbidden = forbidden_texts(dialect)
-        self.text = self._text_leaf()
+        if dialect.fingerprint not in _texts:
+            _texts[dialect.fingerprint] = self._text_leaf()
+        self.text = _texts[dialect.fingerprint]
         self.nodes: dict[tuple[int, bool], Node] = {}
         self.after: dict[tuple[int, str, int], Node] = {}
         self.ended = {s for g in self.machine.states for n in self._tags(g) for s in [self.machine.steps[g][n]]}

@@ -7,6 +7,7 @@ token does: 0 or more, the next state less `base`; below that, column -1 - value
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -102,10 +103,20 @@ class Tables:
                 return found
 
 
+_built: OrderedDict[tuple[str, str], Tables] = OrderedDict()
+_KEPT = 32
+
+
 def build(dialect: Dialect, tools: Sequence[ToolSpec]) -> Tables:
-    """The tables of a dialect and some tools. Raises SchemaFault for tools that they cannot hold."""
-    spoken = Speaker(dialect, tools).build()
-    return _Builder(spoken, leaf_set(dialect, spoken.text)).tables()
+    """The tables of a dialect and some tools; those built last are kept. Raises SchemaFault for tools that they cannot hold."""
+    key = (dialect.fingerprint, repr([(t.name, t.schema) for t in tools]))
+    if key not in _built:
+        spoken = Speaker(dialect, tools).build()
+        _built[key] = _Builder(spoken, leaf_set(dialect, spoken.text)).tables()
+        if len(_built) > _KEPT:
+            _built.popitem(last=False)
+    _built.move_to_end(key)
+    return _built[key]
 
 
 class _Builder:
