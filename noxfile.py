@@ -41,6 +41,8 @@ def bench(session: nox.Session) -> None:
     session.install("-e", ".[dev]")
     session.run("python", "-m", "bench.lint", *session.posargs)
     session.run("python", "-m", "bench.dialects")
+    session.install("xgrammar")  # only measured against
+    session.run("python", "-m", "bench.decode")
 
 
 @nox.session

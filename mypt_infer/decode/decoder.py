@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -78,8 +77,11 @@ class Decoder:
         self._check_caps(max_think_tokens, max_toolcall_tokens)
         self._order = np.argsort(self.tables.classes, kind="stable").astype(np.int32)
         self._bounds = np.searchsorted(self.tables.classes[self._order], np.arange(self.tables.after.shape[1] + 1))
-        self._sets: OrderedDict[int, AllowSet] = OrderedDict()
+        self._sets: dict[int, AllowSet] = {}
         self._loose: dict[int, tuple[int, int]] = {}
+        self._steps: dict[int, int] = {}
+        self._caps, self._block = self.caps.tolist(), self.tables.block.tolist()
+        self._distance, self._to_close = self.tables.distance.tolist(), self.tables.to_close.tolist()
 
     # Beginning.
 
@@ -111,15 +113,16 @@ class Decoder:
 
     def allow(self, state: int) -> AllowSet:
         """The allow set of a state, by the shorter list."""
-        machine, left, inside = _unpacked(state)
-        needs = self._needs(machine)
-        key = machine << _SHIFT if left > needs[0] and inside > needs[1] else state
-        if key not in self._sets:
-            self._sets[key] = self._make(machine, left, inside)
-            if len(self._sets) > _REMEMBERED:
-                self._sets.popitem(last=False)
-        self._sets.move_to_end(key)
-        return self._sets[key]
+        machine = state >> _SHIFT
+        needs = self._loose.get(machine) or self._needs(machine)
+        loose = state >> _BLOCK_BITS & ENDLESS > needs[0] and state & UNBOUNDED > needs[1]
+        key = machine << _SHIFT if loose else state
+        found = self._sets.get(key)
+        if found is None:
+            if len(self._sets) >= _REMEMBERED:
+                self._sets.clear()
+            found = self._sets[key] = self._make(*_unpacked(state))
+        return found
 
     def ids(self, state: int) -> Ints:
         """The allowed ids, sorted, int32."""
@@ -163,21 +166,30 @@ class Decoder:
 
     def next(self, state: int, token: int) -> int:
         """The state behind one token. Raises ValueError when it is not allowed."""
-        machine, left, inside = _unpacked(state)
-        then = self.tables.next(machine, token)
+        machine, left, inside = state >> _SHIFT, state >> _BLOCK_BITS & ENDLESS, state & UNBOUNDED
+        then = self._steps.get(machine << 20 | token) or self._step(machine, token)
         if then == DEAD_STATE or left < 1:
             raise ValueError(f"id {token} is not allowed in state {state}")
         spent = left if left == ENDLESS else left - 1
-        block = self.tables.block[then]
+        block = self._block[then]
         if block == NO_BLOCK:
             within = UNBOUNDED
-        elif self.tables.block[machine] == NO_BLOCK:
-            within = int(self.caps[block])
+        elif self._block[machine] == NO_BLOCK:
+            within = self._caps[block]
         else:
             within = inside if inside == UNBOUNDED else inside - 1
-        if self.tables.distance[then] > spent or (block and self.tables.to_close[then] > within):
+        if self._distance[then] > spent or (block and self._to_close[then] > within):
             raise ValueError(f"id {token} is not allowed in state {state}: no legal ending would fit into the budget")
-        return _packed(then, spent, within)
+        return then << _SHIFT | spent << _BLOCK_BITS | within
+
+    def _step(self, machine: int, token: int) -> int:
+        """The tables' answer, kept for next time if it is one."""
+        then = self.tables.next(machine, token)
+        if then != DEAD_STATE:
+            if len(self._steps) >= 16 * _REMEMBERED:
+                self._steps.clear()
+            self._steps[machine << 20 | token] = then
+        return then
 
     def step(self, states: Sequence[int] | States, ids: Sequence[int] | npt.NDArray[np.integer]) -> States:
         """The states behind one token a row, int64, shape (rows,). Raises ValueError naming the row whose token is refused."""

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.decoder import _BLOCK_BITS, _SHIFT, ENDLESS, UNBOUNDED, Decoder
+from mypt_infer.decode.decoder import _BLOCK_BITS, _SHIFT, ENDLESS, UNBOUNDED, AllowSet, Decoder
 from mypt_infer.decode.net import NO_BLOCK
 from mypt_infer.decode.tables import DEAD_STATE
 
@@ -30,7 +30,8 @@ class DeviceDecoder:
         self.row, self.base, self.frame = put(tables.row), put(tables.base), put(tables.frame)
         self.block, self.caps = put(tables.block), put(decoder.caps)
         self.distance, self.to_close = put(tables.distance), put(tables.to_close)
-        self._lists: dict[int, Tensor] = {}
+        self._lists: dict[AllowSet, Tensor] = {}
+        self._places: dict[tuple[AllowSet, int], Tensor] = {}
 
     def step(self, states: Tensor, ids: Tensor) -> Tensor:
         """The states behind one token a row; int64, shape (rows,)."""
@@ -54,30 +55,52 @@ class DeviceDecoder:
     def mask_(self, logits: Tensor, states: Sequence[int]) -> Tensor:
         """Set the logits of refused ids to -inf, in place, writing only what has to change; shape (rows, vocabulary).
 
-        For states that the host knows, as integers; the quicker way on a CPU.
+        For states that the host knows, as integers; the quicker way on a CPU. The logits must be contiguous.
         """
+        flat = logits.view(-1)
+        refused: list[Tensor] = []
+        only: list[Tensor] = []
+        narrow: list[int] = []
         for row, state in enumerate(states):
             found = self.decoder.allow(int(state))
-            if found.refused is not None:
-                logits[row].index_fill_(0, self.list_of(found.refused), -torch.inf)
+            places = self._places.get((found, row))
+            if places is None:
+                places = self._at(found, row)
+            if found.only is None:
+                refused.append(places)
             else:
-                assert found.only is not None
-                only = self.list_of(found.only)
-                kept = logits[row, only]
-                logits[row].fill_(-torch.inf)[only] = kept
+                only.append(places)
+                narrow.append(row)
+        if only:
+            places = only[0] if len(only) == 1 else torch.cat(only)
+            kept = flat[places]
+            if len(narrow) == len(logits):
+                logits.fill_(-torch.inf)
+            else:
+                for row in narrow:
+                    logits[row].fill_(-torch.inf)
+            flat[places] = kept
+        if refused:
+            flat.index_fill_(0, refused[0] if len(refused) == 1 else torch.cat(refused), -torch.inf)
         return logits
 
-    def list_of(self, ids: object) -> Tensor:
-        """A list of ids of an AllowSet as a tensor; kept, because the decoder keeps the list."""
-        key = id(ids)
-        found = self._lists.get(key)
-        if found is None or found.ids is not ids:  # type: ignore[attr-defined]
-            found = torch.as_tensor(np.asarray(ids), dtype=torch.int64, device=self.classes.device)
-            found.ids = ids  # type: ignore[attr-defined]
-            if len(self._lists) > 8192:
+    def _at(self, found: AllowSet, row: int) -> Tensor:
+        """The shorter list of an allow set as places in the flat logits of a batch."""
+        if len(self._places) >= 1 << 16:
+            self._places.clear()
+        places = self.list_of(found) + row * len(self.classes)
+        self._places[found, row] = places
+        return places
+
+    def list_of(self, found: AllowSet) -> Tensor:
+        """The shorter list of an allow set, as a tensor."""
+        ids = self._lists.get(found)
+        if ids is None:
+            if len(self._lists) >= 1 << 13:
                 self._lists.clear()
-            self._lists[key] = found
-        return found
+            short = found.refused if found.only is None else found.only
+            ids = self._lists[found] = torch.as_tensor(short, dtype=torch.int64, device=self.classes.device)
+        return ids
 
     def _budgets(self, states: Tensor, machine: Tensor, then: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Whether the next states fit into the budgets, and these behind the token."""

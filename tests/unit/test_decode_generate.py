@@ -151,7 +151,7 @@ def test_calls_are_greedy_unless_told_otherwise() -> None:
     assert len({draw(logits, call, device, loose, c / 50).token for c in range(50)}) > 1
 
 
-@pytest.mark.parametrize("chance", [0.0, 0.3, 0.999999999])
+@pytest.mark.parametrize("chance", [0.0, 0.31, 0.999999999])
 def test_draws_are_by_share(chance: float) -> None:
     made = decoder("mypt")
     device = DeviceDecoder(made)
@@ -159,13 +159,31 @@ def test_draws_are_by_share(chance: float) -> None:
     logits = torch.full((50304,), -torch.inf)
     logits[torch.tensor([10, 20, 30])] = torch.tensor([0.1, 0.2, 0.7]).log()
     logits[50259] = 5.0
-    assert draw(logits, state, device, Sampling(), chance).token == {0.0: 10, 0.3: 30, 0.999999999: 30}[chance]
+    assert draw(logits, state, device, Sampling(), chance).token == {0.0: 10, 0.31: 30, 0.999999999: 30}[chance]
     assert draw(logits, state, device, Sampling(), 0.15).token == 20
     assert draw(logits, state, device, Sampling(top_k=1), chance).token == 30
     assert draw(logits, state, device, Sampling(top_k=2), 0.0).token == 20
     assert draw(logits, state, device, Sampling(top_p=0.5), chance).token == 30
     assert draw(logits, state, device, Sampling(top_p=0.8), 0.0).token == 20
     assert draw(logits, state, device, Sampling(temperature=0), chance).token == 30
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("body", ["", '{"name": "'])
+def test_a_model_that_rules_out_all_that_is_allowed(temperature: float, body: str) -> None:
+    """Nothing refused is ever drawn, however little the model thinks of the rest."""
+    made = decoder("mypt")
+    device = DeviceDecoder(made)
+    state = made.next(made.start(prompt("mypt")), 50261)
+    if body:
+        state = made.run(state, [50267, *made.dialect.tokenizer.encode(body)])
+    allowed = torch.from_numpy(made.allowed(state))
+    for weight in (-torch.inf, -1e30, -200.0, -20.0):
+        logits = torch.where(allowed, weight, 0.0)
+        for chance in (0.0, 0.4, 0.99999):
+            drawn = draw(logits, state, device, Sampling(temperature=temperature, greedy_calls=False), chance)
+            assert allowed[drawn.token]
+            assert drawn.lost > 0.49 or weight == -20.0
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
