@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -114,16 +115,18 @@ def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Cut]:
     """The events of token ids, each with the token it begins with. Text may stop inside a character."""
     tokenizer, table = dialect.tokenizer, dialect.table
     by_id = {token: table.sentinels[tag] for tag, token in tokenizer.special.items()}
-    text, starts, at = "", {}, 0  # starts: offset in the text -> token; for the bytes of a run, see below
+    text, at = "", 0
+    starts: dict[int, int] = {}  # offset in the text -> the token that begins there, -1 inside a character
     while at < len(ids):
         begin = at
         while at < len(ids) and 0 <= ids[at] < tokenizer.ordinary:
             at += 1
-        raw = b""
+        decoder, run, length = codecs.getincrementaldecoder("utf-8")("surrogateescape"), [], len(text)
         for i in range(begin, at):
-            starts[len(text) + len(raw.decode("utf-8", "surrogateescape"))] = i if _whole(raw) else -1
-            raw += tokenizer.decode_bytes([ids[i]])
-        text += raw.decode("utf-8", "surrogateescape")
+            starts[length] = i if not decoder.getstate()[0] else -1
+            run.append(decoder.decode(tokenizer.decode_bytes([ids[i]])))
+            length += len(run[-1])
+        text += "".join(run) + decoder.decode(b"", True)
         if at < len(ids):
             if ids[at] not in by_id:
                 what = f"ordinary text is 0-{tokenizer.ordinary - 1}, tags are {sorted(by_id)}"
@@ -136,11 +139,3 @@ def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Cut]:
         start = event.at.span[0] if event.at.span else 0
         out.append(_Cut(event._replace(at=event.at._replace(span=None)), starts.get(start, -1)))
     return out
-
-
-def _whole(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

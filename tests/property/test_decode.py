@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 
 from mypt_infer.decode import BudgetError, Decoder
 from mypt_infer.decode.decoder import machine
+from mypt_infer.decode.prompt import opening
 from mypt_spec.conform import misfits
+from mypt_spec.encode import tag_ids
+from mypt_spec.episode import Event, Place
 from mypt_spec.parse import messages_of
 from mypt_spec.placement import Run
+from mypt_spec.surface import lex_ids
 from tests.decoding import DIALECTS, TOOLS, complete, decoder, generated, prompt
 
 SCHEMAS = {f.get("function", f)["name"]: f.get("function", f)["parameters"] for f in TOOLS}
@@ -143,3 +147,43 @@ def test_without_constraint_random_ids_are_never_legal(name: str) -> None:
     for _ in range(50):
         out = [choose.randrange(made.dialect.tokenizer.vocab_size) for _ in range(choose.randint(4, 64))]
         assert made.dialect.parse_ids(ids + out)[0] is None
+
+
+@pytest.mark.parametrize("name", [n for n in DIALECTS if n != "gabgpt"])
+def test_a_conversation_goes_on_behind_results(name: str) -> None:
+    """Calls, results that the system puts in, and an answer: the whole of it is read as one legal episode."""
+    made = decoder(name)
+    d = made.dialect
+    done = 0
+    for seed in range(25):
+        choose = random.Random(seed)
+        ids = made.ids_of(prompt(name))
+        results = 0
+        for turn in range(4):
+            ids += list(generated(made, made.start(ids, max_new_tokens=70), choose, bold=0.5 if turn else 0.2))
+            if d.parse_ids(ids)[0] is not None:
+                break
+            results += 1
+            ids += result(made, ids)
+        else:
+            continue
+        episode, findings = d.parse_ids(ids)
+        assert episode is not None
+        assert not findings
+        assert d.serialize(episode) == d.tokenizer.decode(ids)
+        assert d.encode(episode).ids.shape
+        done += bool(results)
+    assert done >= 3
+
+
+def result(made: Decoder, ids: list[int]) -> list[int]:
+    """A tool's result as ids, and the header behind it where the system writes one."""
+    d = made.dialect
+    events, _ = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
+    state = Run(d.table, d.automaton, complete=False).check(events).state
+    opener = next(t for n in d.automaton.steps[state] if n != "TEXT" for t in [d.table.terminals[n]] if t.origin != "model" and t.opens and t.opens != d.table.turn_opener)
+    attrs = next((e.attrs for e in reversed(events) if e.attrs), ())
+    closer = d.table.closers[opener.opens]
+    out = tag_ids(Event(opener.name, opener.spell(attrs), Place(), attrs), d.table, d.tokenizer)
+    out += d.tokenizer.encode('{"found": 3}') + tag_ids(Event(closer.name, closer.spell()), d.table, d.tokenizer)
+    return out + opening(d, ids + out)
