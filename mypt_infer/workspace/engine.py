@@ -86,7 +86,7 @@ class WorkspaceEngine:
                 self._db, self._vectors = db, vectors
                 self._frequent: dict[str, bool] = {}
             return
-        raise WorkspaceError(f"{self.index_dir}: the index cannot be read; make it anew: mypt-index --rebuild")
+        raise WorkspaceError(f"{self.index_dir}: the index cannot be read; delete that folder and run mypt-index")
 
     def _all(self, query: str, *values: str | int) -> list[tuple[str | int | float, ...]]:
         with self._lock:
