@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import mypt_spec
 from mypt_infer.controller import ScriptEnd
+from mypt_spec.encode import tag_ids
 
 
 class Oracle:
@@ -32,9 +33,19 @@ class Oracle:
 
 
 def ids_of(text: str, dialect: str = "mypt") -> list[int]:
-    """The ids of what a model writes: tags by id, the text between them as ordinary tokens."""
+    """The ids of what a model writes: tags by id, the text between them as ordinary tokens.
+
+    White space behind a tag is left out: who runs the model puts it in.
+    """
     d = mypt_spec.dialect(dialect)
     out: list[int] = []
     for event in d.lex(text):
-        out += [d.table.special[event.text]] if event.text in d.table.special else d.tokenizer.encode(event.text)
+        terminal = d.table.terminals.get(event.terminal)
+        ids = tag_ids(event, d.table, d.tokenizer) if terminal is not None else d.tokenizer.encode(event.text)
+        space = terminal.spelling[-1] if terminal is not None else None
+        if space is not None and space.kind == "space":
+            behind = d.tokenizer.encode(space.value)
+            assert ids[-len(behind) :] == behind
+            ids = ids[: -len(behind)]
+        out += ids
     return out

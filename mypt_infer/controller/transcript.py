@@ -24,6 +24,7 @@ from typing import Any
 
 from mypt_infer.controller import events as kinds
 from mypt_infer.controller.events import Event, Execute, Returned, Sample, Stop
+from mypt_infer.controller.feed import Feed
 from mypt_infer.controller.log import PROMPT, Dropped, Log
 from mypt_infer.controller.turn import Options, Turn
 
@@ -106,17 +107,14 @@ def replay(record: dict[str, Any], dialect: str) -> tuple[Log, list[Event]]:
 
 def _hear(log: Log, ids: Sequence[int]) -> None:
     """Ids of a prompt, as they are."""
-    from mypt_spec.surface import lex_ids
-
-    found, findings = lex_ids(ids, log.dialect.table, log.dialect.tokenizer.decode_bytes, log.dialect.tokenizer.ordinary)
-    if findings:
-        raise TranscriptError(findings[0].message)
-    base = len(log.ids)
-    for event in found:
-        try:
-            log.step(event, base + (event.at.span or (0, 0))[0])
-        except ValueError as error:
-            raise TranscriptError(f"what was said does not fit: {error}") from None
+    feed, base = Feed(log.dialect), len(log.ids)
+    begin = base
+    try:
+        for piece in [*(piece for token in ids for piece in feed.push(token)), *feed.flush()]:
+            log.step(piece.event, begin)
+            begin = base + piece.end
+    except ValueError as error:
+        raise TranscriptError(f"what was said does not fit: {error}") from None
     log.add(ids, PROMPT)
 
 
