@@ -112,7 +112,15 @@ class Format:
         if self.result.body == "json":
             return canonical(value, literals)
         text = value if isinstance(value, str) else canonical(value, literals)
-        return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text) or '""'
+        return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text) or ("" if self._may_be_empty else '""')
+
+    @cached_property
+    def _may_be_empty(self) -> bool:
+        """Whether the block of a result may hold nothing."""
+        machine, result = self.dialect.automaton, self.result
+        assert result is not None
+        closer = self.dialect.table.closers[result.opens].name
+        return all(closer in machine.steps[row[result.name]] for row in machine.steps if result.name in row)
 
     def result_events(self, name: str, value: Any) -> list[Event]:
         """The events of a result of the tool `name`: a JSON value. Raises ValueError in a dialect without calls."""

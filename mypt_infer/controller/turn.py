@@ -187,11 +187,20 @@ class Turn:
                 self.log.cut(len(self.log.ids) - 1, self.log.state)
                 yield from self._finish("illegal", str(fault))
                 return
+            if not pieces and self._leads_nowhere(token):
+                yield from self._finish("illegal", f"the model wrote {self.log.dialect.tokenizer.decode([token])!r}, which nothing that may stand here holds")
+                return
             base = len(self.log.ids) - self._feed.pushed
             for piece in pieces:
                 if self._ended:
                     return
                 yield from self._piece(piece, base)
+
+    def _leads_nowhere(self, token: int) -> bool:
+        """Whether an id is a tag, or a part of one, that the model may not write now: no need to wait for the rest."""
+        table = self.log.dialect.table
+        spelled = {p.value for name in self._own() if name != TEXT for p in table.terminals[name].spelling}
+        return any(number == token and tag not in spelled for tag, number in table.special.items())
 
     def _piece(self, piece: Piece, base: int) -> Generator[Event | Ask, Reply, None]:
         own, name = self._own(), piece.event.terminal
