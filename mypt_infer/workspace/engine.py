@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from mypt_infer.workspace import build
 from mypt_infer.workspace.build import Report
-from mypt_infer.workspace.embed import Embedder, HashingEmbedder
+from mypt_infer.workspace.embed import Embedder, named
 from mypt_infer.workspace.model import Chunk, Document, chunk_id
-from mypt_infer.workspace.store import SQLITE, VECTORS, WorkspaceError, connect, current, usable
+from mypt_infer.workspace.store import SQLITE, VECTORS, WorkspaceError, connect, current, embedder_of, usable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,13 +39,13 @@ _CHUNK = "SELECT doc_id, text, position FROM chunks JOIN docs ON docs.id = doc"
 class WorkspaceEngine:
     """The documents under `base_dir`, indexed in `index_dir`. Safe to use from several threads.
 
-    An index that is missing, or was made by another version or embedder, is made at once; one that exists is used as it is:
-    call `refresh` to bring it up to date. Raises NotADirectoryError when `base_dir` is no folder.
+    An index that is missing, or was made by another version or with another `embedder` than the one given, is made at once; one
+    that exists is used as it is: call `refresh` to bring it up to date. Raises NotADirectoryError when `base_dir` is no folder.
     """
 
     def __init__(self, base_dir: str | PathLike[str], index_dir: str | PathLike[str], *, embedder: Embedder | None = None) -> None:
         self.base_dir, self.index_dir = Path(base_dir), Path(index_dir)
-        self.embedder: Embedder = embedder or HashingEmbedder()
+        self.embedder: Embedder = embedder or named(embedder_of(self.index_dir) or "hashing")
         self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
         if not self.base_dir.is_dir():

@@ -116,3 +116,14 @@ def usable(folder: Path | None, embedder: str) -> bool:
             return state(connection) == {"version": VERSION, "embedder": embedder} and (folder / VECTORS).is_file()
     except sqlite3.Error:
         return False
+
+
+def embedder_of(index: Path) -> str:
+    """The name of the embedder that an index was made with; "" where there is none that this version can read."""
+    folder = current(index)
+    try:
+        with closing(connect((folder or index) / SQLITE)) as connection:
+            found = state(connection)
+    except sqlite3.Error:
+        return ""
+    return found.get("embedder", "") if found.get("version") == VERSION else ""
