@@ -34,7 +34,7 @@ class Demo:
         del self._ids[length:]
         self._coming = []
 
-    def next(self) -> int:
+    def next(self, left: int) -> int:
         if not self._coming:
             self._coming = self._write()
         self._ids.append(self._coming.pop(0))
