@@ -10,7 +10,7 @@ nox.options.default_venv_backend = "venv"
 def tests(session: nox.Session) -> None:
     """The whole test suite; arguments go to pytest."""
     session.install(".[test]")
-    session.run("pytest", *session.posargs)
+    session.run("pytest", "-n", "auto", *session.posargs)
 
 
 @nox.session
