@@ -47,7 +47,7 @@ def test_a_question(chat: Any) -> None:
     assert lines[0] == "  thought 7 words [/show 1]"
     assert lines[1] == '  workspace.search(query="What about passwords?", top_k=3) [/show 2]'
     assert lines[2] == "  = 2 documents [/show 3]"
-    assert lines[3] == '"Security Policy v2" says: Security Policy v2 Passwords must be at least 12 characters long. [1]'
+    assert lines[3] == '"Security Policy v2" says: Passwords must be at least 12 characters long. [1]'
     assert lines[4].startswith("  [1] policy-")
 
 
