@@ -32,6 +32,7 @@ class LlamaConfig:
     rms_norm_eps: float = 1e-6
     rope_theta: float = 10000.0
     tie_word_embeddings: bool = False
+    max_position_embeddings: int | None = None
 
     @property
     def head(self) -> int:
@@ -105,6 +106,10 @@ class Llama:
         last = x[torch.arange(rows, device=ids.device), (lengths - 1).clamp(min=0)]
         head = w["model.embed_tokens.weight"] if c.tie_word_embeddings else w["lm_head.weight"]
         return self._norm(last, "model.norm.weight") @ head.T
+
+    def rewind(self, cache: Cache, length: int) -> None:
+        """Forget all but the first `length` tokens of every row: what stands behind them is written over."""
+        cache.filled = cache.filled.clamp(max=length)
 
     def _heads(self, x: Tensor, name: str, count: int) -> Tensor:
         return (x @ self.weights[name].T).view(*x.shape[:2], count, self.config.head).transpose(1, 2)
