@@ -29,7 +29,12 @@ LAYERS = [
 ]
 MODEL, TRAIN_AND_INFER = 5, 6
 # A command may hand a prepared folder to the package that has made it.
-HANDED_ON = {"mypt_spec.lint.cli": {"mypt_train.check"}, "mypt_spec.view.cli": {"mypt_train.view"}}
+HANDED_ON = {
+    "mypt_spec.lint.cli": {"mypt_train.check"},
+    "mypt_spec.view.cli": {"mypt_train.view"},
+    # A trainer tells how often its model answers legally, which is for the decoder to say.
+    "mypt_train.legality": {"mypt_infer.decode.decoder", "mypt_infer.decode.legality", "mypt_infer.decode.llama"},
+}
 
 
 def layer(module: str) -> int:
