@@ -36,6 +36,7 @@ class LlamaConfig:
     rms_norm_eps: float = 1e-6
     rope_theta: float = 10000.0
     tie_word_embeddings: bool = False
+    max_position_embeddings: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads"):
@@ -53,7 +54,9 @@ class LlamaConfig:
 
     def as_json(self) -> dict[str, Any]:
         """What `config.json` holds."""
-        return {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "attention_bias": False, "mlp_bias": False} | asdict(self)
+        return {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "attention_bias": False, "mlp_bias": False} | {
+            key: value for key, value in asdict(self).items() if value is not None
+        }
 
 
 class RMSNorm(nn.Module):

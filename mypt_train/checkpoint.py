@@ -114,7 +114,7 @@ def load_weights(folder: Path, model: Transformer) -> int:
     fresh = model.config.vocab_size - given.vocab_size
     wanted = model.config.as_json() | {"vocab_size": given.vocab_size}
     for key, value in given.as_json().items():
-        if wanted[key] != value:
+        if wanted.get(key, value) != value and key != "max_position_embeddings":
             raise CheckpointError(f"{folder}: {key} is {value}, the config has {wanted[key]}; use the shape of the model that training begins with")
     if fresh < 0:
         raise CheckpointError(f"{folder}: has {given.vocab_size} ids, the data {model.config.vocab_size}: these are different vocabularies")

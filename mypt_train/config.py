@@ -97,9 +97,9 @@ class Config:
     model: dict[str, Any]
     train: TrainConfig = field(default_factory=TrainConfig)
 
-    def shape(self, vocab_size: int) -> LlamaConfig:
-        """The shape of the model for a vocabulary. Raises ModelError for a shape that cannot be."""
-        return LlamaConfig(vocab_size=vocab_size, **self.model)
+    def shape(self, vocab_size: int, context_length: int | None = None) -> LlamaConfig:
+        """The shape of the model for a vocabulary and rows of some length. Raises ModelError for a shape that cannot be."""
+        return LlamaConfig(**{"max_position_embeddings": context_length} | self.model, vocab_size=vocab_size)
 
     def as_dict(self) -> dict[str, Any]:
         return {"model": self.model, "train": asdict(self.train)}

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -147,15 +148,22 @@ class Encoder:
         """The episode in parts of whole turns, each with what stands before the first; none where it cannot be split."""
         messages, most = episode.messages, self.options.context_length
         head, bounds = self._turns(messages)
+        if len(bounds) < 2:
+            return []
+
+        def part(begin: int, end: int) -> Episode:
+            return replace(episode, messages=messages[:head] + messages[begin:end])
+
+        lengths = [len(self.sample(part(*span)).ids) for span in pairwise([head, *bounds])]
+        before = lengths[0] + lengths[1] - len(self.sample(part(head, bounds[1])).ids)  # what stands before the first turn is in each
         parts: list[Episode] = []
-        begin = end = head
-        for bound in bounds:
-            wider = replace(episode, messages=messages[:head] + messages[begin:bound])
-            if end > begin and len(self.sample(wider).ids) > most:
-                parts.append(replace(episode, messages=messages[:head] + messages[begin:end]))
-                begin = end
-            end = bound
-        parts.append(replace(episode, messages=messages[:head] + messages[begin:]))
+        begin, size = head, lengths[0]
+        for (end, _), length in zip(pairwise(bounds), lengths[1:], strict=True):
+            size += length - before
+            if size > most:
+                parts.append(part(begin, end))
+                begin, size = end, length
+        parts.append(part(begin, len(messages)))
         return parts if len(parts) > 1 else []
 
     def _turns(self, messages: tuple[Message, ...]) -> tuple[int, list[int]]:

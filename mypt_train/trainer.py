@@ -104,7 +104,7 @@ class _Run:
         self.notes: list[str] = []
         self.stages = self._stages([None] if phases is None else list(phases))
         self.val_rows = _rows(self.val, c)[: c.val_rows]
-        shape = config.shape(int(self.readers[0].manifest["vocab_size"]))
+        shape = config.shape(int(self.readers[0].manifest["vocab_size"]), c.context_length or self.train.packed or None)
         self.facts = _facts(self.readers, config, self.stages)
         last = _last_checkpoint(out, resume=resume)
         self.begin = 0 if last is None else self._check_same(last)

@@ -75,6 +75,10 @@ class Llama:
         cache.filled = cache.filled + lengths
         return logits
 
+    def rewind(self, cache: Cache, length: int) -> None:
+        """Forget all but the first `length` tokens of every row: what stands behind them is written over."""
+        cache.filled = cache.filled.clamp(max=length)
+
 
 def load(folder: str | Path) -> Llama:
     """A model folder (`config.json` and `*.safetensors`), or the output of a training run. Raises ModelError naming the file and what is wrong."""
