@@ -74,6 +74,7 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_infer.tools import Toolbox
     from mypt_infer.workspace import WorkspaceEngine, WorkspaceError, WorkspaceTools, toolbox
     from mypt_infer.workspace.cli import INDEX
+    from mypt_spec import VocabularyError
 
     engine, tools = None, Toolbox()
     system = chosen.system or SYSTEM
@@ -90,9 +91,9 @@ def _run(chosen: argparse.Namespace) -> int:
         length = chosen.context_length or (played.context_length if played is not None else None)
         options = Options(max_steps=chosen.max_steps, max_tokens=chosen.max_tokens, context_length=length, **limits)
         source = _demo(tools) if played is None else played.source(tools, limits)
-        controller = Controller(source, tools, dialect=DIALECT, system=system, options=options, seed=chosen.seed)
+        controller = Controller(source, tools, dialect=DIALECT if played is None else played.dialect, system=system, options=options, seed=chosen.seed)
         session = Session(controller, Screen(sys.stdout), engine)
-    except (OSError, ValueError, WorkspaceError) as error:
+    except (OSError, ValueError, VocabularyError, WorkspaceError) as error:
         print(f"mypt-chat: error: {error}", file=sys.stderr)
         return FAILED
     try:
@@ -111,9 +112,13 @@ class _Played:
             import torch  # noqa: F401
         except ImportError:
             raise ValueError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
+        import mypt_spec
         from mypt_infer.decode.llama import load
         from mypt_infer.decode.sample import Sampling
+        from mypt_model.folder import beside
+        from mypt_spec.ranks import FILE
 
+        self.dialect = mypt_spec.dialect(DIALECT, vocabulary=beside(chosen.model, FILE))
         self.model, self.seed = load(chosen.model), chosen.seed
         self.sampling = Sampling(temperature=chosen.temperature, top_p=chosen.top_p)
         self.context_length: int | None = self.model.config.max_position_embeddings
@@ -123,13 +128,13 @@ class _Played:
         from mypt_infer.decode.decoder import Decoder
 
         calls = {} if not len(tools) else limits
-        decoder = Decoder(DIALECT, tools.schemas, **(calls or {"max_think_tokens": limits["max_think_tokens"]}))
+        decoder = Decoder(self.dialect, tools.schemas, **(calls or {"max_think_tokens": limits["max_think_tokens"]}))
         return ModelSource(self.model, decoder, sampling=self.sampling, seed=self.seed)
 
     def summarizer(self) -> Callable[[str], str]:
         from mypt_infer.workspace.model_summary import summarizer
 
-        return summarizer(self.model, DIALECT)
+        return summarizer(self.model, self.dialect)
 
 
 def _demo(tools: Toolbox) -> Source:
