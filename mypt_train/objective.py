@@ -16,8 +16,9 @@ from mypt_train import head, preference
 from mypt_train.attention import attend
 from mypt_train.batches import Batch
 from mypt_train.config import TrainConfig
-from mypt_train.corpus import GOOD, Corpus
+from mypt_train.corpus import Corpus
 from mypt_train.distributed import Ranks, last_of
+from mypt_train.kinds import GOOD
 
 Then = Callable[[Tensor, Tensor], Any]
 

@@ -24,8 +24,9 @@ from mypt_train import checkpoint
 from mypt_train.batches import Batch, Stage, batch, share, stages
 from mypt_train.checkpoint import CheckpointError
 from mypt_train.config import Config, ConfigError, TrainConfig
-from mypt_train.corpus import BAD, GOOD, Corpus, Row, corpus, open_data
+from mypt_train.corpus import Corpus, Row, corpus, open_data
 from mypt_train.distributed import Ranks, joined, spread_out, whole
+from mypt_train.kinds import BAD, GOOD
 from mypt_train.log import Log
 from mypt_train.objective import Objective
 from mypt_train.reader import ShardError, ShardReader
