@@ -196,7 +196,10 @@ def test_gradients_of_losses(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["dpo", "orpo", "kto"])
 def test_training_prefers_what_is_chosen(name: str, data: Path, tmp_path: Path) -> None:
-    train(data, config(objective=name, beta=1.0, steps=6, log_every=1, lr=0.003), tmp_path / "r")
+    val = made(tmp_path / "val", *PAIRS, *LABELS, val_fraction=1.0)
+    train([data, val], config(objective=name, beta=1.0, steps=6, log_every=1, lr=0.003, val_every=3), tmp_path / "r")
+    judged = [entry["loss"] for entry in log(tmp_path / "r") if entry["event"] == "validation"]
+    assert judged[1] < judged[0]
     losses = [entry["loss"] for entry in log(tmp_path / "r") if entry["event"] == "step"]
     assert losses[-1] < losses[0]
 

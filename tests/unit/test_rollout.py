@@ -16,7 +16,6 @@ torch = pytest.importorskip("torch")
 from mypt_infer.decode.generate import plain  # noqa: E402
 from mypt_infer.decode.legality import (  # noqa: E402
     LEGAL,
-    NARROWER,
     NOT_DECLARED,
     UNFINISHED,
     accepted,
