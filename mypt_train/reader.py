@@ -28,7 +28,7 @@ class Shard:
     """One shard, mapped from the disk (of Parquet: read). `ids`: uint16, shape (n,); `mask`: uint8, shape (n,), 1 where the token is a target.
 
     `index`: one entry an episode, with the fields `start`, `length`, `row`, `file`, `line`. `row_length` is 0 where episodes
-    follow one another without rows.
+    follow one another without rows. `kinds`: what the episodes are for in data with preferences, an entry of KINDS each, or None.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Shard:
     mask: npt.NDArray[np.uint8]
     index: npt.NDArray[np.void]
     row_length: int
+    kinds: npt.NDArray[np.void] | None = None
 
     def episodes(self) -> Iterator[tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]]:
         """The ids and targets of each episode."""

@@ -99,8 +99,7 @@ def _run(chosen: argparse.Namespace) -> int:
     decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)  # what is wrong with it is said before the weights are read
     try:
         device = torch.device(chosen.device)
-        model = load(chosen.model)
-        model.weights = {name: weight.to(device) for name, weight in model.weights.items()}
+        model = load(chosen.model).to(device)
     except (RuntimeError, AssertionError) as error:
         raise CliError(f"--device {chosen.device}: {str(error).splitlines()[0]}") from None
     options: dict[str, Any] = {n: getattr(chosen, n) for n in ("max_new_tokens", "temperature", "top_k", "top_p", "seed", "stop")}
