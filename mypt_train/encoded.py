@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import mypt_spec
 from mypt_spec.convert.stream import read_line
 from mypt_spec.episode import Episode, Message, events_of
 from mypt_spec.findings import Finding
@@ -59,7 +58,7 @@ class Encoder:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.dialect = mypt_spec.dialect(options.dialect)
+        self.dialect = options.spec
         if self.dialect.tokenizer.vocab_size > 1 << 16:
             raise ValueError(f"{options.dialect} has {self.dialect.tokenizer.vocab_size} ids; shards hold 16 bits a token")
         self.prover = Prover(Checker(self.dialect, Limits(phase=options.phase)))

@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
-import mypt_spec
 from mypt_spec.lint.errors import UsageError
 from mypt_spec.lint.files import MANIFEST
 from mypt_spec.lint.sources import Source
-from mypt_spec.tokenizer import FILES
+from mypt_spec.ranks import FILE, VocabularyError
 from mypt_train import durable, parquet
 from mypt_train.kinds import CHOSEN, REJECTED, SFT
-from mypt_train.options import PAD_ID, Options
+from mypt_train.options import Options
 from mypt_train.packing import pack
 from mypt_train.shards import Placed, Units, shards_of, write_shard
 from mypt_train.units import SIZE, Key, Task, UnitFile, path_of, tasks, work
@@ -72,16 +71,16 @@ def prepare(
     lacks = parquet.missing() if options.format == "parquet" else ""
     if lacks:
         raise PrepareError(lacks)
-    if options.preferences and not mypt_spec.dialect(options.dialect).preferences:
-        raise PrepareError(f"records of {options.dialect} hold no preferences: leave out --preferences")
     try:
+        if options.preferences and not options.spec.preferences:
+            raise PrepareError(f"records of {options.dialect} hold no preferences: leave out --preferences")
         inputs = _inputs(sources)
         folder = _open_folder(out, inputs, options, unit_size, resume=resume)
         keys = _encode_all(sources, options, folder, workers, unit_size, progress)
         if _inputs(sources) != inputs:
             raise PrepareError("an input has changed while it was read; delete the output and begin anew")
         return _assemble(sources, inputs, out, folder, keys, options)
-    except UsageError as error:
+    except (UsageError, VocabularyError) as error:
         raise PrepareError(str(error)) from None
     except OSError as error:
         where = error.filename or out
@@ -102,7 +101,7 @@ def _open_folder(out: Path, inputs: list[dict[str, Any]], options: Options, unit
     folder = out / WORK
     plan = {
         "options": options.as_dict(),
-        "fingerprint": mypt_spec.dialect(options.dialect).fingerprint,
+        "fingerprint": options.spec.fingerprint,
         "unit_size": unit_size,
         "inputs": inputs,
     }
@@ -128,7 +127,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
             return f"{key} = {before['options'].get(key)!r}, this one has {value!r}"
     if before["inputs"] != now["inputs"]:
         return "other inputs, or an input has changed since"
-    return "another grammar or unit size"
+    return "another grammar, vocabulary or unit size"
 
 
 def _sha256(path: str) -> str:
@@ -174,7 +173,7 @@ def _run(
     from multiprocessing import get_all_start_methods, get_context
 
     method = "fork" if "fork" in get_all_start_methods() else "spawn"
-    mypt_spec.dialect(options.dialect).tokenizer.encode_batch([" "])  # loaded once, before the workers fork
+    options.spec.tokenizer.encode_batch([" "])  # loaded once, before the workers fork
     pool = ProcessPoolExecutor(workers, get_context(method))
     try:
         futures = {pool.submit(_whole, task, options, folder, done, unit_size): task for task in todo}
@@ -213,6 +212,9 @@ def _assemble(
         raise PrepareError(f"nothing to write: none of {total.lines} lines is an episode")
     with Units(folder, keys) as units:
         splits = {name: _write_split(out / name, items, options, units) for name, items in placed.items()}
+    ranks = options.spec.ranks
+    if ranks is not None:
+        durable.write(out / FILE, [ranks.data])
     manifest = _manifest(inputs, options, accounts, total, splits, tags)
     durable.write(out / MANIFEST, [json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"])
     shutil.rmtree(folder, ignore_errors=True)
@@ -277,7 +279,7 @@ def _write_split(folder: Path, items: list[Placed], options: Options, units: Uni
         left.unlink()
     shuffled = [rows[i] for i in order.tolist()]
     return [
-        write_shard(folder, number, shard, row_length, units, options.format, preferences=options.preferences)
+        write_shard(folder, number, shard, row_length, units, options.spec.tokenizer.pad, options.format, preferences=options.preferences)
         for number, shard in enumerate(shards_of(shuffled, row_length, options.tokens_per_shard))
     ]
 
@@ -290,7 +292,7 @@ def _manifest(
     splits: dict[str, list[dict[str, Any]]],
     tags: Counter[str],
 ) -> dict[str, Any]:
-    dialect = mypt_spec.dialect(options.dialect)
+    dialect = options.spec
     counted = ("tokens", "episodes", "rows", "episode_tokens", "trained_tokens")
     return {
         "schema": SCHEMA,
@@ -299,11 +301,11 @@ def _manifest(
         "dtype": "uint16",
         "mask_dtype": "uint8",
         "byteorder": "little",
-        "pad_id": PAD_ID,
+        "pad_id": dialect.tokenizer.pad,
         "vocab_size": dialect.tokenizer.vocab_size,
         "special_ids": dict(dialect.tokenizer.special),
         "spec_fingerprint": dialect.fingerprint,
-        "vocabulary_sha256": dict(FILES),
+        "vocabulary_sha256": dialect.tokenizer.files,
         "options": options.as_dict(),
         "inputs": [entry | account.as_dict() for entry, account in zip(inputs, accounts, strict=True)],
         "lines": total.as_dict(),

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 import mypt_spec
 from mypt_spec.lint.files import MANIFEST
+from mypt_spec.ranks import FILE, VocabularyError
 from mypt_train import durable, parquet
 from mypt_train.kinds import KINDS
 from mypt_train.prepare import SCHEMA, VERSION
@@ -48,14 +49,14 @@ class Shard:
 class ShardReader:
     """A data set that `mypt-prepare` has made. `verify` reads all files and compares their SHA-256.
 
-    Raises ShardError for a folder without a manifest, a file that is missing, short or altered, another version, or another
-    grammar than the installed one.
+    `dialect` is on the vocabulary of the data set. Raises ShardError for a folder without a manifest, a file that is missing, short
+    or altered, another version, or another grammar or vocabulary than the installed one.
     """
 
     def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
         self.folder = Path(folder)
         self.manifest = self._manifest()
-        self.dialect = mypt_spec.dialect(self.manifest["options"]["dialect"])
+        self.dialect = self._dialect()
         if self.manifest["spec_fingerprint"] != self.dialect.fingerprint:
             raise ShardError(
                 f"{self.folder}: was prepared with another grammar of {self.dialect.name} ({self.manifest['spec_fingerprint'][:12]}, "
@@ -101,6 +102,19 @@ class ShardReader:
         if kinds.dtype != KINDS or len(kinds) != entry["episodes"]:
             raise ShardError(f"{path}: holds {len(kinds)} entries of {kinds.dtype}, expected {entry['episodes']} of {KINDS}; prepare the data again")
         return kinds
+
+    def _dialect(self) -> mypt_spec.Dialect:
+        """The dialect on the vocabulary that the data was prepared with: the usual one, or the copy of another that lies in the folder."""
+        expected = self.manifest["vocabulary_sha256"]
+        try:
+            dialect = mypt_spec.dialect(self.manifest["options"]["dialect"], vocabulary=self.folder / FILE if FILE in expected else None)
+        except (VocabularyError, KeyError) as error:
+            raise ShardError(f"{error.args[0]}; prepare the data again") from None
+        if dialect.tokenizer.files != expected:
+            found = ", ".join(f"{name} {digest[:12]}" for name, digest in sorted(dialect.tokenizer.files.items()))
+            wanted = ", ".join(f"{name} {digest[:12]}" for name, digest in sorted(expected.items()))
+            raise ShardError(f"{self.folder}: was prepared with another vocabulary ({wanted}, found is {found}); prepare it again")
+        return dialect
 
     def _manifest(self) -> dict[str, Any]:
         path = self.folder / MANIFEST

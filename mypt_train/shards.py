@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from mypt_train import durable, parquet
 from mypt_train.kinds import KINDS
-from mypt_train.options import PAD_ID
 from mypt_train.units import Key, UnitFile, path_of
 
 INDEX = np.dtype([("start", "<u8"), ("length", "<u4"), ("row", "<u4"), ("file", "<u4"), ("line", "<u8")])
@@ -70,13 +69,13 @@ class Units:
                 raise OSError(None, "is shorter than it was written", str(self.paths[number]))
 
 
-def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length: int, units: Units, form: str = "bin", *, preferences: bool = False) -> dict[str, Any]:
-    """Write the files of a shard; its entry in the manifest. `row_length` 0: episodes one after another, no padding.
+def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length: int, units: Units, pad: int, form: str = "bin", *, preferences: bool = False) -> dict[str, Any]:
+    """Write the files of a shard; its entry in the manifest. `row_length` 0: episodes one after another, no padding. `pad`: the id that fills up rows.
 
     Raises OSError where a file cannot be written.
     """
     total = sum(p.length for row in rows for p in row) if not row_length else row_length * len(rows)
-    ids = np.full(total, PAD_ID, "<u2")
+    ids = np.full(total, pad, "<u2")
     mask = np.zeros(total, np.uint8)
     index = np.zeros(sum(map(len, rows)), INDEX)
     kinds = np.zeros(len(index), KINDS)

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mypt_spec import __version__
+from mypt_spec import Dialect, __version__, dialect
+from mypt_spec.ranks import FILE as VOCABULARY
+from mypt_spec.ranks import VocabularyError
 
 if TYPE_CHECKING:
     from mypt_infer.chat.session import Session
@@ -90,9 +92,10 @@ def _run(chosen: argparse.Namespace) -> int:
         length = chosen.context_length or (played.context_length if played is not None else None)
         options = Options(max_steps=chosen.max_steps, max_tokens=chosen.max_tokens, context_length=length, **limits)
         source = _demo(tools) if played is None else played.source(tools, limits)
-        controller = Controller(source, tools, dialect=DIALECT, system=system, options=options, seed=chosen.seed)
+        spoken: str | Dialect = DIALECT if played is None else played.dialect
+        controller = Controller(source, tools, dialect=spoken, system=system, options=options, seed=chosen.seed)
         session = Session(controller, Screen(sys.stdout), engine)
-    except (OSError, ValueError, WorkspaceError) as error:
+    except (OSError, ValueError, WorkspaceError, VocabularyError) as error:
         print(f"mypt-chat: error: {error}", file=sys.stderr)
         return FAILED
     try:
@@ -114,6 +117,8 @@ class _Played:
         from mypt_infer.decode.llama import load
         from mypt_infer.decode.sample import Sampling
 
+        own = Path(chosen.model) / VOCABULARY
+        self.dialect = dialect(DIALECT, vocabulary=own if own.is_file() else None)
         self.model, self.seed = load(chosen.model), chosen.seed
         self.sampling = Sampling(temperature=chosen.temperature, top_p=chosen.top_p)
         self.context_length: int | None = self.model.config.max_position_embeddings
@@ -123,13 +128,13 @@ class _Played:
         from mypt_infer.decode.decoder import Decoder
 
         calls = {} if not len(tools) else limits
-        decoder = Decoder(DIALECT, tools.schemas, **(calls or {"max_think_tokens": limits["max_think_tokens"]}))
+        decoder = Decoder(self.dialect, tools.schemas, **(calls or {"max_think_tokens": limits["max_think_tokens"]}))
         return ModelSource(self.model, decoder, sampling=self.sampling, seed=self.seed)
 
     def summarizer(self) -> Callable[[str], str]:
         from mypt_infer.workspace.model_summary import summarizer
 
-        return summarizer(self.model, DIALECT)
+        return summarizer(self.model, self.dialect)
 
 
 def _demo(tools: Toolbox) -> Source:

@@ -16,6 +16,7 @@ from mypt_infer.controller.source import NoRoom, Source
 from mypt_infer.controller.transcript import Replies, record_of
 from mypt_infer.controller.turn import Options, Turn
 from mypt_infer.tools import Toolbox
+from mypt_spec import Dialect
 from mypt_spec.episode import Event as Tag
 from mypt_spec.episode import events_of
 from mypt_spec.jsonvalue import lone_surrogate
@@ -37,7 +38,7 @@ class Controller:
         source: Source,
         tools: Toolbox | None = None,
         *,
-        dialect: str = "mypt",
+        dialect: str | Dialect = "mypt",
         system: str | None = None,
         options: Options | None = None,
         seed: int | None = None,
@@ -49,7 +50,7 @@ class Controller:
         self.reset()
         table = self.log.dialect.table
         if any(table.openers[kind].body == "calls" for kind in self.log.format.calls):
-            raise ValueError(f"{dialect}: a block holds any number of calls; the controller runs dialects with one call a block")
+            raise ValueError(f"{self.log.dialect.name}: a block holds any number of calls; the controller runs dialects with one call a block")
 
     def reset(self) -> None:
         """Begin a new conversation."""

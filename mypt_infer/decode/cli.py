@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mypt_spec
-from mypt_spec import Dialect, Finding, __version__
+from mypt_spec import Dialect, Finding, VocabularyError, __version__
 from mypt_spec.encode import encode_events
 from mypt_spec.episode import Episode
+from mypt_spec.ranks import FILE
 
 if TYPE_CHECKING:
     from mypt_infer.decode.generate import Generation
@@ -46,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     add("--model", required=True, metavar="DIR", help="config.json and *.safetensors")
     add("--prompt", required=True, metavar="FILE", help="a record or a serialised text; - is stdin")
     add("--dialect", default="mypt", metavar="NAME", help="the format (default: %(default)s)")
+    add("--vocab", metavar="FILE", help=f"the vocabulary, as ranks (default: {FILE} of the model, where it has one)")
     add("--tools", metavar="FILE", help="a JSON list of tools in OpenAI's style; without it the model cannot call any")
     add("--max-new-tokens", type=int, default=256, metavar="N", help="default: %(default)s")
     add("--max-think-tokens", type=int, metavar="N", help="of each thought")
@@ -82,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(chosen: argparse.Namespace) -> int:
     if chosen.dialect not in mypt_spec.dialects():
         raise CliError(f"no dialect {chosen.dialect!r}; known are {', '.join(mypt_spec.dialects())}")
-    dialect = mypt_spec.dialect(chosen.dialect)
+    dialect = _dialect(chosen)
     prompt = read_prompt(dialect, _text(chosen.prompt))
     tools = _tools(chosen.tools)
     try:
@@ -110,6 +112,15 @@ def _run(chosen: argparse.Namespace) -> int:
     else:
         show.end()
     return DONE
+
+
+def _dialect(chosen: argparse.Namespace) -> Dialect:
+    """The dialect on the vocabulary that was named, or that lies beside the model."""
+    own = Path(chosen.model) / FILE
+    try:
+        return mypt_spec.dialect(chosen.dialect, vocabulary=chosen.vocab or (own if own.is_file() else None))
+    except VocabularyError as error:
+        raise CliError(str(error)) from None
 
 
 def read_prompt(dialect: Dialect, text: str) -> list[int]:

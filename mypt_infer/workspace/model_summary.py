@@ -16,7 +16,7 @@ ASKED = "Summarize the text in a few sentences."
 
 def summarizer(
     model: Model,
-    dialect: str = "mypt",
+    dialect: str | mypt_spec.Dialect = "mypt",
     *,
     max_new_tokens: int = 128,
     max_text_tokens: int = 1024,
