@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mypt_spec import __version__
+from mypt_spec import Dialect, __version__, dialect
+from mypt_spec.ranks import FILE as VOCABULARY
+from mypt_spec.ranks import VocabularyError
 
 if TYPE_CHECKING:
     from mypt_infer.chat.session import Session
@@ -91,9 +93,10 @@ def _run(chosen: argparse.Namespace) -> int:
         length = chosen.context_length or (played.context_length if played is not None else None)
         options = Options(max_steps=chosen.max_steps, max_tokens=chosen.max_tokens, context_length=length, **limits)
         source = _demo(tools) if played is None else played.source(tools, limits)
-        controller = Controller(source, tools, dialect=DIALECT if played is None else played.dialect, system=system, options=options, seed=chosen.seed)
+        spoken: str | Dialect = DIALECT if played is None else played.dialect
+        controller = Controller(source, tools, dialect=spoken, system=system, options=options, seed=chosen.seed)
         session = Session(controller, Screen(sys.stdout), engine)
-    except (OSError, ValueError, VocabularyError, WorkspaceError) as error:
+    except (OSError, ValueError, WorkspaceError, VocabularyError) as error:
         print(f"mypt-chat: error: {error}", file=sys.stderr)
         return FAILED
     try:
@@ -112,13 +115,12 @@ class _Played:
             import torch  # noqa: F401
         except ImportError:
             raise ValueError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
-        import mypt_spec
         from mypt_infer.decode.llama import load
         from mypt_infer.decode.sample import Sampling
         from mypt_model.folder import beside
-        from mypt_spec.ranks import FILE
 
-        self.dialect = mypt_spec.dialect(DIALECT, vocabulary=beside(chosen.model, FILE))
+        own = beside(chosen.model, VOCABULARY)
+        self.dialect = dialect(DIALECT, vocabulary=own)
         self.model, self.seed = load(chosen.model), chosen.seed
         self.sampling = Sampling(temperature=chosen.temperature, top_p=chosen.top_p)
         self.context_length: int | None = self.model.config.max_position_embeddings

@@ -23,7 +23,7 @@ TOOLS = Toolbox([Tool("search", "finds", QUERY, lambda args: {"found": args["que
 
 
 class Checked(Llama):
-    """Compares what it says behind its cache with what it says to the whole context at once, and counts what it reads.
+    """Compares what it says behind its cache with what it says to the whole context at once, for the first calls, and counts what it reads.
 
     It is fond of the ids given: at random, tags are too rare to see calls.
     """
@@ -31,7 +31,7 @@ class Checked(Llama):
     def __init__(self, model: Llama, fond: list[int]) -> None:
         super().__init__(model.config, model.weights)
         self.fond = fond
-        self.read = 0
+        self.read = self.calls = 0
         self.seen: list[int] = []
 
     def __call__(self, ids: torch.Tensor, lengths: torch.Tensor, cache: Cache) -> torch.Tensor:
@@ -39,10 +39,14 @@ class Checked(Llama):
         self.read += int(lengths.sum())
         kept = int(cache.filled[0]) - int(lengths[0])
         self.seen = [*self.seen[:kept], *ids[0].tolist()]
+        got[:, self.fond] += 24
+        self.calls += 1
+        if self.calls > 25:
+            return got
         whole = torch.tensor([self.seen])
         full = super().__call__(whole, torch.tensor([len(self.seen)]), self.begin(1, len(self.seen)))
+        full[:, self.fond] += 24
         assert torch.allclose(got, full, atol=1e-4)
-        got[:, self.fond] += 24
         return got
 
 
@@ -68,7 +72,7 @@ def talk(dialect: str, seed: int, turns: Sequence[str], *, limits: dict[str, Any
 def test_random_weights_hold_legal_conversations(dialect: str) -> None:
     rng = random.Random(dialect)
     stopped = 0
-    for seed in range(6):
+    for seed in range(4):
         controller, played = talk(dialect, seed, ["Hi", "And <myPT_user>?", "Well"], max_tokens=rng.randrange(12, 60))
         d = controller.log.dialect
         episode, findings = d.parse_ids(controller.log.ids)
