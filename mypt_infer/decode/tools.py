@@ -12,6 +12,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 _TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 _NOTES = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "strict"}
 _KNOWN = {"type", "enum", "const", "properties", "required", "additionalProperties", "items"} | _NOTES
+_LLGUIDANCE = {
+    "$defs", "$ref", "allOf", "anyOf", "definitions", "exclusiveMaximum", "exclusiveMinimum", "format", "maxItems", "maxLength", "maximum",
+    "minItems", "minLength", "minimum", "multipleOf", "oneOf", "pattern", "patternProperties", "prefixItems",
+}  # fmt: skip
 _PYTHON = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 MAX_DEPTH = 20
 
@@ -21,7 +25,7 @@ class SchemaFault(ValueError):
 
     def __init__(self, tool: str, pointer: str, message: str) -> None:
         super().__init__(f"tool {tool!r}{f' at {pointer}' if pointer else ''}: {message}")
-        self.tool, self.pointer = tool, pointer
+        self.tool, self.pointer, self.reason = tool, pointer, message
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,8 @@ def _check(schema: Any, tool: str, at: str, depth: int) -> None:
         raise SchemaFault(tool, at, f"{json.dumps(schema) if isinstance(schema, bool) else type(schema).__name__} is no schema that a table can hold")
     for word in schema:
         if word not in _KNOWN:
-            raise SchemaFault(tool, f"{at}/{word}", f"the keyword {word!r} is not supported by tables; the engine \"llguidance\" may support it")
+            other = "supports it" if word in _LLGUIDANCE else "does not support it either"
+            raise SchemaFault(tool, f"{at}/{word}", f"the keyword {word!r} is not supported by tables; the engine \"llguidance\" {other}")
     if "const" in schema or "enum" in schema:
         _check_values(schema, tool, at)
         return
