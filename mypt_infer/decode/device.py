@@ -35,6 +35,7 @@ class DeviceDecoder:
 
     def step(self, states: Tensor, ids: Tensor) -> Tensor:
         """The states behind one token a row; int64, shape (rows,)."""
+        self._check()
         machine = states >> _SHIFT
         after = self.after[self.row[machine], self.classes[ids]]
         inner = self.exits[self.frame[machine], (-1 - after).clamp(min=0)]
@@ -44,6 +45,7 @@ class DeviceDecoder:
 
     def bias(self, states: Tensor) -> Tensor:
         """0 for allowed ids and -inf for all others, to be added to logits; float32, shape (rows, vocabulary)."""
+        self._check()
         machine = (states >> _SHIFT)[:, None]
         after = self.after[self.row[machine[:, 0]]]
         inner = self.exits[self.frame[machine[:, 0]]].gather(1, (-1 - after).clamp(min=0))
@@ -83,6 +85,10 @@ class DeviceDecoder:
         if refused:
             flat.index_fill_(0, refused[0] if len(refused) == 1 else torch.cat(refused), -torch.inf)
         return logits
+
+    def _check(self) -> None:
+        if not self.decoder.bodies.whole:
+            raise ValueError("states that llguidance reads are numbered on the host: use `mask_` here, and `next` of the decoder")
 
     def _at(self, found: AllowSet, row: int) -> Tensor:
         """The shorter list of an allow set as places in the flat logits of a batch."""

@@ -93,8 +93,9 @@ def test_an_undeclared_tool_is_refused_at_its_first_token() -> None:
         '{"name": "list_docs"}',
     ],
 )
-def test_canonical_calls_of_declared_tools_are_accepted(body: str) -> None:
-    made = decoder("mypt")
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+def test_canonical_calls_of_declared_tools_are_accepted(engine: str, body: str) -> None:
+    made = decoder("mypt", engine=engine)
     state = read(made, f"<myPT_assistant><myPT_toolcall>{body}</myPT_toolcall></myPT_assistant>")
     assert made.final(state)
 
@@ -126,8 +127,9 @@ def test_canonical_calls_of_declared_tools_are_accepted(body: str) -> None:
         "[]",
     ],
 )
-def test_other_bodies_are_refused(body: str) -> None:
-    made = decoder("mypt")
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+def test_other_bodies_are_refused(engine: str, body: str) -> None:
+    made = decoder("mypt", engine=engine)
     with pytest.raises(ValueError, match="not allowed"):
         made.run(read(made, "<myPT_assistant><myPT_toolcall>"), [*spelled("mypt", body), 50268])
 
