@@ -170,7 +170,7 @@ def _angles(at: Tensor, config: LlamaConfig, dtype: torch.dtype) -> tuple[Tensor
 
 def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat([-second, first], dim=-1) * sin
+    return (x * cos + torch.cat([-second, first], dim=-1) * sin).to(x.dtype)
 
 
 def spread(keys: Tensor, heads: int) -> Tensor:

@@ -127,6 +127,16 @@ class Dialect:
         episode, findings = self.read(record)
         return episode, findings if episode is None else [*findings, *self.validate(episode, limits=limits)]
 
+    @property
+    def preferences(self) -> bool:
+        """Whether records of the dialect can say which of two answers is preferred, or whether an answer is good."""
+        return hasattr(self.adapter, "preference")
+
+    def preference(self, record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
+        """What a legal record says beside its answer: the record with the rejected answer in its place, and the label; None each if not."""
+        found: tuple[dict[str, Any] | None, bool | None] = self.adapter.preference(record) if self.preferences else (None, None)  # type: ignore[attr-defined]
+        return found
+
     def encode(self, episode: Episode, *, partial: bool = False) -> Encoded:
         """Token ids (uint32, shape (n,)) and loss (uint8, shape (n,)) of an Episode.
 

@@ -14,13 +14,13 @@ import numpy.typing as npt
 from mypt_spec import Dialect
 from mypt_spec.lint.files import MANIFEST
 from mypt_spec.surface import lex_ids
+from mypt_train.kinds import CHOSEN, GOOD, REJECTED, SFT
 from mypt_train.packing import pack
 from mypt_train.reader import Shard, ShardError, ShardReader
 
 Row = npt.NDArray[np.int64]
 """The numbers of the episodes that stand in a row, in their order."""
 EPISODE = np.dtype([("shard", "<u4"), ("start", "<u8"), ("length", "<u4"), ("row", "<u8"), ("source", "<u4"), ("line", "<u8"), ("kind", "u1"), ("pair", "<u8")])
-SFT, CHOSEN, REJECTED, GOOD, BAD = range(5)  # kinds of episodes: see shards.py
 
 
 @dataclass(frozen=True, eq=False)

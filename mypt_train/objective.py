@@ -16,8 +16,9 @@ from mypt_train import head, preference
 from mypt_train.attention import attend
 from mypt_train.batches import Batch
 from mypt_train.config import TrainConfig
-from mypt_train.corpus import GOOD, Corpus
-from mypt_train.distributed import Ranks, last_of
+from mypt_train.corpus import Corpus
+from mypt_train.distributed import Ranks, last_of, settle
+from mypt_train.kinds import GOOD
 
 Then = Callable[[Tensor, Tensor], Any]
 
@@ -47,6 +48,14 @@ class Objective:
                 (loss * self.ranks.size).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         return self.ranks.sum(total)
+
+    @torch.no_grad()
+    def mean(self, model: nn.Module, batches: Sequence[Batch]) -> float:
+        """The loss of a step that changes nothing."""
+        drift = self._drift(model, batches) if self.config.objective == "kto" else torch.zeros((), device=self.ranks.device)
+        total = torch.stack([self._loss(model, batch, drift) for batch in batches]).sum()
+        settle(model)
+        return float(self.ranks.sum(total)) / self.count(batches)
 
     def run(self, model: nn.Module, batch: Batch, then: Then) -> Any:
         """The model on a batch; `then` gets the states in front of the targets, and the head."""

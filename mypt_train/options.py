@@ -17,6 +17,7 @@ class Options:
     of an episode that no row can hold: an `error`, `drop` it, or `split-turns`. `on_error`: `fail` when a line is refused, or
     `reject` it and go on. `dedup`: leave out episodes that were there before.
     `format`: of shards, "bin" or "parquet". `vocabulary`: a file of ranks in the place of the dialect's own vocabulary.
+    `preferences`: keep rejected answers and labels, too.
     """
 
     dialect: str = "mypt"
@@ -30,6 +31,7 @@ class Options:
     on_error: str = "fail"
     dedup: bool = False
     format: str = "bin"
+    preferences: bool = False
     vocabulary: str | None = None
 
     def __post_init__(self) -> None:
@@ -46,6 +48,8 @@ class Options:
             raise ValueError(f"format is {self.format!r}, expected bin or parquet")
         if self.format == "parquet" and self.tokens_per_shard >= 1 << 31:
             raise ValueError(f"a Parquet shard of {self.tokens_per_shard} tokens is too large; at most {(1 << 31) - 1}")
+        if self.format == "parquet" and self.preferences:
+            raise ValueError("Parquet shards have no place for preferences; leave out one of the two")
         if self.pack and self.tokens_per_shard < self.context_length:
             raise ValueError(f"a shard of {self.tokens_per_shard} tokens holds no row of {self.context_length}")
 

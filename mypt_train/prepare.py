@@ -21,6 +21,7 @@ from mypt_spec.lint.files import MANIFEST
 from mypt_spec.lint.sources import Source
 from mypt_spec.ranks import FILE, VocabularyError
 from mypt_train import durable, parquet
+from mypt_train.kinds import CHOSEN, REJECTED, SFT
 from mypt_train.options import Options
 from mypt_train.packing import pack
 from mypt_train.shards import Placed, Units, shards_of, write_shard
@@ -71,6 +72,8 @@ def prepare(
     if lacks:
         raise PrepareError(lacks)
     try:
+        if options.preferences and not options.spec.preferences:
+            raise PrepareError(f"records of {options.dialect} hold no preferences: leave out --preferences")
         inputs = _inputs(sources)
         folder = _open_folder(out, inputs, options, unit_size, resume=resume)
         keys = _encode_all(sources, options, folder, workers, unit_size, progress)
@@ -230,6 +233,7 @@ def _collect(
     """Sort the samples of all units into splits; the rejects, a line of JSON each."""
     rejects: list[bytes] = []
     seen: set[bytes] = set()
+    pairs = 0
     lines = [0] * len(sources)  # of each file, in the units before
     for number, (file, part) in enumerate(keys):
         unit = UnitFile.open(path_of(folder, (file, part)))
@@ -244,14 +248,18 @@ def _collect(
         tags.update(unit.head["tags"])
         offset = 0
         written: dict[int, bool] = {}  # rows -> whether any of their samples is new
-        for length, row, digest in zip(unit.lengths.tolist(), unit.rows.tolist(), unit.digests, strict=True):
-            key = digest.tobytes()
-            fresh = not (options.dedup and key in seen)
-            seen |= {key} if options.dedup else set()
+        kinds: list[int] = unit.head.get("kinds") or [SFT] * len(unit.lengths)
+        for i, (length, row, kind) in enumerate(zip(unit.lengths.tolist(), unit.rows.tolist(), kinds, strict=True)):
+            if kind != REJECTED:  # which goes where its chosen answer goes
+                key = unit.digests[i].tobytes()
+                split = "val" if int.from_bytes(key[:8], "little") < options.val_fraction * 2**64 else "train"
+                key += bytes([kind]) + (unit.digests[i + 1].tobytes() if kind == CHOSEN else b"") if kind else b""
+                fresh = not (options.dedup and key in seen)
+                seen |= {key} if options.dedup else set()
+                pairs += kind == CHOSEN
             written[row] = written.get(row, False) or fresh
             if fresh:
-                split = "val" if int.from_bytes(key[:8], "little") < options.val_fraction * 2**64 else "train"
-                placed[split].append(Placed(number, offset, length, file, base + row))
+                placed[split].append(Placed(number, offset, length, file, base + row, kind, pairs if kind in (CHOSEN, REJECTED) else 0))
             offset += length
         account.written += sum(written.values())
         account.duplicate += len(written) - sum(written.values())
@@ -271,7 +279,7 @@ def _write_split(folder: Path, items: list[Placed], options: Options, units: Uni
         left.unlink()
     shuffled = [rows[i] for i in order.tolist()]
     return [
-        write_shard(folder, number, shard, row_length, units, options.spec.tokenizer.pad, options.format)
+        write_shard(folder, number, shard, row_length, units, options.spec.tokenizer.pad, options.format, preferences=options.preferences)
         for number, shard in enumerate(shards_of(shuffled, row_length, options.tokens_per_shard))
     ]
 

@@ -15,6 +15,7 @@ import mypt_spec
 from mypt_spec.lint.files import MANIFEST
 from mypt_spec.ranks import FILE, VocabularyError
 from mypt_train import durable, parquet
+from mypt_train.kinds import KINDS
 from mypt_train.prepare import SCHEMA, VERSION
 from mypt_train.shards import INDEX
 
@@ -74,7 +75,8 @@ class ShardReader:
             ids, mask, index = self._arrays(base, entry, options.get("format", "bin"))
             if index.dtype != INDEX or len(index) != entry["episodes"]:
                 raise ShardError(f"{base}: the index holds {len(index)} entries of {index.dtype}, expected {entry['episodes']} of {INDEX}")
-            yield Shard(entry["name"], ids, mask, index, options["context_length"] if options["pack"] else 0)
+            kinds = self._kinds(base, entry) if options.get("preferences") else None
+            yield Shard(entry["name"], ids, mask, index, options["context_length"] if options["pack"] else 0, kinds)
 
     def _arrays(self, base: Path, entry: dict[str, Any], form: str) -> tuple[Any, Any, Any]:
         if form == "bin":
@@ -93,6 +95,13 @@ class ShardReader:
         if not len(ids) == len(mask) == entry["tokens"]:
             raise ShardError(f"{path}: holds {len(ids)} ids and {len(mask)} masks, expected {entry['tokens']}; prepare the data again")
         return ids, mask, index
+
+    def _kinds(self, base: Path, entry: dict[str, Any]) -> npt.NDArray[np.void]:
+        path = base.with_name(f"{base.name}_kinds.npy")
+        kinds: npt.NDArray[np.void] = np.load(path, allow_pickle=False)
+        if kinds.dtype != KINDS or len(kinds) != entry["episodes"]:
+            raise ShardError(f"{path}: holds {len(kinds)} entries of {kinds.dtype}, expected {entry['episodes']} of {KINDS}; prepare the data again")
+        return kinds
 
     def _dialect(self) -> mypt_spec.Dialect:
         """The dialect on the vocabulary that the data was prepared with: the usual one, or the copy of another that lies in the folder."""

@@ -24,8 +24,9 @@ from mypt_train import checkpoint
 from mypt_train.batches import Batch, Stage, batch, share, stages
 from mypt_train.checkpoint import CheckpointError
 from mypt_train.config import Config, ConfigError, TrainConfig
-from mypt_train.corpus import BAD, GOOD, Corpus, Row, corpus, open_data
+from mypt_train.corpus import Corpus, Row, corpus, open_data
 from mypt_train.distributed import Ranks, joined, spread_out, whole
+from mypt_train.kinds import BAD, GOOD
 from mypt_train.log import Log
 from mypt_train.objective import Objective
 from mypt_train.reader import ShardError, ShardReader
@@ -228,10 +229,11 @@ class _Run:
     def _look(self, step: int, last: int, log: Log) -> None:
         """What is done every so many steps, and at the end."""
         c = self.config.train
-        if _due(c.val_every, step, last) and self.val_rows and self.objective.config.objective == "sft":
-            found = validate(self.objective, self.called, self.val, self.val_rows, c.micro_rows)
+        if _due(c.val_every, step, last) and len(self.val_rows) >= self.ranks.size:
+            found = self._validate()
             self.result = replace(self.result, validation=found)
-            log.tell("validation", step, f"step {step}: validation loss {found['loss']:.4f}, accuracy {found['accuracy']:.2%}", **found)
+            more = f", accuracy {found['accuracy']:.2%}" if "accuracy" in found else ""
+            log.tell("validation", step, f"step {step}: validation loss {found['loss']:.4f}{more}", **found)
         if _due(c.save_every, step, last):
             path = checkpoint.save(self.out, step, self.model, self.optimizer, self.facts, self.ranks, keep=c.keep)
             self.result = replace(self.result, folder=path)
@@ -244,6 +246,14 @@ class _Run:
             if found:
                 text = f"{found['unconstrained']['legal']:.1%} legal by itself, {found['constrained']['legal']:.1%} constrained"
                 log.tell("legality", step, f"step {step}: {text}", **found)
+
+    def _validate(self) -> dict[str, Any]:
+        c, size = self.config.train, self.ranks.size
+        if c.objective == "sft":
+            return validate(self.objective, self.called, self.val, self.val_rows, c.micro_rows)
+        parts = share(self.val_rows, self.ranks.rank, size, c.micro_rows)
+        judged = Objective(c, self.val, self.ranks, self.objective.reference)
+        return {"loss": judged.mean(self.called, [batch(self.val, part).to(self.ranks.device) for part in parts])}
 
     def _blame(self, step: int, rows: Sequence[Row], loss: float, norm: float) -> str:
         """Which batch made a step fail, and the source lines of it: of the rows that fail alone, if there are such."""

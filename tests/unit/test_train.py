@@ -162,6 +162,15 @@ def test_beginning_from_a_model(run: Path, sft: Path, tmp_path: Path) -> None:
         train(sft, {"model": SHAPE | {"hidden_size": 32}, "train": {"steps": 1}}, tmp_path / "x", init_from=run)
 
 
+@pytest.mark.parametrize("change", [{"dtype": "bfloat16"}, {"attention": "mask"}, {"micro_rows": 2}])
+def test_other_ways_to_the_same_place(change: dict[str, Any], run: Path, sft: Path, tmp_path: Path) -> None:
+    """In bfloat16 about, by another kernel or in larger pieces nearly."""
+    train(sft, config(log_every=1, **change), tmp_path / "r")
+    mine, theirs = ([entry["loss"] for entry in log(folder) if entry["event"] == "step"] for folder in (tmp_path / "r", run))
+    assert np.allclose(mine, theirs, atol=0.05 if "dtype" in change else 1e-4)
+    assert change != {"dtype": "bfloat16"} or mine != theirs
+
+
 def test_the_curriculum_in_order(sft: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "c.json").write_text(json.dumps(config(steps=5)))
     assert main(["--data", str(sft), "--config", str(tmp_path / "c.json"), "--out", str(tmp_path / "r"), "--phases", "1-5", "-q"]) == 0
