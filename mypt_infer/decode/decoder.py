@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -40,11 +40,18 @@ class BudgetError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class AllowSet:
-    """The ids that may come next. The shorter list is given, sorted: `only` those allowed, or all but `refused`."""
+    """The ids that may come next. The shorter list is given, sorted: `only` those allowed, or all but `refused`.
+
+    `places` is that list once more, as NumPy indexes best.
+    """
 
     count: int
     only: Ints | None
     refused: Ints | None
+    places: npt.NDArray[np.intp] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "places", np.asarray(self.refused if self.only is None else self.only, dtype=np.intp))
 
 
 class Decoder:
@@ -153,11 +160,11 @@ class Decoder:
         for row, state in zip(logits, states, strict=True):
             found = self.allow(int(state))
             if found.refused is not None:
-                row[found.refused] = -np.inf
+                row[found.places] = -np.inf
             else:
-                kept = row[found.only]
+                kept = row[found.places]
                 row[:] = -np.inf
-                row[found.only] = kept
+                row[found.places] = kept
 
     def forced(self, state: int) -> list[int]:
         """The ids that must come next, as long as there is only one way; up to a state where generation may end."""
