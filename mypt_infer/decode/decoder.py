@@ -26,6 +26,7 @@ ENDLESS = (1 << _LEFT_BITS) - 1  # no budget
 UNBOUNDED = (1 << _BLOCK_BITS) - 1  # no budget for the open block
 _MASK, _SHIFT = (1 << _LEFT_BITS + _BLOCK_BITS) - 1, _LEFT_BITS + _BLOCK_BITS
 _REMEMBERED = 4096  # allow sets
+_ID_BITS = 20  # more than any vocabulary here needs
 
 States = npt.NDArray[np.int64]
 
@@ -155,6 +156,18 @@ class Decoder:
             row[self.allowed(int(state))] = 0.0
         return out
 
+    def packed(self, states: Sequence[int] | States) -> npt.NDArray[np.int32]:
+        """One bit an id, 1 where it is allowed, lowest bit first; int32, shape (rows, vocabulary / 32 rounded up).
+
+        The bitmask that the kernels of other libraries take, and a 32nd of `bias` to store.
+        """
+        words = -(-self.tables.vocabulary // 32)
+        out = np.zeros((len(states), words * 4), dtype=np.uint8)
+        for row, state in zip(out, states, strict=True):
+            bits = np.packbits(self.allowed(int(state)), bitorder="little")
+            row[: len(bits)] = bits
+        return out.view("<i4")
+
     def mask(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
         """Set the logits of refused ids to -inf, in place; shape (rows, vocabulary). Writes only what has to change."""
         for row, state in zip(logits, states, strict=True):
@@ -182,7 +195,9 @@ class Decoder:
     def next(self, state: int, token: int) -> int:
         """The state behind one token. Raises ValueError when it is not allowed."""
         machine, left, inside = state >> _SHIFT, state >> _BLOCK_BITS & ENDLESS, state & UNBOUNDED
-        then = self._steps.get(machine << 20 | token) or self._step(machine, token)
+        if token >> _ID_BITS:
+            raise ValueError(f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids")
+        then = self._steps.get(machine << _ID_BITS | token) or self._step(machine, token)
         if then == DEAD_STATE or left < 1:
             raise ValueError(f"id {token} is not allowed in state {state}")
         spent = left if left == ENDLESS else left - 1
@@ -208,7 +223,7 @@ class Decoder:
         if then != DEAD_STATE:
             if len(self._steps) >= 16 * _REMEMBERED:
                 self._steps.clear()
-            self._steps[machine << 20 | token] = then
+            self._steps[machine << _ID_BITS | token] = then
         return then
 
     def step(self, states: Sequence[int] | States, ids: Sequence[int] | npt.NDArray[np.integer]) -> States:
