@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ ENDLESS = (1 << _LEFT_BITS) - 1  # no budget
 UNBOUNDED = (1 << _BLOCK_BITS) - 1  # no budget for the open block
 _MASK, _SHIFT = (1 << _LEFT_BITS + _BLOCK_BITS) - 1, _LEFT_BITS + _BLOCK_BITS
 _REMEMBERED = 4096  # allow sets
+_ID_BITS = 20  # more than any vocabulary here needs
 
 States = npt.NDArray[np.int64]
 
@@ -40,11 +41,18 @@ class BudgetError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class AllowSet:
-    """The ids that may come next. The shorter list is given, sorted: `only` those allowed, or all but `refused`."""
+    """The ids that may come next. The shorter list is given, sorted: `only` those allowed, or all but `refused`.
+
+    `places` is that list once more, as NumPy indexes best.
+    """
 
     count: int
     only: Ints | None
     refused: Ints | None
+    places: npt.NDArray[np.intp] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "places", np.asarray(self.refused if self.only is None else self.only, dtype=np.intp))
 
 
 class Decoder:
@@ -148,16 +156,28 @@ class Decoder:
             row[self.allowed(int(state))] = 0.0
         return out
 
+    def packed(self, states: Sequence[int] | States) -> npt.NDArray[np.int32]:
+        """One bit an id, 1 where it is allowed, lowest bit first; int32, shape (rows, vocabulary / 32 rounded up).
+
+        The bitmask that the kernels of other libraries take, and a 32nd of `bias` to store.
+        """
+        words = -(-self.tables.vocabulary // 32)
+        out = np.zeros((len(states), words * 4), dtype=np.uint8)
+        for row, state in zip(out, states, strict=True):
+            bits = np.packbits(self.allowed(int(state)), bitorder="little")
+            row[: len(bits)] = bits
+        return out.view("<i4")
+
     def mask(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
         """Set the logits of refused ids to -inf, in place; shape (rows, vocabulary). Writes only what has to change."""
         for row, state in zip(logits, states, strict=True):
             found = self.allow(int(state))
             if found.refused is not None:
-                row[found.refused] = -np.inf
+                row[found.places] = -np.inf
             else:
-                kept = row[found.only]
+                kept = row[found.places]
                 row[:] = -np.inf
-                row[found.only] = kept
+                row[found.places] = kept
 
     def forced(self, state: int) -> list[int]:
         """The ids that must come next, as long as there is only one way; up to a state where generation may end."""
@@ -175,7 +195,9 @@ class Decoder:
     def next(self, state: int, token: int) -> int:
         """The state behind one token. Raises ValueError when it is not allowed."""
         machine, left, inside = state >> _SHIFT, state >> _BLOCK_BITS & ENDLESS, state & UNBOUNDED
-        then = self._steps.get(machine << 20 | token) or self._step(machine, token)
+        if token >> _ID_BITS:
+            raise ValueError(f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids")
+        then = self._steps.get(machine << _ID_BITS | token) or self._step(machine, token)
         if then == DEAD_STATE or left < 1:
             raise ValueError(f"id {token} is not allowed in state {state}")
         spent = left if left == ENDLESS else left - 1
@@ -201,7 +223,7 @@ class Decoder:
         if then != DEAD_STATE:
             if len(self._steps) >= 16 * _REMEMBERED:
                 self._steps.clear()
-            self._steps[machine << 20 | token] = then
+            self._steps[machine << _ID_BITS | token] = then
         return then
 
     def step(self, states: Sequence[int] | States, ids: Sequence[int] | npt.NDArray[np.integer]) -> States:
