@@ -129,8 +129,8 @@ class _Played:
         from mypt_infer.controller.model import ModelSource
         from mypt_infer.decode.decoder import Decoder
 
-        calls = {} if not len(tools) else limits
-        decoder = Decoder(self.dialect, tools.schemas, **(calls or {"max_think_tokens": limits["max_think_tokens"]}))
+        calls = limits["max_toolcall_tokens"] if len(tools) else None
+        decoder = Decoder(self.dialect, tools.schemas, max_think_tokens=limits["max_think_tokens"], max_toolcall_tokens=calls)
         return ModelSource(self.model, decoder, sampling=self.sampling, seed=self.seed)
 
     def summarizer(self) -> Callable[[str], str]:
