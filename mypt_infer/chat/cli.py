@@ -76,7 +76,6 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_infer.tools import Toolbox
     from mypt_infer.workspace import WorkspaceEngine, WorkspaceError, WorkspaceTools, toolbox
     from mypt_infer.workspace.cli import INDEX
-    from mypt_spec import VocabularyError
 
     engine, tools = None, Toolbox()
     system = chosen.system or SYSTEM
