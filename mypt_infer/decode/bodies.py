@@ -93,7 +93,9 @@ class Bodies:
     def _typed(self, kind: str, schema: dict[str, Any], then: Node) -> Node:
         if kind == "string":
             inside = Node({self.string.exits[0]: (then, 0)}, leaf=self.string, block=CALLING, owner=self.owner)
-            return self._text('"', inside)
+            return self._text('"', self._begun(self.string, inside) if schema.get("minLength") else inside)
+        if kind == "integer" and "minimum" in schema:
+            return self._either([self._text(str(n), then) for n in range(schema["minimum"], schema["maximum"] + 1)])
         if kind in ("integer", "number"):
             return self._number(number_leaf(fraction=kind == "number"), then)
         if kind == "boolean":
@@ -110,7 +112,10 @@ class Bodies:
 
     def _number(self, leaf: Leaf, then: Node) -> Node:
         """The first digit stands outside the leaf, so that something else may stand in a number's place."""
-        inside = Node(also=[then], leaf=leaf, block=CALLING, owner=self.owner)
+        return self._begun(leaf, Node(also=[then], leaf=leaf, block=CALLING, owner=self.owner))
+
+    def _begun(self, leaf: Leaf, inside: Node) -> Node:
+        """The first byte of a leaf that may not end before it."""
         first: dict[Symbol, Place] = {("byte", b): (inside, int(q)) for b, q in enumerate(leaf.step[0]) if q >= 0}
         return Node(first, block=CALLING, owner=self.owner)
 

@@ -304,6 +304,22 @@ def test_the_least_budget_of_a_call_is_exact() -> None:
         Decoder("mypt", [{"name": "list_docs"}], max_toolcall_tokens=least - 1)
 
 
+def test_bounds_that_tables_hold() -> None:
+    schema = {"type": "object", "properties": {"q": {"type": "string", "minLength": 1}, "k": {"type": "integer", "minimum": -1, "maximum": 11}}}
+    made = Decoder("mypt", [{"name": "t", "parameters": schema}])
+    state = read(made, "<myPT_assistant><myPT_toolcall>")
+    for body, legal in [
+        ('{"name": "t", "q": "a", "k": 11}', True), ('{"name": "t", "q": "ü"}', True), ('{"name": "t", "k": -1}', True), ('{"name": "t", "k": 0}', True),
+        ('{"name": "t", "q": "", "k": 11}', False), ('{"name": "t", "k": 12}', False), ('{"name": "t", "k": -2}', False), ('{"name": "t", "k": 111}', False),
+    ]:  # fmt: skip
+        try:
+            behind = made.run(state, spelled("mypt", body))
+        except ValueError:
+            assert not legal, body
+        else:
+            assert legal == ("</myPT_toolcall>" in tags(made, behind)), body
+
+
 def tool(schema: Any) -> dict[str, Any]:
     return {"name": "t", "parameters": {"type": "object", "properties": {"a": schema}}}
 
@@ -312,7 +328,10 @@ def tool(schema: Any) -> dict[str, Any]:
     ("given", "says"),
     [
         ([tool({"type": "string", "pattern": "a+"})], "tool 't' at /properties/a/pattern: the keyword 'pattern' is not supported"),
-        ([tool({"type": "integer", "minimum": 0})], "'minimum'"),
+        ([tool({"type": "integer", "minimum": 0})], "/minimum: tables hold an integer between two whole numbers"),
+        ([tool({"type": "integer", "minimum": 0, "maximum": 5000})], "at most 1000 of them"),
+        ([tool({"type": "number", "minimum": 0, "maximum": 5})], "/minimum"),
+        ([tool({"type": "string", "minLength": 2})], "/minLength: 2 is not supported"),
         ([tool({"$ref": "#"})], "'\\$ref'.*llguidance"),
         ([tool({})], 'no "type"'),
         ([tool(True)], "true is no schema that"),
