@@ -41,7 +41,7 @@ def bench(session: nox.Session) -> None:
     session.install("-e", ".[dev]")
     session.run("python", "-m", "bench.lint", *session.posargs)
     session.install("xgrammar")  # only measured against
-    for name in ("dialects", "prepare", "memory", "decode", "append"):
+    for name in ("dialects", "prepare", "memory", "decode", "append", "train"):
         session.run("python", "-m", f"bench.{name}")
 
 
