@@ -37,7 +37,7 @@ def save(out: Path, step: int, model: Transformer, optimizer: torch.optim.Optimi
 
     `beside`: further files, by name.
 
-    Raises CheckpointError when the disk is full or refuses; what was there before is still there.
+    Raises CheckpointError when the disk is full or refuses, or weights are no numbers; what was there before is still there.
     """
     path = out / f"step_{step:06}"
     weights = {name: _held(weight, ranks) for name, weight in model.named_parameters()}
@@ -47,17 +47,23 @@ def save(out: Path, step: int, model: Transformer, optimizer: torch.optim.Optimi
         for key, value in optimizer.state.get(weight, {}).items()
     }
     if ranks.first:
+        spoilt = [name for name, weight in weights.items() if not bool(torch.isfinite(weight).all())]
+        if spoilt:
+            raise CheckpointError(f"behind step {step} {len(spoilt)} weights are no numbers, {spoilt[0]} for one; {_left(out)}. Lower train.lr")
         try:
             _write(path, weights, state, model, facts | {"schema": SCHEMA, "version": VERSION, "step": step}, beside or {})
         except (OSError, SafetensorError) as error:
             shutil.rmtree(_part(path), ignore_errors=True)
-            kept = checkpoints(out)
-            left = f"the last checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
-            raise CheckpointError(f"{path}: cannot be written: {error}; {left}. Free some space and go on with --resume") from None
+            raise CheckpointError(f"{path}: cannot be written: {error}; {_left(out)}. Free some space and go on with --resume") from None
         for old in checkpoints(out)[:-keep]:
             shutil.rmtree(old)
     ranks.wait()
     return path
+
+
+def _left(out: Path) -> str:
+    kept = checkpoints(out)
+    return f"the last checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
 
 
 def _held(tensor: Tensor, ranks: Ranks) -> Tensor:
