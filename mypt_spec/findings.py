@@ -15,9 +15,13 @@ SEVERITIES = ("info", "warning", "error")
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A repair. `safe` means that no content is added or removed and the serialised bytes are what was meant.
+    """A repair.
 
-    `patch` holds RFC 6902 operations on the record; `edits` holds `(start, end, replacement)` on serialised text.
+    `safe`: the serialised bytes stay identical; or the record had no legal form, exactly one legal placement exists, and no
+    content character is added or removed.
+
+    `patch` holds RFC 6902 operations on the record; `edits` holds `(start, end, replacement)` in code points of serialised
+    text, or, for faults of the file, of the physical line.
     """
 
     title: str

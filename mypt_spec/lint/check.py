@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from mypt_spec.findings import RULES, Finding
+from mypt_spec.findings import RULES, Finding, Fix
 from mypt_spec.frontdoor import Dialect
 from mypt_spec.jsonvalue import Fault, loads
 from mypt_spec.lint.detect import error_count
@@ -36,6 +36,7 @@ class Checker:
     limits: Limits = field(default_factory=Limits)
     codes: frozenset[str] = field(default_factory=lambda: frozenset(RULES))
     others: tuple[Dialect, ...] = ()
+    most: int = MAX_FINDINGS  # of one line or text
 
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Located]:
         """A line of JSONL without its line end; in order of place."""
@@ -70,17 +71,21 @@ class Checker:
         text = raw.decode("utf-8", "replace")
         if row == 1 and raw.startswith(_BOM):
             cure = "save the file as UTF-8 without a byte order mark"
-            yield self._at(Finding("MYP009", "the file begins with a byte order mark", help=cure), text, 0, 1, row, filename)
+            finding = Finding("MYP009", "the file begins with a byte order mark", help=cure, fix=_on_line("take it out", text, 0, 1))
+            yield self._at(finding, text, 0, 1, row, filename)
         if raw.endswith(b"\r"):
             cure = "end lines with LF alone"
-            yield self._at(Finding("MYP010", "the line ends in CR LF", help=cure), text, len(text) - 1, len(text), row, filename)
+            last = len(text) - 1
+            finding = Finding("MYP010", "the line ends in CR LF", help=cure, fix=_on_line("end it with LF", text, last, last + 1))
+            yield self._at(finding, text, last, last + 1, row, filename)
         body = text.removesuffix("\r")
         # The mark is one character of the physical line: put white space in its place, so that columns stay right.
         if row == 1 and raw.startswith(_BOM):
             body = " " + body[1:]
         if not body.strip():
             cure = "delete the line: every line holds one record"
-            yield self._at(Finding("MYP011", "the line is empty", help=cure), text, 0, len(text), row, filename)
+            finding = Finding("MYP011", "the line is empty", help=cure, fix=Fix("delete the line", True, edits=((0, len(text), ""),)))
+            yield self._at(finding, text, 0, len(text), row, filename)
             return
         try:
             raw.decode("utf-8")
@@ -124,12 +129,12 @@ class Checker:
     def shown(self, findings: list[Finding]) -> list[Finding]:
         """The selected findings of one line or text; a flood is cut, and the cut is a finding itself."""
         wanted = [f for f in findings if f.code in self.codes]
-        rest = wanted[MAX_FINDINGS:]
+        rest = wanted[self.most :]
         if not rest:
             return wanted
         counts = ", ".join(f"{n} {code}" for code, n in sorted(Counter(f.code for f in rest).items()))
         cut = Finding("MYP902", f"{len(rest)} more findings here are not shown: {counts}", help="repair what is shown, then lint again")
-        return [*wanted[:MAX_FINDINGS], cut]
+        return [*wanted[: self.most], cut]
 
     def _at(
         self, finding: Finding, line: str, start: int, end: int, row: int, filename: str, snippet: Snippet | None = None
@@ -152,6 +157,11 @@ class Checker:
                 Located(finding, filename, row, a - starts[row - 1] + 1, end_row, end_column, self.dialect.name, shown)
             )
         return sorted(out, key=lambda item: item.sort_key)
+
+
+def _on_line(title: str, text: str, start: int, end: int) -> Fix | None:
+    """A cut out of the physical line; none where its bytes are no text, so that places in it are a guess."""
+    return None if "\ufffd" in text else Fix(title, True, edits=((start, end, ""),))
 
 
 def excerpt(text: str, start: int, end: int) -> Snippet:

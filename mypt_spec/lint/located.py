@@ -53,6 +53,7 @@ class Summary:
     by_severity: Counter[str] = field(default_factory=Counter)
     by_code: Counter[str] = field(default_factory=Counter)
     units_by_code: Counter[str] = field(default_factory=Counter)
+    fixable: Counter[str] = field(default_factory=Counter)  # "safe", "unsafe"
 
     def add(self, other: Summary) -> None:
         self.files += other.files
@@ -63,3 +64,4 @@ class Summary:
         self.by_severity += other.by_severity
         self.by_code += other.by_code
         self.units_by_code += other.units_by_code
+        self.fixable += other.fixable

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from mypt_spec.findings import Finding
+from mypt_spec.findings import Finding, Fix
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.located import Located, Snippet, Summary
@@ -112,19 +112,21 @@ def tally(summary: Summary, found: Iterable[Located]) -> None:
         code = item.finding.code
         summary.by_severity[item.finding.severity] += 1
         summary.by_code[code] += 1
+        if item.finding.fix is not None:
+            summary.fixable["safe" if item.finding.fix.safe else "unsafe"] += 1
         if (code, item.row) not in seen:
             seen.add((code, item.row))
             summary.units_by_code[code] += 1
 
 
 def _place(
-    checker: Checker, code: str, message: str, row: int, path: str, *, cure: str = "", text: str = ""
+    checker: Checker, code: str, message: str, row: int, path: str, *, cure: str = "", text: str = "", fix: Fix | None = None
 ) -> list[Located]:
     if code not in checker.codes:
         return []
     column = len(text) + 1
     snippet = Snippet(text, (len(text), len(text))) if text else None
-    return [Located(Finding(code, message, help=cure), path, row, column, row, column, checker.dialect.name, snippet)]
+    return [Located(Finding(code, message, help=cure, fix=fix), path, row, column, row, column, checker.dialect.name, snippet)]
 
 
 def too_long(checker: Checker, block: Block, row: int, path: str) -> list[Located]:
@@ -158,8 +160,10 @@ def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk
             found = broken_off(checker, last, row, path)
         elif not last.data.endswith(b"\n") and not last.too_long:
             tail = lines[-1][-80:].decode("utf-8", "replace") if lines else ""
+            end = len(lines[-1].decode("utf-8", "replace")) if lines else 0
+            fix = Fix("end it with LF", True, edits=((end, end, "\n"),))
             found = _place(
-                checker, "MYP013", "the last line has no line end; was the file cut off?", row, path, text=tail
+                checker, "MYP013", "the last line has no line end; was the file cut off?", row, path, text=tail, fix=fix
             )
     tally(summary, found)
     return Chunk(found, summary, last.position if last else 0)

@@ -45,13 +45,21 @@ def text_units(checker: Checker, data: bytes, filename: str) -> Units:
     out = Units()
     for unit in text_episodes(checker, text) if not findings else []:
         at = unit.start
-        shifted = [replace(f, span=(f.span[0] + at, f.span[1] + at) if f.span else (at, at)) for f in unit.findings]
+        shifted = [_shifted(f, at) for f in unit.findings]
         out.units += 1
         out.clean += not shifted
         findings += shifted
     out.units = max(out.units, 1)
     out.found = checker.text(text, findings, filename=filename)
     return out
+
+
+def _shifted(finding: Finding, by: int) -> Finding:
+    """The finding of an episode in the text around it: its span, and where its fix is to be made."""
+    span, fix = finding.span, finding.fix
+    if fix is not None:
+        fix = replace(fix, edits=tuple((start + by, end + by, new) for start, end, new in fix.edits))
+    return replace(finding, span=(span[0] + by, span[1] + by) if span else (by, by), fix=fix)
 
 
 class TextEpisode(NamedTuple):

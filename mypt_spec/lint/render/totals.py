@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mypt_spec.findings import RULES
 from mypt_spec.lint.located import Summary
 
@@ -36,3 +38,30 @@ def statistics(summary: Summary) -> list[str]:
         f"  [{counted(summary.units_by_code[code], summary.unit_name)}]"
         for code, count in rows
     ]
+
+
+def by_severity(counts: Mapping[str, int]) -> str:
+    """
+    >>> by_severity({"warning": 1, "error": 2})
+    '2 errors, 1 warning'
+    """
+    return ", ".join(counted(counts[s], s) for s in ("error", "warning", "info") if counts.get(s))
+
+
+def fixable_line(summary: Summary) -> str:
+    """What `--fix` would do."""
+    safe, unsafe = summary.fixable["safe"], summary.fixable["unsafe"]
+    if not safe:
+        return f"No fixes available with --fix ({unsafe} with --unsafe-fixes)."
+    return f"{safe} fixable with --fix{f' ({unsafe} more with --unsafe-fixes)' if unsafe else ''}."
+
+
+def fixed_line(fixed: Mapping[str, int], left: Mapping[str, int] | None, *, would: bool, files: int) -> str:
+    """What was fixed, as ruff says it; `left` is what remains, if that is known."""
+    count, rest = sum(fixed.values()), sum(left.values()) if left else 0
+    if left is not None:
+        whole = {s: fixed.get(s, 0) + left.get(s, 0) for s in ("error", "warning", "info")}
+        return f"Found {by_severity(whole)} ({count} fixed, {rest} remaining)." if count + rest else "Nothing to fix."
+    if not count:
+        return "Nothing would be fixed." if would else "Nothing to fix."
+    return f"{'Would fix' if would else 'Fixed'} {by_severity(fixed)} in {counted(files, 'file')}."
