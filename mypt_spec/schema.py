@@ -42,7 +42,8 @@ class Field:
 class RecordSchema:
     """Top-level keys, the roles with their keys, and other names that people use for roles.
 
-    `lifted` maps a role that is no role of the dialect to the top-level key where it belongs, if it is the first message.
+    `lifted` maps a role that is no role of the dialect to the top-level key where it belongs, if it is the first message;
+    `folded` maps one to the role and key of the next message, which has its content as a field.
     `tag` is the key that names the role, `what` is such an object called; without `metadata`, keys that begin with `_` are
     unknown ones.
     """
@@ -51,6 +52,7 @@ class RecordSchema:
     roles: dict[str, dict[str, Field]]
     aliases: dict[str, str] = field(default_factory=dict)
     lifted: dict[str, str] = field(default_factory=dict)
+    folded: dict[str, tuple[str, str]] = field(default_factory=dict)
     messages: str = "messages"
     tag: str = ROLE
     what: str = "message"

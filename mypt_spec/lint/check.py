@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from mypt_spec.findings import RULES, Finding, Fix
 from mypt_spec.frontdoor import Dialect
 from mypt_spec.jsonvalue import Fault, loads
+from mypt_spec.lint.cures import cured
 from mypt_spec.lint.detect import error_count
 from mypt_spec.lint.locate import Places
 from mypt_spec.lint.located import Located, Snippet
@@ -37,6 +38,7 @@ class Checker:
     codes: frozenset[str] = field(default_factory=lambda: frozenset(RULES))
     others: tuple[Dialect, ...] = ()
     most: int = MAX_FINDINGS  # of one line or text
+    cures: bool = True  # look for fixes that need more than a finding by itself
 
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Located]:
         """A line of JSONL without its line end; in order of place."""
@@ -103,12 +105,14 @@ class Checker:
             cure = "one JSON object a line, nothing before or after it" if fault.code == "MYP001" else ""
             yield self._at(Finding(fault.code, fault.message, help=cure), body, offset, end, row, filename)
             return
-        _, findings = self.dialect.check(record, limits=self.limits)
+        episode, findings = self.dialect.check(record, limits=self.limits)
         if self.others and any(f.severity == "error" for f in findings):
             other = next((d for d in self.others if not error_count(record, d)), None)
             if other is not None:
                 message = f"this record is {other.name}, the file is {self.dialect.name}"
                 findings = [Finding("MYP014", message, help="one file, one dialect: move it, or convert it with mypt-convert")]
+        if self.cures:
+            findings = cured(self.dialect, record, episode, findings, lambda other: self.dialect.check(other, limits=self.limits)[1])
         yield from self._in_record(findings, body, row, filename)
 
     def _in_record(self, findings: list[Finding], line: str, row: int, filename: str) -> Iterator[Located]:
