@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from mypt_spec.findings import RULES, Finding, Fix
 from mypt_spec.frontdoor import Dialect
 from mypt_spec.jsonvalue import Fault, loads
+from mypt_spec.lint.baseline import Key
 from mypt_spec.lint.cures import cured
 from mypt_spec.lint.detect import error_count
 from mypt_spec.lint.locate import Places
@@ -38,6 +39,7 @@ class Checker:
     codes: frozenset[str] = field(default_factory=lambda: frozenset(RULES))
     others: tuple[Dialect, ...] = ()
     most: int = MAX_FINDINGS  # of one line or text
+    known: frozenset[Key] | None = None  # findings that are accepted; None: no keys are made
     cures: bool = True  # look for fixes that need more than a finding by itself
 
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Located]:

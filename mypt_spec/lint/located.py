@@ -54,6 +54,7 @@ class Summary:
     by_code: Counter[str] = field(default_factory=Counter)
     units_by_code: Counter[str] = field(default_factory=Counter)
     fixable: Counter[str] = field(default_factory=Counter)  # "safe", "unsafe"
+    known: int = 0  # findings that the baseline has; they are counted nowhere else
 
     def add(self, other: Summary) -> None:
         self.files += other.files
@@ -65,3 +66,4 @@ class Summary:
         self.by_code += other.by_code
         self.units_by_code += other.units_by_code
         self.fixable += other.fixable
+        self.known += other.known

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from mypt_spec.findings import Finding, Fix
+from mypt_spec.lint.baseline import Key, keys
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.located import Located, Snippet, Summary
@@ -26,11 +27,15 @@ FAR = 1 << 48  # rows of a range count from here, so that none is taken for the 
 
 @dataclass(slots=True)
 class Chunk:
-    """The outcome for a part of a source, in order. `position`: bytes on disk read so far, for progress."""
+    """The outcome for a part of a source, in order. `position`: bytes on disk read so far, for progress.
+
+    `keys` are those of all findings, known ones too, which are not among `found`; only where there is a baseline.
+    """
 
     found: list[Located]
     summary: Summary
     position: int = 0
+    keys: set[Key] = field(default_factory=set)
 
 
 def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> list[Located]:
@@ -90,19 +95,35 @@ def _block(checker: Checker, prover: Prover, block: Block, first: int, path: str
         lines = Block(data, 1, 0).lines()
         units, doubtful = len(lines), list(enumerate(lines))
         check = checker.generation_line
-    found: list[Located] = []
+    chunk = Chunk([], Summary(units=units, bytes=len(block.data)), block.position)
     faulty = 0
     for index, raw in doubtful:
-        items = check(raw, row=first + index, filename=path)
-        found += items
+        items = _unknown(checker, check(raw, row=first + index, filename=path), raw, chunk)
+        chunk.found += items
         faulty += bool(items)
-    return _chunk(found, units, units - faulty, block)
+    return _counted(chunk, faulty)
 
 
-def _chunk(found: list[Located], units: int, clean: int, block: Block) -> Chunk:
-    summary = Summary(units=units, clean=clean, faulty=units - clean, bytes=len(block.data))
-    tally(summary, found)
-    return Chunk(found, summary, block.position)
+def _unknown(checker: Checker, items: list[Located], raw: bytes, chunk: Chunk) -> list[Located]:
+    """The findings of a line that no baseline knows."""
+    if checker.known is None or not items:
+        return items
+    left = []
+    for item, key in zip(items, keys(items, raw), strict=True):
+        if key is not None:
+            chunk.keys.add(key)
+        if key in checker.known:
+            chunk.summary.known += 1
+        else:
+            left.append(item)
+    return left
+
+
+def _counted(chunk: Chunk, faulty: int) -> Chunk:
+    chunk.summary.faulty = faulty
+    chunk.summary.clean = chunk.summary.units - faulty
+    tally(chunk.summary, chunk.found)
+    return chunk
 
 
 def tally(summary: Summary, found: Iterable[Located]) -> None:
@@ -142,7 +163,9 @@ def broken_off(checker: Checker, block: Block, row: int, path: str) -> list[Loca
 
 
 def _too_long(checker: Checker, _: Prover, block: Block, row: int, path: str, __: str) -> Chunk:
-    return _chunk(too_long(checker, block, row, path), 1, 0, block)
+    chunk = Chunk([], Summary(units=1, bytes=len(block.data)), block.position)
+    chunk.found = _unknown(checker, too_long(checker, block, row, path), b"%d %b" % (block.too_long, block.data), chunk)
+    return _counted(chunk, 1 if chunk.found or not chunk.summary.known else 0)
 
 
 def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk:
@@ -165,8 +188,10 @@ def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk
             found = _place(
                 checker, "MYP013", "the last line has no line end; was the file cut off?", row, path, text=tail, fix=fix
             )
-    tally(summary, found)
-    return Chunk(found, summary, last.position if last else 0)
+    chunk = Chunk([], summary, last.position if last else 0)
+    chunk.found = _unknown(checker, found, b"", chunk)
+    tally(summary, chunk.found)
+    return chunk
 
 
 def _whole(checker: Checker, source: Source, kind: str) -> Chunk:

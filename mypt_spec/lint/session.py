@@ -7,11 +7,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import chain
 from typing import Any, TextIO
 
 import mypt_spec
 from mypt_spec.findings import SEVERITIES
+from mypt_spec.lint.baseline import Key
+from mypt_spec.lint.baseline import read as read_baseline
+from mypt_spec.lint.baseline import write as write_baseline
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.detect import candidates, detect
 from mypt_spec.lint.errors import UsageError
@@ -19,7 +23,7 @@ from mypt_spec.lint.files import SUFFIXES, expand, is_prepared
 from mypt_spec.lint.located import Summary
 from mypt_spec.lint.progress import Bar
 from mypt_spec.lint.render import renderer
-from mypt_spec.lint.render.totals import fixable_line, fixed_line, statistics, summary_line
+from mypt_spec.lint.render.totals import counted, fixable_line, fixed_line, statistics, summary_line
 from mypt_spec.lint.runner import Chunk, run
 from mypt_spec.lint.selection import UnknownRuleError, selection
 from mypt_spec.lint.sources import Source
@@ -36,7 +40,7 @@ def lint(options: argparse.Namespace, *, first: str, folders: Folders) -> int:
     """The exit status. `first` is the dialect to prefer, `folders` checks prepared data sets. Raises UsageError."""
     if not options.paths:
         raise UsageError("nothing to check; name files or folders, or - for standard input (see mypt-lint --help)")
-    codes = _codes(options)
+    codes, known = _codes(options), _known(options)
     prepared = sorted({path for path in options.paths if is_prepared(path)})
     sources = expand([path for path in options.paths if path not in prepared], suffixes=_SUFFIXES.get(options.kind, SUFFIXES))
     sources.sort(key=lambda source: source.path)
@@ -44,16 +48,17 @@ def lint(options: argparse.Namespace, *, first: str, folders: Folders) -> int:
         runs = _detected(sources, options, codes, first)
     else:
         runs = [(_checker(options.dialect, options, codes), sources)]
+    runs = [(replace(checker, known=known), found) for checker, found in runs]
     if options.fix or options.fix_only or options.diff:
         return _fix(runs, prepared, codes, options, folders)
     if options.unsafe_fixes:
         raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
-    total, failed = _report(runs, folders(prepared, codes), options, unit=_unit(options, prepared))
+    total, status = _report(runs, folders(prepared, codes), options, unit=_unit(options, prepared), known=known)
     if not options.quiet:
         print(summary_line(total), file=sys.stderr)
-        if total.fixable:
+        if total.fixable and not options.write_baseline:
             print(fixable_line(total), file=sys.stderr)
-    return failed
+    return status
 
 
 def _fix(runs: Runs, prepared: list[str], codes: frozenset[str], options: argparse.Namespace, folders: Folders) -> int:
@@ -76,7 +81,7 @@ def _fix(runs: Runs, prepared: list[str], codes: frozenset[str], options: argpar
             print(fixed_line(fixes.by_severity, None, would=options.diff, files=len(fixes.files)), file=sys.stderr)
         return FOUND if options.diff and fixes.files else CLEAN
     options.output = None
-    total, status = _report(after, iter(()), options, unit=_unit(options, []))
+    total, status = _report(after, iter(()), options, unit=_unit(options, []), known=runs[0][0].known if runs else None)
     if not options.quiet:
         print(summary_line(total), file=sys.stderr)
         print(fixed_line(fixes.by_severity, total.by_severity, would=False, files=len(fixes.files)), file=sys.stderr)
@@ -129,16 +134,54 @@ def _detected(sources: list[Source], options: argparse.Namespace, codes: frozens
     return runs
 
 
-def _report(runs: Runs, folders: Iterator[Chunk], options: argparse.Namespace, *, unit: str) -> tuple[Summary, int]:
+def _known(options: argparse.Namespace) -> frozenset[Key] | None:
+    """What the baseline knows; None without one."""
+    if options.prune_baseline and not options.baseline:
+        raise UsageError("--prune-baseline needs --baseline FILE")
+    if not options.baseline and not options.write_baseline:
+        return None
+    if options.kind != "record":
+        raise UsageError("a baseline knows records; it is for --kind record")
+    if options.write_baseline and (options.baseline or options.fix or options.fix_only or options.diff):
+        raise UsageError("--write-baseline stands alone: it takes all that is found now")
+    return read_baseline(options.baseline) if options.baseline else frozenset()
+
+
+def _baseline(options: argparse.Namespace, known: frozenset[Key] | None, found: set[Key], total: Summary) -> None:
+    """Write or prune the baseline, and say what it did."""
+    if options.write_baseline:
+        write_baseline(options.write_baseline, found)
+        say(f"{counted(len(found), 'finding')} written to {options.write_baseline}: known from now on.", options)
+    elif known is not None:
+        gone = known - found
+        if options.prune_baseline and gone:
+            write_baseline(options.baseline, known & found)
+        say(f"{counted(total.known, 'finding')} known from {options.baseline}.", options)
+        if gone:
+            done = "taken out" if options.prune_baseline else "--prune-baseline takes them out"
+            say(f"{counted(len(gone), 'entry')} of {options.baseline} found no more; {done}.", options)
+
+
+def say(text: str, options: argparse.Namespace) -> None:
+    """A line about the run, unless it is to be quiet."""
+    if not options.quiet:
+        print(text, file=sys.stderr)
+
+
+def _report(
+    runs: Runs, folders: Iterator[Chunk], options: argparse.Namespace, *, unit: str, known: frozenset[Key] | None = None
+) -> tuple[Summary, int]:
     """Write the findings; gives what was counted, and the exit status."""
+    found: set[Key] = set()
     total = Summary(unit_name=unit)
     all_sources = [source for _, sources in runs for source in sources]
     chunks = (run(checker, sources, options.kind, jobs=_jobs(options.jobs, sources)) for checker, sources in runs)
     with _opened(options.output) as stream, Bar(all_sources, quiet=options.quiet) as bar:
-        output = _Quiet() if options.statistics else renderer(options.format, stream)
+        output = _Quiet() if options.statistics or options.write_baseline else renderer(options.format, stream)
         for chunk in chain(chain.from_iterable(chunks), folders):
             bar.at(chunk.position)
             total.add(chunk.summary)
+            found |= chunk.keys if options.write_baseline or known is None else chunk.keys & known
             for located in chunk.found:
                 output.finding(located)
             if chunk.summary.files:
@@ -147,8 +190,11 @@ def _report(runs: Runs, folders: Iterator[Chunk], options: argparse.Namespace, *
         if options.statistics:
             stream.write("\n".join(statistics(total)) + "\n")
         stream.flush()
+    _baseline(options, known, found, total)
     if total.by_code["MYP901"]:
         return total, FAILED
+    if options.write_baseline:
+        return total, CLEAN
     counted = SEVERITIES[SEVERITIES.index(options.fail_on) :]
     return total, FOUND if any(total.by_severity[s] for s in counted) else CLEAN
 

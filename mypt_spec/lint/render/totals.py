@@ -10,10 +10,10 @@ from mypt_spec.lint.located import Summary
 
 def counted(number: int, noun: str) -> str:
     """
-    >>> counted(1, "line"), counted(2, "line")
-    ('1 line', '2 lines')
+    >>> counted(1, "line"), counted(2, "line"), counted(2, "entry")
+    ('1 line', '2 lines', '2 entries')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{number} {noun}s"
 
 
 def summary_line(summary: Summary) -> str:
