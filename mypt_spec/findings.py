@@ -7,7 +7,7 @@ severity come from the registry, so a code means the same thing wherever it is r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 SEVERITIES = ("info", "warning", "error")
@@ -63,6 +63,13 @@ class Finding:
         rule = RULES[self.code]
         object.__setattr__(self, "name", rule.name)
         object.__setattr__(self, "severity", rule.severity)
+
+
+def regraded(finding: Finding, severity: str) -> Finding:
+    """The finding with another severity than its rule's."""
+    out = replace(finding)
+    object.__setattr__(out, "severity", severity)
+    return out
 
 
 @dataclass(frozen=True, slots=True)

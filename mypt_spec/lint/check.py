@@ -19,6 +19,7 @@ from mypt_spec.lint.cures import cured
 from mypt_spec.lint.detect import error_count
 from mypt_spec.lint.locate import Places
 from mypt_spec.lint.located import Located, Snippet
+from mypt_spec.lint.optout import OPT_OUT, opted_out
 from mypt_spec.rules import Limits
 
 KINDS = ("record", "text", "generation")
@@ -40,6 +41,7 @@ class Checker:
     others: tuple[Dialect, ...] = ()
     most: int = MAX_FINDINGS  # of one line or text
     known: frozenset[Key] | None = None  # findings that are accepted; None: no keys are made
+    severities: tuple[tuple[str, str], ...] = ()  # of codes that are to have another than their rule's
     cures: bool = True  # look for fixes that need more than a finding by itself
 
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Located]:
@@ -115,6 +117,8 @@ class Checker:
                 findings = [Finding("MYP014", message, help="one file, one dialect: move it, or convert it with mypt-convert")]
         if self.cures:
             findings = cured(self.dialect, record, episode, findings, lambda other: self.dialect.check(other, limits=self.limits)[1])
+        if isinstance(record, dict) and OPT_OUT in record:
+            findings = opted_out(record[OPT_OUT], findings, self.codes, complete=episode is not None)
         yield from self._in_record(findings, body, row, filename)
 
     def _in_record(self, findings: list[Finding], line: str, row: int, filename: str) -> Iterator[Located]:

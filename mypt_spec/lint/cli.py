@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
 _FORMATS = ("text", "concise", "json", "jsonl", "github", "sarif")
+DEFAULTS = {"dialect": "mypt", "kind": "record", "fail-on": "error", "format": "text"}
 
 EPILOG = """\
 examples:
@@ -41,18 +42,22 @@ def parser() -> argparse.ArgumentParser:
     )
     add = out.add_argument
     add("paths", nargs="*", metavar="PATH", help="files, folders, patterns, or - for standard input")
-    add("--dialect", default="mypt", metavar="NAME",
-        help="the format of the data, or auto to find out for every file (default: %(default)s)")  # fmt: skip
-    add("--kind", choices=("record", "text", "generation"), default="record",
-        help="JSONL records, serialised text, or what a model wrote (default: %(default)s)")  # fmt: skip
+    add("--dialect", metavar="NAME", help=f"the format of the data, or auto to find out for every file (default: {DEFAULTS['dialect']})")
+    add("--kind", choices=("record", "text", "generation"),
+        help=f"JSONL records, serialised text, or what a model wrote (default: {DEFAULTS['kind']})")  # fmt: skip
     add("--phase", type=int, metavar="N", help="allow only what the curriculum has introduced by phase N")
     add("--max-tokens", type=positive, metavar="N", help="report episodes of more than N tokens")
     add("--tool", action="append", default=[], metavar="NAME", help="declare a tool, beside those in the system prompt")
     add("--select", action="append", metavar="CODES", help="report only these: codes, beginnings of codes (MYP2), or names; comma-separated")
     add("--ignore", action="append", metavar="CODES", help="do not report these; wins over --select")
-    add("--fail-on", choices=("error", "warning", "info"), default="error",
-        help="lowest severity that makes the exit status 1 (default: %(default)s)")  # fmt: skip
-    add("--format", choices=_FORMATS, default="text", help="how findings are printed (default: %(default)s)")
+    add("--fail-on", choices=("error", "warning", "info"),
+        help=f"lowest severity that makes the exit status 1 (default: {DEFAULTS['fail-on']})")  # fmt: skip
+    add("--format", action="append", metavar="NAME[=FILE]",
+        help=f"how findings are printed: {', '.join(_FORMATS)} (default: {DEFAULTS['format']}); more than one with a file each")  # fmt: skip
+    add("--show-all", action="store_true", help="print all findings of a kind in text and grouped, not the first three of a file")
+    add("--config", metavar="FILE", help="settings; without it, mypt-lint.toml or [tool.mypt-lint] in pyproject.toml, here or above")
+    add("--no-config", action="store_true", help="look for no settings")
+    add("--show-settings", action="store_true", help="print the settings, for each file if some are named, and where they come from")
     add("-o", "--output", metavar="FILE", help="write the findings to FILE; with --fix the fixed data, - for standard output")
     add("--fix", action="store_true", help="repair what has a safe fix, in place, then report what is left")
     add("--unsafe-fixes", action="store_true", help="with --fix, --fix-only or --diff: make the fixes too that may change content")
@@ -109,7 +114,7 @@ def _run(options: argparse.Namespace) -> int:
     from mypt_spec.lint.session import lint
 
     try:
-        return lint(options, first=parser().get_default("dialect"), folders=_prepared)
+        return lint(options, defaults=DEFAULTS, folders=_prepared)
     except UsageError as error:
         return _fail(str(error))
 

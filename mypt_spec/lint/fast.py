@@ -33,6 +33,7 @@ from mypt_spec.adapters.common import Reader, spelled
 from mypt_spec.episode import Episode, Part, Place, events_of
 from mypt_spec.lint.alike import Alike
 from mypt_spec.lint.check import Checker
+from mypt_spec.lint.optout import OPT_OUT
 from mypt_spec.lint.quotes import unescaped_quotes
 from mypt_spec.lint.scan import BITS, SAID, Head, Layout, Scan, Shape, compile_scan, noted
 from mypt_spec.nearmiss import beginnings, near_miss
@@ -121,7 +122,10 @@ class Prover:
             record = msgspec.json.decode(raw)
             items = [("", record), *((message[ROLE], message) for message in record[self.layout.messages])]
             fresh = [
-                (role, key) for role, item in items for key in item if _KEY.fullmatch(key) and key not in known[role]
+                (role, key)
+                for role, item in items
+                for key in item
+                if _KEY.fullmatch(key) and key not in known[role] and key != OPT_OUT
             ]
         except (ValueError, TypeError, KeyError, RecursionError):  # a key that stands twice can be anything
             return False
@@ -231,6 +235,8 @@ class Prover:
             tools = self.checker.limits.tools | declared_tools(episode, self.table)
             _remember(self.tools, head, tools, self._size(head))
         if tools and not tools.issuperset(names):
+            return False
+        if any(schema.name in names for schema in self.checker.limits.schemas):
             return False
         return all(pattern.fullmatch(name) for pattern in self.table.attributes for name in names)
 

@@ -12,15 +12,14 @@ from typing import NamedTuple
 
 from mypt_spec.convert.stream import Output
 from mypt_spec.findings import RULES
-from mypt_spec.lint.check import Checker
 from mypt_spec.lint.errors import UsageError
 from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.files import source_of
 from mypt_spec.lint.fixing import Codes, Fixer
+from mypt_spec.lint.plan import Group
 from mypt_spec.lint.runner import BLOCK, MAX_LINE, MAX_TEXT
 from mypt_spec.lint.sources import Source, blocks
 
-Runs = list[tuple[Checker, list[Source]]]
 Write = Callable[[bytes], object]
 _HELD = 1 << 20  # bytes of blank lines at the beginning that are remembered until a record comes
 
@@ -55,15 +54,15 @@ class _NotWholeError(Exception):
 
 
 def fix_sources(
-    runs: Runs, kind: str, *, unsafe: bool, output: str | None = None, diff: Write | None = None
-) -> tuple[Runs, Fixes]:
+    groups: list[Group], *, unsafe: bool, output: str | None = None, diff: Write | None = None
+) -> tuple[list[Group], Fixes]:
     """Fix all sources; gives what is to be linted afterwards, and what was done.
 
     With `output` the one source is written there; with `diff`, changes go to it and nothing is written. Raises UsageError
     for what can be fixed only into another file.
     """
-    sources = [source for _, found in runs for source in found]
-    if kind == "generation":
+    sources = [source for group in groups for source in group.sources]
+    if any(group.kind == "generation" for group in groups):
         raise UsageError("what a model wrote is evidence and is not fixed; --fix is for --kind record and text")
     if output is not None and len(sources) != 1:
         raise UsageError(f"-o {output} takes the fixed data of one file, got {len(sources)}; without -o, files are fixed in place")
@@ -71,12 +70,12 @@ def fix_sources(
         if not source.divisible:
             raise UsageError(f"{source.path} cannot be fixed in place; name a file for the fixed data with -o")
     fixes = Fixes()
-    after: Runs = []
-    for checker, found in runs:
-        fixer, prover = Fixer(checker, unsafe), Prover(checker)
-        cut = _lines if kind == "record" else _text
+    after = []
+    for group in groups:
+        fixer, prover = Fixer(group.checker, unsafe), Prover(group.checker)
+        cut = _lines if group.kind == "record" else _text
         again = []
-        for source in found:
+        for source in group.sources:
             pieces = _Pieces(partial(cut, fixer, prover, source))
             try:
                 codes = _show(pieces, source.path, diff) if diff else _write(pieces, source, output)
@@ -89,7 +88,7 @@ def fix_sources(
                 fixes.by_code += codes
                 fixes.files.append(source.path)
             again.append(source if output in (None, "-") or diff else source_of(str(output)))
-        after.append((checker, again))
+        after.append(group._replace(sources=again))
     return after, fixes
 
 

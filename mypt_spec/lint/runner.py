@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from mypt_spec.findings import Finding, Fix
+from mypt_spec.findings import Finding, Fix, regraded
 from mypt_spec.lint.baseline import Key, keys
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.fast import Prover
@@ -104,8 +104,19 @@ def _block(checker: Checker, prover: Prover, block: Block, first: int, path: str
     return _counted(chunk, faulty)
 
 
+def _graded(checker: Checker, items: list[Located]) -> list[Located]:
+    """The findings with the severities that the configuration gives them."""
+    wanted = dict(checker.severities)
+    if not wanted.keys() & {item.finding.code for item in items}:
+        return items
+    codes = ((item, wanted.get(item.finding.code)) for item in items)
+    return [replace(item, finding=regraded(item.finding, severity)) if severity else item for item, severity in codes]
+
+
 def _unknown(checker: Checker, items: list[Located], raw: bytes, chunk: Chunk) -> list[Located]:
     """The findings of a line that no baseline knows."""
+    if checker.severities and items:
+        items = _graded(checker, items)
     if checker.known is None or not items:
         return items
     left = []
@@ -201,7 +212,7 @@ def _whole(checker: Checker, source: Source, kind: str) -> Chunk:
     units, clean = 1, 0
     if not found:
         outcome = (text_units if kind == "text" else generation_units)(checker, data, source.path)
-        found, units, clean = outcome.found, outcome.units, outcome.clean
+        found, units, clean = _graded(checker, outcome.found), outcome.units, outcome.clean
     summary.units, summary.clean, summary.faulty = units, clean, units - clean
     tally(summary, found)
     return Chunk(found, summary, source.size or size)

@@ -5,63 +5,70 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from typing import Any, TextIO
+from typing import Any
 
-import mypt_spec
 from mypt_spec.findings import SEVERITIES
+from mypt_spec.lint import baseline, config
 from mypt_spec.lint.baseline import Key
-from mypt_spec.lint.baseline import read as read_baseline
-from mypt_spec.lint.baseline import write as write_baseline
-from mypt_spec.lint.check import Checker
-from mypt_spec.lint.detect import candidates, detect
 from mypt_spec.lint.errors import UsageError
-from mypt_spec.lint.files import SUFFIXES, expand, is_prepared
+from mypt_spec.lint.files import is_prepared
 from mypt_spec.lint.located import Summary
+from mypt_spec.lint.outputs import Outputs, Silent, wanted
+from mypt_spec.lint.plan import Group, Plan
 from mypt_spec.lint.progress import Bar
-from mypt_spec.lint.render import renderer
 from mypt_spec.lint.render.totals import counted, fixable_line, fixed_line, statistics, summary_line
 from mypt_spec.lint.runner import Chunk, run
-from mypt_spec.lint.selection import UnknownRuleError, selection
 from mypt_spec.lint.sources import Source
 
 CLEAN, FOUND, FAILED = 0, 1, 2
-AUTO = "auto"
-_SUFFIXES = {"text": (".txt", ".text", ".log"), "generation": (".txt", ".text", ".jsonl", ".ndjson")}
+_UNITS = {"record": "line", "text": "episode", "generation": "generation"}
 _PARALLEL = 16 << 20  # bytes from which on more than one process pays for itself
-Runs = list[tuple[Checker, list[Source]]]
 Folders = Callable[[list[str], frozenset[str]], Iterator[Chunk]]
 
 
-def lint(options: argparse.Namespace, *, first: str, folders: Folders) -> int:
-    """The exit status. `first` is the dialect to prefer, `folders` checks prepared data sets. Raises UsageError."""
+def lint(options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: Folders) -> int:
+    """The exit status. `defaults` are the settings where nobody says anything; `folders` checks prepared data sets.
+
+    Raises UsageError.
+    """
+    plan = Plan(options, _config(options), defaults)
+    if options.show_settings:
+        return _show_settings(plan, options.paths)
     if not options.paths:
         raise UsageError("nothing to check; name files or folders, or - for standard input (see mypt-lint --help)")
-    codes, known = _codes(options), _known(options)
+    known = _known(options, plan)
     prepared = sorted({path for path in options.paths if is_prepared(path)})
-    sources = expand([path for path in options.paths if path not in prepared], suffixes=_SUFFIXES.get(options.kind, SUFFIXES))
-    sources.sort(key=lambda source: source.path)
-    if options.dialect == AUTO:
-        runs = _detected(sources, options, codes, first)
-    else:
-        runs = [(_checker(options.dialect, options, codes), sources)]
-    runs = [(replace(checker, known=known), found) for checker, found in runs]
+    sources = plan.sources([path for path in options.paths if path not in prepared])
+    groups = plan.groups(sources, known=known, say=lambda text: _say(text, options))
     if options.fix or options.fix_only or options.diff:
-        return _fix(runs, prepared, codes, options, folders)
+        return _fix(groups, plan, prepared, options, known)
     if options.unsafe_fixes:
         raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
-    total, status = _report(runs, folders(prepared, codes), options, unit=_unit(options, prepared), known=known)
-    if not options.quiet:
-        print(summary_line(total), file=sys.stderr)
-        if total.fixable and not options.write_baseline:
-            print(fixable_line(total), file=sys.stderr)
+    total, status = _report(groups, folders(prepared, plan.codes(plan.top)), plan, options, known, unit="episode" if prepared else "")
+    _say(summary_line(total), options)
+    if total.fixable and not options.write_baseline:
+        _say(fixable_line(total), options)
     return status
 
 
-def _fix(runs: Runs, prepared: list[str], codes: frozenset[str], options: argparse.Namespace, folders: Folders) -> int:
+def _config(options: argparse.Namespace) -> config.Config:
+    if options.no_config:
+        return config.Config()
+    return config.read(options.config) if options.config else config.find()
+
+
+def _show_settings(plan: Plan, paths: list[str]) -> int:
+    if not paths:
+        print("\n".join(plan.top.lines()))
+        return CLEAN
+    for source in plan.sources(paths):
+        print(f"[{source.path}]\n" + "\n".join(plan.of(source.path).lines()) + "\n")
+    return CLEAN
+
+
+def _fix(groups: list[Group], plan: Plan, prepared: list[str], options: argparse.Namespace, known: frozenset[Key] | None) -> int:
     """Fix, then say what is left; or show what fixing would change."""
     from mypt_spec.lint.fixfiles import fix_sources
 
@@ -69,167 +76,103 @@ def _fix(runs: Runs, prepared: list[str], codes: frozenset[str], options: argpar
         raise UsageError(f"{prepared[0]} is a prepared data set, which is not fixed; fix its source and prepare it again")
     if options.output == "-" and not options.fix_only:
         raise UsageError("-o - writes the fixed data to standard output, where the findings go; add --fix-only, or name a file")
-    output = options.output
-    diff = _binary(sys.stdout).write if options.diff else None
-    if diff and output:
+    diff = sys.stdout.buffer.write if options.diff else None
+    if diff and options.output:
         raise UsageError("--diff writes nothing: leave out -o")
-    after, fixes = fix_sources(runs, options.kind, unsafe=options.unsafe_fixes, output=output, diff=diff)
-    for reason in fixes.refused if not options.quiet else ():
-        print(reason, file=sys.stderr)
+    groups, fixes = fix_sources(groups, unsafe=options.unsafe_fixes, output=options.output, diff=diff)
+    for reason in fixes.refused:
+        _say(reason, options)
     if options.diff or options.fix_only:
-        if not options.quiet:
-            print(fixed_line(fixes.by_severity, None, would=options.diff, files=len(fixes.files)), file=sys.stderr)
+        _say(fixed_line(fixes.by_severity, None, would=options.diff, files=len(fixes.files)), options)
         return FOUND if options.diff and fixes.files else CLEAN
     options.output = None
-    total, status = _report(after, iter(()), options, unit=_unit(options, []), known=runs[0][0].known if runs else None)
-    if not options.quiet:
-        print(summary_line(total), file=sys.stderr)
-        print(fixed_line(fixes.by_severity, total.by_severity, would=False, files=len(fixes.files)), file=sys.stderr)
+    total, status = _report(groups, iter(()), plan, options, known)
+    _say(summary_line(total), options)
+    _say(fixed_line(fixes.by_severity, total.by_severity, would=False, files=len(fixes.files)), options)
     return status
 
 
-def _unit(options: argparse.Namespace, prepared: list[str]) -> str:
-    return "episode" if prepared else {"record": "line", "text": "episode", "generation": "generation"}[options.kind]
-
-
-def _codes(options: argparse.Namespace) -> frozenset[str]:
-    try:
-        return selection(options.select, options.ignore)
-    except UnknownRuleError as error:
-        raise UsageError(str(error)) from None
-
-
-def _checker(
-    name: str, options: argparse.Namespace, codes: frozenset[str], *, others: tuple[mypt_spec.Dialect, ...] = ()
-) -> Checker:
-    if name not in mypt_spec.dialects():
-        raise UsageError(f"no dialect {name!r}; known are {AUTO}, {', '.join(mypt_spec.dialects())}")
-    dialect = mypt_spec.dialect(name)
-    phases = len(dialect.table.phases)
-    if options.phase is not None and not 1 <= options.phase <= phases:
-        has = f"has phases 1 to {phases}" if phases else "has no phases"
-        raise UsageError(f"--phase {options.phase}: {dialect.name} {has}")
-    limits = mypt_spec.Limits(options.phase, options.max_tokens, frozenset(options.tool))
-    if options.max_tokens:
-        dialect.tokenizer.encode("")  # a missing vocabulary is said now, not on the first long line
-    return Checker(dialect, limits, codes, others)
-
-
-def _detected(sources: list[Source], options: argparse.Namespace, codes: frozenset[str], first: str) -> Runs:
-    """The sources with a checker for the dialect of each, which is said."""
-    known = candidates(first)
-    checkers: dict[str, Checker] = {}
-    runs: Runs = []
-    for source in sources:
-        guess = detect(source, options.kind, known)
-        name = guess.dialect.name
-        if name not in checkers:
-            others = tuple(d for d in known if d is not guess.dialect)
-            checkers[name] = _checker(name, options, codes, others=others if guess.sure else ())
-        runs.append((checkers[name], [guess.source]))
-        if not options.quiet:
-            also = f" ({', '.join(guess.others)} would fit as well; choose with --dialect)" if guess.others and guess.sure else ""
-            doubt = "" if guess.sure else " is taken for it: nothing at its beginning is legal in any dialect; choose with --dialect"
-            print(f"{source.path}: {name}{also}{doubt}", file=sys.stderr)
-    return runs
-
-
-def _known(options: argparse.Namespace) -> frozenset[Key] | None:
+def _known(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None:
     """What the baseline knows; None without one."""
-    if options.prune_baseline and not options.baseline:
-        raise UsageError("--prune-baseline needs --baseline FILE")
-    if not options.baseline and not options.write_baseline:
-        return None
-    if options.kind != "record":
+    if options.write_baseline:
+        if options.baseline or options.fix or options.fix_only or options.diff:
+            raise UsageError("--write-baseline stands alone: it takes all that is found now")
+        path = None
+    else:
+        path = plan.baseline
+        if options.prune_baseline and not path:
+            raise UsageError("--prune-baseline needs --baseline FILE")
+        if not path:
+            return None
+    if plan.top["kind"] != "record":
         raise UsageError("a baseline knows records; it is for --kind record")
-    if options.write_baseline and (options.baseline or options.fix or options.fix_only or options.diff):
-        raise UsageError("--write-baseline stands alone: it takes all that is found now")
-    return read_baseline(options.baseline) if options.baseline else frozenset()
+    return baseline.read(path) if path else frozenset()
 
 
-def _baseline(options: argparse.Namespace, known: frozenset[Key] | None, found: set[Key], total: Summary) -> None:
+def _baseline(options: argparse.Namespace, path: str | None, known: frozenset[Key] | None, found: set[Key], total: Summary) -> None:
     """Write or prune the baseline, and say what it did."""
     if options.write_baseline:
-        write_baseline(options.write_baseline, found)
-        say(f"{counted(len(found), 'finding')} written to {options.write_baseline}: known from now on.", options)
-    elif known is not None:
+        baseline.write(options.write_baseline, found)
+        _say(f"{counted(len(found), 'finding')} written to {options.write_baseline}: known from now on.", options)
+    elif known is not None and path:
         gone = known - found
         if options.prune_baseline and gone:
-            write_baseline(options.baseline, known & found)
-        say(f"{counted(total.known, 'finding')} known from {options.baseline}.", options)
+            baseline.write(path, known & found)
+        _say(f"{counted(total.known, 'finding')} known from {path}.", options)
         if gone:
             done = "taken out" if options.prune_baseline else "--prune-baseline takes them out"
-            say(f"{counted(len(gone), 'entry')} of {options.baseline} found no more; {done}.", options)
+            _say(f"{counted(len(gone), 'entry')} of {path} found no more; {done}.", options)
 
 
-def say(text: str, options: argparse.Namespace) -> None:
+def _say(text: str, options: argparse.Namespace) -> None:
     """A line about the run, unless it is to be quiet."""
     if not options.quiet:
         print(text, file=sys.stderr)
 
 
 def _report(
-    runs: Runs, folders: Iterator[Chunk], options: argparse.Namespace, *, unit: str, known: frozenset[Key] | None = None
+    groups: list[Group],
+    folders: Iterator[Chunk],
+    plan: Plan,
+    options: argparse.Namespace,
+    known: frozenset[Key] | None,
+    *,
+    unit: str = "",
 ) -> tuple[Summary, int]:
     """Write the findings; gives what was counted, and the exit status."""
     found: set[Key] = set()
-    total = Summary(unit_name=unit)
-    all_sources = [source for _, sources in runs for source in sources]
-    chunks = (run(checker, sources, options.kind, jobs=_jobs(options.jobs, sources)) for checker, sources in runs)
-    with _opened(options.output) as stream, Bar(all_sources, quiet=options.quiet) as bar:
-        output = _Quiet() if options.statistics or options.write_baseline else renderer(options.format, stream)
-        for chunk in chain(chain.from_iterable(chunks), folders):
-            bar.at(chunk.position)
-            total.add(chunk.summary)
-            found |= chunk.keys if options.write_baseline or known is None else chunk.keys & known
-            for located in chunk.found:
-                output.finding(located)
-            if chunk.summary.files:
-                bar.next()
+    kinds = {group.kind for group in groups} or {plan.top["kind"]}
+    total = Summary(unit_name=unit or (_UNITS[min(kinds)] if len(kinds) == 1 else "unit"))
+    sources = [source for group in groups for source in group.sources]
+    formats = options.format or [plan.top["format"]]
+    places = wanted(formats, options.output)
+    silent = options.statistics or options.write_baseline
+    chunks = (run(group.checker, group.sources, group.kind, jobs=_jobs(options.jobs, group.sources)) for group in groups)
+    with (Silent() if silent else Outputs(places, [s.path for s in sources], show_all=options.show_all)) as output:
+        with Bar(sources, quiet=options.quiet) as bar:
+            for chunk in chain(chain.from_iterable(chunks), folders):
+                bar.at(chunk.position)
+                total.add(chunk.summary)
+                found |= chunk.keys if options.write_baseline or known is None else chunk.keys & known
+                for located in chunk.found:
+                    output.finding(located)
+                if chunk.summary.files:
+                    bar.next()
         output.finish(total)
         if options.statistics:
-            stream.write("\n".join(statistics(total)) + "\n")
-        stream.flush()
-    _baseline(options, known, found, total)
+            print("\n".join(statistics(total)))
+        sys.stdout.flush()
+    _baseline(options, plan.baseline, known, found, total)
     if total.by_code["MYP901"]:
         return total, FAILED
     if options.write_baseline:
         return total, CLEAN
-    counted = SEVERITIES[SEVERITIES.index(options.fail_on) :]
-    return total, FOUND if any(total.by_severity[s] for s in counted) else CLEAN
+    counting = SEVERITIES[SEVERITIES.index(plan.top["fail-on"]) :]
+    return total, FOUND if any(total.by_severity[s] for s in counting) else CLEAN
 
 
-def _opened(path: str | None) -> Any:
-    if path in (None, "-"):
-        return nullcontext(utf8(sys.stdout))
-    try:
-        return open(str(path), "w", encoding="utf-8", newline="")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from None
-
-
-class _Quiet:
-    def finding(self, located: object) -> None:
-        pass
-
-    def finish(self, summary: Summary) -> None:
-        pass
-
-
-def utf8(stream: TextIO) -> TextIO:
-    """A pipe with a narrow encoding must not lose what findings quote."""
-    reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is not None and not stream.isatty():
-        reconfigure(encoding="utf-8")
-    return stream
-
-
-def _binary(stream: TextIO) -> Any:
-    return getattr(stream, "buffer", stream)
-
-
-def _jobs(wanted: int, sources: list[Source]) -> int:
-    if wanted > 0:
-        return wanted
+def _jobs(asked: int, sources: list[Source]) -> int:
+    if asked > 0:
+        return asked
     size = sum(source.size or 0 for source in sources)
     return min(os.cpu_count() or 1, 8, max(1, size // _PARALLEL))

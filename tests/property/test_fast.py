@@ -108,8 +108,8 @@ def beyond(value: Any) -> bool:
 
 
 def empty(record: Any) -> bool:
-    """A content may be empty in some dialects; the fast path leaves it to the checker everywhere."""
-    return any(value == "" for message in record["messages"] for value in message.values())
+    """A content may be empty in some dialects, and a name blank; the fast path leaves it to the checker everywhere."""
+    return any(isinstance(value, str) and not value.strip() for message in record["messages"] for value in message.values())
 
 
 def piece_of_tag(record: Any) -> bool:
