@@ -20,6 +20,7 @@ from mypt_spec.lint.detect import error_count
 from mypt_spec.lint.locate import Places
 from mypt_spec.lint.located import Located, Snippet
 from mypt_spec.lint.optout import OPT_OUT, opted_out
+from mypt_spec.lint.rawedit import replacement
 from mypt_spec.rules import Limits
 
 KINDS = ("record", "text", "generation")
@@ -150,7 +151,8 @@ class Checker:
         self, finding: Finding, line: str, start: int, end: int, row: int, filename: str, snippet: Snippet | None = None
     ) -> Located:
         shown = snippet or excerpt(line, start, end)
-        return Located(finding, filename, row, start + 1, row, end + 1, self.dialect.name, shown)
+        edit = replacement(line, finding.fix) if finding.fix is not None else None
+        return Located(finding, filename, row, start + 1, row, end + 1, self.dialect.name, shown, edit)
 
     def text(self, text: str, findings: Iterable[Finding], *, filename: str) -> list[Located]:
         """Findings whose spans count code points of a whole text, located by row and column."""

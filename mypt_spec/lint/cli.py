@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mypt_spec.lint.runner import Chunk
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
-_FORMATS = ("text", "concise", "json", "jsonl", "github", "sarif")
+_FORMATS = ("text", "concise", "grouped", "json", "jsonl", "sarif", "github", "gitlab", "junit", "summary")
 DEFAULTS = {"dialect": "mypt", "kind": "record", "fail-on": "error", "format": "text"}
 
 EPILOG = """\

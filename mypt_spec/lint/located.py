@@ -24,7 +24,10 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A finding and its place. Rows and columns count from 1, columns in code points of the physical line; the end is exclusive."""
+    """A finding and its place. Rows and columns count from 1, columns in code points of the physical line; the end is exclusive.
+
+    `edit` is the finding's fix as one replacement in its line: from column, to column, new text.
+    """
 
     finding: Finding
     filename: str
@@ -34,6 +37,7 @@ class Located:
     end_column: int
     dialect: str
     snippet: Snippet | None = None
+    edit: tuple[int, int, str] | None = None
 
     @property
     def sort_key(self) -> tuple[str, int, int, str, int, str]:

@@ -30,6 +30,17 @@ def edited(line: str, fix: Fix) -> str:
     return line
 
 
+def replacement(line: str, fix: Fix) -> tuple[int, int, str] | None:
+    """A fix as one replacement in a line: from column and to column, counted from 1, and the new text; None if it does not fit."""
+    try:
+        new = edited(line, fix)
+    except ValueError:
+        return None
+    start = _alike(line, new)
+    end = _alike(line[start:][::-1], new[start:][::-1])
+    return start + 1, len(line) - end + 1, new[start : len(new) - end]
+
+
 class _Source:
     """The places of one line, and one operation on it."""
 
