@@ -122,6 +122,11 @@ class Checker:
             findings = opted_out(record[OPT_OUT], findings, self.codes, complete=episode is not None)
         yield from self._in_record(findings, body, row, filename)
 
+    def locate(self, findings: list[Finding], raw: bytes, *, row: int, filename: str) -> list[Located]:
+        """Selected findings about the record in a line, with their places in it."""
+        body = raw.removesuffix(b"\r").decode("utf-8")
+        return list(self._in_record(findings, " " + body[1:] if body.startswith("\ufeff") else body, row, filename))
+
     def _in_record(self, findings: list[Finding], line: str, row: int, filename: str) -> Iterator[Located]:
         wanted = self.shown(findings)
         places = Places(line if wanted else "")

@@ -48,6 +48,9 @@ def parser() -> argparse.ArgumentParser:
     add("--phase", type=int, metavar="N", help="allow only what the curriculum has introduced by phase N")
     add("--max-tokens", type=positive, metavar="N", help="report episodes of more than N tokens")
     add("--tool", action="append", default=[], metavar="NAME", help="declare a tool, beside those in the system prompt")
+    add("--data-set", action="store_true", help="compare the episodes of all files too: duplicates, overlap, sources, languages (MYP6)")
+    add("--eval", action="append", metavar="GLOB", help="with --data-set: files for evaluation; without it, their names say so (eval, val, test)")
+    add("--eval-prompts", metavar="FILE", help="with --data-set: prompts, one a line, that must not be trained on")
     add("--select", action="append", metavar="CODES", help="report only these: codes, beginnings of codes (MYP2), or names; comma-separated")
     add("--ignore", action="append", metavar="CODES", help="do not report these; wins over --select")
     add("--fail-on", choices=("error", "warning", "info"),

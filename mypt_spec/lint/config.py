@@ -150,6 +150,12 @@ def _number(value: Any, _: str) -> int:
     return value
 
 
+def _yes(value: Any, _: str) -> bool:
+    if not isinstance(value, bool):
+        raise _Bad(f"must be true or false, got {value!r}")
+    return value
+
+
 def _list(value: Any, _: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise _Bad(f"must be a list of strings, got {value!r}")
@@ -219,5 +225,8 @@ _ON_TOP: dict[str, _Check] = {
     "fail-on": _one_of(*SEVERITIES),
     "format": _text,
     "baseline": _text,
+    "data-set": _yes,
+    "eval": _list,
+    "eval-prompts": _text,
     "files": _files,
 }

@@ -48,6 +48,9 @@ class Plan:
                 "tools": tuple((name, "", "") for name in options.tool),
                 "fail-on": options.fail_on,
                 "baseline": options.baseline,
+                "data-set": options.data_set or None,
+                "eval": tuple(options.eval) if options.eval else None,
+                "eval-prompts": options.eval_prompts,
             }
         except UnknownRuleError as error:
             raise UsageError(str(error)) from None
@@ -60,8 +63,24 @@ class Plan:
     @property
     def baseline(self) -> str | None:
         """The baseline file; in a configuration it counts from its folder."""
-        path: str | None = self.top["baseline"]
-        return path if path is None or self.given["baseline"] else os.path.join(self.config.folder, path)
+        return self._file("baseline")
+
+    @property
+    def eval_prompts(self) -> list[str]:
+        """The prompts that are reserved for evaluation, one a line of the file that is named. Raises UsageError."""
+        path = self._file("eval-prompts")
+        if path is None:
+            return []
+        try:
+            with open(path, encoding="utf-8") as lines:
+                return [line.rstrip("\n") for line in lines if line.strip()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path}: the prompts cannot be read: {error}") from None
+
+    def _file(self, key: str) -> str | None:
+        """A file that the settings name."""
+        path: str | None = self.top[key]
+        return path if path is None or self.given[key] else os.path.join(self.config.folder, path)
 
     def sources(self, paths: list[str]) -> list[Source]:
         """The files that paths name, sorted; in folders, those with a suffix of their kind."""

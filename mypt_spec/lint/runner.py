@@ -98,7 +98,7 @@ def _block(checker: Checker, prover: Prover, block: Block, first: int, path: str
     chunk = Chunk([], Summary(units=units, bytes=len(block.data)), block.position)
     faulty = 0
     for index, raw in doubtful:
-        items = _unknown(checker, check(raw, row=first + index, filename=path), raw, chunk)
+        items = settled(checker, check(raw, row=first + index, filename=path), raw, chunk)
         chunk.found += items
         faulty += bool(items)
     return _counted(chunk, faulty)
@@ -113,8 +113,8 @@ def _graded(checker: Checker, items: list[Located]) -> list[Located]:
     return [replace(item, finding=regraded(item.finding, severity)) if severity else item for item, severity in codes]
 
 
-def _unknown(checker: Checker, items: list[Located], raw: bytes, chunk: Chunk) -> list[Located]:
-    """The findings of a line that no baseline knows."""
+def settled(checker: Checker, items: list[Located], raw: bytes, chunk: Chunk) -> list[Located]:
+    """The findings of a line with their severities, but for those that the baseline knows, which `chunk` counts."""
     if checker.severities and items:
         items = _graded(checker, items)
     if checker.known is None or not items:
@@ -175,7 +175,7 @@ def broken_off(checker: Checker, block: Block, row: int, path: str) -> list[Loca
 
 def _too_long(checker: Checker, _: Prover, block: Block, row: int, path: str, __: str) -> Chunk:
     chunk = Chunk([], Summary(units=1, bytes=len(block.data)), block.position)
-    chunk.found = _unknown(checker, too_long(checker, block, row, path), b"%d %b" % (block.too_long, block.data), chunk)
+    chunk.found = settled(checker, too_long(checker, block, row, path), b"%d %b" % (block.too_long, block.data), chunk)
     return _counted(chunk, 1 if chunk.found or not chunk.summary.known else 0)
 
 
@@ -200,7 +200,7 @@ def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk
                 checker, "MYP013", "the last line has no line end; was the file cut off?", row, path, text=tail, fix=fix
             )
     chunk = Chunk([], summary, last.position if last else 0)
-    chunk.found = _unknown(checker, found, b"", chunk)
+    chunk.found = settled(checker, found, b"", chunk)
     tally(summary, chunk.found)
     return chunk
 

@@ -14,6 +14,7 @@ from mypt_spec.lint import baseline, config
 from mypt_spec.lint.baseline import Key
 from mypt_spec.lint.errors import UsageError
 from mypt_spec.lint.files import is_prepared
+from mypt_spec.lint.interleave import interleaved
 from mypt_spec.lint.located import Summary
 from mypt_spec.lint.outputs import Outputs, Silent, wanted
 from mypt_spec.lint.plan import Group, Plan
@@ -141,6 +142,7 @@ def _report(
 ) -> tuple[Summary, int]:
     """Write the findings; gives what was counted, and the exit status."""
     found: set[Key] = set()
+    whole: Iterator[Chunk]
     kinds = {group.kind for group in groups} or {plan.top["kind"]}
     total = Summary(unit_name=unit or (_UNITS[min(kinds)] if len(kinds) == 1 else "unit"))
     sources = [source for group in groups for source in group.sources]
@@ -148,9 +150,14 @@ def _report(
     places = wanted(formats, options.output)
     silent = options.statistics or options.write_baseline
     chunks = (run(group.checker, group.sources, group.kind, jobs=_jobs(options.jobs, group.sources)) for group in groups)
+    whole = iter(())
+    if plan.top["data-set"]:
+        from mypt_spec.lint.dataset import DataSet
+
+        whole = DataSet(groups, eval_globs=plan.top["eval"] or (), prompts=plan.eval_prompts).chunks()
     with (Silent() if silent else Outputs(places, [s.path for s in sources], show_all=options.show_all)) as output:
         with Bar(sources, quiet=options.quiet) as bar:
-            for chunk in chain(chain.from_iterable(chunks), folders):
+            for chunk in chain(interleaved(chain.from_iterable(chunks), whole), folders):
                 bar.at(chunk.position)
                 total.add(chunk.summary)
                 found |= chunk.keys if options.write_baseline or known is None else chunk.keys & known

@@ -86,6 +86,21 @@ def test_tools_and_tokens(lint: Any) -> None:
     assert lint("max-tokens = 9", {"a.jsonl": GOOD})[1] == ["a.jsonl MYP502 error"]
 
 
+def test_schemas_of_tools(lint: Any, tmp_path: Path) -> None:
+    def call(arguments: Any, result: Any) -> str:
+        messages = [
+            {"role": "user", "content": "Q"}, {"role": "assistant_toolcall", "name": "t", "arguments": arguments},
+            {"role": "toolresult", "name": "t", "content": result}, {"role": "assistant", "content": "A"},
+        ]  # fmt: skip
+        return json.dumps({"system": "S", "messages": messages}) + "\n"
+
+    (tmp_path / "result.json").write_text('{"type": "array"}')
+    settings = '[tools.t]\nresult = "result.json"\n[tools.t.arguments]\ntype = "object"\nrequired = ["q"]\nproperties = {q = {type = "string"}}\n'
+    good, bad = call({"q": "x"}, []), call({"q": 1}, {})
+    assert lint(settings, {"a.jsonl": good * 3 + bad + call({}, []) + good})[1] == ["a.jsonl MYP353 warning", "a.jsonl MYP356 warning", "a.jsonl MYP353 warning"]
+    assert lint("tools = ['t']", {"a.jsonl": bad})[1] == []
+
+
 WRONG = {
     'max_tokens = 3': 'no setting is called "max_tokens"; did you mean "max-tokens"?',
     'colour = "x"': 'no setting is called "colour"; settings are dialect,',
