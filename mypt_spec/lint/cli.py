@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
 _FORMATS = ("text", "concise", "grouped", "json", "jsonl", "sarif", "github", "gitlab", "junit", "summary")
+COMMANDS = ("explain", "rules", "init", "completion")  # as in commands.py, which is loaded for them only
 DEFAULTS = {"dialect": "mypt", "kind": "record", "fail-on": "error", "format": "text"}
 
 EPILOG = """\
@@ -29,7 +30,7 @@ examples:
   mypt-lint sft                               a folder that mypt-prepare has made
   mypt-lint --fix data/                       repair what is safe to repair; --diff shows it first
   zcat x.gz | mypt-lint --fix -o fixed.jsonl -
-  mypt-lint --explain MYP202
+  mypt-lint explain MYP202                    also: rules, init, completion
 """
 
 
@@ -70,6 +71,7 @@ def parser() -> argparse.ArgumentParser:
     add("--baseline", metavar="FILE", help="report only what FILE does not know; an edited episode is known no more")
     add("--prune-baseline", action="store_true", help="with --baseline: take out of FILE what is found no more")
     add("--statistics", action="store_true", help="print counts by rule instead of the findings")
+    add("--watch", action="store_true", help="run again whenever a file changes")
     add("-j", "--jobs", type=int, default=0, metavar="N", help="processes; 0 chooses by size and cores (default)")
     add("-q", "--quiet", action="store_true", help="print findings and nothing else")
     add("--explain", metavar="CODE", help="explain a rule (code or name, or `all`) and exit")
@@ -86,9 +88,13 @@ def positive(text: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    options = parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
     try:
-        status = _explain(options.explain) if options.explain else _run(options)
+        if given[:1] and given[0] in COMMANDS:
+            status = _command(given[0], given[1:])
+        else:
+            options = parser().parse_args(given)
+            status = _command("explain", [options.explain]) if options.explain else _run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("mypt-lint: interrupted", file=sys.stderr)
@@ -100,23 +106,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _explain(wanted: str) -> int:
-    from mypt_spec.lint.selection import UnknownRuleError, named
-    from mypt_spec.rules.pages import page
+def _command(name: str, arguments: list[str]) -> int:
+    from mypt_spec.lint.commands import run
+    from mypt_spec.lint.errors import UsageError
 
     try:
-        codes = named(wanted)
-    except UnknownRuleError as error:
+        return run(name, arguments, parser())
+    except UsageError as error:
         return _fail(str(error))
-    print("\n\n".join(page(code) for code in codes))
-    return CLEAN
 
 
 def _run(options: argparse.Namespace) -> int:
     from mypt_spec.lint.errors import UsageError
-    from mypt_spec.lint.session import lint
+    from mypt_spec.lint.session import lint, watched
 
     try:
+        if options.watch:
+            watched(options, defaults=DEFAULTS, folders=_prepared)
         return lint(options, defaults=DEFAULTS, folders=_prepared)
     except UsageError as error:
         return _fail(str(error))

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn
 
 from mypt_spec.findings import SEVERITIES
 from mypt_spec.lint import baseline, config
@@ -22,6 +22,7 @@ from mypt_spec.lint.progress import Bar
 from mypt_spec.lint.render.totals import counted, fixable_line, fixed_line, statistics, summary_line
 from mypt_spec.lint.runner import Chunk, run
 from mypt_spec.lint.sources import Source
+from mypt_spec.lint.watch import watch
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 _UNITS = {"record": "line", "text": "episode", "generation": "generation"}
@@ -52,6 +53,19 @@ def lint(options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: F
     if total.fixable and not options.write_baseline:
         _say(fixable_line(total), options)
     return status
+
+
+def watched(options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: Folders) -> NoReturn:
+    """Lint again and again, until interrupted. Raises UsageError for what cannot be watched."""
+    if options.fix or options.fix_only or options.diff or options.write_baseline or "-" in options.paths:
+        raise UsageError("--watch only looks: leave out fixes, --write-baseline and standard input")
+    plan = Plan(options, _config(options), defaults)
+    prepared = [path for path in options.paths if is_prepared(path)]
+    own = [path for path in (plan.config.path,) if path]
+    watch(
+        lambda: lint(options, defaults=defaults, folders=folders),
+        lambda: [*own, *prepared, *(s.path for s in plan.sources([path for path in options.paths if path not in prepared]))],
+    )
 
 
 def _config(options: argparse.Namespace) -> config.Config:

@@ -189,7 +189,10 @@ def test_statistics_and_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     path.write_text("{\n{\n[]\n")
     assert main(["-q", "--statistics", str(path)]) == 1
     captured = capsys.readouterr()
-    assert captured.out.splitlines() == ["2  MYP001  invalid-json          [2 lines]", "1  MYP101  record-not-an-object  [1 line]"]
+    assert captured.out.splitlines() == [
+        "2  MYP001  invalid-json          [2 lines, 66.7%]",
+        "1  MYP101  record-not-an-object  [1 line, 33.3%]",
+    ]
     assert captured.err == ""
 
 

@@ -27,7 +27,7 @@ def summary_line(summary: Summary) -> str:
 
 
 def statistics(summary: Summary) -> list[str]:
-    """Aligned rows `count  code  name  [lines touched]`, the most frequent first."""
+    """Aligned rows `count  code  name  [lines touched, their share]`, the most frequent first."""
     rows = sorted(summary.by_code.items(), key=lambda item: (-item[1], item[0]))
     names = {code: RULES[code].name if code in RULES else "" for code, _ in rows}
     count_width = max((len(str(count)) for _, count in rows), default=0)
@@ -35,7 +35,7 @@ def statistics(summary: Summary) -> list[str]:
     name_width = max(map(len, names.values()), default=0)
     return [
         f"{count:>{count_width}}  {code:<{code_width}}  {names[code]:<{name_width}}"
-        f"  [{counted(summary.units_by_code[code], summary.unit_name)}]"
+        f"  [{counted(summary.units_by_code[code], summary.unit_name)}{_share(summary, code)}]"
         for code, count in rows
     ]
 
@@ -65,3 +65,7 @@ def fixed_line(fixed: Mapping[str, int], left: Mapping[str, int] | None, *, woul
     if not count:
         return "Nothing would be fixed." if would else "Nothing to fix."
     return f"{'Would fix' if would else 'Fixed'} {by_severity(fixed)} in {counted(files, 'file')}."
+
+
+def _share(summary: Summary, code: str) -> str:
+    return f", {summary.units_by_code[code] / summary.units:.1%}" if summary.units else ""
