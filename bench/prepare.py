@@ -2,21 +2,25 @@
 
     python -m bench.prepare [--mb 50] [--rounds 5]
 
-The other side only encodes: no file is read or written, nothing is checked, there is no mask, and tags are encoded as text.
+The other sides only encode: no file is read or written, nothing is checked. tiktoken makes no mask, and encodes tags as text;
+transformers makes ids and mask by a chat template, to which a tag in a system prompt is a tag.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import platform
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
+from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import tiktoken
 
 import mypt_spec
 from bench.data import make
@@ -25,6 +29,8 @@ from mypt_spec.lint.sources import Source
 from mypt_spec.tokenizer import gpt2
 from mypt_train.options import Options
 from mypt_train.prepare import prepare
+
+ORDINARY, BATCH = "encode_ordinary", "encode_ordinary_batch(num_threads=2)"
 
 
 def once(path: Path, workers: int, length: int = 1 << 14) -> dict[str, Any]:
@@ -38,35 +44,81 @@ def once(path: Path, workers: int, length: int = 1 << 14) -> dict[str, Any]:
         shutil.rmtree(folder)
 
 
+def ways(path: Path) -> dict[str, Callable[[], Any]]:
+    """What is compared; what a way needs is loaded when it is asked for. transformers only does a tenth of the records."""
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    def ordinary() -> Callable[[], Any]:
+        texts, base = texts_of(path), gpt2()
+        return lambda: [base.encode_ordinary(text) for text in texts]
+
+    def batch() -> Callable[[], Any]:
+        texts, base = texts_of(path), gpt2()
+        return lambda: base.encode_ordinary_batch(texts, num_threads=2)
+
+    def theirs(size: int) -> Callable[[], Any]:
+        from tests.huggingface import encode, tokenizer
+
+        tenth, tokens = records[: len(records) // 10], tokenizer()
+        return lambda: [encode(tokens, tenth[i : i + size]) for i in range(0, len(tenth), size)]
+
+    return {
+        ORDINARY: ordinary,
+        BATCH: batch,
+        "transformers, one by one": lambda: theirs(1),
+        "transformers, batches of 100": lambda: theirs(100),
+        "prepare, 1 process": lambda: lambda: once(path, 1),
+        "prepare, 2 processes": lambda: lambda: once(path, 2),
+    }
+
+
+def texts_of(path: Path) -> list[str]:
+    """The serialised records of a file; kept beside it."""
+    kept = path.with_suffix(".texts.json")
+    if not kept.exists():
+        d = mypt_spec.dialect("mypt")
+        texts = [d.serialize(d.read(json.loads(line))[0]) for line in path.read_text(encoding="utf-8").splitlines()]  # type: ignore[arg-type]
+        kept.write_text(json.dumps(texts, ensure_ascii=False), encoding="utf-8")
+    found: list[str] = json.loads(kept.read_text(encoding="utf-8"))
+    return found
+
+
+def measure(name: str, path: Path, small: Path) -> float:
+    """Seconds of a way, in this process, after a run on a small file to warm up."""
+    ways(small)[name]()()
+    spent, _ = timed(ways(path)[name]())
+    return spent * (10 if name.startswith("transformers") else 1)
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--mb", type=int, default=50)
     options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--way", help="measure one way in this process and print its seconds")
     chosen = options.parse_args()
-    path = DATA / f"mixed-{chosen.mb}.jsonl"
-    if not path.exists():
-        make(path, chosen.mb << 20)
-    d, base = mypt_spec.dialect("mypt"), gpt2()
-    texts = [d.serialize(d.read(json.loads(line))[0]) for line in path.read_text(encoding="utf-8").splitlines()]  # type: ignore[arg-type]
-    ways = {
-        "encode_ordinary": lambda: [base.encode_ordinary(text) for text in texts],
-        "encode_ordinary_batch(num_threads=2)": lambda: base.encode_ordinary_batch(texts, num_threads=2),
-        "prepare, 1 process": lambda: once(path, 1),
-        "prepare, 2 processes": lambda: once(path, 2),
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for round_ in range(-1, chosen.rounds):
-        for name, way in ways.items():
-            spent, _ = timed(way)  # type: ignore[arg-type]
-            if round_ >= 0:  # the first round only warms up
-                seconds[name].append(spent)
-    size = sum(len(text.encode()) for text in texts) / 1e6
-    print(f"{path.name}, {size:.1f} MB of text; Python {platform.python_version()}, tiktoken {tiktoken.__version__}")
+    path, small = DATA / f"mixed-{chosen.mb}.jsonl", DATA / "mixed-1.jsonl"
+    for file, size in ((path, chosen.mb), (small, 1)):
+        if not file.exists():
+            make(file, size << 20)
+    if chosen.way:
+        print(measure(chosen.way, path, small))
+        return
+    size = sum(len(text.encode()) for text in texts_of(path)) / 1e6
+    theirs = importlib.util.find_spec("transformers") is not None
+    names = [name for name in ways(small) if theirs or not name.startswith("transformers")]
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(chosen.rounds):
+        for name in names:  # each in a process of its own, so that none finds its memory as another left it
+            run = [sys.executable, "-m", "bench.prepare", "--mb", str(chosen.mb), "--way", name]
+            seconds[name].append(float(subprocess.run(run, check=True, capture_output=True, text=True).stdout))
+    print(f"{path.name}, {size:.1f} MB of text; Python {platform.python_version()}, tiktoken {version('tiktoken')}", end="")
+    print(f", transformers {version('transformers')}, tokenizers {version('tokenizers')}" if theirs else "")
     for name, spent in seconds.items():
         print(f"{name:38} {statistics.median(spent):6.2f} s")
-    for mine, other in (("prepare, 1 process", "encode_ordinary"), ("prepare, 2 processes", "encode_ordinary_batch(num_threads=2)")):
-        ratio = statistics.median(b / a for a, b in zip(seconds[mine], seconds[other], strict=True))
-        print(f"{mine} has {ratio:.2f} of the speed of {other}")
+    for mine in ("prepare, 1 process", "prepare, 2 processes"):
+        for other in names[: names.index("prepare, 1 process")]:
+            ratio = statistics.median(b / a for a, b in zip(seconds[mine], seconds[other], strict=True))
+            print(f"{mine}: {ratio:.2f} of the speed of {other}")
     for length in (2048, 4096):
         for name, split in once(path, 2, length)["splits"].items():
             if split["rows"]:

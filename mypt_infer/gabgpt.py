@@ -6,7 +6,7 @@ A log is serialised text. Every result of `prepare` and `prepare_raw` is a legal
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import mypt_spec
@@ -46,6 +46,53 @@ def prepare_raw(log: str, *, think: bool = False) -> str:
     if _inside(pieces) == THINK:
         return "".join(piece for _, piece in pieces) + ASSISTANT
     return _open_user(log) + (THINK if think else ASSISTANT)
+
+
+def cleanup(log: str) -> str:
+    """A log after generation, ready for what the user says next: it ends with the user's opening tag.
+
+    Openers that nothing follows are taken off; an answer that was cut off is closed. (Seed: "Post-generation cleanup".)
+
+    >>> cleanup("<|user|>Hi<|assistant|>Hello!")
+    '<|user|>Hi<|assistant|>Hello!<|end|><|user|>'
+    """
+    pieces = _stripped(log)
+    text = "".join(piece for _, piece in pieces)
+    # An opened user segment that says something already is the user's: it stays open.
+    return text if _inside(pieces) == USER and pieces else _open_user(log)
+
+
+def reply(log: str, message: str, generate: Callable[[str], str], *, think: bool = False) -> tuple[str, str]:
+    """The user says something, and the model answers: what it wrote, thinking included, and the log for the next message.
+
+    `generate` goes on with a text until the model ends, and gives what it wrote. It is asked a second time where the model was
+    to think and wrote no answer. What it writes behind the end of its turn, or as a user, is left out, with a warning in the
+    log. (Seed: "Generation rules".)
+
+    >>> reply("", "2+2?", lambda text: "4" if text.endswith(ASSISTANT) else "Add.<|end|>", think=True)
+    ('Add.<|assistant|>4', '<|user|>2+2?<|think|>Add.<|assistant|>4<|end|><|user|>')
+    """
+    prompt = prepare(log, message, think=think)
+    said = _own(generate(prompt))
+    if think and ASSISTANT not in (piece for _, piece in _pieces(said)):
+        said += ASSISTANT
+        said += _own(generate(prompt + said))
+    pieces = _pieces(said)
+    while pieces and pieces[-1][0] != TEXT:
+        pieces.pop()
+    return "".join(piece for _, piece in pieces), prompt + said + END + USER
+
+
+def _own(text: str) -> str:
+    """What a model wrote, up to the end of its turn."""
+    out = []
+    for _, piece in (pieces := _pieces(text)):
+        if piece in (END, USER):
+            break
+        out.append(piece)
+    if len(out) + 1 < len(pieces):
+        _log.warning("left out what the model wrote behind the end of its turn: %.80r", text[sum(map(len, out)) :])
+    return "".join(out)
 
 
 def display(log: str) -> list[tuple[str, str]]:

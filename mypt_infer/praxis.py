@@ -17,9 +17,10 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import mypt_spec
+from mypt_infer.formats import ToolCall, of
+from mypt_infer.tools import Toolbox, error
 from mypt_spec.body import ARGUMENTS, NAME, read_body
 from mypt_spec.episode import Event, Place
 from mypt_spec.repair import open_blocks
@@ -30,15 +31,6 @@ _log = logging.getLogger(__name__)
 _BOS = "[BOS]"
 _HEADER = "[BOS]assistant\n"  # what a text without any header continues
 _BEGIN = 40  # characters that tell whether a text begins with a header
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    """A call that can be run. `raw_block` is its text, tags included."""
-
-    name: str
-    arguments: dict[str, Any]
-    raw_block: str
 
 
 @cache
@@ -84,16 +76,23 @@ def _walk(text: str) -> Iterator[_Seen]:
         yield _Seen(event, tuple(blocks.open), max(0, start - shift), max(0, end - shift))
 
 
-def stop_set(generated: str) -> set[str]:
+def stop_set(generated: str, *, max_tool_tag_tokens: int | None = None) -> set[str]:
     """The tokens that end generation after this text: always EOS, and SEP unless a call (or its result) is open.
+
+    A call of more than `max_tool_tag_tokens` tokens so far, tags included, is given up: SEP ends it too.
 
     >>> sorted(stop_set("The answer is")), sorted(stop_set('<tin>\\n{"name": "calc"'))
     (['EOS', 'SEP'], ['EOS'])
     """
     d = _dialect()
     inside: tuple[str, ...] = ()
+    began = 0  # where the innermost block begins
     for seen in _walk(generated):
+        began = seen.start if len(seen.open) > len(inside) else began
         inside = seen.open
+    bounded = max_tool_tag_tokens is not None and inside[-1:] == ("tin",)
+    if bounded and len(d.tokenizer.encode(generated[began:])) > (max_tool_tag_tokens or 0):
+        return {"EOS", "SEP"}
     states = [s for s, stack in open_blocks(d.automaton, d.table).items() if stack[-1:] == inside[-1:]]
     legal = {n for s in states for n in d.automaton.allowed(s)} - {TEXT}
     stops = any(p.kind == "special" for n in legal if d.table.terminals[n].closes for p in d.table.terminals[n].spelling)
@@ -105,6 +104,15 @@ def pending_call(text: str) -> tuple[ToolCall, int] | None:
 
     A call that is not closed is not pending. One whose body is no call is passed over, with a warning in the log.
     """
+    for call, reason, block, end in _waiting(text):
+        if call is not None:
+            return call, end
+        _log.warning("passed over a tool call that cannot be read (%s): %.200r", reason, block)
+    return None
+
+
+def _waiting(text: str) -> Iterator[tuple[ToolCall | None, str, str, int]]:
+    """The blocks without a result: the call, or why it is none; the block's text; and where it ends."""
     d = _dialect()
     opened: _Seen | None = None
     closed: _Seen | None = None
@@ -113,42 +121,60 @@ def pending_call(text: str) -> tuple[ToolCall, int] | None:
             if seen is not None and seen.event.terminal == TEXT and seen.event.text.isspace():
                 continue
             if seen is None or seen.event.terminal != d.table.openers["tout"].name:
-                call = _read(text[opened.end : closed.start], text[opened.start : closed.end])
-                if call is not None:
-                    return call, closed.end
+                block = text[opened.start : closed.end]
+                yield *_read(text[opened.end : closed.start], block), block, closed.end
             closed = opened = None
         if seen is not None and seen.event.terminal == d.table.openers["tin"].name:
             opened = seen
         elif seen is not None and seen.event.terminal == d.table.closers["tin"].name:
             closed = seen
-    return None
 
 
-def _read(body: str, block: str) -> ToolCall | None:
+def _read(body: str, block: str) -> tuple[ToolCall | None, str]:
     table = _dialect().table
     tin = table.openers["tin"]
     read = read_body(body, tin.body, table.literals, Place())
     if read.text is None:
-        _log.warning("passed over a tool call that cannot be read (%s): %.200r", read.findings[0].message, block)
+        return None, read.findings[0].message
+    return ToolCall(read.value[NAME], read.value[ARGUMENTS], block), ""
+
+
+def answer(text: str, tools: Toolbox, *, seconds: float | None = None) -> str | None:
+    """The text with the answer of its first call that has none; None when no call waits.
+
+    Whatever goes wrong is the answer: a call that cannot be read, a tool that is unknown, raises or takes longer than `seconds`.
+
+    >>> answer("<tin>\\n{1}\\n</tin>", Toolbox())[16:59]
+    '<tout>{"error": {"type": "bad_call", "messa'
+    """
+    found = next(_waiting(text), None)
+    if found is None:
         return None
-    return ToolCall(read.value[NAME], read.value[ARGUMENTS], block)
+    call, reason, _, end = found
+    value = error("bad_call", reason) if call is None else tools.call(call.name, call.arguments, seconds=seconds)
+    return _spliced(text, end, of(_dialect().name).result_body(value))
 
 
 def splice(text: str, result: str) -> str:
     """The text with the result, or the error, of its pending call put directly behind the `</tin>`; the rest stays as it is.
 
-    What spells a tag in a result is written with a `\\u` escape, with a warning in the log: a tool cannot write structure.
-    Raises ValueError when no call is pending.
+    Where the only calls that wait cannot be read, it is put behind the first of them: it says what is wrong with it. What spells
+    a tag in a result is written with a `\\u` escape, with a warning in the log: a tool cannot write structure. Raises ValueError
+    when no call waits.
     """
-    found = pending_call(text)
+    waiting = list(_waiting(text))
+    found = next((w for w in waiting if w[0] is not None), None) or next(iter(waiting), None)
     if found is None:
         raise ValueError("no call waits for a result")
-    table = _dialect().table
-    harmless = table.literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", result)
+    harmless = of(_dialect().name).result_body(result)
     if harmless != result:
-        _log.warning("the result of %r spells a tag; it is written with an escape", found[0].name)
-    block = table.openers["tout"].spell() + harmless + table.closers["tout"].spell()
-    return text[: found[1]] + block + text[found[1] :]
+        _log.warning("the result of %.80r spells a tag; it is written with an escape", found[2])
+    return _spliced(text, found[3], harmless)
+
+
+def _spliced(text: str, at: int, body: str) -> str:
+    table = _dialect().table
+    return text[:at] + table.openers["tout"].spell() + body + table.closers["tout"].spell() + text[at:]
 
 
 def fix_truncated_tags(text: str) -> str:

@@ -36,7 +36,7 @@ def check_folder(path: str, codes: frozenset[str]) -> Iterator[Chunk]:
         reader = ShardReader(path, verify=True)
         for split in reader.manifest["splits"]:
             for entry, shard in zip(reader.manifest["splits"][split]["shards"], reader.shards(split), strict=True):
-                yield _chunk(_shard(reader, shard, entry), shard, reader.dialect.name, codes, Path(path))
+                yield _chunk(_shard(reader, shard, entry), shard, reader.dialect.name, codes, str(Path(path) / min(entry["files"])))
         yield _report(list(_unnamed(reader)), str(Path(path) / MANIFEST), reader.dialect.name, codes)
     except ShardError as error:
         yield _report([(0, 0, 0, Finding("MYP505", str(error)))], path, "", codes)
@@ -105,8 +105,8 @@ def _unnamed(reader: ShardReader) -> Iterator[_Place]:
                 yield 0, 0, 0, Finding("MYP508", f"{split}/{path.name} is in the folder, and not in the manifest", help="delete it, or prepare the data again")
 
 
-def _chunk(places: Iterator[_Place], shard: Shard, dialect: str, codes: frozenset[str], folder: Path) -> Chunk:
-    chunk = _report(list(places), str(folder / f"{shard.name}.bin"), dialect, codes)
+def _chunk(places: Iterator[_Place], shard: Shard, dialect: str, codes: frozenset[str], filename: str) -> Chunk:
+    chunk = _report(list(places), filename, dialect, codes)
     faulty = len({item.row for item in chunk.found if item.row})
     total = Summary(units=len(shard.index), clean=len(shard.index) - faulty, faulty=faulty, files=1, bytes=2 * len(shard.ids))
     return replace(chunk, summary=_added(total, chunk.summary))

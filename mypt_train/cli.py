@@ -44,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     add("--long", choices=("error", "drop", "split-turns"), default="error", help="what becomes of episodes that no row can hold (default: %(default)s)")
     add("--on-error", choices=("fail", "reject"), default="fail", help="when a line is refused: make no data set, or go on without it (default: %(default)s)")
     add("--dedup", action="store_true", help="leave out episodes that were there before")
+    add("--format", choices=("bin", "parquet"), default="bin", help="of the shards (default: %(default)s); parquet needs pyarrow")
     add("--workers", type=int, default=0, metavar="N", help="processes; 0 is one a core (default)")
     add("--resume", action="store_true", help="go on with what a run that was stopped has left")
     add("-q", "--quiet", action="store_true", help="no progress, no summary")
@@ -75,7 +76,7 @@ def _run(chosen: argparse.Namespace) -> int:
         phases = len(mypt_spec.dialect(chosen.dialect).table.phases)
         if chosen.phase is not None and not 1 <= chosen.phase <= phases:
             raise PrepareError(f"--phase {chosen.phase}: {chosen.dialect} has {phases} phases")
-        names = ("dialect", "phase", "context_length", "pack", "val_fraction", "tokens_per_shard", "seed", "long", "on_error", "dedup")
+        names = ("dialect", "phase", "context_length", "pack", "val_fraction", "tokens_per_shard", "seed", "long", "on_error", "dedup", "format")
         options = Options(**{name: getattr(chosen, name) for name in names})
         sources = sorted(expand(chosen.paths), key=lambda source: source.path)
         done = 0

@@ -13,7 +13,7 @@ from typing import Any
 PART = ".part"  # the ending of a file that is being written
 
 
-def write(path: Path, pieces: Iterable[bytes]) -> int:
+def write(path: Path, pieces: Iterable[bytes | memoryview]) -> int:
     """Write a file: under another name, to the disk, then renamed, then the folder to the disk. Its CRC-32.
 
     Raises OSError; a piece of a file may then be left under the other name, never under its own.

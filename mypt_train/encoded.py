@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -59,19 +58,18 @@ class Encoder:
             raise ValueError(f"{options.dialect} has {self.dialect.tokenizer.vocab_size} ids; shards hold 16 bits a token")
         self.prover = Prover(Checker(self.dialect, Limits(phase=options.phase)))
         self.forms = None if self.prover.alike else Forms(self.dialect)
-        self.decode = msgspec.json.Decoder().decode
 
     def lines(self, lines: list[bytes]) -> list[Outcome]:
         """As `line` of each, but faster: where a record is proved clean and its form is known, only its texts are encoded."""
         out: list[Outcome | None] = [None] * len(lines)
         found: list[tuple[int, Form, list[Any]]] = []
-        doubtful = set(self.prover.doubtful(lines)) if self.forms else set(range(len(lines)))
-        for i, raw in enumerate(lines):
-            if self.forms is None or i in doubtful:
-                continue
-            known = self.forms.of(self.decode(raw))
-            if known is not None:
-                found.append((i, *known))
+        if self.forms is not None:
+            kept: list[Any] = []
+            doubtful = set(self.prover.doubtful(lines, kept))
+            for i, record in enumerate(kept):
+                known = self.forms.of(record, lines[i]) if i not in doubtful else None
+                if known is not None:
+                    found.append((i, *known))
         for (i, form, _), sample in zip(found, self._by_forms(found), strict=True):
             out[i] = Outcome(WRITTEN, (sample,), tags=form.tags) if self._fits(sample) else self._too_long(sample)
         return [outcome or self.line(lines[i]) for i, outcome in enumerate(out)]

@@ -17,8 +17,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET
 
 from mypt_spec.encode import Segment
 from mypt_spec.frontdoor import Dialect
@@ -34,7 +36,8 @@ _dumps = json.JSONEncoder(ensure_ascii=False).encode
 _PLAIN, _QUOTED, _VALUE, _MEMBERS = range(4)
 Piece = tuple[str, int, int]  # the text before a value, which value, and how it stands there
 Text = tuple[int, tuple[Piece, ...], str]
-Rows = tuple[tuple[str, Field], ...]
+Rows = tuple[tuple[str, str, Field], ...]  # the attribute of a decoded record, the key, and what it holds
+Split = tuple[Rows, Rows]
 Key = tuple[Any, ...]
 
 
@@ -82,14 +85,18 @@ class Forms:
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.first = sorted(dialect.table.first_characters)
-        schema: RecordSchema = dialect.adapter.SCHEMA
-        self.messages, self.tag = schema.messages, schema.tag
-        self.top = _split({key: spec for key, spec in schema.top.items() if key != schema.messages})
-        self.roles = {role: _split(fields) for role, fields in schema.roles.items()}
+        self.schema: RecordSchema = dialect.adapter.SCHEMA
+        self.top = _split(self.schema.top, self.schema.messages)
+        self.messages = f"f{list(self.schema.top).index(self.schema.messages)}"
+        self.roles = {role: _split(fields) for role, fields in self.schema.roles.items()}
+        self.classes: dict[type, tuple[str, Split]] = {}
         self.known: dict[Key, Form | None] = {}  # None: seen, and not learnt yet or never to be
 
-    def of(self, record: dict[str, Any]) -> tuple[Form, list[Any]] | None:
-        """The form of a clean record and its free values; None where the record has to go the long way."""
+    def of(self, record: Any, raw: bytes) -> tuple[Form, list[Any]] | None:
+        """The form of a clean record and its free values; None where the record has to go the long way.
+
+        `record` is what the pass of lint/scan.py decodes from the line `raw`.
+        """
         taken, values = self._take(record)
         key = tuple(taken)
         form = self.known.get(key)
@@ -102,31 +109,36 @@ class Forms:
         if key not in self.known:
             self.known[key] = None
             return None
-        form = self.known[key] = self._learn(record)
+        form = self.known[key] = self._learn(msgspec.json.decode(raw))
         return (form, values) if form is not None else None
 
-    def _take(self, record: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    def _take(self, record: Any) -> tuple[list[Any], list[Any]]:
         """Take a record apart: what is alike in all records of its form, and the free values."""
         key: list[Any] = []
         values: list[Any] = []
         names: dict[str, int] = {}
         free, others = self.top
-        values += [record[name] for name in free]
+        for attribute, _, _ in free:
+            values.append(getattr(record, attribute))
         self._others(record, others, key, values, names)
-        for message in record[self.messages]:
-            role = message[self.tag]
+        for message in getattr(record, self.messages):
+            role, (free, others) = self.classes.get(message.__class__) or self._class(message.__class__)
             key.append(role)
-            free, others = self.roles[role]
-            for name in free:
-                values.append(message[name])
+            for attribute, _, _ in free:
+                values.append(getattr(message, attribute))
             if others:
                 self._others(message, others, key, values, names)
         return key, values
 
-    def _others(self, item: dict[str, Any], rows: Rows, key: list[Any], values: list[Any], names: dict[str, int]) -> None:
-        for name, spec in rows:
-            kind, value = spec.kind, item.get(name)
-            if value is None:  # null is a value of JSON alone, and that is always there
+    def _class(self, kind: Any) -> tuple[str, Split]:
+        role = kind.__struct_config__.tag
+        self.classes[kind] = role, self.roles[role]
+        return self.classes[kind]
+
+    def _others(self, item: Any, rows: Rows, key: list[Any], values: list[Any], names: dict[str, int]) -> None:
+        for attribute, _, spec in rows:
+            kind, value = spec.kind, getattr(item, attribute)
+            if value is UNSET:
                 key.append(None)
             elif kind == NAME:
                 if value not in names:
@@ -136,8 +148,9 @@ class Forms:
             elif kind == ITEMS:
                 key.append(len(value))
                 for one in value:
-                    key.append(one[spec.items.tag])  # type: ignore[union-attr]
-                    self._others(one, tuple(spec.items.roles[one[spec.items.tag]].items()), key, values, names)  # type: ignore[union-attr]
+                    tag = one.__class__.__struct_config__.tag
+                    key.append(tag)
+                    self._others(one, _rows(spec.items.roles[tag]), key, values, names)  # type: ignore[union-attr]
             elif self._is_free(spec, value):
                 key.append(True)
                 values.append(value)
@@ -162,30 +175,26 @@ class Forms:
             shown = f"\ue000{len(kinds) - 1}\ue001"
             return {shown: 0} if kind == OBJECT else shown
 
-        def shown(item: dict[str, Any], free: tuple[str, ...], rows: Rows) -> dict[str, Any]:
-            out = {name: mark(fields[name].kind) for name in free}
-            for name, spec in rows:
-                value = item.get(name)
-                if value is None:
+        def shown(item: dict[str, Any], free: Rows, rows: Rows) -> dict[str, Any]:
+            out = {name: mark(spec.kind) for _, name, spec in free}
+            for _, name, spec in rows:
+                if name not in item:
                     continue
+                value = item[name]
                 if spec.kind == NAME:
                     if value not in names:
                         names[value] = mark(NAME)
                     out[name] = names[value]
-                elif spec.kind == ITEMS:
-                    tag, kinds_of = spec.items.tag, spec.items.roles  # type: ignore[union-attr]
-                    out[name] = [{tag: one[tag]} | shown(one, (), tuple(kinds_of[one[tag]].items())) for one in value]
+                elif spec.items is not None:
+                    tag, fields = spec.items.tag, spec.items.roles
+                    out[name] = [{tag: one[tag]} | shown(one, (), _rows(fields[one[tag]])) for one in value]
                 else:
                     out[name] = mark(spec.kind) if self._is_free(spec, value) else value
             return out
 
-        fields = self.dialect.adapter.SCHEMA.top
-        skeleton = shown(record, *self.top)
-        messages = []
-        for message in record[self.messages]:
-            fields = self.dialect.adapter.SCHEMA.roles[message[self.tag]]
-            messages.append({self.tag: message[self.tag]} | shown(message, *self.roles[message[self.tag]]))
-        return skeleton | {self.messages: messages}
+        skeleton, role = shown(record, *self.top), self.schema.tag
+        messages = [{role: m[role]} | shown(m, *self.roles[m[role]]) for m in record[self.schema.messages]]
+        return skeleton | {self.schema.messages: messages}
 
     def _learn(self, record: dict[str, Any]) -> Form | None:
         kinds: list[str] = []
@@ -246,8 +255,12 @@ class Forms:
         return tuple(pieces), event.text[at:]
 
 
-def _split(fields: dict[str, Field]) -> tuple[tuple[str, ...], Rows]:
+def _rows(fields: dict[str, Field]) -> Rows:
+    return tuple((f"f{i}", name, spec) for i, (name, spec) in enumerate(fields.items()))
+
+
+def _split(fields: dict[str, Field], messages: str = "") -> Split:
     """The fields whose values are there and free in every clean record, and the others that are in the text."""
-    free = {k for k, f in fields.items() if f.required and (f.kind in (OBJECT, JSON) or (f.kind == STRING and not f.inline))}
-    others = tuple((key, spec) for key, spec in fields.items() if key not in free and spec.kind != LANGUAGE)
-    return tuple(sorted(free)), others
+    rows = tuple(row for row in _rows(fields) if row[1] != messages and row[2].kind != LANGUAGE)
+    free = tuple(r for r in rows if r[2].required and (r[2].kind in (OBJECT, JSON) or (r[2].kind == STRING and not r[2].inline)))
+    return free, tuple(row for row in rows if row not in free)

@@ -16,6 +16,7 @@ class Options:
     another, without rows. `val_fraction`: the share of episodes, chosen by their hash, that goes to `val`. `long`: what becomes
     of an episode that no row can hold: an `error`, `drop` it, or `split-turns`. `on_error`: `fail` when a line is refused, or
     `reject` it and go on. `dedup`: leave out episodes that were there before.
+    `format`: of shards, "bin" or "parquet".
     """
 
     dialect: str = "mypt"
@@ -28,6 +29,7 @@ class Options:
     long: str = "error"
     on_error: str = "fail"
     dedup: bool = False
+    format: str = "bin"
 
     def __post_init__(self) -> None:
         for name in ("context_length", "tokens_per_shard"):
@@ -39,6 +41,10 @@ class Options:
             raise ValueError(f"long is {self.long!r}, expected error, drop or split-turns")
         if self.on_error not in ("fail", "reject"):
             raise ValueError(f"on_error is {self.on_error!r}, expected fail or reject")
+        if self.format not in ("bin", "parquet"):
+            raise ValueError(f"format is {self.format!r}, expected bin or parquet")
+        if self.format == "parquet" and self.tokens_per_shard >= 1 << 31:
+            raise ValueError(f"a Parquet shard of {self.tokens_per_shard} tokens is too large; at most {(1 << 31) - 1}")
         if self.pack and self.tokens_per_shard < self.context_length:
             raise ValueError(f"a shard of {self.tokens_per_shard} tokens holds no row of {self.context_length}")
 

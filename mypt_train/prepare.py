@@ -21,7 +21,7 @@ from mypt_spec.lint.errors import UsageError
 from mypt_spec.lint.files import MANIFEST
 from mypt_spec.lint.sources import Source
 from mypt_spec.tokenizer import FILES
-from mypt_train import durable
+from mypt_train import durable, parquet
 from mypt_train.options import PAD_ID, Options
 from mypt_train.packing import pack
 from mypt_train.shards import Placed, Units, shards_of, write_shard
@@ -68,6 +68,9 @@ def prepare(
     `resume` goes on with what an earlier run with the same options and inputs has left. Raises PrepareError; where a line is
     refused and `on_error` is "fail", its message names the file of the rejects.
     """
+    lacks = parquet.missing() if options.format == "parquet" else ""
+    if lacks:
+        raise PrepareError(lacks)
     try:
         inputs = _inputs(sources)
         folder = _open_folder(out, inputs, options, unit_size, resume=resume)
@@ -205,7 +208,8 @@ def _assemble(
         raise PrepareError(f"{total.refused} of {total.lines} lines are refused: see {out / 'rejects.jsonl'}; repair them, or use --on-error reject")
     if not total.written:
         raise PrepareError(f"nothing to write: none of {total.lines} lines is an episode")
-    splits = {name: _write_split(out / name, items, options, Units(folder, keys)) for name, items in placed.items()}
+    with Units(folder, keys) as units:
+        splits = {name: _write_split(out / name, items, options, units) for name, items in placed.items()}
     manifest = _manifest(inputs, options, accounts, total, splits, tags)
     durable.write(out / MANIFEST, [json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"])
     shutil.rmtree(folder, ignore_errors=True)
@@ -265,7 +269,7 @@ def _write_split(folder: Path, items: list[Placed], options: Options, units: Uni
         left.unlink()
     shuffled = [rows[i] for i in order.tolist()]
     return [
-        write_shard(folder, number, shard, row_length, units)
+        write_shard(folder, number, shard, row_length, units, options.format)
         for number, shard in enumerate(shards_of(shuffled, row_length, options.tokens_per_shard))
     ]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import mypt_spec
 from mypt_spec.lint.files import MANIFEST
-from mypt_train import durable
+from mypt_train import durable, parquet
 from mypt_train.prepare import SCHEMA, VERSION
 from mypt_train.shards import INDEX
 
@@ -24,7 +24,7 @@ class ShardError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One shard, mapped from the disk. `ids`: uint16, shape (n,); `mask`: uint8, shape (n,), 1 where the token is a target.
+    """One shard, mapped from the disk (of Parquet: read). `ids`: uint16, shape (n,); `mask`: uint8, shape (n,), 1 where the token is a target.
 
     `index`: one entry an episode, with the fields `start`, `length`, `row`, `file`, `line`. `row_length` is 0 where episodes
     follow one another without rows.
@@ -69,16 +69,28 @@ class ShardReader:
         options = self.manifest["options"]
         for entry in self.manifest["splits"][split]["shards"]:
             base = self.folder / entry["name"]
-            index = np.load(base.with_name(f"{base.name}_idx.npy"), allow_pickle=False)
+            ids, mask, index = self._arrays(base, entry, options.get("format", "bin"))
             if index.dtype != INDEX or len(index) != entry["episodes"]:
-                raise ShardError(f"{base}_idx.npy: holds {len(index)} entries of {index.dtype}, expected {entry['episodes']} of {INDEX}")
-            yield Shard(
-                entry["name"],
-                _mapped(base.with_name(f"{base.name}.bin"), "<u2", entry["tokens"]),
-                _mapped(base.with_name(f"{base.name}_mask.bin"), "u1", entry["tokens"]),
-                index,
-                options["context_length"] if options["pack"] else 0,
-            )
+                raise ShardError(f"{base}: the index holds {len(index)} entries of {index.dtype}, expected {entry['episodes']} of {INDEX}")
+            yield Shard(entry["name"], ids, mask, index, options["context_length"] if options["pack"] else 0)
+
+    def _arrays(self, base: Path, entry: dict[str, Any], form: str) -> tuple[Any, Any, Any]:
+        if form == "bin":
+            index = np.load(base.with_name(f"{base.name}_idx.npy"), allow_pickle=False)
+            bins = (base.with_name(f"{base.name}.bin"), "<u2"), (base.with_name(f"{base.name}_mask.bin"), "u1")
+            ids, mask = (_mapped(path, dtype, entry["tokens"]) for path, dtype in bins)
+            return ids, mask, index
+        path = base.with_name(f"{base.name}.parquet")
+        lacks = parquet.missing()
+        if lacks:
+            raise ShardError(f"{path}: {lacks}")
+        try:
+            ids, mask, index = parquet.load(path, INDEX)
+        except (ValueError, KeyError) as error:
+            raise ShardError(f"{path}: cannot be read: {error}; prepare the data again") from None
+        if not len(ids) == len(mask) == entry["tokens"]:
+            raise ShardError(f"{path}: holds {len(ids)} ids and {len(mask)} masks, expected {entry['tokens']}; prepare the data again")
+        return ids, mask, index
 
     def _manifest(self) -> dict[str, Any]:
         path = self.folder / MANIFEST

@@ -9,19 +9,19 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator
-from functools import lru_cache
+from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mypt_train import durable
+from mypt_train import durable, parquet
 from mypt_train.options import PAD_ID
 from mypt_train.units import Key, UnitFile, path_of
 
 INDEX = np.dtype([("start", "<u8"), ("length", "<u4"), ("row", "<u4"), ("file", "<u4"), ("line", "<u8")])
-_OPEN = 64  # unit files that are held open
+_OPEN = 200  # unit files that are held open
 
 
 class Placed(NamedTuple):
@@ -35,20 +35,40 @@ class Placed(NamedTuple):
 
 
 class Units:
-    """The unit files of a data set, in order; a bounded number of them is held open."""
+    """The unit files of a data set, in order; a bounded number of them is held open, none of their tokens in memory."""
 
     def __init__(self, folder: Path, keys: tuple[Key, ...]) -> None:
-        self._open = lru_cache(maxsize=_OPEN)(lambda number: UnitFile.open(path_of(folder, keys[number])))
+        self.paths = [path_of(folder, key) for key in keys]
+        self.places: dict[int, tuple[int, int]] = {}
+        self.open: dict[int, FileIO] = {}
 
-    def tokens(self, placed: Placed) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]:
-        """The ids and targets of an episode."""
-        unit = self._open(placed.unit)
-        end = placed.offset + placed.length
-        return unit.ids[placed.offset : end], unit.mask[placed.offset : end]
+    def __enter__(self) -> Units:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self.open.values():
+            file.close()
+
+    def read(self, placed: Placed, ids: npt.NDArray[np.uint16], mask: npt.NDArray[np.uint8]) -> None:
+        """Read the ids and targets of an episode into two arrays of its length."""
+        number = placed.unit
+        file = self.open.get(number)
+        if file is None:
+            if len(self.open) >= _OPEN:
+                self.open.pop(next(iter(self.open))).close()
+            file = self.open[number] = FileIO(self.paths[number])
+        if number not in self.places:
+            unit = UnitFile.open(self.paths[number])
+            self.places[number] = unit.ids_at, unit.mask_at
+        ids_at, mask_at = self.places[number]
+        for begin, array in ((ids_at + 2 * placed.offset, ids), (mask_at + placed.offset, mask)):
+            file.seek(begin)
+            if file.readinto(array.data) != array.nbytes:
+                raise OSError(None, "is shorter than it was written", str(self.paths[number]))
 
 
-def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length: int, units: Units) -> dict[str, Any]:
-    """Write the three files of a shard; its entry in the manifest. `row_length` 0: episodes one after another, no padding.
+def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length: int, units: Units, form: str = "bin") -> dict[str, Any]:
+    """Write the files of a shard; its entry in the manifest. `row_length` 0: episodes one after another, no padding.
 
     Raises OSError where a file cannot be written.
     """
@@ -56,20 +76,23 @@ def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length:
     ids = np.full(total, PAD_ID, "<u2")
     mask = np.zeros(total, np.uint8)
     index = np.zeros(sum(map(len, rows)), INDEX)
+    starts = np.zeros(len(rows), np.int64)
     at = entry = 0
     for number_of_row, row in enumerate(rows):
-        begin = at
+        begin = starts[number_of_row] = at
         for placed in row:
-            found, targets = units.tokens(placed)
-            ids[at : at + placed.length], mask[at : at + placed.length] = found, targets
+            units.read(placed, ids[at : at + placed.length], mask[at : at + placed.length])
             index[entry] = (at, placed.length, number_of_row, placed.file, placed.line)
             at += placed.length
             entry += 1
         at = begin + row_length if row_length else at
-    buffer = io.BytesIO()
-    np.save(buffer, index, allow_pickle=False)
     name = f"shard_{number:05}"
-    files = {f"{name}.bin": ids.tobytes(), f"{name}_mask.bin": mask.tobytes(), f"{name}_idx.npy": buffer.getvalue()}
+    if form == "parquet":
+        files = {f"{name}.parquet": parquet.dump(ids, mask, index, starts)}
+    else:
+        buffer = io.BytesIO()
+        np.save(buffer, index, allow_pickle=False)
+        files = {f"{name}.bin": ids.data.cast("B"), f"{name}_mask.bin": mask.data, f"{name}_idx.npy": buffer.getbuffer()}
     for file, data in files.items():
         durable.write(folder / file, [data])
     return {
@@ -79,7 +102,7 @@ def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length:
         "rows": len(rows),
         "episode_tokens": int(index["length"].sum()),
         "trained_tokens": int(mask.sum()),
-        "files": {f"{folder.name}/{file}": {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for file, data in files.items()},
+        "files": {f"{folder.name}/{file}": {"bytes": data.nbytes, "sha256": hashlib.sha256(data).hexdigest()} for file, data in files.items()},
     }
 
 

@@ -157,24 +157,23 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True)
 class UnitFile:
-    """A unit that was written, its arrays mapped from the disk."""
+    """A unit that was written: what it holds of its samples, and at which byte their ids and masks begin."""
 
     head: dict[str, Any]
     lengths: npt.NDArray[np.uint32]
     rows: npt.NDArray[np.uint64]
     digests: npt.NDArray[np.void]
-    ids: npt.NDArray[np.uint16]
-    mask: npt.NDArray[np.uint8]
+    ids_at: int
+    mask_at: int
 
     @staticmethod
     def open(path: Path) -> UnitFile:
-        data = np.memmap(path, np.uint8, "r")
-        (size,) = struct.unpack("<I", data[:4].tobytes())
-        head = json.loads(data[4 : 4 + size].tobytes())
-        at, samples, tokens = 4 + size, head["samples"], head["tokens"]
-        arrays: list[Any] = []
-        for dtype, count in (("<u4", samples), ("<u8", samples), ("V16", samples), ("<u2", tokens), ("u1", tokens)):
-            end = at + np.dtype(dtype).itemsize * count
-            arrays.append(np.frombuffer(data[at:end].data if count else b"", dtype))
-            at = end
-        return UnitFile(head, *arrays)
+        with path.open("rb") as data:
+            (size,) = struct.unpack("<I", data.read(4))
+            head = json.loads(data.read(size))
+            arrays: list[Any] = [
+                np.frombuffer(data.read(np.dtype(dtype).itemsize * head["samples"]), dtype) for dtype in ("<u4", "<u8", "V16")
+            ]
+            at = data.tell()
+        lengths, rows, digests = arrays
+        return UnitFile(head, lengths, rows, digests, at, at + 2 * head["tokens"])

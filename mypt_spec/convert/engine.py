@@ -163,18 +163,22 @@ class _Apart:
         except ValueError as error:
             return None, [Finding("MYP903", str(error))], []
         moved = [Loss("order", f.pointer, f.message) for f in findings if f.code in _MOVED]
-        return self.bridge.steps(canonical, self.source.table), [], [*_left_out(value, canonical, self.source), *moved]
+        left_out = _left_out(value, canonical, self.source, [f.pointer for f in findings])
+        return self.bridge.steps(canonical, self.source.table), [], [*left_out, *moved]
 
 
-def _left_out(value: Any, canonical: dict[str, Any], source: Dialect) -> list[Loss]:
-    """What reading left out already, with a warning that `mypt-lint` shows."""
+def _left_out(value: Any, canonical: dict[str, Any], source: Dialect, warned: Sequence[str]) -> list[Loss]:
+    """What reading left out already, with a warning that `mypt-lint` shows at one of the places `warned`.
+
+    Without a warning a value that the canonical record lacks is there in another form: a cite typed in content in its field.
+    """
     known = Counter(leaf for _, leaf in leaves(canonical))
     losses = []
     for pointer, leaf in leaves(value):
         name = pointer.rpartition("/")[2]
         if known[leaf]:
             known[leaf] -= 1
-        elif name not in _FORM:
+        elif name not in _FORM and any(f"{pointer}/".startswith(f"{place}/") for place in warned):
             losses.append(Loss(name, pointer, f"{source.name} does not read it there"))
     return losses
 

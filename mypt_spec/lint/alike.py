@@ -43,9 +43,9 @@ class Alike:
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
 
-    def scan(self, lines: list[bytes]) -> tuple[list[int], int, list[Any]]:
+    def scan(self, lines: list[bytes], kept: list[Any] | None = None) -> tuple[list[int], int, list[Any]]:
         """As the pass of scan.py: the lines that are not clean; the strings of the others, without those in their metadata; and
-        the metadata values.
+        the metadata values. Nothing is kept.
         """
         bad, values, strings = [], [], 0
         for i, raw in enumerate(lines):

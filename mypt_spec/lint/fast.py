@@ -85,13 +85,15 @@ class Prover:
         """Whether a line (without its line end) is proved clean."""
         return not self._doubtful([raw], unescaped_quotes(raw))
 
-    def doubtful(self, lines: list[bytes]) -> list[int]:
-        """The indexes of the lines (without line ends) that are not proved clean."""
-        return self._doubtful(lines, unescaped_quotes(b"\n".join(lines)))
+    def doubtful(self, lines: list[bytes], kept: list[Any] | None = None) -> list[int]:
+        """The indexes of the lines (without line ends) that are not proved clean. `kept`, if given, gets what each line holds, as
+        `compile_scan` says.
+        """
+        return self._doubtful(lines, unescaped_quotes(b"\n".join(lines)), kept)
 
-    def _doubtful(self, lines: list[bytes], quotes: int) -> list[int]:
+    def _doubtful(self, lines: list[bytes], quotes: int, kept: list[Any] | None = None) -> list[int]:
         """The indexes of the lines that are not proved clean. `quotes`: the unescaped quotes of all of them."""
-        bad, strings, values = self.scan(lines)
+        bad, strings, values = self.scan(lines, kept)
         quotes -= sum(unescaped_quotes(lines[i]) for i in bad)
         if quotes == 2 * strings + self._quotes(values):
             return bad

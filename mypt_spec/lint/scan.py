@@ -80,11 +80,15 @@ class Layout:
 
 
 # scan(lines) -> indexes of lines that are not clean; strings of the others, without those in their JSON values; these values
-Scan = Callable[[list[bytes]], tuple[list[int], int, list[Any]]]
+Scan = Callable[..., tuple[list[int], int, list[Any]]]
 
 
 def compile_scan(layout: Layout, judge: Judge) -> Scan:
-    """Compile the pass. Lines of which it does not say that they are unclean are clean if all their strings are counted."""
+    """Compile the pass. Lines of which it does not say that they are unclean are clean if all their strings are counted.
+
+    It adds what it decodes to the list `kept`, if that is given, None for a line that it cannot decode: structs whose fields are
+    called f0, f1 ... in the order of the schema, and UNSET where they are missing; the tag of a message's class is its role.
+    """
     scope: dict[str, Any] = {"UNSET": UNSET, "judge": judge}
     types = []
     for number, (role, rows) in enumerate(layout.roles):
@@ -105,7 +109,7 @@ def compile_scan(layout: Layout, judge: Judge) -> Scan:
 
 
 _PASS = """\
-def scan(lines, judge=judge, decode=decode, UNSET=UNSET{types}):
+def scan(lines, kept=None, judge=judge, decode=decode, UNSET=UNSET{types}):
     shapes, heads, longest = judge.shapes, judge.heads, judge.longest
     bad, values, strings = [], [], 0
     for i, raw in enumerate(lines):
@@ -113,7 +117,11 @@ def scan(lines, judge=judge, decode=decode, UNSET=UNSET{types}):
             record = decode(raw)
         except (ValueError, RecursionError):
             bad.append(i)
+            if kept is not None:
+                kept.append(None)
             continue
+        if kept is not None:
+            kept.append(record)
         head = ({heads})
         shape = [{present}]
         mark, names, odd, more, add = len(values), {{}}, [], 0, shape.append

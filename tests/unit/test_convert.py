@@ -230,6 +230,15 @@ def test_what_is_lost(source: str, target: str, record: Any, want: list[tuple[st
     assert losses(source, target, record) == want
 
 
+def test_a_cite_typed_in_content_is_no_loss() -> None:
+    cited = "A.<myPT_cite>d1</myPT_cite> <myPT_cite>d2</myPT_cite>"
+    record = {"system": "S.", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": cited}]}
+    out = Converter("mypt", "mypt").record(record)
+    assert out.record is not None
+    assert out.losses == ()
+    assert out.record["messages"][1] == {"role": "assistant", "content": "A.<myPT_cite>d1</myPT_cite>", "cite": "d2"}
+
+
 @pytest.mark.parametrize("text", ["72", "true", "1.0", '{"t":20}', '{"a": "\\u00fc"}', "sunny", '"quoted"', ""])
 @pytest.mark.parametrize("target", ["usf-omega", "praxis"])
 def test_results_that_are_text_stay_as_they_are(target: str, text: str) -> None:

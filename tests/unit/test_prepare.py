@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
 import json
@@ -15,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_spec.lint.cli import main as lint
 from mypt_spec.lint.files import expand
 from mypt_train import Options, PrepareError, ShardError, ShardReader, durable, prepare
 from mypt_train.cli import main
@@ -134,6 +137,31 @@ def test_every_line_is_accounted_for(tmp_path: Path) -> None:
     assert manifest["tags"]["USER_OPEN"] == 2 + 4
 
 
+@pytest.mark.parametrize("packed", [True, False])
+def test_parquet_holds_the_same(tmp_path: Path, packed: bool) -> None:
+    options: dict[str, Any] = {"val_fraction": 0.3, "tokens_per_shard": 1024, "pack": packed}
+    made(PHASES, tmp_path / "bin", **options)
+    manifest = made(PHASES, tmp_path / "parquet", format="parquet", **options)
+    assert len(manifest["splits"]["train"]["shards"]) > 1
+    mine, theirs = (ShardReader(tmp_path / form, verify=True) for form in ("bin", "parquet"))
+    for split in ("train", "val"):
+        for one, other in zip(mine.shards(split), theirs.shards(split), strict=True):
+            assert one.index.tolist() == other.index.tolist()
+            assert (one.ids.tolist(), one.mask.tolist()) == (other.ids.tolist(), other.mask.tolist())
+            table = pq.read_table(tmp_path / "parquet" / f"{other.name}.parquet").to_pylist()
+            assert [i for row in table for i in row["input_ids"]] == one.ids.tolist()
+            assert [i for row in table for i in row["loss_mask"]] == one.mask.tolist()
+            assert [line for row in table for line in row["lines"]] == one.index["line"].tolist()
+            if packed:
+                assert {len(row["input_ids"]) for row in table} == {1024}
+                assert [s for row in table for s in row["starts"]] == [e["start"] % 1024 for e in one.index]
+    assert lint([str(tmp_path / "parquet")]) == 0
+    broken = tmp_path / "parquet" / "train" / "shard_00000.parquet"
+    broken.write_bytes(broken.read_bytes()[:-9])
+    with pytest.raises(ShardError, match="copy or prepare it again"):
+        ShardReader(tmp_path / "parquet")
+
+
 def test_a_refused_line_makes_no_data_set(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "in.jsonl", chat("Hi"), {"messages": []})
     with pytest.raises(PrepareError, match=r"1 of 2 lines are refused: see .*rejects\.jsonl"):
@@ -208,6 +236,7 @@ def test_duplicates_never_straddle(tmp_path: Path) -> None:
 CHILD = """
 import sys
 from pathlib import Path
+from mypt_spec.lint.cli import main as lint
 from mypt_spec.lint.files import expand
 from mypt_train import Options, prepare
 out, resume, *paths = sys.argv[1:]
@@ -244,6 +273,42 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
         break
     assert killed
     assert contents(out) == contents(tmp_path / "want")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_hundred_kills(tmp_path: Path) -> None:
+    """At random moments of runs that go on where the last one was killed, in one process and in two."""
+    began = time.perf_counter()
+    made(PHASES, tmp_path / "want", unit_size=700, val_fraction=0.3, tokens_per_shard=2048)
+    whole = time.perf_counter() - began
+    rng = random.Random(4)
+    kills = complete = 0
+    out = tmp_path / "out0"
+    while kills < 100:
+        workers = 1 + kills % 2
+        child = os.fork()
+        if not child:
+            try:
+                os.setsid()
+                made(PHASES, out, unit_size=700, val_fraction=0.3, tokens_per_shard=2048, workers=workers, resume=out.exists())
+            finally:
+                os._exit(0)
+        time.sleep(rng.random() * whole * workers)
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it has ended, or has not begun
+            os.killpg(child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        kills += os.WIFSIGNALED(status)
+        if not (out / "dataset_metadata.json").exists():
+            continue
+        ShardReader(out, verify=True)
+        if (out / ".work").exists():  # killed behind the manifest
+            made(PHASES, out, unit_size=700, val_fraction=0.3, tokens_per_shard=2048, resume=True)
+        assert contents(out) == contents(tmp_path / "want")
+        complete += 1
+        out = tmp_path / f"out{complete}"
+    assert complete
 
 
 @pytest.mark.parametrize("broken", ["write", "rename", "fsync"])

@@ -1,0 +1,269 @@
+"""Constrained decoding beside what others use, on the same episodes: interleaved in one process, one thread, medians of ratios.
+
+A step is all of the constraint: fill or look up what is allowed, apply it to float32 logits in place, advance by the token of
+the episode. The yardstick is one `logits.amax` over the same logits. llguidance gets the very same language, as a Lark grammar of
+special tokens and regular expressions (that of the tests); xgrammar an EBNF grammar of the same shape, which knows
+neither special tokens nor what text may not spell.
+
+    python -m bench.decode [--rounds 31]
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import random
+import statistics
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import torch
+
+from mypt_infer.decode import Decoder
+from mypt_infer.decode.decoder import machine
+from mypt_infer.decode.device import DeviceDecoder
+from mypt_infer.decode.llama import LlamaConfig, random_model, shapes
+from mypt_infer.decode.sample import Sampling, draw
+from tests.decoding import TOOLS, generated, prompt
+
+VOCABULARY = 50304
+Times = dict[str, list[float]]
+
+
+def timed(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def interleaved(works: dict[str, Callable[[], Any]], rounds: int) -> Times:
+    """Seconds of every round; the first two rounds only warm up."""
+    out: Times = {name: [] for name in works}
+    for round_ in range(-2, rounds):
+        for name, work in works.items():
+            seconds = timed(work)
+            if round_ >= 0:
+                out[name].append(seconds)
+    return out
+
+
+def ratio(times: Times, mine: str, theirs: str) -> float:
+    return statistics.median(a / b for a, b in zip(times[mine], times[theirs], strict=True))
+
+
+def episodes(decoder: Decoder, count: int, length: int) -> list[list[int]]:
+    """What models might write: half of them answers, half calls. All are at least `length` tokens."""
+    made, seed = [], 0
+    words = decoder.dialect.tokenizer.encode(" the quick brown fox jumps over a lazy dog, and then some more happens")
+    special = decoder.dialect.tokenizer.special
+    while len(made) < count:
+        choose = random.Random(seed)
+        seed += 1
+        if len(made) % 2:
+            made.append([special["<myPT_assistant>"], *(choose.choice(words) for _ in range(length))])
+            continue
+        body = '{"name": "search", "query": "' + " ".join(choose.choice(["alpha", "beta", "gamma", "ünder"]) for _ in range(length)) + '", "top_k": 5}'
+        made.append([special["<myPT_assistant>"], special["<myPT_toolcall>"], *decoder.dialect.tokenizer.encode(body)])
+    assert generated
+    return made
+
+
+class Ours:
+    def __init__(self, decoder: Decoder, rows: list[list[int]]) -> None:
+        self.decoder, self.rows, self.device = decoder, rows, DeviceDecoder(decoder)
+        self.first = decoder.start(prompt("mypt"))
+        self.reset()
+
+    def reset(self) -> None:
+        self.states, self.at = [self.first] * len(self.rows), 0
+
+    def step(self, logits: torch.Tensor) -> None:
+        self.device.mask_(logits, self.states)
+        self.states = [self.decoder.next(s, row[self.at]) for s, row in zip(self.states, self.rows, strict=True)]
+        self.at += 1
+
+
+class Guidance:
+    def __init__(self, rows: list[list[int]]) -> None:
+        import llguidance
+        import llguidance.torch as packed
+
+        from tests.guidance import matcher
+
+        self.packed, self.rows = packed, rows
+        self.first = matcher("mypt", 9)
+        self.mask = packed.allocate_token_bitmask(len(rows), VOCABULARY)
+        self.executor = llguidance.LLExecutor(num_threads=1)
+        self.reset()
+
+    def reset(self) -> None:
+        self.matchers, self.at = [self.first.deep_copy() for _ in self.rows], 0
+
+    def step(self, logits: torch.Tensor) -> None:
+        for i, one in enumerate(self.matchers):
+            self.packed.fill_next_token_bitmask(one, self.mask, i)
+        self.packed.apply_token_bitmask_inplace(logits, self.mask)
+        for one, row in zip(self.matchers, self.rows, strict=True):
+            assert one.consume_token(row[self.at])
+        self.at += 1
+
+
+EBNF = r"""
+root ::= "<myPT_assistant>" (call | text) "</myPT_assistant>"
+call ::= "<myPT_toolcall>{\"name\": \"search\", \"query\": " string (", \"top_k\": " integer)? "}</myPT_toolcall>"
+string ::= "\"" ([^"\\\x00-\x1f] | "\\" ["\\nrtfb])* "\""
+integer ::= "0" | "-"? [1-9] [0-9]{0,14}
+text ::= ([^<] | "<" [^m/])+
+"""
+
+
+class Xgrammar:
+    def __init__(self, decoder: Decoder, rows: list[list[int]]) -> None:
+        import xgrammar
+
+        words: list[bytes] = [decoder.dialect.tokenizer.decode_bytes([i]) for i in range(50256)]
+        names = {i: t.encode() for t, i in decoder.dialect.tokenizer.special.items()}
+        words += [names.get(i, b"") for i in range(50256, VOCABULARY)]
+        self.lib, self.rows = xgrammar, rows
+        info = xgrammar.TokenizerInfo(words, vocab_size=VOCABULARY, stop_token_ids=[50256])
+        self.compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+        self.compiled = self.compiler.compile_grammar(EBNF)
+        self.mask = xgrammar.allocate_token_bitmask(len(rows), VOCABULARY)
+        self.reset()
+
+    def reset(self) -> None:
+        self.matchers, self.at = [self.lib.GrammarMatcher(self.compiled) for _ in self.rows], 0
+
+    def step(self, logits: torch.Tensor) -> None:
+        for i, one in enumerate(self.matchers):
+            one.fill_next_token_bitmask(self.mask, i)
+        self.lib.apply_token_bitmask_inplace(logits, self.mask)
+        for one, row in zip(self.matchers, self.rows, strict=True):
+            assert one.accept_token(row[self.at])
+        self.at += 1
+
+
+def steps(decoder: Decoder, batch: int, rounds: int) -> None:
+    length = 40
+    rows = episodes(decoder, max(batch, 2), length)[:batch] if batch > 1 else episodes(decoder, 1, length)
+    engines: dict[str, Any] = {"ours": Ours(decoder, rows)}
+    for name, make in (("llguidance", lambda: Guidance(rows)), ("xgrammar", lambda: Xgrammar(decoder, rows))):
+        try:
+            engines[name] = make()
+        except ImportError:
+            print(f"  {name} is not installed")
+    logits = torch.randn(batch, VOCABULARY)
+    spare = logits.clone()
+    samples: Times = {name: [] for name in ["read", *engines]}
+    for round_ in range(-1, max(3, rounds // 4)):
+        for engine in engines.values():
+            engine.reset()
+        for _ in range(length):
+            # Each is timed on logits that have just been written, as a model's are.
+            for name, engine in engines.items():
+                spare.copy_(logits)
+                seconds = timed(lambda engine=engine: engine.step(spare))  # type: ignore[misc]
+                if round_ >= 0:
+                    samples[name].append(seconds)
+            spare.copy_(logits)
+            seconds = timed(lambda: spare.amax(dim=-1))
+            if round_ >= 0:
+                samples["read"].append(seconds)
+    print(f"batch {batch}: read {statistics.median(samples['read']) * 1e6:.0f} us, ours {ratio(samples, 'ours', 'read'):.2f} of it", end="")
+    for name in engines:
+        if name != "ours":
+            print(f"; {name} {ratio(samples, name, 'ours'):.1f} times ours", end="")
+    print()
+    config = LlamaConfig(VOCABULARY, 128, 256, 4, 4, 4, tie_word_embeddings=True)
+    model = random_model(config)
+    size = sum(int(np.prod(s)) for s in shapes(config).values())
+    cache = model.begin(batch, 200)
+    one = torch.ones(batch, dtype=torch.int64)
+    model(torch.randint(0, 50000, (batch, 100)), one * 100, cache)
+    ours = engines["ours"]
+
+    def forward() -> None:
+        cache.filled = one * 100
+        model(torch.randint(0, 50000, (batch, 1)), one, cache)
+
+    def constraint() -> None:
+        if ours.at >= length:
+            ours.reset()
+        ours.step(spare)
+
+    with torch.inference_mode():
+        times = interleaved({"forward": forward, "ours": constraint}, rounds)
+    print(f"  share of the forward pass of a model of {size / 1e6:.1f} M parameters: {ratio(times, 'ours', 'forward'):.2%}")
+
+
+def building(decoder: Decoder, rounds: int) -> None:
+    """A tool list that was never seen."""
+    count = [0]
+
+    def fresh() -> tuple[dict[str, Any], ...]:
+        count[0] += 1
+        return tuple({"name": f"{f.get('function', f)['name']}_{count[0]}", "parameters": f.get("function", f)["parameters"]} for f in TOOLS)  # type: ignore[attr-defined]
+
+    tools = fresh()
+    Decoder("mypt", tools)
+    works: dict[str, Callable[[], Any]] = {"new": lambda: Decoder("mypt", fresh()), "known": lambda: Decoder("mypt", tools)}
+    try:
+        import llguidance
+
+        from tests.guidance import tokenizer
+
+        words = tokenizer("mypt")
+        schemas = [f.get("function", f)["parameters"] for f in TOOLS]  # type: ignore[attr-defined]
+        options = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+        works["llguidance, JSON schemas"] = lambda: [
+            llguidance.LLMatcher(words, llguidance.LLMatcher.grammar_from_json_schema(s, defaults=options)) for s in schemas
+        ]
+        other = Xgrammar(decoder, [])
+        works["xgrammar, its grammar"] = lambda: other.compiler.compile_grammar(EBNF)
+    except ImportError:
+        pass
+    times = interleaved(works, max(5, rounds // 3))
+    print("a list of tools: " + ", ".join(f"{name} {statistics.median(found) * 1e3:.1f} ms" for name, found in times.items()))
+
+
+def sampling(decoder: Decoder, rounds: int) -> None:
+    """Drawing where few tokens are allowed, and where nearly all are, beside softmax and multinomial over everything."""
+    device = DeviceDecoder(decoder)
+    logits = torch.randn(VOCABULARY)
+    text = decoder.next(decoder.start(prompt("mypt")), 50261)
+    narrow = decoder.run(text, [50267, *decoder.dialect.tokenizer.encode('{"name": "')])
+    choice = Sampling(greedy_calls=False)
+    works = {
+        "all": lambda: torch.multinomial(torch.softmax(logits, 0), 1),
+        "narrow": lambda: draw(logits, narrow, device, choice, 0.5),
+        "text": lambda: draw(logits, text, device, choice, 0.5),
+    }
+    times = interleaved(works, rounds * 3)
+    print(f"sampling: softmax + multinomial over all ids {ratio(times, 'all', 'narrow'):.1f} times a draw inside structure, {ratio(times, 'all', 'text'):.1f} times one in text (lost probability included)")
+    assert machine(text) != machine(narrow)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--rounds", type=int, default=31)
+    rounds = options.parse_args().rounds
+    torch.set_num_threads(1)
+    decoder = Decoder("mypt", TOOLS)
+    libraries = []
+    for name in ("torch", "llguidance", "xgrammar"):
+        try:
+            libraries.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            libraries.append(f"{name} absent")
+    print(f"Python {platform.python_version()}, {', '.join(libraries)}; one thread")
+    for batch in (1, 64):
+        steps(decoder, batch, rounds)
+    building(decoder, rounds)
+    sampling(decoder, rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Peak memory of `mypt-prepare` on a small and a large input: of the process that leads, and of the largest worker.
+
+    python -m bench.memory [--mb 20 200]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+
+from bench.data import make
+from bench.lint import DATA
+
+RUN = """
+import json, resource, sys, tempfile
+from pathlib import Path
+from bench.prepare import once
+once(Path(sys.argv[1]), int(sys.argv[2]), 2048)
+print(json.dumps([resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]))
+"""
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--mb", type=int, nargs="+", default=[20, 200])
+    for size in options.parse_args().mb:
+        path = DATA / f"mixed-{size}.jsonl"
+        if not path.exists():
+            make(path, size << 20)
+        for workers in (1, 2):
+            done = subprocess.run([sys.executable, "-c", RUN, str(path), str(workers)], check=True, capture_output=True, text=True)
+            own, child = json.loads(done.stdout)
+            print(f"{path.name}, {workers} workers: {own:.0f} MB" + (f", largest worker {child:.0f} MB" if workers > 1 else ""), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""A chat: turns, and commands that begin with a slash."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mypt_infer.chat.screen import Screen
+from mypt_infer.controller import Controller, save
+from mypt_infer.workspace import WorkspaceEngine
+
+HELP = """\
+/show N     what was thought, called or found, in full      /open N     the chunk of a reference
+/tools      the tools                                       /mask       the conversation, trained and masked
+/why        how the last turn ended, and who wrote what     /save FILE  add the transcript to a file of JSONL
+/reset      a new conversation                              /quit       leave (or end of input)
+Ctrl-C ends the turn; what was said stays, and the log is legal. Twice: leaves."""
+
+
+class Session:
+    """One chat on one screen."""
+
+    def __init__(self, controller: Controller, screen: Screen, engine: WorkspaceEngine | None) -> None:
+        self.controller, self.screen, self.engine = controller, screen, engine
+
+    def turn(self, text: str) -> None:
+        """The user says something; the answer is shown as it comes."""
+        self.screen.begin()
+        try:
+            with _interrupts(self.controller):
+                for event in self.controller.say(text):
+                    self.screen.show(event)
+        except ValueError as error:
+            self.screen.say(f"not said: {error}", "bold red")
+        except Exception as error:
+            self.screen.say(f"the model failed: {type(error).__name__}: {error}", "bold red")
+
+    def command(self, line: str) -> bool:
+        """A command; whether the chat goes on."""
+        name, _, rest = line[1:].partition(" ")
+        rest = rest.strip()
+        if name in ("quit", "exit"):
+            return False
+        known = {"show": self._show, "open": self._open, "tools": self._tools, "mask": self._mask, "why": self._why, "save": self._save, "reset": self._reset}
+        if name not in known:
+            self.screen.say(HELP if name == "help" else f"no command /{name}; there are:\n{HELP}")
+        else:
+            known[name](rest)
+        return True
+
+    def _show(self, rest: str) -> None:
+        found = _pick(self.screen.details, rest)
+        self.screen.say(found if found is not None else f"/show takes a number from 1 to {len(self.screen.details)}")
+
+    def _open(self, rest: str) -> None:
+        note = _pick(self.screen.notes, rest)
+        if note is None:
+            self.screen.say(f"/open takes a number from 1 to {len(self.screen.notes)}")
+            return
+        chunk = self.engine.get_chunk(note) if self.engine is not None else None
+        doc = self.engine.get_doc(chunk.doc_id if chunk is not None else note) if self.engine is not None else None
+        if doc is None or self.engine is None:
+            self.screen.say(f"{note}: the workspace has no such chunk or document")
+            return
+        self.screen.say(f"{doc.title}  ({doc.path})", "bold")
+        self.screen.say((chunk.text if chunk is not None else self.engine.get_doc_text(doc.doc_id) or "").strip("\n"))
+
+    def _tools(self, rest: str) -> None:
+        self.screen.say(self.controller.tools.usage if len(self.controller.tools) else "no tools: start with --workspace DIR")
+
+    def _mask(self, rest: str) -> None:
+        from mypt_spec.view.items import Item
+        from mypt_spec.view.terminal import Terminal
+
+        log = self.controller.log
+        episode, findings = log.dialect.parse_ids(log.ids)
+        if episode is None:
+            self.screen.say("nothing was said yet" if not log.ids else findings[0].message)
+            return
+        findings += log.dialect.validate(episode)
+        item = Item("the log", log.dialect, episode, tuple(log.dialect.segments(episode)), tuple(findings))
+        Terminal(self.screen.stream).show(item, "mask")
+
+    def _why(self, rest: str) -> None:
+        end, log = self.controller.last_end, self.controller.log
+        if end is None:
+            self.screen.say("no turn has ended yet")
+            return
+        said: Counter[str] = Counter()
+        for origin, number in log.origins:
+            said[origin] += number
+        self.screen.say(f"the last turn ended with {end.reason!r}{f': {end.message}' if end.message else ''}")
+        self.screen.say("ids in the log: " + ", ".join(f"{number} {origin}" for origin, number in said.items()))
+        hidden = log.first
+        self.screen.say(f"the model sees {len(log)} ids" + (f"; {hidden} turns are dropped" if hidden else ""))
+        for dropped in log.dropped:
+            self.screen.say(f"taken off at {dropped.at}: {log.dialect.tokenizer.decode([i for i in dropped.ids if _known(log, i)])!r}")
+
+    def _save(self, rest: str) -> None:
+        if not rest:
+            self.screen.say("/save takes the name of a file")
+            return
+        try:
+            save(Path(rest), self.controller.record())
+        except OSError as error:
+            self.screen.say(f"not saved: {error}", "bold red")
+        else:
+            self.screen.say(f"added to {rest}")
+
+    def _reset(self, rest: str) -> None:
+        self.controller.reset()
+        self.screen.details.clear()
+        self.screen.notes.clear()
+        self.screen.say("a new conversation")
+
+
+def _pick(items: list[str], number: str) -> str | None:
+    return items[int(number) - 1] if number.isascii() and number.isdigit() and len(number) < 7 and 1 <= int(number) <= len(items) else None
+
+
+def _known(log: Any, token: int) -> bool:
+    return 0 <= token < log.dialect.tokenizer.ordinary or token in log.dialect.tokenizer.special.values()
+
+
+@contextmanager
+def _interrupts(controller: Controller) -> Iterator[None]:
+    """Ctrl-C ends the turn, a second one what runs now."""
+    pressed = False
+
+    def press(number: int, frame: Any) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+        controller.cancel()
+
+    try:
+        before = signal.signal(signal.SIGINT, press)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,249 @@
+"""The controller: a conversation, a source of ids and tools, put together. Seed: mypt_phase3b_workspace.md, section D.
+
+The turn itself is in `turn`; here are the clock, the threads and the exceptions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any
+
+from mypt_infer.controller.events import Ask, Event, Execute, Notice, Reply, Returned, Sample, Stop, TurnEnd
+from mypt_infer.controller.log import PROMPT, Log
+from mypt_infer.controller.source import Source
+from mypt_infer.controller.transcript import Replies, record_of
+from mypt_infer.controller.turn import Options, Turn
+from mypt_infer.tools import Toolbox
+from mypt_spec.episode import Event as Tag
+from mypt_spec.episode import events_of
+from mypt_spec.jsonvalue import lone_surrogate
+from mypt_spec.placement import Run
+from mypt_spec.tokens import TEXT
+
+Message = dict[str, Any]
+Core = Generator[Event | Ask, Reply, None]
+
+
+class Controller:
+    """Runs one conversation: `say` or `run` take the next turn, `cancel` ends it, from another thread or a signal handler too.
+
+    `system` is the system prompt of a new conversation. Raises ValueError for a dialect whose calls it cannot run.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        tools: Toolbox | None = None,
+        *,
+        dialect: str = "mypt",
+        system: str | None = None,
+        options: Options | None = None,
+        seed: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.source, self.tools, self.options, self.seed = source, tools or Toolbox(), options or Options(), seed
+        self.dialect, self._clock, self._system = dialect, clock, system
+        self._cancelled = False
+        self.reset()
+        table = self.log.dialect.table
+        if any(table.openers[kind].body == "calls" for kind in self.log.format.calls):
+            raise ValueError(f"{dialect}: a block holds any number of calls; the controller runs dialects with one call a block")
+
+    def reset(self) -> None:
+        """Begin a new conversation."""
+        self.log = Log(self.dialect)
+        self.replies = Replies()
+        self._events: list[Event] = []
+        self._known: list[Message] = []
+
+    def cancel(self) -> None:
+        """End the turn at the next id; what was said stays, and the log is legal."""
+        self._cancelled = True
+
+    # Turns
+
+    def say(self, text: str, **keys: Any) -> Iterator[Event]:
+        """The user says something; the events of the turn. `keys` are further keys of the message, such as `context`."""
+        return self.turn([{"role": "user", "content": text, **keys}])
+
+    def run(self, history: Sequence[Message], max_steps: int | None = None) -> Message:
+        """The answer to a history of messages that ends with what the user says: a message of the assistant, without its thinking.
+
+        A history that begins as the last one did, followed by the message that was returned, goes on with the same ids: nothing
+        is encoded anew. Any other begins a new conversation. Raises ValueError for a history that the format cannot hold.
+        """
+        known = len(self._known)
+        if not known or list(history[:known]) != self._known:
+            self.reset()
+            known = 0
+        for _ in self.turn(list(history[known:]), max_steps=max_steps):
+            pass
+        answer = self.answer()
+        self._known = [*history, answer]
+        return answer
+
+    def turn(self, messages: list[Message], *, max_steps: int | None = None) -> Iterator[Event]:
+        """Messages, the last of them the user's, and the turn that follows. Raises ValueError before anything is drawn.
+
+        What the source raises ends the turn legally, with the reason "error", and is raised again then. Who stops asking for
+        events cancels the turn.
+        """
+        core = self._begin(messages, max_steps)
+        fault: list[BaseException] = []
+        end = None if self.options.seconds is None else self._clock() + self.options.seconds
+        try:
+            yield from self._events_of(core, end, fault)
+        except GeneratorExit:
+            self._cancelled = True
+            for _ in self._events_of(core, end, fault):
+                pass
+            raise
+        if fault:
+            raise fault[0]
+
+    def _events_of(self, core: Core, end: float | None, fault: list[BaseException]) -> Iterator[Event]:
+        reply: Reply = None
+        while True:
+            try:
+                got = core.send(reply)
+            except StopIteration:
+                return
+            reply = None
+            if isinstance(got, Sample | Execute):
+                reply = self.replies.add(self._answer(got, end, fault))
+            else:
+                self._events.append(got)
+                yield got
+
+    async def aturn(self, messages: list[Message], *, max_steps: int | None = None) -> AsyncIterator[Event]:
+        """As `turn`; the model and the tools work in a thread, one ask at a time."""
+        events = self.turn(messages, max_steps=max_steps)
+        while True:
+            try:
+                event = await asyncio.to_thread(next, events, None)
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+            if event is None:
+                return
+            yield event
+
+    def _begin(self, messages: list[Message], max_steps: int | None) -> Core:
+        from dataclasses import replace
+
+        self._cancelled = False
+        notices = self._hear(messages)
+        options = self.options if max_steps is None else replace(self.options, max_steps=max_steps)
+        calls = len(self.tools) > 0
+        self.replies.begin(options, ids=len(self.log.ids), calls=calls)
+        turn = Turn(self.log, options, calls=calls)
+
+        def events() -> Core:
+            yield from notices
+            yield from turn.run()
+
+        return events()
+
+    def _answer(self, ask: Ask, end: float | None, fault: list[BaseException]) -> int | Returned | Stop:
+        """What a turn asks for, or that it must end."""
+        left = None if end is None else end - self._clock()
+        if self._cancelled:
+            return Stop("cancelled")
+        if left is not None and left <= 0:
+            return Stop("deadline", f"{self.options.seconds:g} s are over")
+        try:
+            if isinstance(ask, Sample):
+                return self._draw()
+            bounds = [s for s in (self.options.tool_seconds, left) if s is not None]
+            return Returned(self.tools.call(ask.name, ask.arguments, seconds=min(bounds) if bounds else None))
+        except KeyboardInterrupt:
+            return Stop("cancelled", "interrupted")
+        except Exception as error:
+            fault.append(error)
+            return Stop("error", f"{type(error).__name__}: {error}")
+
+    def _draw(self) -> int:
+        """The next id, from a source that has taken in what the model is to see, once."""
+        same = self.log.settled()
+        if same < self._taken:
+            self.source.truncate(same)
+        self.source.append(self.log.context(same))
+        self._taken = len(self.log)
+        token = int(self.source.next())
+        self._taken += 1
+        self.log.unchanged = self._taken  # the turn will put it there, or take it off and say so
+        return token
+
+    _taken = 0
+
+    # What was said
+
+    def _hear(self, messages: Iterable[Message]) -> list[Notice]:
+        """Put messages behind the log, as ids. Raises ValueError, and changes nothing, where the format cannot hold them."""
+        d, fmt = self.log.dialect, self.log.format
+        held = [_clean(m) for m in messages]
+        given: dict[str, Any] = {d.adapter.SCHEMA.messages: held}
+        if not self.log.ids:
+            system = {"role": "system", "content": self._system} if self._system is not None else None
+            if held and held[0].get("role") == "system":
+                system = held.pop(0)
+            if system is not None and "system" in d.adapter.SCHEMA.top:
+                given["system"] = system.get("content")
+            elif system is not None:
+                held.insert(0, system)
+        episode, findings = d.read(given)
+        wrong = next((f for f in findings if f.severity == "error"), None)
+        if episode is None or wrong is not None:
+            raise ValueError(f"{wrong.code} {wrong.message} at {wrong.pointer}" if wrong else "the messages cannot be read")
+        notices = []
+        events: list[Tag] = []
+        for event in events_of(episode.messages, d.table):
+            if event.terminal == TEXT and (harmless := fmt.harmless(event.text)) != event.text:
+                notices.append(Notice(f"a text spells a tag of the format; it was written so that it is none: {event.text[:60]!r}"))
+                event = event._replace(text=harmless)
+            events.append(event)
+        run = Run(d.table, d.automaton, spaces=False, complete=False)
+        last = (f"{d.table.turn_opener}" if self.log.turns else "") or None
+        outcome = (run.start_at(self.log.state, last) if self.log.ids else run).check(events)
+        if outcome.findings:
+            first = outcome.findings[0]
+            raise ValueError(f"{first.code} {first.message} at {first.pointer}; expected {' or '.join(first.expected)}")
+        self.log.write(events, PROMPT)
+        return notices
+
+    def messages(self) -> list[Message]:
+        """The conversation so far, as messages of a record; thinking included. Raises ValueError where no record can hold it."""
+        return list(self.record()[self.log.dialect.adapter.SCHEMA.messages])
+
+    def answer(self) -> Message:
+        """The last answer, as a message without its thinking."""
+        d = self.log.dialect
+        begin = self.log.turns[-1] if self.log.turns else 0
+        episode, findings = d.parse_ids(self.log.ids[: self.log.head] + self.log.ids[begin:])
+        if episode is None:
+            raise ValueError(f"the log cannot be read: {findings[0].message}")
+        try:
+            message = dict(d.write(episode)[d.adapter.SCHEMA.messages][-1])
+        except ValueError:  # the answer spells a whole reference in ordinary letters; no record keeps the two apart
+            message = {"role": "assistant", "content": "".join(p.text for p in episode.messages[-1].parts) or episode.messages[-2].text}
+        return {key: value for key, value in message.items() if key not in ("think", "reasoning")}
+
+    def record(self) -> Message:
+        """The conversation as a record of its dialect, with the transcript under a key of its own; see `transcript`."""
+        return record_of(self.log, self.replies, self._events, seed=self.seed)
+
+    @property
+    def last_end(self) -> TurnEnd | None:
+        """How the last turn ended."""
+        return next((e for e in reversed(self._events) if isinstance(e, TurnEnd)), None)
+
+
+def _clean(message: Message) -> Message:
+    """A message without halves of characters, which no token has."""
+
+    def of(value: Any) -> Any:
+        return value.encode("utf-8", "replace").decode() if isinstance(value, str) and lone_surrogate(value) else value
+
+    return {key: of(value) for key, value in message.items()}

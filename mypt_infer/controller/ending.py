@@ -1,0 +1,33 @@
+"""The shortest way to a legal end of a turn, for one that is stopped."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from mypt_infer.formats import CITING, Format
+from mypt_spec.tokens import TEXT
+
+
+def ending(fmt: Format, state: int) -> list[str]:
+    """The terminals that lead from a state to the next one in which a conversation may end, without a new call or reference.
+
+    If possible one where it may go on as well. Raises ValueError where there is no such way.
+    """
+    table, machine = fmt.dialect.table, fmt.dialect.automaton
+    avoided = {t.name for t in table.terminals.values() if t.opens and (t.opens in fmt.calls or t.opens in CITING)}
+    ways: dict[int, list[str]] = {state: []}
+    waiting = deque([state])
+    last: list[str] | None = None
+    while waiting:
+        here = waiting.popleft()
+        if machine.accepting(here):
+            if machine.steps[here]:
+                return ways[here]
+            last = ways[here] if last is None else last
+        for name, following in sorted(machine.steps[here].items(), key=lambda item: item[0] == TEXT):
+            if following not in ways and name not in avoided:
+                ways[following] = [*ways[here], name]
+                waiting.append(following)
+    if last is not None:
+        return last
+    raise ValueError(f"{fmt.dialect.name}: no legal end can be reached from state {state}")

@@ -1,0 +1,136 @@
+"""What happens in a turn, what a turn asks for, and what it is answered. All are values: a turn can be recorded and replayed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Reason = Literal["stop", "max_steps", "max_tokens", "deadline", "cancelled", "illegal", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStart:
+    """A turn begins; `prompt` is the number of ids before it that the model sees."""
+
+    prompt: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnsDropped:
+    """The context is full: the model does not see the oldest `turns` turns, of `ids` ids, any more."""
+
+    turns: int
+    ids: int
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that was changed or put in, in words."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkDelta:
+    """A piece of what the model thinks: for the log, not for the user."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the answer; pieces never cut a character."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cite:
+    """A whole reference, where it stands in the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStart:
+    """A tool call begins; `name` is known here only where the tag says it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentsDelta:
+    """A piece of a call's body, as it is written."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallParsed:
+    """A tool call is complete."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What the model is told: `value` is a JSON value, `error` the type of the error that it is, or ""."""
+
+    name: str
+    value: Any
+    truncated: bool
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnd:
+    """The model has written a call, or its answer; steps count from 1."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """The turn is complete and legal. `sampled` counts the ids that the model drew; `message` says more of an unusual end."""
+
+    reason: Reason
+    sampled: int
+    message: str = ""
+
+
+Event = TurnStart | TurnsDropped | Notice | ThinkDelta | TextDelta | Cite | CallStart | ArgumentsDelta | CallParsed | ToolResult | StepEnd | TurnEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Asks for the next id: an int, or Stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """Asks for the answer of a tool: Returned, or Stop."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+Ask = Sample | Execute
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a tool answered, a JSON value."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The turn is to end now."""
+
+    reason: Reason
+    message: str = ""
+
+
+Reply = int | Returned | Stop | None

@@ -1,0 +1,47 @@
+"""Where sampled ids come from. A model behind a decoder is one; a list of ids is another, for tests and demonstrations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+
+class Source(Protocol):
+    """A context of ids that grows, and draws the next one. What it has taken in is never given to it again."""
+
+    def append(self, ids: Sequence[int]) -> None:
+        """Take ids behind all that it has."""
+        ...
+
+    def next(self) -> int:
+        """Draw the next id and take it in. May raise anything; the turn then ends."""
+        ...
+
+    def truncate(self, length: int) -> None:
+        """Forget all but the first `length` ids."""
+        ...
+
+
+class ScriptEnd(RuntimeError):
+    """A script has no further id."""
+
+
+class Script:
+    """Draws the ids of a list, whatever the context is; `context` is what it has taken in."""
+
+    def __init__(self, ids: Iterable[int]) -> None:
+        self._ids = iter(ids)
+        self.context: list[int] = []
+
+    def append(self, ids: Sequence[int]) -> None:
+        self.context += ids
+
+    def next(self) -> int:
+        token = next(self._ids, None)
+        if token is None:
+            raise ScriptEnd("the script has no further id")
+        self.context.append(token)
+        return token
+
+    def truncate(self, length: int) -> None:
+        del self.context[length:]

@@ -1,0 +1,150 @@
+"""Transcripts: a conversation as one line of JSONL that lints, trains, and replays to the same ids.
+
+The line is a record of the dialect. Its metadata key `_transcript` holds:
+
+    version   1
+    grammar   fingerprint of the grammar that the ids belong to
+    ids       all token ids
+    origins   [origin, number] in runs: prompt, sampled, forced, injected
+    turns     where turns begin in `ids`
+    dropped   [[place, [ids]]]: what was drawn and taken off again
+    replies   one list a turn: {"begin": ids before the turn, "options": {...}, "replies": [...]}; a reply is an id, {"value": ...}
+              for the answer of a tool, or {"stop": [reason, message]}
+    events    [[kind, {...}]]: what happened
+    seed      the seed of the source, or null
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mypt_infer.controller import events as kinds
+from mypt_infer.controller.events import Event, Execute, Returned, Sample, Stop
+from mypt_infer.controller.feed import Feed
+from mypt_infer.controller.log import PROMPT, Dropped, Log
+from mypt_infer.controller.turn import Options, Turn
+
+KEY = "_transcript"
+VERSION = 1
+
+
+class Replies:
+    """What turns were answered: with it they can be run again."""
+
+    def __init__(self) -> None:
+        self.turns: list[dict[str, Any]] = []
+
+    def begin(self, options: Options, *, ids: int = 0, calls: bool = True) -> None:
+        """A turn begins behind so many ids."""
+        self.turns.append({"begin": ids, "calls": calls, "options": asdict(options), "replies": []})
+
+    def add(self, reply: int | Returned | Stop) -> int | Returned | Stop:
+        """Note a reply, and hand it back."""
+        said: Any = reply
+        if isinstance(reply, Returned):
+            said = {"value": reply.value}
+        elif isinstance(reply, Stop):
+            said = {"stop": [reply.reason, reply.message]}
+        self.turns[-1]["replies"].append(said)
+        return reply
+
+
+class TranscriptError(ValueError):
+    """A transcript that cannot be replayed; the message says where it differs."""
+
+
+def record_of(log: Log, replies: Replies, events: Iterable[Event], *, seed: int | None) -> dict[str, Any]:
+    """The record of a log. Where no record of the dialect can hold what was said, its messages are empty, and it says why."""
+    transcript: dict[str, Any] = {
+        "version": VERSION, "grammar": log.dialect.fingerprint, "ids": list(log.ids), "origins": [list(run) for run in log.origins],
+        "turns": list(log.turns), "dropped": [[d.at, list(d.ids)] for d in log.dropped], "replies": replies.turns,
+        "events": [[type(e).__name__, asdict(e)] for e in events], "seed": seed,
+    }  # fmt: skip
+    key = log.dialect.adapter.SCHEMA.messages
+    episode, findings = log.dialect.parse_ids(log.ids)
+    try:
+        if episode is None:
+            raise ValueError(findings[0].message)
+        return log.dialect.write(episode) | {KEY: transcript}
+    except ValueError as error:
+        return {key: [], KEY: transcript | {"unwritable": str(error)}}
+
+
+def save(path: Path, record: dict[str, Any]) -> None:
+    """Add a record to a file of transcripts, as one line."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def replay(record: dict[str, Any], dialect: str) -> tuple[Log, list[Event]]:
+    """Run the turns of a transcript again: the same ids and the same events. Raises TranscriptError where they are not."""
+    kept = record.get(KEY)
+    if not isinstance(kept, dict) or kept.get("version") != VERSION:
+        raise TranscriptError(f'no transcript of version {VERSION} under the key "{KEY}"')
+    log = Log(dialect)
+    if kept["grammar"] != log.dialect.fingerprint:
+        raise TranscriptError(f"the transcript belongs to another grammar than that of {dialect}")
+    events: list[Event] = []
+    told = [restored(kind, fields) for kind, fields in kept["events"]]
+    for turn in kept["replies"]:
+        _hear(log, kept["ids"][len(log.ids) : turn["begin"]])
+        while len(events) < len(told) and isinstance(told[len(events)], kinds.Notice):
+            events.append(told[len(events)])  # of how the prompt was written: that is behind us
+        _run(Turn(log, Options(**turn["options"]), calls=turn["calls"]), turn["replies"], events)
+    _hear(log, kept["ids"][len(log.ids) :])
+    for name, ours, theirs in (
+        ("ids", log.ids, kept["ids"]), ("origins", [list(run) for run in log.origins], kept["origins"]), ("turns", log.turns, kept["turns"]),
+        ("dropped", log.dropped, [Dropped(at, tuple(ids)) for at, ids in kept["dropped"]]), ("events", events, told),
+    ):  # fmt: skip
+        if ours != theirs:
+            raise TranscriptError(f"the replay has other {name}")
+    return log, events
+
+
+def _hear(log: Log, ids: Sequence[int]) -> None:
+    """Ids of a prompt, as they are."""
+    feed, base = Feed(log.dialect), len(log.ids)
+    begin = base
+    try:
+        for piece in [*(piece for token in ids for piece in feed.push(token)), *feed.flush()]:
+            log.step(piece.event, begin)
+            begin = base + piece.end
+    except ValueError as error:
+        raise TranscriptError(f"what was said does not fit: {error}") from None
+    log.add(ids, PROMPT)
+
+
+def _run(turn: Turn, replies: list[Any], events: list[Event]) -> None:
+    core, waiting = turn.run(), iter(replies)
+    reply: Any = None
+    while True:
+        try:
+            got = core.send(reply)
+        except StopIteration:
+            break
+        reply = None
+        if isinstance(got, Sample | Execute):
+            said = next(waiting, None)
+            if said is None:
+                raise TranscriptError("a turn asks for more than the transcript has")
+            reply = said
+            if isinstance(said, dict):
+                reply = Stop(*said["stop"]) if "stop" in said else Returned(said["value"])
+        else:
+            events.append(got)
+    if next(waiting, None) is not None:
+        raise TranscriptError("a turn ends before the transcript does")
+
+
+def restored(kind: str, fields: dict[str, Any]) -> Event:
+    """An event of a transcript. Raises TranscriptError for one that is unknown."""
+    made = getattr(kinds, kind, None)
+    try:
+        event: Event = made(**fields)  # type: ignore[misc]
+    except TypeError:
+        raise TranscriptError(f"an event {kind!r} with {', '.join(fields) or 'nothing'} is unknown") from None
+    return event

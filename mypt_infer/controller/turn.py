@@ -1,0 +1,371 @@
+"""One turn of the model: from the user's last word to the legal end of the answer. Nothing here waits, reads or draws.
+
+A turn is a generator. It yields events, and asks (`Sample`, `Execute`), which are to be answered by sending a reply; see
+`events`. The same replies give the same ids and the same events, whatever clock, model or tool they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from mypt_infer.bound import LEAST, bounded
+from mypt_infer.controller.ending import ending
+from mypt_infer.controller.events import (
+    ArgumentsDelta,
+    Ask,
+    CallParsed,
+    CallStart,
+    Cite,
+    Event,
+    Execute,
+    Notice,
+    Reason,
+    Reply,
+    Returned,
+    Sample,
+    StepEnd,
+    Stop,
+    TextDelta,
+    ThinkDelta,
+    ToolResult,
+    TurnEnd,
+    TurnsDropped,
+    TurnStart,
+)  # fmt: skip
+from mypt_infer.controller.feed import Feed, Piece
+from mypt_infer.controller.log import FORCED, INJECTED, SAMPLED, Log
+from mypt_infer.formats import CITING, THINKING, ToolCall
+from mypt_infer.tools import error, error_type
+from mypt_spec.episode import Event as Tag
+from mypt_spec.tokens import TEXT
+
+STOPPED = "(stopped)"  # the answer of a turn that was stopped before it had one
+RESERVE = 128  # ids of the context that are kept free: enough to end any turn legally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Limits of a turn; None is no limit. Tokens are ids that the model draws, but for `max_result_tokens`, those of one result.
+
+    `think`: whether the model is made to think first, or not allowed to; None leaves it to the model.
+    """
+
+    max_steps: int = 3
+    max_tokens: int = 512
+    max_think_tokens: int | None = None
+    max_toolcall_tokens: int | None = None
+    max_result_tokens: int = 512
+    context_length: int | None = None
+    seconds: float | None = None
+    tool_seconds: float | None = 30.0
+    think: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_steps", 1), ("max_tokens", 1), ("max_result_tokens", LEAST), ("context_length", RESERVE + LEAST)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} is {value}, expected {least} or more")
+
+
+class ContextError(ValueError):
+    """The newest turn alone is too long for the context."""
+
+
+@dataclass(slots=True)
+class _Block:
+    kind: str
+    tag: Tag
+    begin: int  # where its opening tag stands, in the log's ids
+    before: int  # the state in front of it
+    text: list[str] = field(default_factory=list)
+
+
+class Turn:
+    """One turn on a log that ends with what the user says. `calls`: whether the model may call tools."""
+
+    def __init__(self, log: Log, options: Options, *, calls: bool) -> None:
+        self.log, self.options, self._calls = log, options, calls
+        self._feed = Feed(log.dialect)
+        self._blocks: list[_Block] = []  # that are open, of those opened in this turn
+        self._opened: list[_Block] = []
+        self._marks = [(len(log.ids), log.state)]  # places that ids can be cut at, and the states there
+        self._pending: ToolCall | None = None
+        self._ended = False
+        self.step, self.sampled = 1, 0
+
+    def run(self) -> Generator[Event | Ask, Reply, None]:
+        """Raises ContextError, before anything else, when the newest turn leaves no room for an answer."""
+        yield from self._make_room()
+        yield TurnStart(len(self.log))
+        while not self._ended:
+            own = self._own()
+            if self._feed.pushed > self._feed.position:
+                space = self._feed.missing()
+                if space:
+                    yield from self._take(self.log.dialect.tokenizer.encode(space), FORCED)
+                    continue
+            elif not own:
+                yield from self._system_writes()
+                continue
+            elif forced := self._forced(own):
+                yield from self._put(Tag(forced, self.log.dialect.table.terminals[forced].spell()), FORCED)
+                continue
+            limit = self._limit()
+            if limit:
+                yield from self._finish("max_tokens", limit)
+                return
+            reply = yield Sample()
+            if isinstance(reply, Stop):
+                yield from self._finish(reply.reason, reply.message)
+                return
+            assert isinstance(reply, int)
+            self.sampled += 1
+            yield from self._take([reply], SAMPLED)
+
+    def _make_room(self) -> Iterator[Event]:
+        length = self.options.context_length
+        if length is None:
+            return
+        most = length - RESERVE - min(self.options.max_tokens, length // 2)
+        turns, ids = self.log.forget(most)
+        if len(self.log) > length - RESERVE:
+            raise ContextError(f"the system prompt and the newest turn have {len(self.log)} ids; a context of {length} has room for {length - RESERVE}")
+        if turns:
+            yield TurnsDropped(turns, ids)
+
+    # What may come next
+
+    def _own(self) -> frozenset[str]:
+        """What the model may write now."""
+        openers = self.log.dialect.table.openers
+        barred = set() if self._calls else {openers[kind].name for kind in self.log.format.calls}
+        if self.options.think is False:
+            barred |= {openers[kind].name for kind in THINKING if kind in openers}
+        return self.log.own() - barred
+
+    def _forced(self, own: frozenset[str]) -> str:
+        """The tag that must come now, if there is only one, or a limit asks for it; "" otherwise."""
+        table = self.log.dialect.table
+        if len(own) == 1 and TEXT not in own:
+            return next(iter(own))
+        kind = self.log.open[-1] if self.log.open else ""
+        thinking = [table.openers[k].name for k in THINKING if k in table.openers and table.openers[k].name in own]
+        if self.options.think and thinking and kind not in THINKING and not any(b.kind in THINKING for b in self._blocks):
+            return thinking[0]
+        limit = self.options.max_think_tokens
+        if limit is not None and kind in THINKING and self._blocks and len(self.log.ids) - self._blocks[-1].begin > limit:
+            return self._way_out(own)
+        return ""
+
+    def _way_out(self, own: frozenset[str]) -> str:
+        """The one tag that ends the thinking; "" where it may not end yet."""
+        tags = own - {TEXT}
+        return next(iter(tags)) if len(tags) == 1 else ""
+
+    def _limit(self) -> str:
+        """Why the model may draw no further id; "" if it may."""
+        if self.sampled >= self.options.max_tokens:
+            return f"{self.options.max_tokens} tokens were drawn"
+        if self.options.context_length is not None and len(self.log) + RESERVE >= self.options.context_length:
+            return f"the context of {self.options.context_length} ids is full"
+        block, most = self._blocks[-1] if self._blocks else None, self.options.max_toolcall_tokens
+        if block is not None and most is not None and block.kind in self.log.format.calls and len(self.log.ids) - block.begin > most:
+            return f"a tool call is longer than {most} tokens"
+        return ""
+
+    # What comes
+
+    def _take(self, ids: list[int], origin: str) -> Generator[Event | Ask, Reply, None]:
+        """Ids of the model, or white space that belongs to its tag."""
+        for token in ids:
+            self.log.add([token], origin)
+            try:
+                pieces = self._feed.push(token)
+            except ValueError as fault:
+                self.log.cut(len(self.log.ids) - 1, self.log.state)
+                yield from self._finish("illegal", str(fault))
+                return
+            if not pieces and self._leads_nowhere(token):
+                yield from self._finish("illegal", f"the model wrote {self.log.dialect.tokenizer.decode([token])!r}, which nothing that may stand here holds")
+                return
+            base = len(self.log.ids) - self._feed.pushed
+            for piece in pieces:
+                if self._ended:
+                    return
+                yield from self._piece(piece, base)
+
+    def _leads_nowhere(self, token: int) -> bool:
+        """Whether an id is a tag, or a part of one, that the model may not write now: no need to wait for the rest."""
+        table = self.log.dialect.table
+        spelled = {p.value for name in self._own() if name != TEXT for p in table.terminals[name].spelling}
+        return any(number == token and tag not in spelled for tag, number in table.special.items())
+
+    def _piece(self, piece: Piece, base: int) -> Generator[Event | Ask, Reply, None]:
+        own, name = self._own(), piece.event.terminal
+        begin = self._marks[-1][0]
+        if name not in own:
+            terminal = self.log.dialect.table.terminals.get(name)
+            ends = terminal is not None and not terminal.opens and self.log.open and self.log.open[-1] in THINKING
+            out = self._way_out(own) if ends else ""
+            if out:
+                self._cut(begin)
+                yield Notice(f"the model ended its turn while thinking; {self.log.dialect.table.terminals[out].shown} was put in, and it goes on")
+                yield from self._put(Tag(out, self.log.dialect.table.terminals[out].spell()), FORCED)
+                return
+            expected = " or ".join(self.log.dialect.table.describe(own))
+            yield from self._finish("illegal", f"the model wrote {piece.event.text[:60]!r} where only {expected} may stand")
+            return
+        instead = self._instead(name, own)
+        if instead:
+            self._cut(begin)
+            yield from self._put(Tag(instead, self.log.dialect.table.terminals[instead].spell()), FORCED)
+            return
+        yield from self._event(piece.event, begin)
+        if piece.exact and not self._ended:
+            self._marks.append((base + piece.end, self.log.state))
+
+    def _instead(self, name: str, own: frozenset[str]) -> str:
+        """The tag that closes the same block as this mark, where the mark would end the conversation for good."""
+        table, machine = self.log.dialect.table, self.log.dialect.automaton
+        terminal = table.terminals.get(name)
+        if terminal is None or not terminal.mark or machine.allowed(machine.step(self.log.state, name)):
+            return ""
+        return next((n for n in sorted(own) if n not in (TEXT, name) and terminal.closes in table.terminals[n].ends), "")
+
+    def _put(self, tag: Tag, origin: str) -> Generator[Event | Ask, Reply, None]:
+        """Write a tag that is not the model's choice."""
+        begin, state = len(self.log.ids), self.log.state
+        self.log.write([tag], origin)
+        self.log.state = state
+        yield from self._event(tag, begin)
+        if not self._ended:
+            self._marks.append((len(self.log.ids), self.log.state))
+
+    def _event(self, event: Tag, begin: int) -> Generator[Event | Ask, Reply, None]:
+        """A tag or a run of text that may stand here."""
+        table = self.log.dialect.table
+        before = self.log.state
+        self.log.step(event, begin)
+        terminal = table.terminals.get(event.terminal)
+        if terminal is None:
+            yield from self._text(event.text)
+            return
+        closed = self._blocks.pop() if self._blocks and len(self._blocks) > len(self.log.open) - bool(terminal.opens) else None
+        if terminal.opens:
+            self._blocks.append(_Block(terminal.opens, event, begin, before))
+            self._opened.append(self._blocks[-1])
+            if terminal.opens in self.log.format.calls:
+                yield CallStart(dict(event.attrs).get("name", ""))
+        elif closed is not None and closed.kind in CITING:
+            yield Cite("".join(closed.text))
+        elif closed is not None and closed.kind in self.log.format.calls:
+            yield from self._called(closed, event)
+        if not self._ended and not self.log.open and self.log.dialect.automaton.accepting(self.log.state) and not self._own():
+            yield StepEnd(self.step)
+            yield TurnEnd("stop", self.sampled)
+            self._ended = True
+
+    def _text(self, text: str) -> Iterator[Event]:
+        kind = self._blocks[-1].kind if self._blocks else ""
+        if self._blocks:
+            self._blocks[-1].text.append(text)
+        if kind in self.log.format.calls:
+            yield ArgumentsDelta(text)
+        elif kind in THINKING:
+            yield ThinkDelta(text)
+        elif kind not in CITING:
+            yield TextDelta(text)
+
+    def _called(self, block: _Block, closer: Tag) -> Generator[Event | Ask, Reply, None]:
+        body = "".join(block.text)
+        calls, reason = self.log.format.read_calls(block.tag, body, (block.tag.text + body + closer.text).strip())
+        if not calls:
+            yield from self._finish("illegal", f"the call cannot be read: {reason}")
+            return
+        self._pending = calls[0]
+        yield CallParsed(calls[0].name, calls[0].arguments)
+
+    # What the system writes
+
+    def _system_writes(self) -> Generator[Event | Ask, Reply, None]:
+        """The result of a call, or the header of what the model is to write."""
+        table = self.log.dialect.table
+        if self._pending is not None:
+            yield from self._result(self._pending)
+            return
+        openers = [n for n in sorted(self.log.dialect.automaton.allowed(self.log.state)) if n in table.terminals and table.terminals[n].body_loss]
+        if not openers:
+            raise ValueError(f"the conversation does not end where the model may answer; expected {self.log.dialect.automaton.allowed(self.log.state)}")
+        yield from self._put(Tag(openers[0], table.terminals[openers[0]].spell()), INJECTED)
+
+    def _result(self, call: ToolCall) -> Generator[Event | Ask, Reply, None]:
+        most = self.options.max_result_tokens
+        if self.options.context_length is not None:
+            most = min(most, self.options.context_length - len(self.log) - RESERVE)
+        if self.step >= self.options.max_steps or most < LEAST:
+            full = self.step < self.options.max_steps
+            yield from self._finish("max_tokens" if full else "max_steps", "no room for a result" if full else f"{self.step} steps were taken")
+            return
+        reply = yield Execute(call.name, call.arguments)
+        if isinstance(reply, Stop):
+            yield from self._finish(reply.reason, reply.message)
+            return
+        assert isinstance(reply, Returned)
+        value, truncated = bounded(reply.value, most, self._count)
+        self._pending = None
+        yield from self._give(call.name, value, truncated)
+        yield StepEnd(self.step)
+        self.step += 1
+
+    def _give(self, name: str, value: Any, truncated: bool) -> Iterator[Event]:
+        self.log.write(self.log.format.result_events(name, value), INJECTED)
+        self._marks.append((len(self.log.ids), self.log.state))
+        yield ToolResult(name, value, truncated, error_type(value))
+
+    def _count(self, value: Any) -> int:
+        return len(self.log.dialect.tokenizer.encode(self.log.format.result_body(value)))
+
+    # The end
+
+    def _cut(self, index: int) -> None:
+        """Take off the ids from the last place at or before `index` that can be cut at."""
+        while self._marks[-1][0] > index:
+            self._marks.pop()
+        self.log.cut(*self._marks[-1])
+        self._feed = Feed(self.log.dialect)
+
+    def _finish(self, reason: Reason, message: str = "") -> Generator[Event | Ask, Reply, None]:
+        """End the turn legally now. What cannot be completed, a call or a reference, is taken off."""
+        self._cut(len(self.log.ids) - (self._feed.pushed - self._feed.position))
+        while (block := self._unfinished()) is not None:
+            self._cut(block.begin)
+        result = self.log.format.result
+        inside = ""
+        for name in ending(self.log.format, self.log.state):
+            terminal = self.log.dialect.table.terminals.get(name)
+            if result is not None and name == result.name:
+                called = self._pending.name if self._pending is not None else ""
+                yield from self._give(called, error(reason, "the turn was ended before the tool was called or gave an answer"), False)
+                inside = result.opens
+            elif inside:
+                inside = "" if terminal is not None and terminal.closes == inside else inside
+            elif terminal is None:
+                self.log.write([Tag(TEXT, STOPPED)], FORCED)
+                yield Notice(f"{STOPPED} was put in where the format wants text")
+            else:
+                self.log.write([Tag(name, terminal.spell())], INJECTED if terminal.origin == "system" else FORCED)
+        self._ended = True
+        yield StepEnd(self.step)
+        yield TurnEnd(reason, self.sampled, message)
+
+    def _unfinished(self) -> _Block | None:
+        """The innermost block, if it is open and cannot stay as it is: a call, a reference, or one inside another without text."""
+        around, machine = self.log.open, self.log.dialect.automaton
+        kind = around[-1] if around else ""
+        block = next((b for b in reversed(self._opened) if b.kind == kind and b.begin < len(self.log.ids)), None)
+        if block is None or kind in self.log.format.calls or kind in CITING:
+            return block
+        empty = self.log.state == machine.step(block.before, block.tag.terminal)
+        return block if empty and len(around) > 1 else None

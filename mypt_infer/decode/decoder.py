@@ -1,0 +1,317 @@
+"""The decoder: which token may come next, as one integer a row. NumPy only; `mypt_infer.decode.device` has the same for torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+import mypt_spec
+from mypt_infer.decode.net import CALLING, NO_BLOCK, THINKING
+from mypt_infer.decode.prompt import opening, start_state
+from mypt_infer.decode.rows import FAR
+from mypt_infer.decode.tables import DEAD_STATE, Tables, build
+from mypt_infer.decode.tools import Declaration, ToolSpec, declare
+from mypt_infer.decode.vocab import Ints
+from mypt_spec import Dialect, Episode
+from mypt_spec.encode import tag_ids
+from mypt_spec.episode import Event
+
+# A state as one integer: the machine's state, the tokens left in all, and those left in the open block.
+_LEFT_BITS, _BLOCK_BITS = 20, 18
+ENDLESS = (1 << _LEFT_BITS) - 1  # no budget
+UNBOUNDED = (1 << _BLOCK_BITS) - 1  # no budget for the open block
+_MASK, _SHIFT = (1 << _LEFT_BITS + _BLOCK_BITS) - 1, _LEFT_BITS + _BLOCK_BITS
+_REMEMBERED = 4096  # allow sets
+
+States = npt.NDArray[np.int64]
+
+
+class BudgetError(ValueError):
+    """A budget that no legal ending fits in; `minimum` is the least that would do."""
+
+    def __init__(self, message: str, minimum: int) -> None:
+        super().__init__(message)
+        self.minimum = minimum
+
+
+@dataclass(frozen=True, eq=False)
+class AllowSet:
+    """The ids that may come next. The shorter list is given, sorted: `only` those allowed, or all but `refused`."""
+
+    count: int
+    only: Ints | None
+    refused: Ints | None
+
+
+class Decoder:
+    """What the model may write in a dialect, with some tools, within budgets.
+
+    `max_think_tokens` and `max_toolcall_tokens` bound the content of each such block. `tools` are JSON schemas, functions or
+    ToolSpecs; without tools there are no calls. A state is an int: keep one to go back to it, use it twice to fork.
+
+    >>> decoder = Decoder("gabgpt")
+    >>> tokenizer = decoder.dialect.tokenizer
+    >>> state = decoder.start([50257, *tokenizer.encode("Hi")], max_new_tokens=3)
+    >>> [tokenizer.decode([i]) for i in decoder.ids(state)]
+    ['<|think|>', '<|assistant|>']
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect | str,
+        tools: Iterable[Declaration] = (),
+        *,
+        max_think_tokens: int | None = None,
+        max_toolcall_tokens: int | None = None,
+    ) -> None:
+        self.dialect = mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect
+        self.tools: tuple[ToolSpec, ...] = declare(tools)
+        self.tables: Tables = build(self.dialect, self.tools)
+        self.caps = np.full(3, UNBOUNDED, dtype=np.int64)
+        for block, cap, what in ((THINKING, max_think_tokens, "max_think_tokens"), (CALLING, max_toolcall_tokens, "max_toolcall_tokens")):
+            if cap is not None:
+                self.caps[block] = _count(cap, what, UNBOUNDED - 64) + self._closing(block)
+        self._check_caps(max_think_tokens, max_toolcall_tokens)
+        self._order = np.argsort(self.tables.classes, kind="stable").astype(np.int32)
+        self._bounds = np.searchsorted(self.tables.classes[self._order], np.arange(self.tables.after.shape[1] + 1))
+        self._sets: dict[int, AllowSet] = {}
+        self._loose: dict[int, tuple[int, int]] = {}
+        self._steps: dict[int, int] = {}
+        self._caps, self._block = self.caps.tolist(), self.tables.block.tolist()
+        self._distance, self._to_close = self.tables.distance.tolist(), self.tables.to_close.tolist()
+
+    # Beginning.
+
+    def start(self, prompt: Episode | Sequence[int], *, max_new_tokens: int | None = None) -> int:
+        """The state behind a prompt: a legal beginning of a conversation, as ids or as a partial Episode.
+
+        Raises PromptError when it is none, or not for the model to go on; BudgetError when no legal ending fits in.
+        """
+        state = start_state(self.dialect, self.tables, frozenset(t.name for t in self.tools), self.ids_of(prompt))
+        return self.at(state, max_new_tokens=max_new_tokens)
+
+    def ids_of(self, prompt: Episode | Sequence[int]) -> list[int]:
+        """The ids of a prompt, with the header that makes room for the model where an Episode lacks it."""
+        if not isinstance(prompt, Episode):
+            return [int(i) for i in prompt]
+        ids = [int(i) for i in self.dialect.encode(prompt, partial=True).ids]
+        return ids + opening(self.dialect, ids)
+
+    def at(self, machine: int, *, max_new_tokens: int | None = None) -> int:
+        """A state of the machine with fresh budgets."""
+        left = ENDLESS if max_new_tokens is None else _count(max_new_tokens, "max_new_tokens", ENDLESS - 1)
+        least = int(self.tables.distance[machine])
+        if left < least:
+            raise BudgetError(f"max_new_tokens is {left}; the shortest legal ending from here takes {least} tokens", least)
+        block = int(self.tables.block[machine])
+        return _packed(machine, left, int(self.caps[block]) if block else UNBOUNDED)
+
+    # What may come next.
+
+    def allow(self, state: int) -> AllowSet:
+        """The allow set of a state, by the shorter list."""
+        machine = state >> _SHIFT
+        needs = self._loose.get(machine) or self._needs(machine)
+        loose = state >> _BLOCK_BITS & ENDLESS > needs[0] and state & UNBOUNDED > needs[1]
+        key = machine << _SHIFT if loose else state
+        found = self._sets.get(key)
+        if found is None:
+            if len(self._sets) >= _REMEMBERED:
+                self._sets.clear()
+            found = self._sets[key] = self._make(*_unpacked(state))
+        return found
+
+    def ids(self, state: int) -> Ints:
+        """The allowed ids, sorted, int32."""
+        found = self.allow(state)
+        return np.flatnonzero(self.allowed(state)).astype(np.int32) if found.only is None else found.only
+
+    def allowed(self, state: int) -> npt.NDArray[np.bool_]:
+        """Whether each id may come next; shape (vocabulary,)."""
+        return self._allowed_classes(*_unpacked(state))[self.tables.classes]
+
+    def bias(self, states: Sequence[int] | States) -> npt.NDArray[np.float32]:
+        """0 for allowed ids and -inf for all others, to be added to logits; shape (rows, vocabulary)."""
+        out = np.full((len(states), self.tables.vocabulary), -np.inf, dtype=np.float32)
+        for row, state in zip(out, states, strict=True):
+            row[self.allowed(int(state))] = 0.0
+        return out
+
+    def mask(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
+        """Set the logits of refused ids to -inf, in place; shape (rows, vocabulary). Writes only what has to change."""
+        for row, state in zip(logits, states, strict=True):
+            found = self.allow(int(state))
+            if found.refused is not None:
+                row[found.refused] = -np.inf
+            else:
+                kept = row[found.only]
+                row[:] = -np.inf
+                row[found.only] = kept
+
+    def forced(self, state: int) -> list[int]:
+        """The ids that must come next, as long as there is only one way; up to a state where generation may end."""
+        out: list[int] = []
+        while not self.final(state):
+            found = self.allow(state)
+            if found.count != 1 or found.only is None:
+                break
+            out.append(int(found.only[0]))
+            state = self.next(state, out[-1])
+        return out
+
+    # Going on.
+
+    def next(self, state: int, token: int) -> int:
+        """The state behind one token. Raises ValueError when it is not allowed."""
+        machine, left, inside = state >> _SHIFT, state >> _BLOCK_BITS & ENDLESS, state & UNBOUNDED
+        then = self._steps.get(machine << 20 | token) or self._step(machine, token)
+        if then == DEAD_STATE or left < 1:
+            raise ValueError(f"id {token} is not allowed in state {state}")
+        spent = left if left == ENDLESS else left - 1
+        block = self._block[then]
+        if block == NO_BLOCK:
+            within = UNBOUNDED
+        elif self._block[machine] == NO_BLOCK:
+            within = self._caps[block]
+        else:
+            within = inside if inside == UNBOUNDED else inside - 1
+        if self._distance[then] > spent or (block and self._to_close[then] > within):
+            raise ValueError(f"id {token} is not allowed in state {state}: no legal ending would fit into the budget")
+        return then << _SHIFT | spent << _BLOCK_BITS | within
+
+    def _step(self, machine: int, token: int) -> int:
+        """The tables' answer, kept for next time if it is one."""
+        then = self.tables.next(machine, token)
+        if then != DEAD_STATE:
+            if len(self._steps) >= 16 * _REMEMBERED:
+                self._steps.clear()
+            self._steps[machine << 20 | token] = then
+        return then
+
+    def step(self, states: Sequence[int] | States, ids: Sequence[int] | npt.NDArray[np.integer]) -> States:
+        """The states behind one token a row, int64, shape (rows,). Raises ValueError naming the row whose token is refused."""
+        out = np.empty(len(states), dtype=np.int64)
+        for row, (state, token) in enumerate(zip(states, ids, strict=True)):
+            try:
+                out[row] = self.next(int(state), int(token))
+            except ValueError as error:
+                raise ValueError(f"row {row}: {error}") from None
+        return out
+
+    def run(self, state: int, ids: Iterable[int]) -> int:
+        """The state behind several tokens. Raises ValueError when one is refused."""
+        for token in ids:
+            state = self.next(state, int(token))
+        return state
+
+    # Looking at a state.
+
+    def final(self, state: int) -> bool:
+        """Whether generation may end here: the turn is complete, or a tool's result has to come."""
+        return bool(self.tables.final[state >> _SHIFT])
+
+    def left(self, state: int) -> int | None:
+        """Tokens left of max_new_tokens; None without a budget."""
+        left = _unpacked(state)[1]
+        return None if left == ENDLESS else left
+
+    def minimum(self, state: int) -> int:
+        """The least number of tokens to a legal ending."""
+        return int(self.tables.distance[state >> _SHIFT])
+
+    def calling(self, state: int) -> bool:
+        """Whether the body of a call is open."""
+        return bool(self.tables.block[state >> _SHIFT] == CALLING)
+
+    # Inside.
+
+    def _allowed_classes(self, machine: int, left: int, inside: int) -> npt.NDArray[np.bool_]:
+        tables = self.tables
+        found = tables.following(machine)
+        spent = left if left == ENDLESS else left - 1
+        block = tables.block[found]
+        within = self.caps[block] if tables.block[machine] == NO_BLOCK else np.int64(inside if inside == UNBOUNDED else inside - 1)
+        fits = (block == NO_BLOCK) | (tables.to_close[found] <= within)
+        ok: npt.NDArray[np.bool_] = (found != DEAD_STATE) & (tables.distance[found] <= spent) & fits
+        return ok
+
+    def _needs(self, machine: int) -> tuple[int, int]:
+        """More tokens left than this, in all and in the block, and budgets refuse nothing here."""
+        if machine not in self._loose:
+            found = self.tables.following(machine)
+            found = found[found != DEAD_STATE]
+            inside = self.tables.to_close[found[self.tables.block[found] != NO_BLOCK]] if self.tables.block[machine] else found[:0]
+            self._loose[machine] = (int(self.tables.distance[found].max(initial=0)), int(inside.max(initial=0)))
+        return self._loose[machine]
+
+    def _make(self, machine: int, left: int, inside: int) -> AllowSet:
+        ok = self._allowed_classes(machine, left, inside)
+        count = int((self._bounds[1:] - self._bounds[:-1])[ok].sum())
+        if count * 2 > self.tables.vocabulary:
+            return AllowSet(count, None, self._members(~ok))
+        return AllowSet(count, self._members(ok), None)
+
+    def _members(self, classes: npt.NDArray[np.bool_]) -> Ints:
+        parts = [self._order[self._bounds[c] : self._bounds[c + 1]] for c in np.flatnonzero(classes)]
+        return np.sort(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int32)
+
+    def _closing(self, block: int) -> int:
+        """Tokens of the tag that closes a block: they do not count as its content."""
+        from mypt_infer.decode.model import kinds_of
+
+        table, longest = self.dialect.table, 1
+        for kind in kinds_of(self.dialect, block):
+            closer = table.closers.get(kind)
+            if closer is not None:
+                longest = max(longest, len(tag_ids(Event(closer.name, closer.spell()), table, self.dialect.tokenizer)))
+        return longest
+
+    def _check_caps(self, think: int | None, call: int | None) -> None:
+        tables = self.tables
+        entries = {block: self._entries(block) for block in (THINKING, CALLING)}
+        if think is not None:
+            for state in entries[THINKING]:
+                self._check_cap("max_think_tokens", think, int(tables.to_close[state]), THINKING, "a thought")
+        if call is not None:
+            for i, tool in enumerate(self.tools):
+                barred = (tables.owner != i) & (tables.owner >= 0)
+                closing = tables.measure((tables.block == NO_BLOCK) & (np.arange(tables.size) != DEAD_STATE), barred=barred)
+                for state in entries[CALLING]:
+                    if closing[state] < FAR:
+                        self._check_cap("max_toolcall_tokens", call, int(closing[state]), CALLING, f"a call of {tool.name!r}")
+
+    def _check_cap(self, name: str, cap: int, least: int, block: int, what: str) -> None:
+        if least > self.caps[block]:
+            least -= int(self.caps[block]) - cap
+            raise BudgetError(f"{name} is {cap}; {what} takes at least {least} tokens", least)
+
+    def _entries(self, block: int) -> list[int]:
+        """The states right behind an opening tag of such a block."""
+        tables = self.tables
+        outside = {*tables.start.values(), *tables.spine[0].tolist()}
+        behind = np.concatenate([tables.following(s) for s in outside if tables.block[s] == NO_BLOCK])
+        return sorted(set(behind[tables.block[behind] == block].tolist()))
+
+
+def _count(value: int, what: str, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise BudgetError(f"{what} must be a number of tokens, 0 or more; got {value!r}", 0)
+    if value > most:
+        raise BudgetError(f"{what} is {value}; at most {most} are counted. Leave it out for no budget", 0)
+    return int(value)
+
+
+def machine(state: int) -> int:
+    """The state of the machine, without the budgets."""
+    return state >> _SHIFT
+
+
+def _packed(machine: int, left: int, inside: int) -> int:
+    return machine << _SHIFT | left << _BLOCK_BITS | inside
+
+
+def _unpacked(state: int) -> tuple[int, int, int]:
+    return state >> _SHIFT, state >> _BLOCK_BITS & ENDLESS, state & UNBOUNDED

@@ -1,0 +1,141 @@
+"""Where a prompt stops: the state from which the model goes on. Bad prompts are refused before any token is drawn."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mypt_infer.decode.tables import DEAD_STATE, Tables
+from mypt_spec import Dialect, Finding
+from mypt_spec.encode import tag_ids
+from mypt_spec.episode import Event, Message
+from mypt_spec.parse import messages_of
+from mypt_spec.placement import Run
+from mypt_spec.surface import lex_sentinels
+from mypt_spec.tokens import CALLS, TEXT
+
+_BACK = 6  # events at the end that may be the model's own, unfinished
+
+
+class PromptError(ValueError):
+    """A prompt that the model cannot go on from; `finding` says where, if it is no legal beginning."""
+
+    def __init__(self, message: str, finding: Finding | None = None) -> None:
+        super().__init__(message)
+        self.finding = finding
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """An event of the prompt, and the token it begins with; -1 where that is inside a token."""
+
+    event: Event
+    token: int
+
+
+def start_state(dialect: Dialect, tables: Tables, names: frozenset[str], ids: Sequence[int]) -> int:
+    """The state behind a prompt. Raises PromptError; `names` are the declared tools."""
+    cuts = _cuts(dialect, ids)
+    outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check([c.event for c in cuts])
+    states = [outcome.before.get(i) for i in range(len(cuts))] + [outcome.state]
+    found, begin = DEAD_STATE, len(cuts)
+    for begin in range(len(cuts), max(-1, len(cuts) - _BACK - 1), -1):
+        grammar_state = states[begin]
+        token = cuts[begin].token if begin < len(cuts) else len(ids)
+        if grammar_state is None or token < 0 or grammar_state not in tables.start:
+            continue
+        found = tables.start[grammar_state]
+        if begin == len(cuts) and cuts and cuts[-1].event.terminal == TEXT and tables.frame[found]:
+            continue  # the model's own text goes on: what it ends with matters
+        for i in ids[token:]:
+            found = tables.next(found, int(i))
+        if found != DEAD_STATE:
+            break
+    ours = [c.event for c in cuts[:begin]] if found != DEAD_STATE else [c.event for c in cuts]
+    _check(dialect, ours, names)
+    if found == DEAD_STATE or tables.final[found]:
+        stop = f"behind {cuts[-1].event.text[-40:]!r}" if cuts else "before it begins"
+        raise PromptError(f"the prompt stops {stop}, where it is not for the model to go on")
+    return found
+
+
+def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
+    """The ids of the header with which the system makes room for the model, where the format has one and it is missing."""
+    outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check([c.event for c in _cuts(dialect, ids)])
+    if outcome.findings:
+        return []
+    terminals = [dialect.table.terminals[n] for n in dialect.automaton.steps[outcome.state] if n != TEXT]
+    found = [t for t in terminals if t.opens and t.body_loss and t.origin != "model"]
+    return tag_ids(Event(found[0].name, found[0].spell()), dialect.table, dialect.tokenizer) if len(found) == 1 else []
+
+
+def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None:
+    """Raises PromptError when the events are no legal beginning, or call a tool that is not declared."""
+    outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(events)
+    errors = [f for f in outcome.findings if f.severity == "error"]
+    complete = _complete(dialect, outcome.events)
+    messages, found = messages_of(complete, dialect.table) if not errors else ([], [])
+    errors += [f for f in found if f.severity == "error"]
+    if errors:
+        first = errors[0]
+        place = f"tokens {first.span[0]}..{first.span[1]}: " if first.span else ""
+        raise PromptError(f"the prompt is no legal beginning: {place}{first.code} {first.message}", first)
+    for name in (n for m in messages for n in _called(m, dialect)):
+        if name not in names:
+            raise PromptError(f"the prompt calls the tool {name!r}, which is not declared; declared are {', '.join(sorted(names)) or 'none'}")
+
+
+def _complete(dialect: Dialect, events: list[Event]) -> list[Event]:
+    """The events without a call that is not closed, at the end."""
+    table = dialect.table
+    for at in range(len(events) - 1, max(-1, len(events) - _BACK), -1):
+        terminal = table.terminals.get(events[at].terminal)
+        if terminal is not None and (terminal.opens or terminal.closes):
+            return events[:at] if terminal.opens and terminal.body != "text" else events
+    return events
+
+
+def _called(message: Message, dialect: Dialect) -> list[str]:
+    found: list[str] = []
+    if dialect.table.marks.get(message.role) is not None or dialect.table.openers[message.role].quotes:
+        return found
+    for part in message.parts:
+        body = "text" if part.kind == "text" else dialect.table.openers[part.kind].body
+        if body in (*CALLS, "calls"):
+            value: Any = json.loads(part.text)
+            calls = [c["function"] for c in value] if body == "calls" else [dict(part.attrs) if body == "arguments" else value]
+            found += [call["name"] for call in calls]
+    return found
+
+
+def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Cut]:
+    """The events of token ids, each with the token it begins with. Text may stop inside a character."""
+    tokenizer, table = dialect.tokenizer, dialect.table
+    by_id = {token: table.sentinels[tag] for tag, token in tokenizer.special.items()}
+    text, at = "", 0
+    starts: dict[int, int] = {}  # offset in the text -> the token that begins there, -1 inside a character
+    while at < len(ids):
+        begin = at
+        while at < len(ids) and 0 <= ids[at] < tokenizer.ordinary:
+            at += 1
+        decoder, run, length = codecs.getincrementaldecoder("utf-8")("surrogateescape"), [], len(text)
+        for i in range(begin, at):
+            starts[length] = i if not decoder.getstate()[0] else -1
+            run.append(decoder.decode(tokenizer.decode_bytes([ids[i]])))
+            length += len(run[-1])
+        text += "".join(run) + decoder.decode(b"", True)
+        if at < len(ids):
+            if ids[at] not in by_id:
+                what = f"ordinary text is 0-{tokenizer.ordinary - 1}, tags are {sorted(by_id)}"
+                raise PromptError(f"id {ids[at]} at {at} means nothing in {dialect.name}: {what}")
+            starts[len(text)] = at
+            text += by_id[ids[at]]
+            at += 1
+    out = []
+    for event in lex_sentinels(text, table):
+        start = event.at.span[0] if event.at.span else 0
+        out.append(_Cut(event._replace(at=event.at._replace(span=None)), starts.get(start, -1)))
+    return out

@@ -1,0 +1,198 @@
+"""Allow tables: what every token does in every state, packed. Design sections 1 and 5; docs/decoding.md has the picture.
+
+A state is an int. State 0 is dead: nothing may follow. A node without leaf is one state; a node with a leaf has a state for each
+state of its leaf, one after another. Tokens that do the same in every state are one *class*. `after[row, class]` says what a
+token does: 0 or more, the next state less `base`; below that, column -1 - value of `exits[frame]`, which holds a state.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_infer.decode.leafset import LeafSet, leaf_set
+from mypt_infer.decode.model import Speaker, Spoken
+from mypt_infer.decode.net import NO_BLOCK, Net
+from mypt_infer.decode.rows import FAR, Rows
+from mypt_infer.decode.tools import ToolSpec
+from mypt_infer.decode.vocab import Ints, Trie
+from mypt_spec import Dialect
+
+DEAD_STATE = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A node with a leaf: its first state, the rows of the leaf, and the first column of the leaf's exits."""
+
+    first: int
+    rows: Rows
+    column: int
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """All arrays of a decoder, int32. `start[grammar state]` is a state; `size` counts states, `vocabulary` ids.
+
+    Of shape (size,): `row`, `base`, `frame` (see above), `final` (generation may end here), `block` (the budget that counts
+    here), `owner` (the tool that only this state belongs to), `distance` (tokens to the nearest legal ending) and `to_close` (to
+    the end of the block that has a budget). `classes` has shape (vocabulary,).
+    """
+
+    size: int
+    vocabulary: int
+    classes: Ints
+    after: Ints
+    exits: Ints
+    row: Ints
+    base: Ints
+    frame: Ints
+    final: npt.NDArray[np.bool_]
+    block: Ints
+    owner: Ints
+    start: dict[int, int]
+    frames: tuple[Frame, ...]
+    spine: tuple[Ints, Ints]
+
+    def following(self, state: int) -> Ints:
+        """The next state for every class of tokens; DEAD_STATE where refused. Shape (classes,)."""
+        after = self.after[self.row[state]]
+        found = np.where(after >= 0, self.base[state] + after, self.exits[self.frame[state], np.maximum(-1 - after, 0)])
+        return np.where(self.distance[found] < FAR, found, DEAD_STATE)
+
+    def next(self, state: int, token: int) -> int:
+        """The next state, DEAD_STATE if the token is refused."""
+        if not 0 <= token < self.vocabulary:
+            return DEAD_STATE
+        after = int(self.after[self.row[state], self.classes[token]])
+        found = int(self.base[state]) + after if after >= 0 else int(self.exits[self.frame[state], -1 - after])
+        return found if self.distance[found] < FAR else DEAD_STATE
+
+    @cached_property
+    def distance(self) -> Ints:
+        return self.measure(self.final)
+
+    @cached_property
+    def to_close(self) -> Ints:
+        return self.measure((self.block == NO_BLOCK) & (np.arange(self.size) != DEAD_STATE))
+
+    def measure(self, goal: npt.NDArray[np.bool_], *, barred: npt.NDArray[np.bool_] | None = None) -> Ints:
+        """The least number of tokens from each state to a goal, around barred states; FAR where none leads there."""
+        found = np.where(goal, 0, FAR).astype(np.int32)
+        blocked = np.zeros(self.size, bool) if barred is None else barred
+        found[blocked] = FAR
+        source, target = self.spine
+        seen: dict[int, Ints] = {}
+        while True:
+            before = found.copy()
+            np.minimum.at(found, source, np.minimum(before[target] + 1, FAR))
+            for i, frame in enumerate(self.frames):
+                rows = frame.rows
+                behind = before[self.exits[i + 1, frame.column : frame.column + len(rows.exits)]]
+                if i not in seen or (seen[i] != behind).any():
+                    seen[i] = behind
+                    own = found[frame.first : frame.first + rows.leaf.states]
+                    np.minimum(own, (rows.away + behind).min(axis=1, initial=FAR), out=own)
+            found[blocked] = FAR
+            if (found == before).all():
+                return found
+
+
+_built: OrderedDict[tuple[str, str], Tables] = OrderedDict()
+_KEPT = 32
+
+
+def build(dialect: Dialect, tools: Sequence[ToolSpec]) -> Tables:
+    """The tables of a dialect and some tools; those built last are kept. Raises SchemaFault for tools that they cannot hold."""
+    key = (dialect.fingerprint, repr([(t.name, t.schema) for t in tools]))
+    if key not in _built:
+        spoken = Speaker(dialect, tools).build()
+        _built[key] = _Builder(spoken, leaf_set(dialect, spoken.text)).tables()
+        if len(_built) > _KEPT:
+            _built.popitem(last=False)
+    _built.move_to_end(key)
+    return _built[key]
+
+
+class _Builder:
+    def __init__(self, spoken: Spoken, leaves: LeafSet) -> None:
+        self.spoken, self.leaves, self.net = spoken, leaves, spoken.net
+        sizes = [1 if n.leaf is None else n.leaf.states for n in self.net.nodes]
+        self.first = np.cumsum([1, *sizes])[:-1].tolist()
+        self.size = 1 + sum(sizes)
+
+    def _state(self, place: tuple[int, int] | None) -> int:
+        return DEAD_STATE if place is None else self.first[place[0]] + place[1]
+
+    def tables(self) -> Tables:
+        leaves, net, size = self.leaves, self.net, self.size
+        spine = {i: dict(_reading(net, i, leaves.vocabulary.trie)) for i, n in enumerate(net.nodes) if n.leaf is None}
+        own = sorted({t for row in spine.values() for t in row})
+        classes, columns = leaves.classes.copy(), leaves.columns
+        split = np.arange(len(own)) + columns.shape[1]
+        after = np.full((len(columns) + 1 + len(spine), columns.shape[1] + len(own)), -1, dtype=np.int32)
+        after[: len(columns), : columns.shape[1]] = columns
+        after[: len(columns), columns.shape[1] :] = columns[:, classes[own]]
+        classes[own] = split
+        arrays = {name: np.zeros(size, dtype=np.int32) for name in ("row", "base", "frame", "block")}
+        row, base, frame, block = arrays.values()
+        owner, final = np.full(size, -1, dtype=np.int32), np.zeros(size, bool)
+        row[DEAD_STATE] = at = len(columns)
+        frames: list[Frame] = []
+        exits = [np.zeros(1 + len(leaves.exits), dtype=np.int32)]
+        sources: list[int] = []
+        targets: list[int] = []
+        for i, node in enumerate(net.nodes):
+            first = self.first[i]
+            if node.leaf is None:
+                row[first] = at = at + 1
+                for token, place in spine[i].items():
+                    after[at, classes[token]] = self._state(place)
+                found = {self._state(place) for place in spine[i].values()}
+                sources += [first] * len(found)
+                targets += found
+                last = first + 1
+            else:
+                last = first + node.leaf.states
+                name = node.leaf.name
+                frames.append(Frame(first, leaves.rows[name], 1 + leaves.first_exit[name]))
+                row[first:last] = leaves.first_row[name] + np.arange(node.leaf.states)
+                base[first:last], frame[first:last] = first, len(frames)
+                exits.append(self._exits(i, name))
+            block[first:last], owner[first:last], final[first] = node.block, node.owner, node.final
+        start = {state: self.first[node] for state, node in self.spoken.starts.items()}
+        return Tables(
+            size, leaves.vocabulary.size, classes, after, np.array(exits), row, base, frame, final, block, owner, start,
+            tuple(frames), (np.array(sources, dtype=np.int32), np.array(targets, dtype=np.int32)),
+        )  # fmt: skip
+
+    def _exits(self, node: int, leaf: str) -> Ints:
+        """The states behind every exit of a leaf, where this node has an edge for it."""
+        out = np.zeros(1 + len(self.leaves.exits), dtype=np.int32)
+        first = 1 + self.leaves.first_exit[leaf]
+        for i, (symbol, rest) in enumerate(self.leaves.rows[leaf].exits):
+            out[first + i] = self._state(self.net.walk(self.net.nodes[node].edges.get(symbol), rest))
+        return out
+
+
+def _reading(net: Net, node: int, trie: Trie) -> Iterator[tuple[int, tuple[int, int]]]:
+    """All tokens that a node without a leaf can read, and where they lead."""
+    for symbol, place in net.nodes[node].edges.items():
+        if symbol[0] == "id":
+            yield int(symbol[1]), place
+    queue = [(trie, (node, 0))]
+    while queue:
+        tree, place = queue.pop()
+        steps = net.nodes[place[0]]
+        bytes_ = tree.below if steps.leaf is not None else [int(b) for kind, b in steps.edges if kind == "byte" and b in tree.below]
+        for byte in bytes_:
+            then = net.step(place, byte)
+            if then is not None:
+                below = tree.below[byte]
+                yield from ((token, then) for token in below.ids)
+                queue.append((below, then))

@@ -1,0 +1,14 @@
+"""A folder of documents that a model can search: WorkspaceEngine, and its tools. docs/workspace_api.md describes both."""
+
+from mypt_infer.workspace.build import Report
+from mypt_infer.workspace.embed import Embedder, HashingEmbedder
+from mypt_infer.workspace.engine import MAX_TOP_K, WorkspaceEngine
+from mypt_infer.workspace.files import Skipped
+from mypt_infer.workspace.model import Chunk, Document
+from mypt_infer.workspace.store import WorkspaceError
+from mypt_infer.workspace.tools import TOOL_REGISTRY, WorkspaceTools, toolbox
+
+__all__ = [
+    "MAX_TOP_K", "TOOL_REGISTRY", "Chunk", "Document", "Embedder", "HashingEmbedder", "Report", "Skipped", "WorkspaceEngine",
+    "WorkspaceError", "WorkspaceTools", "toolbox",
+]  # fmt: skip

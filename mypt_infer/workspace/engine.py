@@ -1,0 +1,221 @@
+"""The workspace: documents of a folder, and a search over them. Seed: mypt_phase3b_workspace.md, section A.
+
+Only `refresh` reads files. Everything else answers from the index: an id is a key in it, never a path.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mypt_infer.workspace import build
+from mypt_infer.workspace.build import Report
+from mypt_infer.workspace.embed import Embedder, named
+from mypt_infer.workspace.model import Chunk, Document, chunk_id
+from mypt_infer.workspace.store import SQLITE, VECTORS, WorkspaceError, connect, current, embedder_of, usable
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+MAX_TOP_K = 50
+_POOL = 100  # chunks that each of the two rankings brings
+_RANK = 60  # of reciprocal rank fusion: how little the first places differ
+_OF_ONE = 3  # chunks of one document in a result, as long as there are others
+_WORDS, _LETTERS = 48, 60  # of a query that are looked for: words, and letters of a word
+_COMMON = 1000  # chunks at least, and a quarter of all, that hold a word that says little
+_REMEMBERED = 10_000  # words whose frequency is remembered
+_WORD = re.compile(r"\w+")
+_DOCUMENT = "SELECT doc_id, title, path, created, updated FROM docs"
+_CHUNK = "SELECT doc_id, text, position FROM chunks JOIN docs ON docs.id = doc"
+
+
+class WorkspaceEngine:
+    """The documents under `base_dir`, indexed in `index_dir`. Safe to use from several threads.
+
+    An index that is missing, or was made by another version or with another `embedder` than the one given, is made at once; one
+    that exists is used as it is: call `refresh` to bring it up to date. Raises NotADirectoryError when `base_dir` is no folder.
+    """
+
+    def __init__(self, base_dir: str | PathLike[str], index_dir: str | PathLike[str], *, embedder: Embedder | None = None) -> None:
+        self.base_dir, self.index_dir = Path(base_dir), Path(index_dir)
+        self.embedder: Embedder = embedder or named(embedder_of(self.index_dir) or "hashing")
+        self._lock = threading.RLock()
+        self._db: sqlite3.Connection | None = None
+        if not self.base_dir.is_dir():
+            raise NotADirectoryError(f"{self.base_dir} is no folder: the workspace is a folder of documents")
+        if usable(current(self.index_dir), self.embedder.name):
+            self._open()
+        else:
+            self.refresh()
+
+    def refresh(self, *, progress: Callable[[str, int], None] | None = None) -> Report:
+        """Read what has changed in the folder; see `Report`. Raises WorkspaceError when another process is writing the index."""
+        report = build.refresh(self.base_dir, self.index_dir, self.embedder, progress=progress)
+        self._open()
+        return report
+
+    def close(self) -> None:
+        """Close the index; the engine cannot be used any more, but for `refresh`."""
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+            self._db = None
+
+    def _open(self) -> None:
+        import numpy as np
+
+        for _ in range(3):  # another process may replace the index between two looks at it
+            folder = current(self.index_dir)
+            try:
+                if folder is None:
+                    raise FileNotFoundError(self.index_dir)
+                vectors = np.load(folder / VECTORS, mmap_mode="r")
+                db = connect(folder / SQLITE)
+                db.execute("SELECT 1 FROM docs LIMIT 1").fetchone()
+            except (OSError, ValueError, sqlite3.Error):
+                continue
+            with self._lock:
+                self.close()
+                self._db, self._vectors = db, vectors
+                self._frequent: dict[str, bool] = {}
+            return
+        raise WorkspaceError(f"{self.index_dir}: the index cannot be read; delete that folder and run mypt-index")
+
+    def _all(self, query: str, *values: str | int) -> list[tuple[str | int | float, ...]]:
+        with self._lock:
+            if self._db is None:
+                raise WorkspaceError(f"{self.index_dir}: the index was closed")
+            with closing(self._db.execute(query, values)) as cursor:
+                return cursor.fetchall()
+
+    # Documents
+
+    def list_docs(self) -> list[Document]:
+        """All documents, by path."""
+        return [_document(row) for row in self._all(f"{_DOCUMENT} ORDER BY path")]
+
+    def get_doc(self, doc_id: str) -> Document | None:
+        """The document with that id; None when there is none."""
+        return next((_document(row) for row in self._all(f"{_DOCUMENT} WHERE doc_id = ?", _text(doc_id))), None)
+
+    def find_docs(self, title: str) -> list[Document]:
+        """The documents with that title, without regard to case, by path."""
+        exact = [_document(row) for row in self._all(f"{_DOCUMENT} WHERE title = ? ORDER BY path", _text(title))]
+        wanted = " ".join(title.split()).casefold()
+        return exact or [d for d in self.list_docs() if d.title.casefold() == wanted]
+
+    def get_doc_text(self, doc_id: str) -> str | None:
+        """The whole text of a document as it was indexed; None when there is no such document."""
+        rows = self._all(f"{_CHUNK} WHERE doc_id = ? ORDER BY position", _text(doc_id))
+        return "".join(str(row[1]) for row in rows) if rows else None
+
+    def get_chunk(self, chunk_id: str) -> Chunk | None:
+        """The chunk with that id; None when there is none."""
+        doc, _, position = _text(chunk_id).rpartition("#")
+        if not (position.isascii() and position.isdigit() and len(position) < 10):
+            return None
+        rows = self._all(f"{_CHUNK} WHERE doc_id = ? AND position = ?", doc, int(position))
+        found = next((_chunk(row) for row in rows), None)
+        return found if found is not None and found.chunk_id == chunk_id else None
+
+    # Search
+
+    def search(self, query: str, top_k: int = 5) -> list[Chunk]:
+        """The chunks that fit a query best, at most `top_k` (1 to MAX_TOP_K). Any text is a query; it has no syntax.
+
+        Words are looked for in titles, paths and texts; where no word is found anywhere, pieces of words. This ranking and that
+        of the vectors are joined by reciprocal rank fusion. Raises ValueError for a `top_k` out of bounds.
+        """
+        if not 1 <= top_k <= MAX_TOP_K:
+            raise ValueError(f"top_k is {top_k}, expected 1 to {MAX_TOP_K}")
+        with self._lock:  # all from one state of the index
+            words = _words(query)
+            by_words = self._match("words", [f'"{w}"' for w in self._telling(words)], "8.0, 4.0, 1.0")
+            ranked = by_words or self._match("grams", _grams(words), "4.0, 1.0")
+            scores: dict[int, float] = {}
+            for ranking, weight in ((ranked, 1.0), (self._nearest(query), self.embedder.weight)):
+                for rank, chunk in enumerate(ranking):
+                    scores[chunk] = scores.get(chunk, 0.0) + weight / (_RANK + rank)
+            best = sorted(scores, key=lambda chunk: (-scores[chunk], chunk))[: 4 * _POOL]
+            found = {row[0]: _chunk(row[1:]) for row in self._by_id(best)}
+        return _varied([found[i] for i in best if i in found], top_k)
+
+    def _telling(self, words: list[str]) -> list[str]:
+        """The words that are not common, if there are any: common ones cost most of the time and decide nothing."""
+        return [w for w in words if not self._common(w)] or words
+
+    def _common(self, word: str) -> bool:
+        if word not in self._frequent:
+            if len(self._frequent) > _REMEMBERED:
+                self._frequent.clear()
+            most = max(_COMMON, len(self._vectors) // 4)
+            count = f"SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT {most})"
+            self._frequent[word] = self._all(count, f'"{word}"')[0][0] == most
+        return self._frequent[word]
+
+    def _match(self, table: str, terms: list[str], weights: str) -> list[int]:
+        if not terms:
+            return []
+        query = f"SELECT rowid FROM {table} WHERE {table} MATCH ? ORDER BY bm25({table}, {weights}), rowid LIMIT {_POOL}"
+        return [int(row[0]) for row in self._all(query, " OR ".join(terms))]
+
+    def _nearest(self, query: str) -> list[int]:
+        import numpy as np
+
+        vector = self.embedder.embed([query.encode("utf-8", "replace").decode()])[0]
+        if not len(self._vectors) or not vector.any():
+            return []
+        likeness: npt.NDArray[np.float32] = self._vectors @ vector
+        first = np.argpartition(-likeness, min(_POOL, len(likeness)) - 1)[:_POOL]
+        first = first[np.lexsort((first, -likeness[first]))]
+        rows = [int(i) for i in first if likeness[i] > 0]
+        marks = ",".join(str(row) for row in rows)
+        ids = {row: int(key) for key, row in self._all(f"SELECT id, row FROM chunks WHERE row IN ({marks})")}
+        return [ids[row] for row in rows if row in ids]
+
+    def _by_id(self, ids: list[int]) -> list[tuple[str | int | float, ...]]:
+        marks = ",".join(str(i) for i in ids)
+        return self._all(f"SELECT chunks.id, doc_id, text, position FROM chunks JOIN docs ON docs.id = doc WHERE chunks.id IN ({marks})")
+
+
+def _varied(chunks: list[Chunk], top_k: int) -> list[Chunk]:
+    """The first `top_k`, with at most a few of one document where there are others."""
+    first: list[Chunk] = []
+    later: list[Chunk] = []
+    count: dict[str, int] = {}
+    for chunk in chunks:
+        count[chunk.doc_id] = count.get(chunk.doc_id, 0) + 1
+        (first if count[chunk.doc_id] <= _OF_ONE else later).append(chunk)
+    return [*first, *later][:top_k]
+
+
+def _words(query: str) -> list[str]:
+    """The words of a query, each once: letters and digits, nothing that a query language could mean."""
+    found = (w[:_LETTERS] for w in _WORD.findall(_text(query)))
+    return list(dict.fromkeys(w for w in found if any(c.isalnum() for c in w)))[:_WORDS]
+
+
+def _grams(words: list[str]) -> list[str]:
+    """What the letters of words have in common with texts: each word, and each three letters of it."""
+    found = [w for w in words if len(w) >= 3]
+    grams = [w[i : i + 3] for w in found for i in range(len(w) - 2)]
+    return [f'"{term}"' for term in dict.fromkeys([*found, *grams])][:400]
+
+
+def _text(value: str) -> str:
+    return value.encode("utf-8", "replace").decode().replace("\0", " ")
+
+
+def _document(row: tuple[str | int | float, ...]) -> Document:
+    return Document(str(row[0]), str(row[1]), str(row[2]), float(row[3]), float(row[4]))
+
+
+def _chunk(row: tuple[str | int | float, ...]) -> Chunk:
+    return Chunk(chunk_id(str(row[0]), int(row[2])), str(row[0]), str(row[1]), int(row[2]))

@@ -1,0 +1,71 @@
+"""What a workspace is made of. Seed: mypt_phase3b_workspace.md, section A."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+CHUNK = 1000  # characters of a chunk that are aimed at
+_SLUG = re.compile(r"[^a-z0-9]+")
+_ENDS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"[.!?]\s"), re.compile(r"\s"))
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document. `path` is its place inside the workspace, with `/`; times are seconds since 1970.
+
+    `created_at` is when the file was modified as it was first indexed, `updated_at` when its present text was.
+    """
+
+    doc_id: str
+    title: str
+    path: str
+    created_at: float
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a document's text; `position` counts from 0. The pieces, joined, are the text."""
+
+    chunk_id: str
+    doc_id: str
+    text: str
+    position: int
+
+
+def doc_id(path: str, taken: frozenset[str] | set[str] = frozenset()) -> str:
+    """The key of a document, from its path inside the workspace alone: its name, and a few digits that tell equal names apart.
+
+    >>> doc_id("policies/Security Policy v2.md")
+    'security-policy-v2-f7bf66'
+    """
+    name = unicodedata.normalize("NFKD", PurePosixPath(path).stem).encode("ascii", "ignore").decode().lower()
+    slug = _SLUG.sub("-", name).strip("-")[:60].strip("-") or "doc"
+    digest = hashlib.sha256(path.encode()).hexdigest()
+    return next(key for n in range(6, 65) if (key := f"{slug}-{digest[:n]}") not in taken)
+
+
+def chunk_id(doc: str, position: int) -> str:
+    """The key of a chunk."""
+    return f"{doc}#{position}"
+
+
+def cut(text: str, size: int = CHUNK) -> Iterator[str]:
+    """A text in pieces of about `size` characters, cut where a paragraph, a line, a sentence or a word ends. Nothing is lost.
+
+    >>> list(cut("One two. Three four.", 12))
+    ['One two. ', 'Three four.']
+    """
+    at = 0
+    while len(text) - at > size:
+        window = text[at : at + size]
+        ends = (max((m.end() for m in end.finditer(window)), default=0) for end in _ENDS)
+        at, start = at + next((e for e in ends if e > size // 3), size), at
+        yield text[start:at]
+    if at < len(text):
+        yield text[at:]

@@ -1,0 +1,147 @@
+"""Bytes of a file -> title and text. Text, Markdown and HTML with the standard library; PDF with the extra `pdf`."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+MAX_TITLE = 200
+MAX_PAGES = 2000  # of a PDF
+_SPACE = re.compile(r"\s+")
+_HEADING = re.compile(r"^[ ]{0,3}#{1,6}[ \t]+(.+?)[ \t]*#*$|^(\S.*)\n(?:=+|-{3,})[ \t]*$", re.MULTILINE)
+_FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
+_FRONT_TITLE = re.compile(r"""^title:[ \t]*(["']?)(.+)\1[ \t]*$""", re.MULTILINE)
+_FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+
+
+class Unreadable(ValueError):
+    """Why a file is no document: a short reason."""
+
+
+class Content(NamedTuple):
+    """What a file says. `text` has `\\n` as line ends."""
+
+    title: str
+    text: str
+
+
+def read(path: str, data: bytes) -> Content:
+    """Title and text of a file by the ending of its name; any file of plain text is taken. Raises Unreadable."""
+    kind = PurePosixPath(path).suffix.lower()
+    title, text = _READERS.get(kind, _plain)(data)
+    if not text.strip():
+        raise Unreadable("empty")
+    return Content(one_line(title) or PurePosixPath(path).stem, text)
+
+
+def one_line(text: str) -> str:
+    """A title: white space made single, and cut at MAX_TITLE characters."""
+    text = _SPACE.sub(" ", text).strip()
+    return text if len(text) <= MAX_TITLE else text[: MAX_TITLE - 1] + "…"
+
+
+def decode(data: bytes) -> str:
+    """Text of UTF-8 bytes, or of UTF-16 ones with a byte order mark. Raises Unreadable for anything else."""
+    utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = data.decode("utf-16" if utf16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not text in UTF-8 (byte {error.start})") from None
+    if "\0" in text:
+        raise Unreadable("not text: it holds zero bytes")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _plain(data: bytes) -> tuple[str, str]:
+    """The title is the first line where it stands alone."""
+    text = decode(data)
+    first, _, rest = text.lstrip().partition("\n")
+    alone = (not rest.strip() or rest.startswith("\n")) and len(first) <= MAX_TITLE
+    return (first if alone and rest.strip() else ""), text
+
+
+def _markdown(data: bytes) -> tuple[str, str]:
+    text = decode(data)
+    front = _FRONT.match(text)
+    named = _FRONT_TITLE.search(front[1]) if front else None
+    if named:
+        return named[2], text
+    body = _FENCED.sub("", text[front.end() :] if front else text)
+    heading = _HEADING.search(body)
+    return ((heading[1] or heading[2]) if heading else ""), text
+
+
+class _Html(HTMLParser):
+    """The visible text, the title, and the first heading. A block's end is a line's end."""
+
+    HIDDEN = frozenset({"script", "style", "template", "noscript", "head"})
+    BREAKS = frozenset({
+        "address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6",
+        "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "th", "tr", "ul",
+    })  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.text: list[str] = []
+        self.title: list[str] = []
+        self.heading: list[str] = []
+        self._open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in self.BREAKS:
+            self.text.append("\n")
+        if tag in self.HIDDEN or tag in ("title", "h1"):
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._open:
+            del self._open[len(self._open) - 1 - self._open[::-1].index(tag) :]
+        if tag in self.BREAKS:
+            self.text.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        inside = self._open[-1] if self._open else ""
+        if inside == "title":
+            self.title.append(data)
+        elif inside not in self.HIDDEN:
+            self.text.append(data)
+            if inside == "h1" and len(self.heading) < 20:
+                self.heading.append(data)
+
+
+def _html(data: bytes) -> tuple[str, str]:
+    parser = _Html()
+    parser.feed(decode(data))
+    parser.close()
+    lines = [_SPACE.sub(" ", line).strip() for line in "".join(parser.text).split("\n")]
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    return "".join(parser.title) or "".join(parser.heading), text
+
+
+def _pdf(data: bytes) -> tuple[str, str]:
+    try:
+        import pypdf
+    except ImportError:
+        raise Unreadable('PDF needs: pip install "mypt-tags[pdf]"') from None
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(data))
+        if len(reader.pages) > MAX_PAGES:
+            raise Unreadable(f"a PDF of more than {MAX_PAGES} pages")
+        text = "\n\n".join(page.extract_text() for page in reader.pages)
+        title = str((reader.metadata.title if reader.metadata else "") or "")
+    except Unreadable:
+        raise
+    except Exception as error:  # whatever a broken file makes the library raise
+        raise Unreadable(f"a PDF that cannot be read ({type(error).__name__})") from None
+    clean = text.encode("utf-8", "replace").decode().replace("\0", "")
+    return title.encode("utf-8", "replace").decode(), clean
+
+
+_READERS: dict[str, Callable[[bytes], tuple[str, str]]] = {
+    ".md": _markdown, ".markdown": _markdown, ".html": _html, ".htm": _html, ".xhtml": _html, ".pdf": _pdf,
+}  # fmt: skip

@@ -1,0 +1,129 @@
+"""The index on disk. Every change is a new folder of files, made whole and then pointed to; readers see one or the other.
+
+    index_dir/current            the name of the folder that holds
+    index_dir/<name>/meta.jsonl      a line a chunk: chunk_id, doc_id, title, path, position
+    index_dir/<name>/embeddings.npy  float32, shape (chunks, dimensions): row i belongs to line i of meta.jsonl
+    index_dir/<name>/index.sqlite    documents, chunks, and the full-text tables
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+CURRENT = "current"
+SQLITE, VECTORS, META = "index.sqlite", "embeddings.npy", "meta.jsonl"
+VERSION = "1"  # of the schema, of how texts are read, and of how they are cut
+_PREFIX = "index-"
+
+SCHEMA = """
+CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE docs (id INTEGER PRIMARY KEY, doc_id TEXT UNIQUE, path TEXT UNIQUE, title TEXT, digest TEXT, created REAL, updated REAL);
+CREATE TABLE chunks (id INTEGER PRIMARY KEY, doc INTEGER REFERENCES docs(id), position INTEGER, text TEXT, row INTEGER);
+CREATE INDEX chunks_of ON chunks (doc, position);
+CREATE INDEX titles ON docs (title);
+CREATE INDEX rows ON chunks (row);
+CREATE VIEW passages AS
+    SELECT chunks.id AS id, docs.title AS title, docs.path AS path, chunks.text AS text FROM chunks JOIN docs ON docs.id = chunks.doc;
+CREATE VIRTUAL TABLE words USING fts5(title, path, text, content='passages', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE grams USING fts5(title, text, content='passages', content_rowid='id', tokenize='trigram');
+"""
+
+
+class WorkspaceError(RuntimeError):
+    """An index that is missing or cannot be read; the message says what to do."""
+
+
+def current(index: Path) -> Path | None:
+    """The folder that the index is in now; None when there is none."""
+    try:
+        name = (index / CURRENT).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    here = index / name
+    return here if name.startswith(_PREFIX) and "/" not in name and (here / SQLITE).is_file() else None
+
+
+def connect(path: Path, *, write: bool = False) -> sqlite3.Connection:
+    """A connection to one file; read-only unless `write`, which keeps no journal: nobody reads the file yet."""
+    if write:
+        out = sqlite3.connect(path, isolation_level=None)
+        out.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;")
+        return out
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+
+
+@contextmanager
+def locked(index: Path) -> Iterator[None]:
+    """Only one writer at a time. Raises WorkspaceError when another is at work."""
+    import fcntl
+
+    index.mkdir(parents=True, exist_ok=True)
+    with (index / "lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise WorkspaceError(f"{index}: another process is writing this index; try again when it is done") from None
+        yield
+
+
+@contextmanager
+def new_folder(index: Path) -> Iterator[Path]:
+    """A folder for the next state of the index. It becomes the current one when the block ends without an exception."""
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=index))
+    try:
+        yield folder
+        for path in [*folder.iterdir(), folder]:
+            _flush(path)
+        pointer = index / f"{CURRENT}.new"
+        pointer.write_text(folder.name + "\n", encoding="utf-8")
+        _flush(pointer)
+        pointer.replace(index / CURRENT)
+        _flush(index)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    for old in index.glob(f"{_PREFIX}*"):
+        if old != folder and old.is_dir() and not old.is_symlink():
+            shutil.rmtree(old, ignore_errors=True)  # who reads it has its files open
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def state(connection: sqlite3.Connection) -> dict[str, str]:
+    """What the index was made with."""
+    return dict(connection.execute("SELECT key, value FROM state"))
+
+
+def usable(folder: Path | None, embedder: str) -> bool:
+    """Whether an index can be gone on with: made by this version, with this embedder."""
+    if folder is None:
+        return False
+    try:
+        with closing(connect(folder / SQLITE)) as connection:
+            return state(connection) == {"version": VERSION, "embedder": embedder} and (folder / VECTORS).is_file()
+    except sqlite3.Error:
+        return False
+
+
+def embedder_of(index: Path) -> str:
+    """The name of the embedder that an index was made with; "" where there is none that this version can read."""
+    folder = current(index)
+    try:
+        with closing(connect((folder or index) / SQLITE)) as connection:
+            found = state(connection)
+    except sqlite3.Error:
+        return ""
+    return found.get("embedder", "") if found.get("version") == VERSION else ""

@@ -1,0 +1,189 @@
+"""Promise 7: every generation ends legal, whatever the model prefers, at every budget that can hold a legal ending."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mypt_infer.decode import BudgetError, Decoder
+from mypt_infer.decode.decoder import machine
+from mypt_infer.decode.prompt import opening
+from mypt_spec.conform import misfits
+from mypt_spec.encode import tag_ids
+from mypt_spec.episode import Event, Place
+from mypt_spec.parse import messages_of
+from mypt_spec.placement import Run
+from mypt_spec.surface import lex_ids
+from tests.decoding import DIALECTS, TOOLS, complete, decoder, generated, prompt
+
+SCHEMAS = {f.get("function", f)["name"]: f.get("function", f)["parameters"] for f in TOOLS}
+
+
+def calls(made: Decoder, text: str) -> list[tuple[str, object]]:
+    """The tool calls of a text: names and arguments, read by the validator's own reader."""
+    d = made.dialect
+    events = Run(d.table, d.automaton, complete=False).check(d.lex(text)).events
+    found = []
+    messages, findings = messages_of(events, d.table)
+    assert not findings, findings
+    for part in (p for m in messages for p in m.parts if p.kind != "text"):
+        body = d.table.openers[part.kind].body
+        value = json.loads(part.text) if body != "text" else None
+        if body == "call":
+            found.append((value.pop("name"), value))
+        elif body == "arguments":
+            found.append((dict(part.attrs)["name"], value))
+        elif body in ("function", "calls"):
+            found += [(c["name"], c["arguments"]) for c in ([value] if body == "function" else [c["function"] for c in value])]
+    return found
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_budget_ends_legal(name: str) -> None:
+    made = decoder(name)
+    ids = made.ids_of(prompt(name))
+    least = made.minimum(made.start(ids))
+    called = 0
+    for budget in range(least, 65):
+        for seed in range(4):
+            choose = random.Random(f"{budget} {seed}")
+            out = list(generated(made, made.start(ids, max_new_tokens=budget), choose))
+            assert len(out) <= budget
+            assert complete(made, ids + out), made.dialect.tokenizer.decode(out)
+            for tool, arguments in calls(made, made.dialect.tokenizer.decode(ids + out)):
+                assert misfits(arguments, SCHEMAS[tool]) == []
+                called += 1
+    assert called or name == "gabgpt"
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_model_that_flees_the_end_is_brought_to_it(name: str) -> None:
+    """The worst token each time: the one from which a legal ending is furthest."""
+    made = decoder(name)
+    ids = made.ids_of(prompt(name))
+    tables = made.tables
+    for budget in [*range(made.minimum(made.start(ids)), 33), 64]:
+        state = made.start(ids, max_new_tokens=budget)
+        out: list[int] = []
+        while not made.final(state):
+            allowed = made.ids(state)
+            following = tables.following(machine(state))
+            out.append(int(allowed[np.argmax(tables.distance[following[tables.classes[allowed]]])]))
+            state = made.next(state, out[-1])
+        assert len(out) == budget or name == "praxis", "it uses all that it was given"
+        assert complete(made, ids + out)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_below_the_minimum_nothing_is_drawn(name: str) -> None:
+    made = decoder(name)
+    least = made.minimum(made.start(prompt(name)))
+    made.start(prompt(name), max_new_tokens=least)
+    with pytest.raises(BudgetError, match=f"takes {least} tokens") as caught:
+        made.start(prompt(name), max_new_tokens=least - 1)
+    assert caught.value.minimum == least
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("cap", [2, 6])
+def test_blocks_keep_their_budgets(name: str, cap: int) -> None:
+    """Counted in the tokens that were drawn, not in those that the text would be encoded as."""
+    made = decoder(name, think=cap, call=48)
+    tables, ids = made.tables, made.ids_of(prompt(name))
+    longest = [0, 0, 0]
+    for seed in range(30):
+        state = made.start(ids, max_new_tokens=200)
+        inside, out = 0, []
+        for token in generated(made, state, random.Random(seed), bold=(0.15, 0.4)[seed % 2]):
+            out.append(token)
+            state = made.next(state, token)
+            block = int(tables.block[machine(state)])
+            inside = inside + 1 if block else 0
+            longest[block] = max(longest[block], inside - 1)
+        assert complete(made, ids + out)
+    closing = [0, *(made._closing(block) for block in (1, 2))]
+    assert longest[1] <= cap + closing[1] - 1
+    assert longest[2] <= 48 + closing[2] - 1
+    assert longest[2] > 8 or name == "gabgpt"
+
+
+@pytest.mark.parametrize(("name", "opened"), [("mypt", "<myPT_assistant><myPT_think>"), ("gabgpt", "<|think|>"), ("usf-omega", "<reasoning_start>")])  # fmt: skip
+def test_a_thought_may_be_as_long_as_its_budget(name: str, opened: str) -> None:
+    made = decoder(name, think=6, call=48)
+    state = made.start(prompt(name))
+    for tag in opened.replace("><", ">\n<").splitlines():
+        state = made.next(state, made.dialect.tokenizer.special[tag])
+    word, count = made.dialect.tokenizer.encode(" word")[0], 0
+    while made.allowed(state)[word]:
+        state, count = made.next(state, word), count + 1
+    assert count == 6
+    assert all(i >= made.dialect.tokenizer.ordinary for i in made.ids(state)), "only tags are left"
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=25, deadline=None)
+def test_ids_and_their_text_are_read_alike(name: str, seed: int) -> None:
+    """No id sequence that is allowed decodes to a text that parses differently."""
+    made = decoder(name)
+    ids = made.ids_of(prompt(name))
+    out = list(generated(made, made.start(ids, max_new_tokens=80), random.Random(seed)))
+    by_ids, _ = made.dialect.parse_ids(ids + out)
+    by_text, _ = made.dialect.parse(made.dialect.tokenizer.decode(ids + out))
+    assert by_ids == by_text
+    assert by_ids is not None or complete(made, ids + out)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_without_constraint_random_ids_are_never_legal(name: str) -> None:
+    made = decoder(name)
+    ids = made.ids_of(prompt(name))
+    choose = random.Random(0)
+    for _ in range(50):
+        out = [choose.randrange(made.dialect.tokenizer.vocab_size) for _ in range(choose.randint(4, 64))]
+        assert made.dialect.parse_ids(ids + out)[0] is None
+
+
+@pytest.mark.parametrize("name", [n for n in DIALECTS if n != "gabgpt"])
+def test_a_conversation_goes_on_behind_results(name: str) -> None:
+    """Calls, results that the system puts in, and an answer: the whole of it is read as one legal episode."""
+    made = decoder(name)
+    d = made.dialect
+    done = 0
+    for seed in range(25):
+        choose = random.Random(seed)
+        ids = made.ids_of(prompt(name))
+        results = 0
+        for turn in range(4):
+            ids += list(generated(made, made.start(ids, max_new_tokens=70), choose, bold=0.5 if turn else 0.2))
+            if d.parse_ids(ids)[0] is not None:
+                break
+            results += 1
+            ids += result(made, ids)
+        else:
+            continue
+        episode, findings = d.parse_ids(ids)
+        assert episode is not None
+        assert not findings
+        assert d.serialize(episode) == d.tokenizer.decode(ids)
+        assert d.encode(episode).ids.shape
+        done += bool(results)
+    assert done >= 3
+
+
+def result(made: Decoder, ids: list[int]) -> list[int]:
+    """A tool's result as ids, and the header behind it where the system writes one."""
+    d = made.dialect
+    events, _ = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
+    state = Run(d.table, d.automaton, complete=False).check(events).state
+    opener = next(t for n in d.automaton.steps[state] if n != "TEXT" for t in [d.table.terminals[n]] if t.origin != "model" and t.opens and t.opens != d.table.turn_opener)
+    attrs = next((e.attrs for e in reversed(events) if e.attrs), ())
+    closer = d.table.closers[opener.opens]
+    out = tag_ids(Event(opener.name, opener.spell(attrs), Place(), attrs), d.table, d.tokenizer)
+    out += d.tokenizer.encode('{"found": 3}') + tag_ids(Event(closer.name, closer.spell()), d.table, d.tokenizer)
+    return out + opening(d, ids + out)

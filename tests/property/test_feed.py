@@ -1,0 +1,96 @@
+"""Ids pushed one at a time give the events that all of them give at once, and nothing is let go too early."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_infer.controller.feed import Feed, Piece
+from mypt_spec.surface import lex_ids
+from mypt_spec.tokens import TEXT
+from tests.strategies import DIALECTS, episodes
+
+TAGS = {n: [t.shown for t in mypt_spec.dialect(n).table.plain_tags] + ["\n", "<", "</", ">", '<toolcall name="', "a", "é", "😀"] for n in DIALECTS}
+
+
+def merged(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    out: list[tuple[str, str]] = []
+    for terminal, text in pairs:
+        if out and terminal == out[-1][0] == TEXT:
+            out[-1] = (TEXT, out[-1][1] + text)
+        else:
+            out.append((terminal, text))
+    return out
+
+
+def fed(name: str, ids: list[int]) -> tuple[list[Piece], Feed]:
+    feed = Feed(mypt_spec.dialect(name))
+    pieces: list[Piece] = []
+    for i, token in enumerate(ids):
+        pieces += feed.push(token)
+        assert feed.pushed == i + 1
+        assert not pieces or pieces[-1].end == feed.position
+    pieces += feed.flush()
+    return pieces, feed
+
+
+def check(name: str, ids: list[int]) -> None:
+    d = mypt_spec.dialect(name)
+    pieces, feed = fed(name, ids)
+    whole, findings = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
+    assert not findings
+    assert merged([(p.event.terminal, p.event.text) for p in pieces]) == [(e.terminal, e.text) for e in whole]
+    assert feed.position == len(ids)
+
+
+@given(data=st.data(), name=st.sampled_from(DIALECTS))
+def test_episodes(data: st.DataObject, name: str) -> None:
+    check(name, mypt_spec.dialect(name).encode(data.draw(episodes(name))).ids.tolist())
+
+
+@given(data=st.data(), name=st.sampled_from(DIALECTS))
+def test_letters_of_tags_in_any_order(data: st.DataObject, name: str) -> None:
+    d = mypt_spec.dialect(name)
+    pieces = data.draw(st.lists(st.sampled_from([*TAGS[name], *d.table.special]) | st.text(max_size=3), max_size=12))
+    ids: list[int] = []
+    for piece in pieces:  # tokens as no encoder makes them: a model may
+        ids += [d.table.special[piece]] if piece in d.table.special else d.tokenizer.encode(piece)
+    check(name, ids)
+
+
+@given(text=st.text(max_size=30), name=st.sampled_from(DIALECTS))
+def test_a_text_without_tags_is_let_go_at_once(text: str, name: str) -> None:
+    d = mypt_spec.dialect(name)
+    feed = Feed(d)
+    clean = "".join(c for c in text if c not in "<[\n")
+    said = ""
+    for token in d.tokenizer.encode(clean):
+        said += "".join(p.event.text for p in feed.push(token))
+        assert feed.position == feed.pushed or not d.tokenizer.decode_bytes([token]).isascii()
+    assert said == clean
+
+
+def test_what_is_held_back() -> None:
+    d = mypt_spec.dialect("praxis")
+    feed = Feed(d)
+    assert [p.event.text for t in d.tokenizer.encode("Hello") for p in feed.push(t)] == ["Hello"]
+    assert not [p for t in d.tokenizer.encode("\n<") for p in feed.push(t)]
+    feed = Feed(d)
+    assert not [p for t in d.tokenizer.encode("<tin>") for p in feed.push(t)]
+    assert feed.missing() == "\n"
+    assert [p.event.terminal for t in d.tokenizer.encode("\n") for p in feed.push(t)] == ["TIN_OPEN"]
+    assert feed.missing() == ""
+
+
+def test_faults_leave_it_as_it_was() -> None:
+    d = mypt_spec.dialect("mypt")
+    feed = Feed(d)
+    half = d.tokenizer.encode("😀")[0]
+    assert not feed.push(half)
+    for token in (d.table.special["<myPT_eot>"], d.tokenizer.encode("a")[0], 50256, -1, 10**9):
+        with pytest.raises(ValueError, match=r"nothing|UTF-8|half"):
+            feed.push(token)
+    assert (feed.position, feed.pushed) == (0, 1)
+    assert "".join(p.event.text for t in d.tokenizer.encode("😀")[1:] for p in feed.push(t)) == "😀"
