@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
 _FORMATS = ("text", "concise", "grouped", "json", "jsonl", "sarif", "github", "gitlab", "junit", "summary")
-COMMANDS = ("explain", "rules", "init", "completion")  # as in commands.py, which is loaded for them only
+COMMANDS = ("explain", "rules", "init", "completion", "server")  # as in commands.py, which is loaded for them only
 DEFAULTS = {"dialect": "mypt", "kind": "record", "fail-on": "error", "format": "text"}
 
 EPILOG = """\
@@ -30,7 +30,7 @@ examples:
   mypt-lint sft                               a folder that mypt-prepare has made
   mypt-lint --fix data/                       repair what is safe to repair; --diff shows it first
   zcat x.gz | mypt-lint --fix -o fixed.jsonl -
-  mypt-lint explain MYP202                    also: rules, init, completion
+  mypt-lint explain MYP202                    also: rules, init, completion, server
 """
 
 
@@ -111,7 +111,7 @@ def _command(name: str, arguments: list[str]) -> int:
     from mypt_spec.lint.errors import UsageError
 
     try:
-        return run(name, arguments, parser())
+        return run(name, arguments, parser(), DEFAULTS)
     except UsageError as error:
         return _fail(str(error))
 

@@ -1,4 +1,4 @@
-"""What `mypt-lint` does besides linting: `explain`, `rules`, `init` and `completion`."""
+"""What `mypt-lint` does besides linting: `explain`, `rules`, `init`, `completion` and `server`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from mypt_spec.lint.errors import UsageError
 
-COMMANDS = ("explain", "rules", "init", "completion")
+COMMANDS = ("explain", "rules", "init", "completion", "server")
 STARTER = """\
 # Settings of mypt-lint; `mypt-lint --show-settings` says what holds and why. A line that begins with # is a suggestion.
 
@@ -32,8 +33,10 @@ fail-on = "error"                  # or "warning", "info"
 """
 
 
-def run(name: str, arguments: Sequence[str], options: argparse.ArgumentParser) -> int:
-    """Run one of COMMANDS; the exit status. `options` are those of linting, for completion. Raises UsageError."""
+def run(name: str, arguments: Sequence[str], options: argparse.ArgumentParser, defaults: Mapping[str, Any]) -> int:
+    """Run one of COMMANDS; the exit status. `options` and `defaults` are those of linting. Raises UsageError."""
+    if name == "server":
+        return _server(options, arguments, defaults)
     commands: dict[str, Callable[[argparse.ArgumentParser, Sequence[str]], int]] = {
         "explain": _explain,
         "rules": _rules,
@@ -123,3 +126,17 @@ def _completion(parser: argparse.ArgumentParser, arguments: Sequence[str], lint:
     sys.stdout.write(script(options.shell, lint))
     return 0
 
+
+
+def _server(parser: argparse.ArgumentParser, arguments: Sequence[str], defaults: Mapping[str, Any]) -> int:
+    parser.prog = "mypt-lint server"
+    parser.description = "The language server, on standard input and output; settings as for linting, paths come from the editor."
+    options = parser.parse_args(arguments)
+    if options.paths:
+        raise UsageError(f"the editor names the files, not the command line: leave out {options.paths[0]}")
+    try:
+        from mypt_spec.lint.server import serve
+    except ModuleNotFoundError as error:
+        raise UsageError(f"the language server needs {error.name}; install mypt-tags[lsp]") from None
+    serve(options, defaults=defaults)
+    return 0

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from mypt_spec.episode import Episode, Event, Message, Part, Place, events_of
@@ -246,8 +247,9 @@ def _for_text(d: Dialect, text: str, finding: Finding) -> Iterator[Fix]:
         yield Fix(f"write `{miss.meant}`", False, edits=((start + miss.start, start + miss.end, miss.meant),))
         return
     missing = [t for t in d.table.terminals.values() if t.shown in finding.expected and not t.opens and not t.patterns]
-    for terminal in missing:
-        yield Fix(f"insert `{terminal.shown}`", False, edits=((start, start, terminal.spell()),))
+    places = (start, start - 1) if text.endswith("\n", 0, start) else (start,)  # a line end may be the layout's
+    for terminal, place in product(missing, places):
+        yield Fix(f"insert `{terminal.shown}`", False, edits=((place, place, terminal.spell()),))
     tag = text[start:end]
     if d.table.literals.fullmatch(tag):
         # A mark that stands twice in a row says nothing that it does not say once.

@@ -36,8 +36,8 @@ def replacement(line: str, fix: Fix) -> tuple[int, int, str] | None:
         new = edited(line, fix)
     except ValueError:
         return None
-    start = _alike(line, new)
-    end = _alike(line[start:][::-1], new[start:][::-1])
+    start = in_common(line, new)
+    end = in_common(line[start:][::-1], new[start:][::-1])
     return start + 1, len(line) - end + 1, new[start : len(new) - end]
 
 
@@ -105,8 +105,8 @@ class _Source:
         start, end, new = item.start, item.end, self._spelled(value)
         if isinstance(value, str) and source[0] == '"':  # of a string, only what differs
             old = json.loads(source, strict=False)
-            before = _alike(old, value)
-            after = _alike(old[before:][::-1], value[before:][::-1])
+            before = in_common(old, value)
+            after = in_common(old[before:][::-1], value[before:][::-1])
             start, end = string_columns(self.line, start, end, (before, len(old) - after))
             new = self._spelled(value[before : len(value) - after])[1:-1]
         return self.line[:start] + new + self.line[end:]
@@ -142,6 +142,6 @@ class _Source:
         return json.dumps(value, ensure_ascii=self.line.isascii(), separators=(comma, colon), allow_nan=False)
 
 
-def _alike(one: str, two: str) -> int:
+def in_common(one: str, two: str) -> int:
     """How many characters two strings have in common at their beginning."""
     return next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))

@@ -40,15 +40,15 @@ def lint(options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: F
         return _show_settings(plan, options.paths)
     if not options.paths:
         raise UsageError("nothing to check; name files or folders, or - for standard input (see mypt-lint --help)")
-    known = _known(options, plan)
+    accepted = known_keys(options, plan)
     prepared = sorted({path for path in options.paths if is_prepared(path)})
     sources = plan.sources([path for path in options.paths if path not in prepared])
-    groups = plan.groups(sources, known=known, say=lambda text: _say(text, options))
+    groups = plan.groups(sources, known=accepted, say=lambda text: _say(text, options))
     if options.fix or options.fix_only or options.diff:
-        return _fix(groups, plan, prepared, options, known)
+        return _fix(groups, plan, prepared, options, accepted)
     if options.unsafe_fixes:
         raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
-    total, status = _report(groups, folders(prepared, plan.codes(plan.top)), plan, options, known, unit="episode" if prepared else "")
+    total, status = _report(groups, folders(prepared, plan.codes(plan.top)), plan, options, accepted, unit="episode" if prepared else "")
     _say(summary_line(total), options)
     if total.fixable and not options.write_baseline:
         _say(fixable_line(total), options)
@@ -107,8 +107,8 @@ def _fix(groups: list[Group], plan: Plan, prepared: list[str], options: argparse
     return status
 
 
-def _known(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None:
-    """What the baseline knows; None without one."""
+def known_keys(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None:
+    """What the baseline knows; None without one. Raises UsageError."""
     if options.write_baseline:
         if options.baseline or options.fix or options.fix_only or options.diff:
             raise UsageError("--write-baseline stands alone: it takes all that is found now")

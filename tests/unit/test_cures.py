@@ -99,6 +99,12 @@ TEXTS = {
 }
 
 
+def test_a_closing_tag_that_is_missing_at_the_end_of_a_line() -> None:
+    lines = GOOD.replace(THINK, "").replace("><myPT_", ">\n<myPT_") + "\n"
+    assert not check_text(CHECKER, lines)
+    assert Fixer(CHECKER, unsafe=True).text(lines.replace("</myPT_user>", "").encode())[0].decode() == lines
+
+
 @pytest.mark.parametrize("case", TEXTS)
 def test_texts(case: str) -> None:
     text, safe = TEXTS[case]
