@@ -18,6 +18,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _DIGITS = 4300  # CPython refuses to read or write longer integers; no tool reads them alike
 _TOO_LARGE = 10**_DIGITS
 _MAX_POINTER = 4096
+CURES = {  # of the faults that a message alone does not show how to mend
+    "MYP001": "mend the line by hand; every line is one JSON object, with nothing before or after it",
+    "MYP004": "keep one of the two; which one is meant only its author knows",
+    "MYP005": "write a number that JSON has, or null",
+    "MYP008": "make the value flatter, or write the deep part as text",
+    "MYP006": "the character was cut in two: write it whole, or leave the half out",
+}
 
 
 class Fault(ValueError):
@@ -64,7 +71,7 @@ def loads(text: str) -> Any:
     try:
         return _decoder.decode(text)
     except json.JSONDecodeError as error:
-        raise Fault("MYP001", f"not JSON: {error.msg}", error.pos) from None
+        raise Fault("MYP001", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}", error.pos) from None
 
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -152,6 +159,12 @@ def canonical(value: Any, literals: re.Pattern[str]) -> str:
     """Canonical JSON text of a faultless value; `literals` matches the dialect's tags."""
     text = json.dumps(value, ensure_ascii=False)
     return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
+
+
+def a_kind_of(value: Any) -> str:
+    """The JSON type of a value with its article, for messages."""
+    kind = kind_of(value)
+    return kind if kind == "null" else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 def kind_of(value: Any) -> str:

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from mypt_spec.findings import Finding, Fix
-from mypt_spec.jsonvalue import Fault, escape, faults, kind_of, loads
+from mypt_spec.jsonvalue import CURES, Fault, a_kind_of, escape, faults, kind_of, loads
 
 STRING, NAME, OBJECT, JSON, LIST, LANGUAGE = "string", "name", "object", "JSON value", "array", "language"
 ITEMS, BOOLEAN, INTEGER = "array of items", "boolean", "integer"
@@ -63,9 +63,9 @@ def check_record(record: Any, schema: RecordSchema) -> tuple[dict[str, Any] | No
     """Check a record: what to read (safe repairs made, each with its finding) or None, the findings, and the number of
     messages that were taken off the front.
     """
-    findings = [Finding(f.code, f.message, f.pointer, _one(f), on_key=f.code == "MYP004") for f in faults(record)]
+    findings = [Finding(f.code, f.message, f.pointer, _one(f), help=CURES.get(f.code, ""), on_key=f.code == "MYP004") for f in faults(record)]
     if not isinstance(record, dict):
-        message = f"the record is {kind_of(record)}, expected an object"
+        message = f"the record is {a_kind_of(record)}, expected an object"
         return None, [*findings, Finding("MYP101", message, help='one conversation a line: {"messages": [...]}')], 0
     record = dict(record)
     checker = _Checker(schema, findings)
@@ -74,7 +74,7 @@ def check_record(record: Any, schema: RecordSchema) -> tuple[dict[str, Any] | No
     messages = record.get(schema.messages)
     if isinstance(messages, list):
         if not messages:
-            checker.add("MYP107", "the conversation has no messages", f"/{schema.messages}")
+            checker.add("MYP107", "the conversation has no messages", f"/{schema.messages}", help="delete the line, or write what was said")
         checked = [checker.message(m, f"/{schema.messages}/{i + checker.offset}") for i, m in enumerate(messages)]
         readable = readable and all(m is not None for m in checked)
         record[schema.messages] = checked
@@ -111,7 +111,7 @@ class _Checker:
             True,
             patch=({"op": "remove", "path": base}, {"op": "add", "path": f"/{key}", "value": first["content"]}),
         )
-        self.add("MYP108", f'the {key} prompt is a message; here it is the top-level "{key}"', f"{base}/{ROLE}", fix=fix)
+        self.add("MYP108", f'the {key} prompt stands among the messages; its place is the top-level "{key}"', f"{base}/{ROLE}", fix=fix)
         record[key] = first["content"]
         record[self.schema.messages] = messages[1:]
         self.offset = 1

@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from io import StringIO
 from pathlib import Path
 
 import mypt_spec
 from mypt_spec.automaton import Automaton, extract, fingerprint
 from mypt_spec.frontdoor import grammar_root
+from mypt_spec.lint.cli import main as lint
 from mypt_spec.repair import open_blocks
 from mypt_spec.rules import FAMILIES
 from mypt_spec.rules.pages import reference
@@ -24,7 +27,7 @@ from tests import conversion  # noqa: E402
 
 def outputs() -> dict[Path, str]:
     """Path -> text of every generated file."""
-    out = {ROOT / "docs/rules.md": reference(FAMILIES)}
+    out = {ROOT / "docs/rules.md": reference(FAMILIES), ROOT / "examples/messy.txt": messy()}
     for grammar in sorted(grammar_root().glob("*/*.lark")):
         source = grammar.read_text(encoding="utf-8")
         machine = extract(source)
@@ -33,6 +36,14 @@ def outputs() -> dict[Path, str]:
     for name in mypt_spec.dialects():
         out[ROOT / f"docs/automaton-{name}.md"] = diagram(mypt_spec.dialect(name))
     return out
+
+
+def messy() -> str:
+    """What the linter says about the messy example, in full."""
+    stream = StringIO()
+    with contextlib.chdir(ROOT), contextlib.redirect_stdout(stream):
+        lint(["-q", "--no-config", "--show-all", "examples/messy.jsonl"])
+    return stream.getvalue()
 
 
 def table(machine: Automaton, digest: str) -> str:

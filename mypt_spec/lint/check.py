@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from mypt_spec.findings import RULES, Finding, Fix
 from mypt_spec.frontdoor import Dialect
-from mypt_spec.jsonvalue import Fault, loads
+from mypt_spec.jsonvalue import CURES, Fault, loads
 from mypt_spec.lint.baseline import Key
 from mypt_spec.lint.cures import cured
 from mypt_spec.lint.detect import error_count
@@ -107,8 +107,7 @@ class Checker:
         except Fault as fault:
             offset = min(fault.offset or 0, len(body))
             end = min(offset + 1, len(body)) if fault.offset is not None else len(body)
-            cure = "one JSON object a line, nothing before or after it" if fault.code == "MYP001" else ""
-            yield self._at(Finding(fault.code, fault.message, help=cure), body, offset, end, row, filename)
+            yield self._at(Finding(fault.code, fault.message, help=CURES.get(fault.code, "")), body, offset, end, row, filename)
             return
         episode, findings = self.dialect.check(record, limits=self.limits)
         if self.others and any(f.severity == "error" for f in findings):

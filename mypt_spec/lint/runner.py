@@ -13,9 +13,10 @@ from functools import partial
 
 from mypt_spec.findings import Finding, Fix, regraded
 from mypt_spec.lint.baseline import Key, keys
-from mypt_spec.lint.check import Checker
+from mypt_spec.lint.check import Checker, excerpt
 from mypt_spec.lint.fast import Prover
-from mypt_spec.lint.located import Located, Snippet, Summary
+from mypt_spec.lint.located import Located, Summary
+from mypt_spec.lint.rawedit import replacement
 from mypt_spec.lint.sources import Block, Source, blocks
 from mypt_spec.lint.texts import generation_units, text_units
 
@@ -157,8 +158,9 @@ def _place(
     if code not in checker.codes:
         return []
     column = len(text) + 1
-    snippet = Snippet(text, (len(text), len(text))) if text else None
-    return [Located(Finding(code, message, help=cure, fix=fix), path, row, column, row, column, checker.dialect.name, snippet)]
+    snippet = excerpt(text, len(text), len(text)) if text else None
+    edit = replacement(text, fix) if fix is not None else None
+    return [Located(Finding(code, message, help=cure, fix=fix), path, row, column, row, column, checker.dialect.name, snippet, edit)]
 
 
 def too_long(checker: Checker, block: Block, row: int, path: str) -> list[Located]:
@@ -193,12 +195,10 @@ def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk
         if last.broken:
             found = broken_off(checker, last, row, path)
         elif not last.data.endswith(b"\n") and not last.too_long:
-            tail = lines[-1][-80:].decode("utf-8", "replace") if lines else ""
-            end = len(lines[-1].decode("utf-8", "replace")) if lines else 0
-            fix = Fix("end it with LF", True, edits=((end, end, "\n"),))
-            found = _place(
-                checker, "MYP013", "the last line has no line end; was the file cut off?", row, path, text=tail, fix=fix
-            )
+            text = lines[-1].decode("utf-8", "replace") if lines else ""
+            fix = Fix("end it with LF", True, edits=((len(text), len(text), "\n"),))
+            message = "the last line has no line end; was the file cut off?"
+            found = _place(checker, "MYP013", message, row, path, text=text, fix=fix)
     chunk = Chunk([], summary, last.position if last else 0)
     chunk.found = settled(checker, found, b"", chunk)
     tally(summary, chunk.found)

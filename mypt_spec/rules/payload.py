@@ -20,6 +20,8 @@ from mypt_spec.rules.context import Context, Run
 from mypt_spec.surface import lex
 from mypt_spec.tokens import CALLS, TEXT, Terminal, TokenTable
 
+_BLANK = "write what belongs there, or leave the field or the message out"
+
 
 def _span(event: Event, start: int, end: int) -> tuple[int, int]:
     base = event.at.span[0] if event.at.span else 0
@@ -79,7 +81,7 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
         fits = row is not None and row.terminal == event.terminal and code[3] == "2"
         if event.terminal in expected or not fits:  # no name of a misplacement is about this very tag
             code, message = "MYP301", f"`{terminal.shown if terminal else event.text}` in the content of `{table.openers[run.inside].shown}`"
-            cure, expected = "text from outside must not spell tags: take it out, or write it differently", frozenset()
+            cure, expected = "content must not spell tags: take it out, or write it differently", frozenset()
         yield Finding(code, message, at.pointer, at.span, table.describe(expected), cure)
 
 
@@ -540,10 +542,10 @@ def blank_content(context: Context) -> Iterator[Finding]:
         calls = any(p.kind != "text" and openers[p.kind].body in CALLS for p in message.parts)
         if text.isspace() and message.role in openers and not calls:
             place = next(p.at for p in message.parts if p.kind == "text")
-            yield Finding("MYP314", f"`{openers[message.role].shown}` holds only white space", place.pointer, place.span)
+            yield Finding("MYP314", f"`{openers[message.role].shown}` holds only white space", place.pointer, place.span, help=_BLANK)
         for part in message.parts:
             if part.kind != "text" and part.text.isspace():
-                yield Finding("MYP314", f"`{openers[part.kind].shown}` holds only white space", *part.at)
+                yield Finding("MYP314", f"`{openers[part.kind].shown}` holds only white space", *part.at, help=_BLANK)
 
 
 @rule("MYP320", "attribute-value")

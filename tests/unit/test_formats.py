@@ -135,7 +135,7 @@ def test_grouped(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     main(["-q", "--format", "grouped", str(tmp_path)])
     first, second = capsys.readouterr().out.split("\n\n")
     assert first.splitlines()[0] == f"{tmp_path}/a.jsonl:"
-    assert first.splitlines()[1].split() == ["1:2", "error", "MYP001", "invalid-json:", *"not JSON: Expecting property name enclosed in double quotes".split()]  # noqa: SIM905
+    assert first.splitlines()[1].split() == ["1:2", "error", "MYP001", "invalid-json:", *"not JSON: expecting property name enclosed in double quotes".split()]  # noqa: SIM905
     assert "... and 3 more MYP001" in second
 
 

@@ -26,7 +26,7 @@ def test_a_flood_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     assert "... and 497 more MYP001 invalid-json in a.jsonl (--show-all prints them)\n" in out
     assert "... and 2 more MYP301 tag-in-content in a.jsonl" in out
     assert "in b.jsonl" not in out
-    assert out.count("one JSON object a line") == 2, "what is the same for all of a kind is said once a file"
+    assert out.count("every line is one JSON object") == 2, "what is the same for all of a kind is said once a file"
     main(["-q", "--show-all", "a.jsonl"])
     assert capsys.readouterr().out.count("error[MYP001]") == 500
     main(["-q", "--format", "concise", "a.jsonl"])
