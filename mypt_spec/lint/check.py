@@ -44,6 +44,7 @@ class Checker:
     known: frozenset[Key] | None = None  # findings that are accepted; None: no keys are made
     severities: tuple[tuple[str, str], ...] = ()  # of codes that are to have another than their rule's
     cures: bool = True  # look for fixes that need more than a finding by itself
+    edits: bool = True  # say of fixes what they change in the line
 
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Located]:
         """A line of JSONL without its line end; in order of place."""
@@ -155,7 +156,7 @@ class Checker:
         self, finding: Finding, line: str, start: int, end: int, row: int, filename: str, snippet: Snippet | None = None
     ) -> Located:
         shown = snippet or excerpt(line, start, end)
-        edit = replacement(line, finding.fix) if finding.fix is not None else None
+        edit = replacement(line, finding.fix) if finding.fix is not None and self.edits else None
         return Located(finding, filename, row, start + 1, row, end + 1, self.dialect.name, shown, edit)
 
     def text(self, text: str, findings: Iterable[Finding], *, filename: str) -> list[Located]:

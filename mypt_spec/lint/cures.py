@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 from mypt_spec.episode import Episode, Event, Message, Part, Place, events_of
@@ -25,6 +25,7 @@ from mypt_spec.surface import lex
 from mypt_spec.tokens import TEXT
 
 _MOST = 8  # findings of one line or text for which a fix is looked for
+_TAGS = 100  # tags and texts of one content in which one is; ways to move them about are many
 _LONGEST = 1 << 18  # code points of a text in which one is
 _Found = list[Finding]
 
@@ -79,13 +80,17 @@ def _for_record(d: Dialect, record: dict[str, Any], episode: Episode | None, fin
     if episode is None:
         yield from _folded(record, schema.messages, schema.folded, index)
         return
+    if not any(part.at.pointer == finding.pointer for message in episode.messages for part in message.parts if part.kind == "text"):
+        return
     base = f"/{schema.messages}/{index}"
     whole = list(events_of(episode.messages, d.table))
     for at, event in enumerate(whole):
         if event.terminal != TEXT or event.at.pointer != finding.pointer or not _by_model(episode, event, d):
             continue
         for text, safe in _readings(event.text, d):
-            spelled = [_within(e, event) for e in lex(text, d.table)]
+            spelled = [_within(e, event) for e in islice(lex(text, d.table), _TAGS)]
+            if len(spelled) == _TAGS:
+                continue
             yield from _dropped(whole, at, spelled, record, safe)
             yield from _reread(d, episode, [*whole[:at], *spelled, *whole[at + 1 :]], base, index, record, safe)
 

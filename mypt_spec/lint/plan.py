@@ -37,6 +37,8 @@ class Plan:
 
     def __init__(self, options: argparse.Namespace, config: Config, defaults: Mapping[str, Any]) -> None:
         self.config, self.defaults = config, defaults
+        # What a fix changes in its line costs time, and only editors and one format ask for it.
+        self.edits = any(name.startswith("sarif") for name in options.format or (config.top.get("format", ""),))
         try:
             self.given = {
                 "dialect": options.dialect,
@@ -135,7 +137,7 @@ class Plan:
         if own["max-tokens"]:
             dialect.tokenizer.encode("")  # a missing vocabulary is said now, not on the first long line
         rest = tuple(d for d in candidates(self.defaults["dialect"]) if d is not dialect) if others else ()
-        return Checker(dialect, limits, self.codes(own), rest, known=known, severities=own["severity"] or ())
+        return Checker(dialect, limits, self.codes(own), rest, known=known, severities=own["severity"] or (), edits=self.edits)
 
     @staticmethod
     def codes(own: Settings) -> frozenset[str]:

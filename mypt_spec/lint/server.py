@@ -107,6 +107,7 @@ class Desk:
         else:
             found = config.read(self._options.config) if self._options.config else config.find(_folder(path))
         plan = Plan(self._options, found, self._defaults)
+        plan.edits = True
         source = Source(path, stream=BytesIO(encoded(open_.source)))
         (group,) = plan.groups([source], known=known_keys(self._options, plan), say=lambda _: None)
         return Document.of(open_.source, group._replace(sources=[replace(source, stream=None)]))
