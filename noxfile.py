@@ -10,7 +10,7 @@ nox.options.default_venv_backend = "venv"
 def tests(session: nox.Session) -> None:
     """The whole test suite; arguments go to pytest."""
     session.install(".[test]")
-    session.run("pytest", *session.posargs)
+    session.run("pytest", "-n", "auto", *session.posargs)
 
 
 @nox.session
@@ -41,7 +41,7 @@ def bench(session: nox.Session) -> None:
     session.install("-e", ".[dev]")
     session.run("python", "-m", "bench.lint", *session.posargs)
     session.install("xgrammar")  # only measured against
-    for name in ("dialects", "prepare", "memory", "decode"):
+    for name in ("dialects", "prepare", "memory", "decode", "append"):
         session.run("python", "-m", f"bench.{name}")
 
 

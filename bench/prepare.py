@@ -57,10 +57,11 @@ def ways(path: Path) -> dict[str, Callable[[], Any]]:
         return lambda: base.encode_ordinary_batch(texts, num_threads=2)
 
     def theirs(size: int) -> Callable[[], Any]:
+        from bench.template import TEMPLATE
         from tests.huggingface import encode, tokenizer
 
         tenth, tokens = records[: len(records) // 10], tokenizer()
-        return lambda: [encode(tokens, tenth[i : i + size]) for i in range(0, len(tenth), size)]
+        return lambda: [encode(tokens, tenth[i : i + size], template=TEMPLATE) for i in range(0, len(tenth), size)]
 
     return {
         ORDINARY: ordinary,

@@ -150,9 +150,9 @@ class Format:
 
 
 @cache
-def of(name: str) -> Format:
-    """The format of that name, looked at once. Raises KeyError naming the known ones."""
-    return Format(mypt_spec.dialect(name))
+def of(dialect: str | mypt_spec.Dialect) -> Format:
+    """The format of a dialect, or of that name, looked at once. Raises KeyError naming the known ones."""
+    return Format(mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect)
 
 
 def iter_blocks(events: list[Event], kinds: frozenset[str], fmt: Format) -> Iterator[tuple[int, int]]:

@@ -23,8 +23,9 @@ from mypt_spec.encode import Encoded
 from mypt_spec.episode import Episode, Event, Message, Part
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.frontdoor import Dialect, dialect, dialects
+from mypt_spec.ranks import VocabularyError
 from mypt_spec.rules import Limits
-from mypt_spec.tokenizer import Tokenizer, VocabularyError
+from mypt_spec.tokenizer import Tokenizer
 from mypt_spec.tokens import SpecError
 
 __all__ = [

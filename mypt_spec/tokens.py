@@ -132,6 +132,14 @@ class TokenTable:
     turn_opener: str = ""
     tool_declaration: str = ""
     prompts: bool = False
+    pad_vocabulary_to: int = 64
+
+    def on(self, base: str, ordinary: int) -> TokenTable:
+        """The same table on another base vocabulary with so many ids of text: the ids of tags follow these, and one for padding."""
+        first = ordinary + 1
+        special = {tag: token - self.first_special_id + first for tag, token in self.special.items()}
+        size = _padded(first + len(special), self.pad_vocabulary_to)
+        return replace(self, base_vocabulary=base, first_special_id=first, special=special, vocab_size=size)
 
     @cached_property
     def openers(self) -> dict[str, Terminal]:
@@ -345,7 +353,8 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         doc=head.get("doc", ""),
         base_vocabulary=head.get("base_vocabulary", "gpt2"),
         first_special_id=first,
-        vocab_size=-(-used // pad) * pad,
+        vocab_size=_padded(used, pad),
+        pad_vocabulary_to=pad,
         terminals=terminals,
         special=special,
         layouts=head.get("layouts", {"compact": ""}),
@@ -356,6 +365,10 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         tool_declaration=head.get("tool_declaration", ""),
         prompts=head.get("prompts", False),
     )
+
+
+def _padded(used: int, to: int) -> int:
+    return -(-used // to) * to
 
 
 def _known(row: dict[str, Any], keys: set[str], entry: str, need: Any) -> None:

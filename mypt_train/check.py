@@ -15,7 +15,6 @@ from mypt_spec.frontdoor import Dialect
 from mypt_spec.lint.files import MANIFEST
 from mypt_spec.lint.located import Located, Summary
 from mypt_spec.lint.runner import Chunk, tally
-from mypt_train.options import PAD_ID
 from mypt_train.reader import Shard, ShardError, ShardReader
 
 
@@ -67,7 +66,7 @@ _Place = tuple[int, int, int, Finding]  # episode, first and last token in the s
 
 
 def _shard(reader: ShardReader, shard: Shard, entry: dict[str, int]) -> Iterator[_Place]:
-    yield from _padding(shard)
+    yield from _padding(shard, reader.dialect.tokenizer.pad)
     rows = len(shard.ids) // shard.row_length if shard.row_length else len(shard.index)
     counted = {"tokens": len(shard.ids), "trained_tokens": int(shard.mask.sum()), "episodes": len(shard.index), "rows": rows}
     for name, number in counted.items():
@@ -79,7 +78,7 @@ def _shard(reader: ShardReader, shard: Shard, entry: dict[str, int]) -> Iterator
             yield seen.number, seen.start + start, seen.start + end, finding
 
 
-def _padding(shard: Shard) -> Iterator[_Place]:
+def _padding(shard: Shard, pad: int) -> Iterator[_Place]:
     covered = np.zeros(len(shard.ids) + 1, np.int8)
     for number, entry in enumerate(shard.index, 1):
         start, length = int(entry["start"]), int(entry["length"])
@@ -90,11 +89,11 @@ def _padding(shard: Shard) -> Iterator[_Place]:
         elif covered[start:end].any():
             yield number, start, end, Finding("MYP507", f"the episode at tokens {start}..{end} reaches into another one")
         covered[start:end] = 1
-    between = np.flatnonzero((covered[:-1] == 0) & ((shard.ids != PAD_ID) | (shard.mask != 0)))
+    between = np.flatnonzero((covered[:-1] == 0) & ((shard.ids != pad) | (shard.mask != 0)))
     if len(between):
         at = int(between[0])
         message = f"token {at} belongs to no episode and has id {shard.ids[at]}, mask {shard.mask[at]}; {len(between)} are like this"
-        yield 0, at, at + 1, Finding("MYP507", message, help=f"padding has id {PAD_ID} and mask 0")
+        yield 0, at, at + 1, Finding("MYP507", message, help=f"padding has id {pad} and mask 0")
 
 
 def _unnamed(reader: ShardReader) -> Iterator[_Place]:

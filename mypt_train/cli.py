@@ -17,6 +17,7 @@ EPILOG = """\
 examples:
   mypt-prepare data/*.jsonl --out sft --context-length 2048 --val-fraction 0.01
   mypt-prepare data/ --out sft --on-error reject --long split-turns --workers 4
+  mypt-prepare data/ --out sft --vocab small.tiktoken        on another vocabulary
   mypt-prepare data/ --out sft --resume                      go on after a kill, with the same options
 
 Every line is written, refused (rejects.jsonl says why), too long or a duplicate, and the sums add up. docs/toolcall_sft.md
@@ -35,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     add("paths", nargs="+", metavar="PATH", help="files, folders and patterns; .gz and .zst too")
     add("--out", required=True, metavar="DIR", help="an empty folder, or a new one")
     add("--dialect", default="mypt", metavar="NAME", help="the format of the data (default: %(default)s)")
+    add("--vocab", metavar="FILE", dest="vocabulary", help="a vocabulary in the place of GPT-2's: ranks, as tiktoken writes them")
     add("--phase", type=int, metavar="N", help="refuse what the curriculum has not introduced by phase N")
     add("--context-length", type=int, default=2048, metavar="N", help="tokens of a row (default: %(default)s)")
     add("--pack", action=argparse.BooleanOptionalAction, default=True, help="whole episodes side by side in rows (default: yes)")
@@ -45,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     add("--on-error", choices=("fail", "reject"), default="fail", help="when a line is refused: make no data set, or go on without it (default: %(default)s)")
     add("--dedup", action="store_true", help="leave out episodes that were there before")
     add("--format", choices=("bin", "parquet"), default="bin", help="of the shards (default: %(default)s); parquet needs pyarrow")
+    add("--preferences", action="store_true", help="keep rejected answers and labels, for DPO, ORPO and KTO")
     add("--workers", type=int, default=0, metavar="N", help="processes; 0 is one a core (default)")
     add("--resume", action="store_true", help="go on with what a run that was stopped has left")
     add("-q", "--quiet", action="store_true", help="no progress, no summary")
@@ -76,7 +79,7 @@ def _run(chosen: argparse.Namespace) -> int:
         phases = len(mypt_spec.dialect(chosen.dialect).table.phases)
         if chosen.phase is not None and not 1 <= chosen.phase <= phases:
             raise PrepareError(f"--phase {chosen.phase}: {chosen.dialect} has {phases} phases")
-        names = ("dialect", "phase", "context_length", "pack", "val_fraction", "tokens_per_shard", "seed", "long", "on_error", "dedup", "format")
+        names = ("dialect", "phase", "context_length", "pack", "val_fraction", "tokens_per_shard", "seed", "long", "on_error", "dedup", "format", "vocabulary", "preferences")
         options = Options(**{name: getattr(chosen, name) for name in names})
         sources = sorted(expand(chosen.paths), key=lambda source: source.path)
         done = 0

@@ -6,12 +6,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-import mypt_spec
 from mypt_spec.convert.stream import read_line
 from mypt_spec.episode import Episode, Message, events_of
 from mypt_spec.findings import Finding
@@ -20,6 +20,7 @@ from mypt_spec.lint.fast import Prover
 from mypt_spec.rules import Limits
 from mypt_spec.tokens import TEXT
 from mypt_train.forms import Form, Forms
+from mypt_train.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
 from mypt_train.options import Options
 
 WRITTEN, REFUSED, LONG = "written", "refused", "long"
@@ -27,10 +28,14 @@ WRITTEN, REFUSED, LONG = "written", "refused", "long"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An episode as tokens. `ids`: uint16, shape (n,); `mask`: uint8, shape (n,), 1 where the token is a target."""
+    """An episode as tokens. `ids`: uint16, shape (n,); `mask`: uint8, shape (n,), 1 where the token is a target.
+
+    `kind`: what it is for; see kinds.py.
+    """
 
     ids: npt.NDArray[np.uint16]
     mask: npt.NDArray[np.uint8]
+    kind: int = 0
 
     @property
     def digest(self) -> bytes:
@@ -53,11 +58,11 @@ class Encoder:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.dialect = mypt_spec.dialect(options.dialect)
+        self.dialect = options.spec
         if self.dialect.tokenizer.vocab_size > 1 << 16:
             raise ValueError(f"{options.dialect} has {self.dialect.tokenizer.vocab_size} ids; shards hold 16 bits a token")
         self.prover = Prover(Checker(self.dialect, Limits(phase=options.phase)))
-        self.forms = None if self.prover.alike else Forms(self.dialect)
+        self.forms = None if self.prover.alike or options.preferences else Forms(self.dialect)
 
     def lines(self, lines: list[bytes]) -> list[Outcome]:
         """As `line` of each, but faster: where a record is proved clean and its form is known, only its texts are encoded."""
@@ -110,10 +115,27 @@ class Encoder:
         errors = [f for f in findings if f.severity == "error"]
         if episode is None or errors:
             return _refused(*errors)
+        if self.options.preferences:
+            return self._preference(record, episode)
         sample = self.sample(episode)
         if self._fits(sample):
             return Outcome(WRITTEN, (sample,), tags=self._tags([episode]))
         return self._too_long(sample) or self._parts(episode, sample)
+
+    def _preference(self, record: dict[str, Any], episode: Episode) -> Outcome:
+        """A record of preferences: a pair of samples, the chosen one first, or one with a label; never split."""
+        other, label = self.dialect.preference(record)
+        episodes, kinds = [episode], [SFT if label is None else GOOD if label else BAD]
+        if other is not None:
+            rejected, findings = self.dialect.read(other)
+            if rejected is None:
+                return _refused(*[f for f in findings if f.severity == "error"])
+            episodes, kinds = [episode, rejected], [CHOSEN, REJECTED]
+        samples = tuple(replace(self.sample(e), kind=kind) for e, kind in zip(episodes, kinds, strict=True))
+        long = next((s for s in samples if not self._fits(s)), None)
+        if long is not None:
+            return self._too_long(long) or _refused(self._finding(long))
+        return Outcome(WRITTEN, samples, tags=self._tags(episodes))
 
     def sample(self, episode: Episode) -> Sample:
         """The ids and targets of an episode. Its first token is never a target: nothing stands before it to tell it from."""
@@ -147,15 +169,22 @@ class Encoder:
         """The episode in parts of whole turns, each with what stands before the first; none where it cannot be split."""
         messages, most = episode.messages, self.options.context_length
         head, bounds = self._turns(messages)
+        if len(bounds) < 2:
+            return []
+
+        def part(begin: int, end: int) -> Episode:
+            return replace(episode, messages=messages[:head] + messages[begin:end])
+
+        lengths = [len(self.sample(part(*span)).ids) for span in pairwise([head, *bounds])]
+        before = lengths[0] + lengths[1] - len(self.sample(part(head, bounds[1])).ids)  # what stands before the first turn is in each
         parts: list[Episode] = []
-        begin = end = head
-        for bound in bounds:
-            wider = replace(episode, messages=messages[:head] + messages[begin:bound])
-            if end > begin and len(self.sample(wider).ids) > most:
-                parts.append(replace(episode, messages=messages[:head] + messages[begin:end]))
-                begin = end
-            end = bound
-        parts.append(replace(episode, messages=messages[:head] + messages[begin:]))
+        begin, size = head, lengths[0]
+        for (end, _), length in zip(pairwise(bounds), lengths[1:], strict=True):
+            size += length - before
+            if size > most:
+                parts.append(part(begin, end))
+                begin, size = end, length
+        parts.append(part(begin, len(messages)))
         return parts if len(parts) > 1 else []
 
     def _turns(self, messages: tuple[Message, ...]) -> tuple[int, list[int]]:

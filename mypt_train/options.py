@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-PAD_ID = 50256  # GPT-2's end of text, which no dialect uses; it is never a target
+import mypt_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,8 @@ class Options:
     another, without rows. `val_fraction`: the share of episodes, chosen by their hash, that goes to `val`. `long`: what becomes
     of an episode that no row can hold: an `error`, `drop` it, or `split-turns`. `on_error`: `fail` when a line is refused, or
     `reject` it and go on. `dedup`: leave out episodes that were there before.
-    `format`: of shards, "bin" or "parquet".
+    `format`: of shards, "bin" or "parquet". `vocabulary`: a file of ranks in the place of the dialect's own vocabulary.
+    `preferences`: keep rejected answers and labels, too.
     """
 
     dialect: str = "mypt"
@@ -30,6 +31,8 @@ class Options:
     on_error: str = "fail"
     dedup: bool = False
     format: str = "bin"
+    preferences: bool = False
+    vocabulary: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("context_length", "tokens_per_shard"):
@@ -45,8 +48,15 @@ class Options:
             raise ValueError(f"format is {self.format!r}, expected bin or parquet")
         if self.format == "parquet" and self.tokens_per_shard >= 1 << 31:
             raise ValueError(f"a Parquet shard of {self.tokens_per_shard} tokens is too large; at most {(1 << 31) - 1}")
+        if self.format == "parquet" and self.preferences:
+            raise ValueError("Parquet shards have no place for preferences; leave out one of the two")
         if self.pack and self.tokens_per_shard < self.context_length:
             raise ValueError(f"a shard of {self.tokens_per_shard} tokens holds no row of {self.context_length}")
+
+    @property
+    def spec(self) -> mypt_spec.Dialect:
+        """The dialect, on the vocabulary. Raises KeyError and VocabularyError as `mypt_spec.dialect` does."""
+        return mypt_spec.dialect(self.dialect, vocabulary=self.vocabulary)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

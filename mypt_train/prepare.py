@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-import mypt_spec
 from mypt_spec.lint.errors import UsageError
 from mypt_spec.lint.files import MANIFEST
 from mypt_spec.lint.sources import Source
-from mypt_spec.tokenizer import FILES
+from mypt_spec.ranks import FILE, VocabularyError
 from mypt_train import durable, parquet
-from mypt_train.options import PAD_ID, Options
+from mypt_train.kinds import CHOSEN, REJECTED, SFT
+from mypt_train.options import Options
 from mypt_train.packing import pack
 from mypt_train.shards import Placed, Units, shards_of, write_shard
 from mypt_train.units import SIZE, Key, Task, UnitFile, path_of, tasks, work
@@ -72,13 +72,15 @@ def prepare(
     if lacks:
         raise PrepareError(lacks)
     try:
+        if options.preferences and not options.spec.preferences:
+            raise PrepareError(f"records of {options.dialect} hold no preferences: leave out --preferences")
         inputs = _inputs(sources)
         folder = _open_folder(out, inputs, options, unit_size, resume=resume)
         keys = _encode_all(sources, options, folder, workers, unit_size, progress)
         if _inputs(sources) != inputs:
             raise PrepareError("an input has changed while it was read; delete the output and begin anew")
         return _assemble(sources, inputs, out, folder, keys, options)
-    except UsageError as error:
+    except (UsageError, VocabularyError) as error:
         raise PrepareError(str(error)) from None
     except OSError as error:
         where = error.filename or out
@@ -99,7 +101,7 @@ def _open_folder(out: Path, inputs: list[dict[str, Any]], options: Options, unit
     folder = out / WORK
     plan = {
         "options": options.as_dict(),
-        "fingerprint": mypt_spec.dialect(options.dialect).fingerprint,
+        "fingerprint": options.spec.fingerprint,
         "unit_size": unit_size,
         "inputs": inputs,
     }
@@ -125,7 +127,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
             return f"{key} = {before['options'].get(key)!r}, this one has {value!r}"
     if before["inputs"] != now["inputs"]:
         return "other inputs, or an input has changed since"
-    return "another grammar or unit size"
+    return "another grammar, vocabulary or unit size"
 
 
 def _sha256(path: str) -> str:
@@ -171,7 +173,7 @@ def _run(
     from multiprocessing import get_all_start_methods, get_context
 
     method = "fork" if "fork" in get_all_start_methods() else "spawn"
-    mypt_spec.dialect(options.dialect).tokenizer.encode_batch([" "])  # loaded once, before the workers fork
+    options.spec.tokenizer.encode_batch([" "])  # loaded once, before the workers fork
     pool = ProcessPoolExecutor(workers, get_context(method))
     try:
         futures = {pool.submit(_whole, task, options, folder, done, unit_size): task for task in todo}
@@ -210,6 +212,9 @@ def _assemble(
         raise PrepareError(f"nothing to write: none of {total.lines} lines is an episode")
     with Units(folder, keys) as units:
         splits = {name: _write_split(out / name, items, options, units) for name, items in placed.items()}
+    ranks = options.spec.ranks
+    if ranks is not None:
+        durable.write(out / FILE, [ranks.data])
     manifest = _manifest(inputs, options, accounts, total, splits, tags)
     durable.write(out / MANIFEST, [json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"])
     shutil.rmtree(folder, ignore_errors=True)
@@ -228,6 +233,7 @@ def _collect(
     """Sort the samples of all units into splits; the rejects, a line of JSON each."""
     rejects: list[bytes] = []
     seen: set[bytes] = set()
+    pairs = 0
     lines = [0] * len(sources)  # of each file, in the units before
     for number, (file, part) in enumerate(keys):
         unit = UnitFile.open(path_of(folder, (file, part)))
@@ -242,14 +248,18 @@ def _collect(
         tags.update(unit.head["tags"])
         offset = 0
         written: dict[int, bool] = {}  # rows -> whether any of their samples is new
-        for length, row, digest in zip(unit.lengths.tolist(), unit.rows.tolist(), unit.digests, strict=True):
-            key = digest.tobytes()
-            fresh = not (options.dedup and key in seen)
-            seen |= {key} if options.dedup else set()
+        kinds: list[int] = unit.head.get("kinds") or [SFT] * len(unit.lengths)
+        for i, (length, row, kind) in enumerate(zip(unit.lengths.tolist(), unit.rows.tolist(), kinds, strict=True)):
+            if kind != REJECTED:  # which goes where its chosen answer goes
+                key = unit.digests[i].tobytes()
+                split = "val" if int.from_bytes(key[:8], "little") < options.val_fraction * 2**64 else "train"
+                key += bytes([kind]) + (unit.digests[i + 1].tobytes() if kind == CHOSEN else b"") if kind else b""
+                fresh = not (options.dedup and key in seen)
+                seen |= {key} if options.dedup else set()
+                pairs += kind == CHOSEN
             written[row] = written.get(row, False) or fresh
             if fresh:
-                split = "val" if int.from_bytes(key[:8], "little") < options.val_fraction * 2**64 else "train"
-                placed[split].append(Placed(number, offset, length, file, base + row))
+                placed[split].append(Placed(number, offset, length, file, base + row, kind, pairs if kind in (CHOSEN, REJECTED) else 0))
             offset += length
         account.written += sum(written.values())
         account.duplicate += len(written) - sum(written.values())
@@ -269,7 +279,7 @@ def _write_split(folder: Path, items: list[Placed], options: Options, units: Uni
         left.unlink()
     shuffled = [rows[i] for i in order.tolist()]
     return [
-        write_shard(folder, number, shard, row_length, units, options.format)
+        write_shard(folder, number, shard, row_length, units, options.spec.tokenizer.pad, options.format, preferences=options.preferences)
         for number, shard in enumerate(shards_of(shuffled, row_length, options.tokens_per_shard))
     ]
 
@@ -282,7 +292,7 @@ def _manifest(
     splits: dict[str, list[dict[str, Any]]],
     tags: Counter[str],
 ) -> dict[str, Any]:
-    dialect = mypt_spec.dialect(options.dialect)
+    dialect = options.spec
     counted = ("tokens", "episodes", "rows", "episode_tokens", "trained_tokens")
     return {
         "schema": SCHEMA,
@@ -291,11 +301,11 @@ def _manifest(
         "dtype": "uint16",
         "mask_dtype": "uint8",
         "byteorder": "little",
-        "pad_id": PAD_ID,
+        "pad_id": dialect.tokenizer.pad,
         "vocab_size": dialect.tokenizer.vocab_size,
         "special_ids": dict(dialect.tokenizer.special),
         "spec_fingerprint": dialect.fingerprint,
-        "vocabulary_sha256": dict(FILES),
+        "vocabulary_sha256": dialect.tokenizer.files,
         "options": options.as_dict(),
         "inputs": [entry | account.as_dict() for entry, account in zip(inputs, accounts, strict=True)],
         "lines": total.as_dict(),

@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 import mypt_spec
 from mypt_spec.lint.files import MANIFEST
+from mypt_spec.ranks import FILE, VocabularyError
 from mypt_train import durable, parquet
+from mypt_train.kinds import KINDS
 from mypt_train.prepare import SCHEMA, VERSION
 from mypt_train.shards import INDEX
 
@@ -27,7 +29,7 @@ class Shard:
     """One shard, mapped from the disk (of Parquet: read). `ids`: uint16, shape (n,); `mask`: uint8, shape (n,), 1 where the token is a target.
 
     `index`: one entry an episode, with the fields `start`, `length`, `row`, `file`, `line`. `row_length` is 0 where episodes
-    follow one another without rows.
+    follow one another without rows. `kinds`: what the episodes are for in data with preferences, an entry of KINDS each, or None.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Shard:
     mask: npt.NDArray[np.uint8]
     index: npt.NDArray[np.void]
     row_length: int
+    kinds: npt.NDArray[np.void] | None = None
 
     def episodes(self) -> Iterator[tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]]:
         """The ids and targets of each episode."""
@@ -46,14 +49,14 @@ class Shard:
 class ShardReader:
     """A data set that `mypt-prepare` has made. `verify` reads all files and compares their SHA-256.
 
-    Raises ShardError for a folder without a manifest, a file that is missing, short or altered, another version, or another
-    grammar than the installed one.
+    `dialect` is on the vocabulary of the data set. Raises ShardError for a folder without a manifest, a file that is missing, short
+    or altered, another version, or another grammar or vocabulary than the installed one.
     """
 
     def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
         self.folder = Path(folder)
         self.manifest = self._manifest()
-        self.dialect = mypt_spec.dialect(self.manifest["options"]["dialect"])
+        self.dialect = self._dialect()
         if self.manifest["spec_fingerprint"] != self.dialect.fingerprint:
             raise ShardError(
                 f"{self.folder}: was prepared with another grammar of {self.dialect.name} ({self.manifest['spec_fingerprint'][:12]}, "
@@ -72,7 +75,8 @@ class ShardReader:
             ids, mask, index = self._arrays(base, entry, options.get("format", "bin"))
             if index.dtype != INDEX or len(index) != entry["episodes"]:
                 raise ShardError(f"{base}: the index holds {len(index)} entries of {index.dtype}, expected {entry['episodes']} of {INDEX}")
-            yield Shard(entry["name"], ids, mask, index, options["context_length"] if options["pack"] else 0)
+            kinds = self._kinds(base, entry) if options.get("preferences") else None
+            yield Shard(entry["name"], ids, mask, index, options["context_length"] if options["pack"] else 0, kinds)
 
     def _arrays(self, base: Path, entry: dict[str, Any], form: str) -> tuple[Any, Any, Any]:
         if form == "bin":
@@ -91,6 +95,26 @@ class ShardReader:
         if not len(ids) == len(mask) == entry["tokens"]:
             raise ShardError(f"{path}: holds {len(ids)} ids and {len(mask)} masks, expected {entry['tokens']}; prepare the data again")
         return ids, mask, index
+
+    def _kinds(self, base: Path, entry: dict[str, Any]) -> npt.NDArray[np.void]:
+        path = base.with_name(f"{base.name}_kinds.npy")
+        kinds: npt.NDArray[np.void] = np.load(path, allow_pickle=False)
+        if kinds.dtype != KINDS or len(kinds) != entry["episodes"]:
+            raise ShardError(f"{path}: holds {len(kinds)} entries of {kinds.dtype}, expected {entry['episodes']} of {KINDS}; prepare the data again")
+        return kinds
+
+    def _dialect(self) -> mypt_spec.Dialect:
+        """The dialect on the vocabulary that the data was prepared with: the usual one, or the copy of another that lies in the folder."""
+        expected = self.manifest["vocabulary_sha256"]
+        try:
+            dialect = mypt_spec.dialect(self.manifest["options"]["dialect"], vocabulary=self.folder / FILE if FILE in expected else None)
+        except (VocabularyError, KeyError) as error:
+            raise ShardError(f"{error.args[0]}; prepare the data again") from None
+        if dialect.tokenizer.files != expected:
+            found = ", ".join(f"{name} {digest[:12]}" for name, digest in sorted(dialect.tokenizer.files.items()))
+            wanted = ", ".join(f"{name} {digest[:12]}" for name, digest in sorted(expected.items()))
+            raise ShardError(f"{self.folder}: was prepared with another vocabulary ({wanted}, found is {found}); prepare it again")
+        return dialect
 
     def _manifest(self) -> dict[str, Any]:
         path = self.folder / MANIFEST

@@ -1,7 +1,7 @@
 """Shards: the files of a prepared data set, and the index of each.
 
 `shard_00000.bin` holds uint16 ids, `shard_00000_mask.bin` a uint8 for each, 1 where the token is a target, `shard_00000_idx.npy`
-an array of INDEX, one entry an episode. Rows follow one another without a gap; what no episode covers is padding.
+an array of INDEX, one entry an episode, `shard_00000_kinds.npy` in data with preferences an array of KINDS likewise. Rows follow one another without a gap; what no episode covers is padding.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_train import durable, parquet
-from mypt_train.options import PAD_ID
+from mypt_train.kinds import KINDS
 from mypt_train.units import Key, UnitFile, path_of
 
 INDEX = np.dtype([("start", "<u8"), ("length", "<u4"), ("row", "<u4"), ("file", "<u4"), ("line", "<u8")])
@@ -25,13 +25,15 @@ _OPEN = 200  # unit files that are held open
 
 
 class Placed(NamedTuple):
-    """An episode where it lies in a unit: number of the unit, first token, length, and its file and line of the input."""
+    """An episode where it lies in a unit: number of the unit, first token, length, its file and line of the input; kind and pair."""
 
     unit: int
     offset: int
     length: int
     file: int
     line: int
+    kind: int = 0
+    pair: int = 0
 
 
 class Units:
@@ -67,15 +69,16 @@ class Units:
                 raise OSError(None, "is shorter than it was written", str(self.paths[number]))
 
 
-def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length: int, units: Units, form: str = "bin") -> dict[str, Any]:
-    """Write the files of a shard; its entry in the manifest. `row_length` 0: episodes one after another, no padding.
+def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length: int, units: Units, pad: int, form: str = "bin", *, preferences: bool = False) -> dict[str, Any]:
+    """Write the files of a shard; its entry in the manifest. `row_length` 0: episodes one after another, no padding. `pad`: the id that fills up rows.
 
     Raises OSError where a file cannot be written.
     """
     total = sum(p.length for row in rows for p in row) if not row_length else row_length * len(rows)
-    ids = np.full(total, PAD_ID, "<u2")
+    ids = np.full(total, pad, "<u2")
     mask = np.zeros(total, np.uint8)
     index = np.zeros(sum(map(len, rows)), INDEX)
+    kinds = np.zeros(len(index), KINDS)
     starts = np.zeros(len(rows), np.int64)
     at = entry = 0
     for number_of_row, row in enumerate(rows):
@@ -83,6 +86,7 @@ def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length:
         for placed in row:
             units.read(placed, ids[at : at + placed.length], mask[at : at + placed.length])
             index[entry] = (at, placed.length, number_of_row, placed.file, placed.line)
+            kinds[entry] = (placed.kind, placed.pair)
             at += placed.length
             entry += 1
         at = begin + row_length if row_length else at
@@ -90,9 +94,9 @@ def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length:
     if form == "parquet":
         files = {f"{name}.parquet": parquet.dump(ids, mask, index, starts)}
     else:
-        buffer = io.BytesIO()
-        np.save(buffer, index, allow_pickle=False)
-        files = {f"{name}.bin": ids.data.cast("B"), f"{name}_mask.bin": mask.data, f"{name}_idx.npy": buffer.getbuffer()}
+        files = {f"{name}.bin": ids.data.cast("B"), f"{name}_mask.bin": mask.data, f"{name}_idx.npy": _saved(index)}
+        if preferences:
+            files[f"{name}_kinds.npy"] = _saved(kinds)
     for file, data in files.items():
         durable.write(folder / file, [data])
     return {
@@ -104,6 +108,12 @@ def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length:
         "trained_tokens": int(mask.sum()),
         "files": {f"{folder.name}/{file}": {"bytes": data.nbytes, "sha256": hashlib.sha256(data).hexdigest()} for file, data in files.items()},
     }
+
+
+def _saved(array: npt.NDArray[np.void]) -> memoryview:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getbuffer()
 
 
 def shards_of(rows: list[list[Placed]], row_length: int, tokens_per_shard: int) -> Iterator[list[list[Placed]]]:

@@ -108,6 +108,7 @@ class _Unit:
         self.lengths: list[int] = []
         self.rows: list[int] = []
         self.digests: list[bytes] = []
+        self.kinds: list[int] = []
         self.ids: list[npt.NDArray[np.uint16]] = []
         self.masks: list[npt.NDArray[np.uint8]] = []
 
@@ -139,6 +140,7 @@ class _Unit:
             self.lengths.append(len(sample.ids))
             self.rows.append(row)
             self.digests.append(sample.digest)
+            self.kinds.append(sample.kind)
             self.ids.append(sample.ids)
             self.masks.append(sample.mask)
 
@@ -147,6 +149,8 @@ class _Unit:
             "lines": self.lines, "statuses": dict(self.statuses), "tags": dict(sorted(self.tags.items())),
             "rejects": self.rejects, "samples": len(self.lengths), "tokens": sum(self.lengths),
         }  # fmt: skip
+        if any(self.kinds):
+            head["kinds"] = self.kinds
         body = json.dumps(head).encode()
         pieces = [
             struct.pack("<I", len(body)), body, np.array(self.lengths, "<u4").tobytes(), np.array(self.rows, "<u8").tobytes(),

@@ -61,7 +61,7 @@ class Chaos:
         assert length < len(self.context)
         del self.context[length:]
 
-    def next(self) -> int:
+    def next(self, left: int) -> int:
         if not self.coming:
             self.coming = self._script()
         token = self.coming.pop(0)

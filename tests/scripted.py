@@ -21,7 +21,7 @@ class Oracle:
         self.context += ids
         assert self.context == self.ids[: len(self.context)], "what the model is given is not what was said"
 
-    def next(self) -> int:
+    def next(self, left: int = 0) -> int:
         if len(self.context) == len(self.ids):
             raise ScriptEnd
         self.drawn += 1

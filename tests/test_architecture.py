@@ -13,7 +13,7 @@ import pytest
 import mypt_spec
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("mypt_spec", "mypt_train", "mypt_infer")
+PACKAGES = ("mypt_spec", "mypt_model", "mypt_train", "mypt_infer")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
 MAX_LINES = 500
@@ -27,15 +27,20 @@ LAYERS = [
     ["frontdoor", ""],
     ["lint", "convert", "view"],
 ]
-TRAIN_AND_INFER = 6
+MODEL, TRAIN_AND_INFER = 5, 6
 # A command may hand a prepared folder to the package that has made it.
-HANDED_ON = {"mypt_spec.lint.cli": {"mypt_train.check"}, "mypt_spec.view.cli": {"mypt_train.view"}}
+HANDED_ON = {
+    "mypt_spec.lint.cli": {"mypt_train.check"},
+    "mypt_spec.view.cli": {"mypt_train.view"},
+    # A trainer tells how often its model answers legally, which is for the decoder to say.
+    "mypt_train.legality": {"mypt_infer.decode.decoder", "mypt_infer.decode.legality", "mypt_infer.decode.llama"},
+}
 
 
 def layer(module: str) -> int:
     package, _, rest = module.partition(".")
     if package != "mypt_spec":
-        return TRAIN_AND_INFER
+        return MODEL if package == "mypt_model" else TRAIN_AND_INFER
     return next((i for i, names in enumerate(LAYERS) if rest.split(".")[0] in names), 2)
 
 
@@ -66,6 +71,13 @@ def test_layers(module: str) -> None:
     others = {name for name in imports(module) if layer(name) == TRAIN_AND_INFER and name.split(".")[0] != package}
     others -= HANDED_ON.get(module, set())
     assert not others, f"{package} does not import {sorted(others)}"
+
+
+def test_the_model_and_the_format_know_nothing_of_each_other() -> None:
+    for module in MODULES:
+        packages = {name.split(".")[0] for name in imports(module)}
+        assert not (module.startswith("mypt_model") and packages - {"mypt_model"}), module
+        assert not (module.startswith("mypt_spec") and "mypt_model" in packages), module
 
 
 def test_no_module_imports_itself_through_others() -> None:
@@ -113,7 +125,7 @@ def test_the_engine_names_no_dialect(module: str) -> None:
         assert not any(tag in word for tag in tags), word
 
 
-READERS = ["mypt_spec.frontdoor", "mypt_spec.tokenizer"]  # of grammar folders, and of the vocabulary
+READERS = ["mypt_spec.frontdoor", "mypt_spec.ranks", "mypt_spec.tokenizer"]  # of grammar folders, and of the vocabulary
 OPENING = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir"}
 PRINTING = {"print", "input", "stdout", "stderr", "stdin", "breakpoint"}
 

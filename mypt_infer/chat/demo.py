@@ -34,7 +34,7 @@ class Demo:
         del self._ids[length:]
         self._coming = []
 
-    def next(self) -> int:
+    def next(self, left: int) -> int:
         if not self._coming:
             self._coming = self._write()
         self._ids.append(self._coming.pop(0))
@@ -58,7 +58,7 @@ class Demo:
         if error_type(result) or not documents:
             return [Part("text", "The workspace says nothing about that.")]
         first = documents[0]
-        text = " ".join(str(first.get("text", "")).split())
+        text = " ".join(str(first.get("text", "")).split()).lstrip("# ").removeprefix(str(first.get("title", ""))).strip() or "nothing more."
         sentence = max((m[0].strip() for m in _SENTENCE.finditer(text[: 4 * _SHOWN])), key=len, default="")[:_SHOWN]
         return [Part("text", f'"{first.get("title", "")}" says: {sentence} '), Part("cite", str(first.get("chunk_id", "")))]
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from mypt_infer.controller.events import Ask, Event, Execute, Notice, Reply, Returned, Sample, Stop, TurnEnd
 from mypt_infer.controller.log import PROMPT, Log
-from mypt_infer.controller.source import Source
+from mypt_infer.controller.source import NoRoom, Source
 from mypt_infer.controller.transcript import Replies, record_of
 from mypt_infer.controller.turn import Options, Turn
 from mypt_infer.tools import Toolbox
+from mypt_spec import Dialect
 from mypt_spec.episode import Event as Tag
 from mypt_spec.episode import events_of
 from mypt_spec.jsonvalue import lone_surrogate
@@ -37,7 +38,7 @@ class Controller:
         source: Source,
         tools: Toolbox | None = None,
         *,
-        dialect: str = "mypt",
+        dialect: str | Dialect = "mypt",
         system: str | None = None,
         options: Options | None = None,
         seed: int | None = None,
@@ -49,7 +50,7 @@ class Controller:
         self.reset()
         table = self.log.dialect.table
         if any(table.openers[kind].body == "calls" for kind in self.log.format.calls):
-            raise ValueError(f"{dialect}: a block holds any number of calls; the controller runs dialects with one call a block")
+            raise ValueError(f"{self.log.dialect.name}: a block holds any number of calls; the controller runs dialects with one call a block")
 
     def reset(self) -> None:
         """Begin a new conversation."""
@@ -155,23 +156,25 @@ class Controller:
             return Stop("deadline", f"{self.options.seconds:g} s are over")
         try:
             if isinstance(ask, Sample):
-                return self._draw()
+                return self._draw(ask.left)
             bounds = [s for s in (self.options.tool_seconds, left) if s is not None]
             return Returned(self.tools.call(ask.name, ask.arguments, seconds=min(bounds) if bounds else None))
         except KeyboardInterrupt:
             return Stop("cancelled", "interrupted")
+        except NoRoom as error:
+            return Stop("max_tokens", str(error))
         except Exception as error:
             fault.append(error)
             return Stop("error", f"{type(error).__name__}: {error}")
 
-    def _draw(self) -> int:
+    def _draw(self, left: int) -> int:
         """The next id, from a source that has taken in what the model is to see, once."""
         same = self.log.settled()
         if same < self._taken:
             self.source.truncate(same)
         self.source.append(self.log.context(same))
         self._taken = len(self.log)
-        token = int(self.source.next())
+        token = int(self.source.next(left))
         self._taken += 1
         self.log.unchanged = self._taken  # the turn will put it there, or take it off and say so
         return token

@@ -104,7 +104,9 @@ Event = TurnStart | TurnsDropped | Notice | ThinkDelta | TextDelta | Cite | Call
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Asks for the next id: an int, or Stop."""
+    """Asks for the next id, one of `left` that the turn has room for: an int, or Stop."""
+
+    left: int
 
 
 @dataclass(frozen=True, slots=True)

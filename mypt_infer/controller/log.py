@@ -29,7 +29,7 @@ class Dropped:
 class Log:
     """One conversation in one dialect. `ids` and `origins` have equal length; `turns` are the places where turns begin."""
 
-    def __init__(self, dialect: str) -> None:
+    def __init__(self, dialect: str | mypt_spec.Dialect) -> None:
         self.format = of(dialect)
         self.dialect: mypt_spec.Dialect = self.format.dialect
         self.ids: list[int] = []

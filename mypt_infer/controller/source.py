@@ -13,13 +13,17 @@ class Source(Protocol):
         """Take ids behind all that it has."""
         ...
 
-    def next(self) -> int:
-        """Draw the next id and take it in. May raise anything; the turn then ends."""
+    def next(self, left: int) -> int:
+        """Draw the next id and take it in; `left` ids may be drawn in this turn. May raise anything; the turn then ends."""
         ...
 
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` ids."""
         ...
+
+
+class NoRoom(RuntimeError):
+    """What a source raises when no legal ending fits into what is left of the turn."""
 
 
 class ScriptEnd(RuntimeError):
@@ -36,7 +40,7 @@ class Script:
     def append(self, ids: Sequence[int]) -> None:
         self.context += ids
 
-    def next(self) -> int:
+    def next(self, left: int = 0) -> int:
         token = next(self._ids, None)
         if token is None:
             raise ScriptEnd("the script has no further id")

@@ -27,6 +27,7 @@ from mypt_infer.controller.events import Event, Execute, Returned, Sample, Stop
 from mypt_infer.controller.feed import Feed
 from mypt_infer.controller.log import PROMPT, Dropped, Log
 from mypt_infer.controller.turn import Options, Turn
+from mypt_spec import Dialect
 
 KEY = "_transcript"
 VERSION = 1
@@ -80,14 +81,14 @@ def save(path: Path, record: dict[str, Any]) -> None:
         file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def replay(record: dict[str, Any], dialect: str) -> tuple[Log, list[Event]]:
+def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[Log, list[Event]]:
     """Run the turns of a transcript again: the same ids and the same events. Raises TranscriptError where they are not."""
     kept = record.get(KEY)
     if not isinstance(kept, dict) or kept.get("version") != VERSION:
         raise TranscriptError(f'no transcript of version {VERSION} under the key "{KEY}"')
     log = Log(dialect)
     if kept["grammar"] != log.dialect.fingerprint:
-        raise TranscriptError(f"the transcript belongs to another grammar than that of {dialect}")
+        raise TranscriptError(f"the transcript belongs to another grammar or vocabulary than that of {log.dialect.name}")
     events: list[Event] = []
     told = [restored(kind, fields) for kind, fields in kept["events"]]
     for turn in kept["replies"]:

@@ -116,7 +116,7 @@ class Turn:
             if limit:
                 yield from self._finish("max_tokens", limit)
                 return
-            reply = yield Sample()
+            reply = yield Sample(self._left())
             if isinstance(reply, Stop):
                 yield from self._finish(reply.reason, reply.message)
                 return
@@ -164,11 +164,16 @@ class Turn:
         tags = own - {TEXT}
         return next(iter(tags)) if len(tags) == 1 else ""
 
+    def _left(self) -> int:
+        """Ids that the model may still draw."""
+        left, length = self.options.max_tokens - self.sampled, self.options.context_length
+        return left if length is None else min(left, length - RESERVE - len(self.log))
+
     def _limit(self) -> str:
         """Why the model may draw no further id; "" if it may."""
         if self.sampled >= self.options.max_tokens:
             return f"{self.options.max_tokens} tokens were drawn"
-        if self.options.context_length is not None and len(self.log) + RESERVE >= self.options.context_length:
+        if self._left() <= 0:
             return f"the context of {self.options.context_length} ids is full"
         block, most = self._blocks[-1] if self._blocks else None, self.options.max_toolcall_tokens
         if block is not None and most is not None and block.kind in self.log.format.calls and len(self.log.ids) - block.begin > most:

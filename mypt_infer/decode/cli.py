@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mypt_spec
-from mypt_spec import Dialect, Finding, __version__
+from mypt_spec import Dialect, Finding, VocabularyError, __version__
 from mypt_spec.encode import encode_events
 from mypt_spec.episode import Episode
+from mypt_spec.ranks import FILE
 
 if TYPE_CHECKING:
     from mypt_infer.decode.generate import Generation
@@ -46,7 +47,9 @@ def parser() -> argparse.ArgumentParser:
     add("--model", required=True, metavar="DIR", help="config.json and *.safetensors")
     add("--prompt", required=True, metavar="FILE", help="a record or a serialised text; - is stdin")
     add("--dialect", default="mypt", metavar="NAME", help="the format (default: %(default)s)")
+    add("--vocab", metavar="FILE", help=f"the vocabulary, as ranks (default: {FILE} of the model, where it has one)")
     add("--tools", metavar="FILE", help="a JSON list of tools in OpenAI's style; without it the model cannot call any")
+    add("--engine", default="auto", choices=("table", "llguidance", "auto"), help="what reads calls; auto: tables where they hold the schemas")
     add("--max-new-tokens", type=int, default=256, metavar="N", help="default: %(default)s")
     add("--max-think-tokens", type=int, metavar="N", help="of each thought")
     add("--max-toolcall-tokens", type=int, metavar="N", help="of each call")
@@ -82,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(chosen: argparse.Namespace) -> int:
     if chosen.dialect not in mypt_spec.dialects():
         raise CliError(f"no dialect {chosen.dialect!r}; known are {', '.join(mypt_spec.dialects())}")
-    dialect = mypt_spec.dialect(chosen.dialect)
+    dialect = _dialect(chosen)
     prompt = read_prompt(dialect, _text(chosen.prompt))
     tools = _tools(chosen.tools)
     try:
@@ -93,12 +96,12 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_infer.decode.generate import generate
     from mypt_infer.decode.llama import load
 
-    decoder = Decoder(dialect, tools, max_think_tokens=chosen.max_think_tokens, max_toolcall_tokens=chosen.max_toolcall_tokens)
+    caps = {"max_think_tokens": chosen.max_think_tokens, "max_toolcall_tokens": chosen.max_toolcall_tokens}
+    decoder = Decoder(dialect, tools, engine=chosen.engine, **caps)
     decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)  # what is wrong with it is said before the weights are read
     try:
         device = torch.device(chosen.device)
-        model = load(chosen.model)
-        model.weights = {name: weight.to(device) for name, weight in model.weights.items()}
+        model = load(chosen.model).to(device)
     except (RuntimeError, AssertionError) as error:
         raise CliError(f"--device {chosen.device}: {str(error).splitlines()[0]}") from None
     options: dict[str, Any] = {n: getattr(chosen, n) for n in ("max_new_tokens", "temperature", "top_k", "top_p", "seed", "stop")}
@@ -111,6 +114,15 @@ def _run(chosen: argparse.Namespace) -> int:
     else:
         show.end()
     return DONE
+
+
+def _dialect(chosen: argparse.Namespace) -> Dialect:
+    """The dialect on the vocabulary that was named, or that lies beside the model."""
+    own = Path(chosen.model) / FILE
+    try:
+        return mypt_spec.dialect(chosen.dialect, vocabulary=chosen.vocab or (own if own.is_file() else None))
+    except VocabularyError as error:
+        raise CliError(str(error)) from None
 
 
 def read_prompt(dialect: Dialect, text: str) -> list[int]:

@@ -87,7 +87,8 @@ def _forward(ids: list[list[int]], weights: dict[str, Array]) -> Array:
     def normed(x: Array, name: str) -> Array:
         centred = x - x.mean(-1, keepdims=True)
         scale = np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(1e-12))
-        return centred / scale * weights[f"{name}.LayerNorm.weight"] + weights[f"{name}.LayerNorm.bias"]
+        out: Array = centred / scale * weights[f"{name}.LayerNorm.weight"] + weights[f"{name}.LayerNorm.bias"]
+        return out
 
     own = "embeddings"
     x = weights[f"{own}.word_embeddings.weight"][tokens] + weights[f"{own}.position_embeddings.weight"][:longest]

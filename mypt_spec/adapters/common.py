@@ -20,7 +20,8 @@ class Adapter(Protocol):
 
     It may also have `check(record) -> (record | None, findings, first)`, where SCHEMA cannot say all of a record's shape;
     `metadata(record)`, what an Episode keeps beside its text; `validate(context, findings) -> findings`, what a record says
-    about its text; and `likeness(record)`, for the linter's fast path: see lint/alike.py.
+    about its text; `likeness(record)`, for the linter's fast path: see lint/alike.py; and `preference(record)`, as
+    `Dialect.preference`.
     """
 
     SCHEMA: RecordSchema

@@ -19,7 +19,7 @@ from mypt_spec.namespace import read_namespace, write_namespace
 from mypt_spec.schema import metadata as notes
 from mypt_spec.tokens import TokenTable
 
-__all__ = ["SCHEMA", "check", "likeness", "metadata", "read", "validate", "write"]
+__all__ = ["SCHEMA", "check", "likeness", "metadata", "preference", "read", "validate", "write"]
 
 SCHEMA = RECORD
 
@@ -106,6 +106,12 @@ def _instructions(message: Message) -> list[dict[str, Any]]:
     if "\n".join(line["content"] for line in lines) != message.text or not lines:
         return [{"role": "developer", "content": message.text}]
     return [{"role": line["role"], "content": line["content"]} | line["notes"] for line in lines]
+
+
+def preference(record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
+    """The record with the other answer, and whether its own is good."""
+    other = record | {"chosen": record["rejected"], "rejected": record["chosen"]} if "rejected" in record else None
+    return other, record.get("label")
 
 
 _KEYS = {"message": "content", "tool_calls": "tool_calls", "self_reflection": "self_reflection"}

@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     from mypt_spec.lint.errors import UsageError
-    from mypt_spec.tokenizer import VocabularyError
+    from mypt_spec.ranks import VocabularyError
 
     # A word with a space in it is no option: `-:3` is line 3 of standard input.
     words = [f" {word}" if re.fullmatch(r"-:[0-9]+", word) else word for word in (sys.argv[1:] if argv is None else argv)]

@@ -19,7 +19,7 @@ def missing(reason: str) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its event loop must not outlive it: other tests have their own
 def browser() -> Iterator[Any]:
     try:
         from playwright.sync_api import Error, sync_playwright

@@ -47,7 +47,7 @@ def test_a_question(chat: Any) -> None:
     assert lines[0] == "  thought 7 words [/show 1]"
     assert lines[1] == '  workspace.search(query="What about passwords?", top_k=3) [/show 2]'
     assert lines[2] == "  = 2 documents [/show 3]"
-    assert lines[3] == '"Security Policy v2" says: Security Policy v2 Passwords must be at least 12 characters long. [1]'
+    assert lines[3] == '"Security Policy v2" says: Passwords must be at least 12 characters long. [1]'
     assert lines[4].startswith("  [1] policy-")
 
 
@@ -114,8 +114,8 @@ def test_without_a_workspace_and_with_a_wrong_one(monkeypatch: pytest.MonkeyPatc
 class Pressing(Script):
     """Presses Ctrl-C at the third id."""
 
-    def next(self) -> int:
-        token = super().next()
+    def next(self, left: int) -> int:
+        token = super().next(left)
         if len(self.context) == at(self):
             os.kill(os.getpid(), signal.SIGINT)
         return token
@@ -155,3 +155,25 @@ def test_what_fails_is_said() -> None:
     assert "the last turn ended with 'error'" in out.getvalue()
     session.command("/save /nowhere/at/all")
     assert "not saved" in out.getvalue()
+
+
+def test_a_model(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Random weights: nonsense, but legal nonsense, in turns that end."""
+    from safetensors.torch import save_file
+
+    from mypt_infer.decode.llama import LlamaConfig, random_model
+
+    shape = {"vocab_size": 50304, "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1}
+    folder, path = tmp_path / "model", tmp_path / "t.jsonl"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(shape | {"model_type": "llama", "max_position_embeddings": 700}))
+    save_file(random_model(LlamaConfig(**shape)).weights, folder / "model.safetensors")
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hi\nWhat about passwords?\n/why\n"))
+    options = ["--model", str(folder), "--workspace", str(base), "--max-tokens", "30", "--seed", "1", "--transcript", str(path)]
+    assert main(options) == 0
+    out = capsys.readouterr().out
+    assert "the last turn ended with 'stop'" in out
+    assert lint([str(path)]) == 0
+    assert json.loads(path.read_text())["_transcript"]["replies"][0]["options"]["context_length"] == 700
+    assert main([*options[:1], str(tmp_path), *options[2:]]) == 2
+    assert "cannot read" in capsys.readouterr().err

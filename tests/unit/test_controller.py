@@ -270,12 +270,12 @@ def test_cancelled_at_every_token() -> None:
         drawn = 0
         draw = controller.source.next
 
-        def counted(controller: Controller = controller, draw: Any = draw, at: int = at) -> int:
+        def counted(left: int, controller: Controller = controller, draw: Any = draw, at: int = at) -> int:
             nonlocal drawn
             drawn += 1
             if drawn == at:
                 controller.cancel()
-            return int(draw())
+            return int(draw(left))
 
         controller.source.next = counted  # type: ignore[method-assign]
         events = list(controller.say("x"))
@@ -315,7 +315,7 @@ def test_what_the_source_raises_comes_through_after_a_legal_end() -> None:
     check(controller)
 
     class Interrupted(Script):
-        def next(self) -> int:
+        def next(self, left: int) -> int:
             raise KeyboardInterrupt
 
     controller = Controller(Interrupted([]), system="S")

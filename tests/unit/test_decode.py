@@ -93,8 +93,9 @@ def test_an_undeclared_tool_is_refused_at_its_first_token() -> None:
         '{"name": "list_docs"}',
     ],
 )
-def test_canonical_calls_of_declared_tools_are_accepted(body: str) -> None:
-    made = decoder("mypt")
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+def test_canonical_calls_of_declared_tools_are_accepted(engine: str, body: str) -> None:
+    made = decoder("mypt", engine=engine)
     state = read(made, f"<myPT_assistant><myPT_toolcall>{body}</myPT_toolcall></myPT_assistant>")
     assert made.final(state)
 
@@ -126,8 +127,9 @@ def test_canonical_calls_of_declared_tools_are_accepted(body: str) -> None:
         "[]",
     ],
 )
-def test_other_bodies_are_refused(body: str) -> None:
-    made = decoder("mypt")
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+def test_other_bodies_are_refused(engine: str, body: str) -> None:
+    made = decoder("mypt", engine=engine)
     with pytest.raises(ValueError, match="not allowed"):
         made.run(read(made, "<myPT_assistant><myPT_toolcall>"), [*spelled("mypt", body), 50268])
 
@@ -237,6 +239,29 @@ def test_forced_tokens() -> None:
     assert made.forced(tight) == [50261]
 
 
+def test_ids_outside_the_vocabulary() -> None:
+    made = decoder("mypt")
+    state = made.start(prompt("mypt"))
+    made.next(made.next(state, 50261), 11)
+    for token in (-1, 50304, 1 << 20, (1 << 20) + 50261, 1 << 40):
+        with pytest.raises(ValueError, match=f"id {token} is "):
+            made.next(state, token)
+        with pytest.raises(PromptError, match=f"id {token} at 1 means nothing"):
+            made.start([50257, token])
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_packed_is_the_allow_set_in_bits(name: str) -> None:
+    made = decoder(name)
+    first = made.start(prompt(name))
+    states = [first, made.next(first, int(made.ids(first)[0]))]
+    packed = made.packed(states)
+    assert packed.dtype == np.int32
+    assert packed.shape == (2, -(-made.tables.vocabulary // 32))
+    for row, state in zip(packed, states, strict=True):
+        assert [i for i in range(made.tables.vocabulary) if row[i >> 5] >> (i & 31) & 1] == made.ids(state).tolist()
+
+
 def test_bias_and_mask_agree_with_the_allow_set() -> None:
     made = decoder("mypt")
     states = [made.start(prompt("mypt")), read(made, "<myPT_assistant>x"), read(made, '<myPT_assistant><myPT_toolcall>{"name": "search", "query": "x')]
@@ -279,6 +304,22 @@ def test_the_least_budget_of_a_call_is_exact() -> None:
         Decoder("mypt", [{"name": "list_docs"}], max_toolcall_tokens=least - 1)
 
 
+def test_bounds_that_tables_hold() -> None:
+    schema = {"type": "object", "properties": {"q": {"type": "string", "minLength": 1}, "k": {"type": "integer", "minimum": -1, "maximum": 11}}}
+    made = Decoder("mypt", [{"name": "t", "parameters": schema}])
+    state = read(made, "<myPT_assistant><myPT_toolcall>")
+    for body, legal in [
+        ('{"name": "t", "q": "a", "k": 11}', True), ('{"name": "t", "q": "ü"}', True), ('{"name": "t", "k": -1}', True), ('{"name": "t", "k": 0}', True),
+        ('{"name": "t", "q": "", "k": 11}', False), ('{"name": "t", "k": 12}', False), ('{"name": "t", "k": -2}', False), ('{"name": "t", "k": 111}', False),
+    ]:  # fmt: skip
+        try:
+            behind = made.run(state, spelled("mypt", body))
+        except ValueError:
+            assert not legal, body
+        else:
+            assert legal == ("</myPT_toolcall>" in tags(made, behind)), body
+
+
 def tool(schema: Any) -> dict[str, Any]:
     return {"name": "t", "parameters": {"type": "object", "properties": {"a": schema}}}
 
@@ -287,7 +328,10 @@ def tool(schema: Any) -> dict[str, Any]:
     ("given", "says"),
     [
         ([tool({"type": "string", "pattern": "a+"})], "tool 't' at /properties/a/pattern: the keyword 'pattern' is not supported"),
-        ([tool({"type": "integer", "minimum": 0})], "'minimum'"),
+        ([tool({"type": "integer", "minimum": 0})], "/minimum: tables hold an integer between two whole numbers"),
+        ([tool({"type": "integer", "minimum": 0, "maximum": 5000})], "at most 1000 of them"),
+        ([tool({"type": "number", "minimum": 0, "maximum": 5})], "/minimum"),
+        ([tool({"type": "string", "minLength": 2})], "/minLength: 2 is not supported"),
         ([tool({"$ref": "#"})], "'\\$ref'.*llguidance"),
         ([tool({})], 'no "type"'),
         ([tool(True)], "true is no schema that"),

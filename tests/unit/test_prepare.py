@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import gzip
+import itertools
 import json
 import os
 import random
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +223,22 @@ def test_parts_are_legal_and_together_the_whole(name: str, data: st.DataObject) 
         assert list(part.messages[: len(head)]) == list(episode.messages[: len(head)])
         joined += part.messages[len(head) :]
     assert tuple(joined) == d.parse_ids(d.encode(episode).ids)[0].messages
+    if len(parts) > 1:
+        assert [len(s.ids) for s in outcome.samples] == greedy(encoder, episode)
+
+
+def greedy(encoder: Encoder, episode: mypt_spec.Episode) -> list[int]:
+    """The lengths of the parts, each turn put behind the others as long as all of them fit."""
+    messages = episode.messages
+    head, bounds = encoder._turns(messages)
+    out: list[int] = []
+    begin = head
+    for end, after in itertools.pairwise([*bounds, 0]):
+        size, wider = (len(encoder.sample(replace(episode, messages=messages[:head] + messages[begin:e])).ids) if e else 0 for e in (end, after))
+        if not after or wider > encoder.options.context_length:
+            out.append(size)
+            begin = end
+    return out
 
 
 def test_duplicates_never_straddle(tmp_path: Path) -> None:
@@ -235,6 +253,7 @@ def test_duplicates_never_straddle(tmp_path: Path) -> None:
 
 CHILD = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from mypt_spec.lint.cli import main as lint
 from mypt_spec.lint.files import expand

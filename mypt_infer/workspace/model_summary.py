@@ -1,0 +1,55 @@
+"""A summary by a model, under the grammar without tools and with a budget of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+import mypt_spec
+from mypt_infer.decode.decoder import Decoder
+from mypt_infer.decode.generate import Model, generate
+from mypt_infer.formats import of
+
+ASKED = "Summarize the text in a few sentences."
+
+
+def summarizer(
+    model: Model,
+    dialect: str | mypt_spec.Dialect = "mypt",
+    *,
+    max_new_tokens: int = 128,
+    max_text_tokens: int = 1024,
+    temperature: float = 0.0,
+    device: torch.device | str = "cpu",
+) -> Callable[[str], str]:
+    """A function from a text to its summary, for `WorkspaceTools(engine, summarizer=...)`.
+
+    The model reads the first `max_text_tokens` of a text, and a summary ends legally within `max_new_tokens`. It may think, and what
+    it thinks is no part of the summary. Raises BudgetError at once where no answer can be that short.
+    """
+    decoder = Decoder(dialect, max_think_tokens=None if max_new_tokens < 16 else max_new_tokens // 2)
+    d = decoder.dialect
+    messages = d.adapter.SCHEMA.messages
+
+    def asked(text: str) -> mypt_spec.Episode:
+        said = {"role": "user", "content": of(dialect).harmless(f"{ASKED}\n\n{text}")}
+        record = {messages: [said]} | ({"system": "You summarize texts."} if "system" in d.adapter.SCHEMA.top else {})
+        episode, findings = d.read(record)
+        if episode is None:
+            raise ValueError(findings[0].message)
+        return episode
+
+    decoder.start(asked("x"), max_new_tokens=max_new_tokens)
+
+    def summary(text: str) -> str:
+        ids = d.tokenizer.encode(text)
+        if len(ids) > max_text_tokens:
+            text = d.tokenizer.decode_bytes(ids[:max_text_tokens]).decode("utf-8", "ignore")
+        found = generate(model, asked(text), decoder=decoder, max_new_tokens=max_new_tokens, temperature=temperature, device=device)[0]
+        episode, _ = found.episode
+        assert episode is not None
+        last = next(m for m in reversed(episode.messages) if any(p.kind == "text" for p in m.parts))
+        return "".join(p.text for p in last.parts if p.kind == "text").strip()
+
+    return summary

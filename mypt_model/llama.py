@@ -1,0 +1,207 @@
+"""A Llama as modules, with the parameter names of Hugging Face's `LlamaForCausalLM`.
+
+How tokens attend to one another is handed in: training keeps episodes apart, generation reads a cache. There is no other
+difference between the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+"""The number of the layer; queries (rows, heads, n, head); keys and values (rows, key heads, n, head) -> (rows, heads, n, head)."""
+
+
+class ModelError(ValueError):
+    """A model, or a folder of one, that cannot be used: which file, and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class LlamaConfig:
+    """The shape; names as in `config.json`."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    rms_norm_eps: float = 1e-6
+    rope_theta: float = 10000.0
+    tie_word_embeddings: bool = False
+    max_position_embeddings: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ModelError(f"{name} is {value!r}, expected a whole number above 0")
+        if self.hidden_size % self.num_attention_heads or self.head % 2:
+            raise ModelError(f"hidden_size {self.hidden_size} cannot be shared by {self.num_attention_heads} heads of even size")
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise ModelError(f"{self.num_attention_heads} heads cannot share {self.num_key_value_heads} key heads evenly")
+
+    @property
+    def head(self) -> int:
+        return self.hidden_size // self.num_attention_heads
+
+    def as_json(self) -> dict[str, Any]:
+        """What `config.json` holds."""
+        return {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "attention_bias": False, "mlp_bias": False} | {
+            key: value for key, value in asdict(self).items() if value is not None
+        }
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        self.eps = config.rms_norm_eps
+        self.weight = nn.Parameter(torch.ones(config.hidden_size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)).to(x.dtype) * self.weight
+
+
+class Attention(nn.Module):
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        wide, narrow = config.hidden_size, config.num_key_value_heads * config.head
+        self.head = config.head
+        self.q_proj = nn.Linear(wide, wide, bias=False)
+        self.k_proj = nn.Linear(wide, narrow, bias=False)
+        self.v_proj = nn.Linear(wide, narrow, bias=False)
+        self.o_proj = nn.Linear(wide, wide, bias=False)
+
+    def forward(self, x: Tensor, layer: int, cos: Tensor, sin: Tensor, attend: Attend) -> Tensor:
+        q, k, v = (self._heads(project(x)) for project in (self.q_proj, self.k_proj, self.v_proj))
+        seen = attend(layer, _turned(q, cos, sin), _turned(k, cos, sin), v)
+        out: Tensor = self.o_proj(seen.transpose(1, 2).reshape(x.shape))
+        return out
+
+    def _heads(self, x: Tensor) -> Tensor:
+        return x.view(*x.shape[:2], -1, self.head).transpose(1, 2)
+
+
+class Mlp(nn.Module):
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
+
+
+class Layer(nn.Module):
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        self.input_layernorm = RMSNorm(config)
+        self.self_attn = Attention(config)
+        self.post_attention_layernorm = RMSNorm(config)
+        self.mlp = Mlp(config)
+
+    def forward(self, x: Tensor, layer: int, cos: Tensor, sin: Tensor, attend: Attend) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), layer, cos, sin, attend)
+        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        return out
+
+
+class Trunk(nn.Module):
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+        self.norm = RMSNorm(config)
+
+
+class Transformer(nn.Module):
+    """The whole model. `model(ids, at, attend, places, then)` reads ids, (rows, n), at their positions, (rows, n), both int64.
+
+    `places` (int64, (m,)) are the tokens, counted through all rows, whose hidden states are wanted; `then` is given these,
+    (m, hidden), and the weights of the head, (vocabulary, hidden), and what it returns is returned: so the head runs inside
+    of the model's forward pass, where sharded weights are whole.
+    """
+
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.model = Trunk(config)
+        if not config.tie_word_embeddings:
+            self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    def forward(self, ids: Tensor, at: Tensor, attend: Attend, places: Tensor, then: Callable[[Tensor, Tensor], Any]) -> Any:
+        x = self.model.embed_tokens(ids)
+        cos, sin = _angles(at, self.config, x.dtype)
+        for i, layer in enumerate(self.model.layers):
+            x = layer(x, i, cos, sin, attend)
+        head = self.model.embed_tokens if self.config.tie_word_embeddings else self.lm_head
+        return then(self.model.norm(x.flatten(0, 1)[places]), head.weight)
+
+    @torch.no_grad()
+    def fill(self, seed: int, *, scale: float = 0.02) -> Transformer:
+        """Random weights, the same for the same seed; what adds to the residual stream begins smaller, by the depth."""
+        generator = torch.Generator().manual_seed(seed)
+        for name, weight in self.named_parameters():
+            if name.endswith("norm.weight"):
+                weight.fill_(1.0)
+            else:
+                inner = name.endswith(("o_proj.weight", "down_proj.weight"))
+                spread = scale / math.sqrt(2 * self.config.num_hidden_layers) if inner else scale
+                weight.copy_(torch.randn(weight.shape, generator=generator) * spread)
+        return self
+
+
+def _angles(at: Tensor, config: LlamaConfig, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    half = torch.arange(0, config.head, 2, device=at.device).float() / config.head
+    angles = at[:, None, :, None].float() * config.rope_theta**-half
+    both = torch.cat([angles, angles], dim=-1)
+    return both.cos().to(dtype), both.sin().to(dtype)
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.chunk(2, dim=-1)
+    return (x * cos + torch.cat([-second, first], dim=-1) * sin).to(x.dtype)
+
+
+def spread(keys: Tensor, heads: int) -> Tensor:
+    """Keys or values, (rows, key heads, n, head), for as many heads as there are queries."""
+    groups = heads // keys.shape[1]
+    return keys if groups == 1 else keys.repeat_interleave(groups, dim=1)
+
+
+def shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of all weights."""
+    with torch.device("meta"):
+        return {name: tuple(weight.shape) for name, weight in Transformer(config).named_parameters()}
+
+
+def of_weights(config: LlamaConfig, weights: dict[str, Tensor]) -> Transformer:
+    """A model that uses these very tensors. Raises ModelError naming what is missing or has another shape."""
+    wanted = shapes(config)
+    missing = sorted(set(wanted) - set(weights))
+    if missing:
+        raise ModelError(f"the weights lack {missing[0]} and {len(missing) - 1} others" if len(missing) > 1 else f"the weights lack {missing[0]}")
+    for name, shape in wanted.items():
+        if tuple(weights[name].shape) != shape:
+            raise ModelError(f"{name} has shape {tuple(weights[name].shape)}, config.json says {shape}")
+    with torch.device("meta"):
+        out = Transformer(config)
+    out.load_state_dict({name: weights[name] for name in wanted}, assign=True)
+    return out
+
+
+def random_transformer(config: LlamaConfig, seed: int = 0) -> Transformer:
+    """A model to begin training with."""
+    with torch.device("meta"):
+        out = Transformer(config)
+    return out.to_empty(device="cpu").fill(seed)

@@ -1,0 +1,8 @@
+"""`torchrun -m mypt_train`: as `mypt-train`."""
+
+import sys
+
+from mypt_train.train_cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Records of a phase, from a seed. What a user says belongs to one split for ever, whatever the seed and the phase."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from mypt_train.curriculum.turns import PHASES, Turn
+from mypt_train.curriculum.world import LANGUAGES, Draw
+
+SPLITS = ("train", "heldout")
+_HELD_OUT = 26  # of 256 messages of users
+_TRIES = 3000  # in a row without a new episode
+
+
+class CurriculumError(ValueError):
+    """What was asked for cannot be made; the message says what can."""
+
+
+def split_of(content: str) -> str:
+    """The split that a message of a user belongs to."""
+    return "heldout" if hashlib.sha256(content.encode()).digest()[0] < _HELD_OUT else "train"
+
+
+def episodes(phase: int, n: int, *, seed: int = 0, split: str = "train") -> Iterator[dict[str, Any]]:
+    """`n` records of a phase, none twice; fewer are the beginning of more. Half are German.
+
+    Raises CurriculumError for a phase or split that there is not, and when the phase has no `n` episodes.
+    """
+    if phase not in PHASES:
+        raise CurriculumError(f"phase is {phase}, expected 1 to {len(PHASES)}")
+    if split not in SPLITS:
+        raise CurriculumError(f"split is {split!r}, expected {' or '.join(SPLITS)}")
+    if n < 0:
+        raise CurriculumError(f"n is {n}, expected 0 or more")
+    return _episodes(phase, n, seed, split)
+
+
+def _episodes(phase: int, n: int, seed: int, split: str) -> Iterator[dict[str, Any]]:
+    chance = Random(f"mypt curriculum {phase} {split} {seed}")
+    draws = [Draw(chance, language) for language in LANGUAGES]
+    seen: set[bytes] = set()
+    tries = 0
+    while len(seen) < n:
+        record = _episode(phase, draws[chance.randrange(len(draws))], split)
+        key = hashlib.sha256(json.dumps(record).encode()).digest()[:16]
+        if key in seen:
+            tries += 1
+            if tries == _TRIES:
+                raise CurriculumError(f"phase {phase} has few more than {len(seen)} episodes in the split {split!r}; {n} are asked for")
+            continue
+        seen.add(key)
+        tries = 0
+        yield record
+
+
+def _episode(phase: int, draw: Draw, split: str) -> dict[str, Any]:
+    made = PHASES[phase]
+    messages: Turn = []
+    turn: Turn = []
+    for _ in range(draw.pick(made.turns)):
+        make = draw.pick(made.makes + made.later * bool(turn))
+        before, turn = turn, make(draw, turn)
+        while split_of(turn[0]["content"]) != split:
+            turn = make(draw, before)
+        messages += turn
+    plain = not any(m["role"] == "assistant_toolcall" for m in messages) and draw.often(0.7)
+    system = draw.data["tools"] if made.tools and not plain else draw.data["system"]
+    return {"system": system, "messages": messages, "language": draw.data["language"]}

@@ -1,0 +1,176 @@
+"""The turns of the five phases. A turn begins with what the user says; its other messages follow from that and from chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mypt_train.curriculum.world import ASPECTS, Document, Draw
+
+Message = dict[str, Any]
+Turn = list[Message]
+Make = Callable[[Draw, Turn], Turn]  # from chance, and the turn before
+
+
+@dataclass(frozen=True)
+class Phase:
+    """How a phase is made: its kinds of turns, those that only stand behind another, how many stand in an episode, and whether there are tools."""
+
+    makes: tuple[Make, ...]
+    later: tuple[Make, ...] = ()
+    turns: tuple[int, ...] = (1,)
+    tools: bool = False
+
+
+def asked(content: str, **keys: Any) -> Message:
+    return {"role": "user", "content": content, **keys}
+
+
+def said(content: str, **keys: Any) -> Message:
+    return {"role": "assistant", "content": content, **keys}
+
+
+def called(name: str, arguments: dict[str, Any], content: Any, **keys: Any) -> Turn:
+    """A call of a tool of the workspace, and its result."""
+    tool = f"workspace.{name}"
+    return [{"role": "assistant_toolcall", "name": tool, "arguments": arguments, **keys}, {"role": "toolresult", "name": tool, "content": content}]
+
+
+# Phases 1 and 2: one question, one short answer.
+
+
+def _pattern(section: str) -> Make:
+    def make(draw: Draw, _: Turn) -> Turn:
+        question, answer = draw.pick(list(draw.data[section].values()))
+        slots = draw.words()
+        return [asked(question.format(**slots)), said(answer.format(**slots))]
+
+    return make
+
+
+# Phase 3: questions about things, one after another.
+
+
+def facts(draw: Draw, _: Turn) -> Turn:
+    """A question about a thing."""
+    kind = draw.pick(("is", "place", "use"))
+    *phrases, answer = draw.data["phase3"][kind]
+    thing = draw.thing()
+    return [asked(draw.question(phrases, **thing.fields)), said(answer.format(**thing.fields))]
+
+
+def follow(draw: Draw, before: Turn) -> Turn:
+    """The same question about another thing: only the answer before tells which question it is."""
+    thing = draw.thing()
+    phrases = draw.data["phase3"]["follow"]
+    for kind in ("is", "place", "use"):
+        answer = draw.data["phase3"][kind][-1]
+        if any(answer.format(**other.fields) == before[-1]["content"] for other in draw.world.things):
+            return [asked(draw.question(phrases, **thing.fields)), said(answer.format(**thing.fields))]
+    return facts(draw, before)
+
+
+def courtesy(draw: Draw, _: Turn) -> Turn:
+    question, answer = draw.data["phase3"][draw.pick(("thanks", "bye"))]
+    slots = {"name": draw.pick(draw.data["names"])}
+    return [asked(question.format(**slots)), said(answer.format(**slots))]
+
+
+# Phase 4: one call, then the answer.
+
+
+def search(draw: Draw, _: Turn) -> Turn:
+    thing = draw.thing()
+    phase = draw.data["phase4"]
+    found = draw.documents(draw.pick((0, 1, 1, 2, 3)), about=thing)
+    arguments: Message = {"query": thing.name}
+    if draw.often(0.5):
+        arguments["top_k"] = draw.pick((3, 5, 10))
+    answer = phase["none"] if not found else phase["found1"] if len(found) == 1 else phase["found"]
+    titles = draw.listed(found) if found else ""
+    question = draw.question(phase["search"], **thing.fields)
+    return [asked(question), *called("search", arguments, _hits(found)), said(answer.format(n=len(found), titles=titles, **thing.fields))]
+
+
+def listing(draw: Draw, _: Turn) -> Turn:
+    found = draw.documents(draw.pick((2, 3, 4)))
+    rows = [{"doc_id": d.doc_id, "title": d.title} for d in found]
+    answer = draw.data["phase4"]["listed"].format(n=len(found), titles=draw.listed(found))
+    return [asked(draw.question(draw.data["phase4"]["list"])), *called("list_docs", {}, {"documents": rows}), said(answer)]
+
+
+def reading(draw: Draw, _: Turn) -> Turn:
+    (document,) = draw.documents(1)
+    fact = next(iter(document.facts.values()))
+    question = draw.question(draw.data["phase4"]["get"], doc_id=document.doc_id)
+    answer = draw.data["phase4"]["says"].format(title=draw.listed([document]), fact=fact)
+    return [asked(question), *called("get_doc", {"doc_id": document.doc_id}, {"content": document.content}), said(answer)]
+
+
+def summary(draw: Draw, _: Turn) -> Turn:
+    (document,) = draw.documents(1)
+    fact = next(iter(document.facts.values()))
+    question = draw.question(draw.data["phase4"]["summarize"], doc_id=document.doc_id)
+    return [asked(question), *called("summarize", {"doc_id": document.doc_id}, {"summary": fact}), said(draw.data["phase4"]["short"].format(fact=fact))]
+
+
+def _hits(found: list[Document]) -> Message:
+    rows = [{"doc_id": d.doc_id, "title": d.title, "snippet": next(iter(d.facts.values()))} for d in found]
+    return {"documents": rows, "total": len(rows)}
+
+
+# Phase 5: thoughts, several calls, contexts, citations.
+
+
+def _question(draw: Draw) -> tuple[str, str, Document]:
+    """A question, the aspect that it is about, and a document that answers it."""
+    aspect = draw.pick(ASPECTS)
+    rest = draw.chance.sample([a for a in ASPECTS if a != aspect], draw.pick((0, 1)))
+    aspects = tuple(a for a in ASPECTS if a == aspect or a in rest)
+    document = draw.document(draw.thing(), aspects=aspects)
+    return draw.question(draw.data["documents"][aspect][:-1], **document.thing.fields), aspect, document
+
+
+def research(draw: Draw, _: Turn) -> Turn:
+    """Search, read, answer with a citation; or say that nothing was found."""
+    question, aspect, document = _question(draw)
+    phase, thing = draw.data["phase5"], document.thing
+    think = draw.pick(phase["think"]).format(**thing.fields)
+    out = [asked(question)]
+    if draw.often(0.15):
+        nothing = said(draw.data["phase4"]["none"].format(**thing.fields))
+        return [*out, *called("search", {"query": thing.name}, _hits([]), think=think), nothing]
+    out += called("search", {"query": thing.name}, _hits([document]), think=think)
+    if aspect != next(iter(document.facts)) or draw.often(0.6):
+        keys = {"think": draw.pick(phase["think_read"]).format(title=document.title)} if draw.often(0.5) else {}
+        out += called("get_doc", {"doc_id": document.doc_id}, {"content": document.content}, **keys)
+    keys = {"think": draw.pick(phase["think_answer"])} if draw.often(0.3) else {}
+    return [*out, said(document.facts[aspect], cite=document.doc_id, **keys)]
+
+
+def retrieved(draw: Draw, _: Turn) -> Turn:
+    """The document stands in the context of the user's message."""
+    question, aspect, document = _question(draw)
+    phase, chunk = draw.data["phase5"], str(draw.chance.randrange(1, 6))
+    context = phase["context"].format(title=document.title, chunk=chunk, facts="\n".join(document.facts.values()))
+    cite = phase["cite"].format(title=document.title, chunk=chunk)
+    return [asked(question, context=context), said(document.facts[aspect], cite=cite)]
+
+
+def counted(draw: Draw, _: Turn) -> Turn:
+    """What is known of the workspace stands in the context of the assistant."""
+    phase = draw.data["phase5"]
+    date = f"2026-{draw.chance.randrange(1, 13):02}-{draw.chance.randrange(1, 29):02}"
+    slots = {"space": draw.pick(phase["spaces"]), "n": str(draw.chance.randrange(2, 100)), "date": date}
+    about = {"role": "assistant_context", "content": phase["workspace"].format(**slots)}
+    return [asked(draw.question(phase["count"])), about, said(phase["counted"].format(**slots))]
+
+
+PHASES: dict[int, Phase] = {
+    1: Phase((_pattern("phase1"),)),
+    2: Phase((_pattern("phase2"),)),
+    3: Phase((facts,), (follow, follow, courtesy), turns=(2, 2, 3, 4)),
+    4: Phase((search, search, listing, reading, summary, facts), (courtesy,), turns=(1, 1, 1, 2), tools=True),
+    5: Phase((research, research, research, retrieved, counted), turns=(1, 1, 1, 2), tools=True),
+}

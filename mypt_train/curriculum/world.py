@@ -1,0 +1,128 @@
+"""The small world that the curriculum speaks of: a file of data a language, and what is drawn from it."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+LANGUAGES = ("en", "de")
+_ASCII = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", " ": "-"})
+_SYLLABLES = ("bla", "dri", "fen", "gor", "hul", "jep", "kro", "lim", "mox", "nar", "pli", "quo", "rud", "sti", "tra", "vel", "wim", "xan", "yor", "zup")
+
+
+@dataclass(frozen=True)
+class Thing:
+    """Something to speak of, in the cases that are needed; `fields` are its slots."""
+
+    name: str
+    slug: str
+    fields: dict[str, str]
+
+
+@dataclass(frozen=True)
+class World:
+    """The data of one language, as it stands in its file, and its things."""
+
+    data: dict[str, Any]
+    things: tuple[Thing, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document of a workspace: what it is about, and the facts in it, by aspect."""
+
+    thing: Thing
+    doc_id: str
+    title: str
+    facts: dict[str, str]
+
+    @property
+    def content(self) -> str:
+        return f"{self.title}\n\n" + "\n".join(self.facts.values())
+
+
+ASPECTS = ("hours", "price", "person", "closed")
+
+
+@cache
+def world(language: str) -> World:
+    """The world in one of LANGUAGES."""
+    data = tomllib.loads((Path(__file__).parent / f"{language}.toml").read_text(encoding="utf-8"))
+    return World(data, tuple(_thing(name, row, data["articles"]) for name, row in data["things"].items()))
+
+
+def _thing(name: str, row: list[str], articles: dict[str, list[str]]) -> Thing:
+    one, the, what, place, use = row
+    article, _, noun = the.partition(" ")
+    acc, dat = (f"{word} {noun}" for word in articles[article])
+    fields = {"one": one, "One": capital(one), "the": the, "The": capital(the), "acc": acc, "dat": dat, "is": what, "place": place, "use": use}
+    return Thing(name, name.lower().translate(_ASCII), fields | {"name_of": name, "Name": capital(name)})
+
+
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+class Draw:
+    """Chance, and one language. Every call uses up some of the chance; equal chance gives equal draws."""
+
+    def __init__(self, chance: Random, language: str) -> None:
+        self.chance, self.world = chance, world(language)
+        self.data = self.world.data
+
+    def pick(self, items: Any) -> Any:
+        return items[self.chance.randrange(len(items))]
+
+    def often(self, share: float) -> bool:
+        return self.chance.random() < share
+
+    def words(self) -> dict[str, str]:
+        """Slots for names, words, numbers, and a word that there is not."""
+        name, other = self.chance.sample(self.data["names"], 2)
+        a, b, c = self.chance.sample(self.data["words"], 3)
+        low = self.chance.randrange(1, 6)
+        high = low + self.chance.randrange(2, 7)
+        x = capital("".join(self.chance.choices(_SYLLABLES, k=self.chance.randrange(2, 4)))) + str(self.chance.randrange(1, 10))
+        numbers = self.data["numbers"]
+        return {
+            "name": name, "other": other, "a": a, "b": b, "c": c, "A": capital(a), "B": capital(b), "x": x,
+            "low": numbers[low], "high": numbers[high], "count": capital(", ".join(numbers[low : high + 1])),
+            "ab_upper": f"{a} {b}".upper(), "a_back": a[::-1], "a_letters": capital(numbers[len(a)]), "a_first": a[0],
+        }  # fmt: skip
+
+    def question(self, phrases: list[str], **slots: str) -> str:
+        """One of some phrases with what leads to it; the last phrase is the answer, and is not asked."""
+        asked = self.pick(phrases).format(**slots)
+        return str(self.pick(self.data["openers"]).format(q=asked, name=self.pick(self.data["names"])))
+
+    def thing(self) -> Thing:
+        found: Thing = self.pick(self.world.things)
+        return found
+
+    def document(self, thing: Thing, *, aspects: tuple[str, ...]) -> Document:
+        """A document about a thing that says something of these aspects."""
+        kind, title = self.pick(self.data["documents"]["kinds"])
+        low, high = self.chance.randrange(6, 11), self.chance.randrange(14, 21)
+        slots = {
+            "low": str(low), "high": str(high), "euros": str(self.chance.randrange(2, 60)),
+            "person": self.pick(self.data["names"]), "day": self.pick(self.data["days"]),
+        }  # fmt: skip
+        facts = {a: self.data["documents"][a][-1].format(**thing.fields, **slots) for a in aspects}
+        return Document(thing, f"{thing.slug}-{kind}", title.format(**thing.fields), facts)
+
+    def documents(self, count: int, *, about: Thing | None = None) -> list[Document]:
+        """So many documents with different ids, each with one fact; of different things, or all about one."""
+        found: dict[str, Document] = {}
+        while len(found) < count:
+            document = self.document(about or self.thing(), aspects=(self.pick(ASPECTS),))
+            found.setdefault(document.doc_id, document)
+        return list(found.values())
+
+    def listed(self, documents: list[Document]) -> str:
+        """The titles in a sentence."""
+        titles = [self.data["quoted"].format(d.title) for d in documents]
+        return titles[0] if len(titles) == 1 else ", ".join(titles[:-1]) + f" {self.data['and']} {titles[-1]}"

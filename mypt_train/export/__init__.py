@@ -1,0 +1,6 @@
+"""Trained models for `transformers`: the same ids, masks and logits there."""
+
+from mypt_train.export.folder import endings, export
+from mypt_train.export.tokenizer_file import ExportError
+
+__all__ = ["ExportError", "endings", "export"]

@@ -1,0 +1,94 @@
+"""A checkpoint as a Hugging Face folder: model, tokenizer, chat template and how to generate. Nothing here needs transformers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import mypt_spec
+from mypt_spec import Dialect, VocabularyError
+from mypt_spec.ranks import FILE
+from mypt_spec.repair import open_blocks
+from mypt_spec.tokens import TEXT, Terminal
+from mypt_train import durable
+from mypt_train.export.tokenizer_file import ExportError, template, tokenizer_config, tokenizer_json
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+def export(checkpoint: str | Path, out: str | Path, *, dialect: str = "mypt", vocabulary: str | Path | None = None) -> Path:
+    """Write a checkpoint to the folder `out`, which is new or empty; that folder.
+
+    The vocabulary is the one that lies in the checkpoint, unless one is given; else GPT-2's. Raises ExportError for a folder that is
+    no checkpoint, whose vocabulary is another one, or a dialect without a chat template; nothing is written then.
+    """
+    source, out = Path(checkpoint), Path(out)
+    config = _config(source)
+    own = source / FILE
+    try:
+        d = mypt_spec.dialect(dialect, vocabulary=vocabulary or (own if own.is_file() else None))
+    except (KeyError, VocabularyError) as error:
+        raise ExportError(error.args[0]) from None
+    if config.get("vocab_size") != d.tokenizer.vocab_size:
+        cure = "name the vocabulary that it was trained on with --vocab"
+        raise ExportError(f"{source / CONFIG}: the model has {config.get('vocab_size')} ids, {dialect} has {d.tokenizer.vocab_size}; {cure}")
+    ends = {tag: d.tokenizer.special[tag] for tag in endings(d)}
+    last = next(reversed(ends))
+    ids: dict[str, Any] = {"bos_token_id": None, "eos_token_id": list(ends.values()), "pad_token_id": d.tokenizer.pad}
+    files = {
+        CONFIG: config | {"architectures": ["LlamaForCausalLM"], "model_type": "llama"} | ids,
+        "generation_config.json": {"do_sample": True} | ids,
+        "tokenizer.json": tokenizer_json(d),
+        "tokenizer_config.json": tokenizer_config(d, last),
+    }
+    shown = template(d)
+    if out.exists() and any(out.iterdir()):
+        raise ExportError(f"{out}: is not empty; name another folder, or empty it")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / WEIGHTS, out / WEIGHTS)
+        for name, content in files.items():
+            durable.write(out / name, [json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"])
+        durable.write(out / "chat_template.jinja", [shown.encode()])
+        if d.ranks is not None:
+            durable.write(out / FILE, [d.ranks.data])
+    except OSError as error:
+        raise ExportError(f"{error.filename or out}: {error.strerror or error}; nothing that can be loaded is complete") from None
+    return out
+
+
+def endings(dialect: Dialect) -> list[str]:
+    """The tags of one id behind which it is no longer for the model to go on: in every state that they lead to, or in some.
+
+    The tag that ends a turn comes last.
+    """
+    table, machine = dialect.table, dialect.automaton
+    blocks = open_blocks(machine, table)
+    found: dict[str, bool] = {}
+    for before, row in enumerate(machine.steps):
+        if any(not table.openers[kind].body_loss for kind in blocks[before]):
+            continue  # what the system writes, quotations too
+        for name, state in row.items():
+            terminal = table.terminals.get(name)
+            if terminal is not None and _own(terminal) and not any(n == TEXT or _own(table.terminals[n]) for n in machine.steps[state]):
+                found[terminal.shown] = found.get(terminal.shown, False) or state in machine.accepts
+    return sorted((tag for tag in found if tag in table.special), key=lambda tag: (found[tag], table.special[tag]))
+
+
+def _own(terminal: Terminal) -> bool:
+    return terminal.origin == "model"
+
+
+def _config(source: Path) -> dict[str, Any]:
+    for name in (CONFIG, WEIGHTS):
+        if not (source / name).is_file():
+            raise ExportError(f"{source}: has no {name}; name the folder of a checkpoint")
+    try:
+        config: dict[str, Any] = json.loads((source / CONFIG).read_bytes())
+    except (OSError, ValueError) as error:
+        raise ExportError(f"{source / CONFIG}: cannot be read: {error}") from None
+    if not isinstance(config, dict) or config.get("model_type", "llama") != "llama":
+        raise ExportError(f"{source / CONFIG}: is not of a Llama")
+    return config

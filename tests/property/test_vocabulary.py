@@ -1,0 +1,123 @@
+"""The promises on another vocabulary: the grammar and the engine do not know which one it is."""
+
+from __future__ import annotations
+
+import random
+import re
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+from tiktoken_ext.openai_public import r50k_pat_str
+
+import mypt_spec
+from mypt_infer.decode import Decoder
+from mypt_infer.decode.net import CALLING
+from mypt_infer.decode.tables import DEAD_STATE
+from mypt_spec.ranks import read_ranks
+from tests.decoding import DIALECTS, TOOLS, complete, generated, prompt
+from tests.property.test_decode_exhaustive import Naive, everywhere
+from tests.property.test_injection import hostile
+from tests.strategies import any_text, episodes
+from tests.vocabulary import SIZE, path, small
+
+TAGS = mypt_spec.dialect("mypt").table.special
+
+
+@cache
+def decoder(name: str) -> Decoder:
+    return Decoder(small(name), TOOLS)
+
+
+def naive_ids(text: str) -> list[int]:
+    """Of all neighbours that make a token, those of the lowest rank are joined first, from the left."""
+    ranks = read_ranks(path()).ranks
+    out: list[int] = []
+    for piece in regex.findall(r50k_pat_str, text):
+        parts = [bytes([byte]) for byte in piece.encode()]
+        while True:
+            pairs = [(ranks[a + b], i) for i, (a, b) in enumerate(pairwise(parts)) if a + b in ranks]
+            if not pairs:
+                break
+            _, at = min(pairs)
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        out += [ranks[part] for part in parts]
+    return out
+
+
+@given(any_text("mypt"))
+def test_text_is_cut_as_the_ranks_say(text: str) -> None:
+    tokenizer = small("mypt").tokenizer
+    ids = tokenizer.encode(text)
+    assert ids == naive_ids(text)
+    assert all(i < SIZE for i in ids)
+    assert tokenizer.decode(ids) == text
+    joined, lengths = tokenizer.encode_batch([text, "", text])
+    assert joined.tolist() == ids + ids
+    assert lengths.tolist() == [len(ids), 0, len(ids)]
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+def test_round_trip_through_ids(name: str, data: st.DataObject) -> None:
+    d = small(name)
+    episode = data.draw(episodes(name))
+    usual, encoded = mypt_spec.dialect(name).encode(episode), d.encode(episode)
+    assert d.parse_ids(encoded.ids)[0] == episode
+    shift = d.table.first_special_id - mypt_spec.dialect(name).table.first_special_id
+    tags = [i + shift for i in usual.ids.tolist() if i >= 50257]
+    assert [i for i in encoded.ids.tolist() if i >= SIZE] == tags
+
+
+@given(episodes("mypt", clean=False))
+def test_the_naive_mask_agrees(episode: mypt_spec.Episode) -> None:
+    d = small("mypt")
+    ids: list[int] = []
+    loss: list[int] = []
+    assistant = False
+    for segment in re.split("(" + "|".join(map(re.escape, TAGS)) + ")", d.serialize(episode)):
+        assistant = assistant or segment == "<myPT_assistant>"
+        new = [SIZE + 1 + list(TAGS).index(segment)] if segment in TAGS else naive_ids(segment)
+        ids += new
+        loss += [int(assistant or segment == "<myPT_eot>")] * len(new)
+        assistant = assistant and segment != "</myPT_assistant>"
+    encoded = d.encode(episode)
+    assert encoded.ids.tolist() == ids
+    assert encoded.loss.tolist() == loss
+
+
+@given(hostile("mypt"))
+def test_content_never_becomes_a_tag(episode: mypt_spec.Episode) -> None:
+    d = small("mypt")
+    usual, found = mypt_spec.dialect("mypt").encode(episode), d.encode(episode)
+    assert sum(i >= SIZE for i in found.ids.tolist()) == sum(i >= 50257 for i in usual.ids.tolist())
+    assert d.parse_ids(found.ids)[0] == episode
+
+
+def test_the_validator_has_the_same_allow_sets() -> None:
+    """Every state and every id; bodies of calls are left out, since the validator takes any tool there."""
+    made = decoder("mypt")
+    naive = Naive(made)
+    checked = 0
+    for state, (grammar_state, ids) in everywhere(made).items():
+        if made.tables.block[state] == CALLING:
+            continue
+        mine = (made.tables.following(state) != DEAD_STATE)[made.tables.classes]
+        theirs = naive.row(grammar_state, ids, made.tables.vocabulary)
+        assert (mine == theirs).all(), (ids, np.flatnonzero(mine != theirs)[:10])
+        checked += 1
+    assert checked > 50
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_generation_ends_legal(name: str) -> None:
+    made = decoder(name)
+    before = made.ids_of(prompt(name))
+    for seed in range(30):
+        state = made.start(before, max_new_tokens=120)
+        ids = [*before, *generated(made, state, random.Random(seed))]
+        assert complete(made, ids), made.dialect.tokenizer.decode(ids)
