@@ -50,3 +50,11 @@ def pages(session: nox.Session) -> None:
     """The page of `mypt-view --html` in headless Chromium, which must be installed; arguments go to pytest."""
     session.install(".[test,pages]")
     session.run("pytest", "tests/browser", *session.posargs, env={"MYPT_BROWSER_REQUIRED": "1"})
+
+
+@nox.session
+def hooks(session: nox.Session) -> None:
+    """The hooks, by pre-commit itself: from this checkout as a repository, installed as it installs them, on broken data."""
+    session.install(".[test]", "pre-commit>=4")
+    session.run("python", "tools/try_hooks.py")
+    session.run("pytest", "tests/unit/test_integration.py", *session.posargs)
