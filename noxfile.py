@@ -1,4 +1,4 @@
-"""Development tasks: `nox -s tests`, `lint`, `fuzz`, `bench`, `spec`, `pages`. See CONTRIBUTING.md."""
+"""Development tasks: `nox -s tests`, `lint`, `fuzz`, `bench`, `spec`, `pages`, `hooks`. See CONTRIBUTING.md."""
 
 import nox
 
@@ -40,6 +40,7 @@ def bench(session: nox.Session) -> None:
     """Measure speed as ratios in one run; never part of the tests."""
     session.install("-e", ".[dev]")
     session.run("python", "-m", "bench.lint", *session.posargs)
+    session.run("python", "-m", "bench.findings")
     session.install("xgrammar")  # only measured against
     for name in ("dialects", "prepare", "memory", "decode", "append"):
         session.run("python", "-m", f"bench.{name}")
