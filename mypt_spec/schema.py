@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 from mypt_spec.findings import Finding, Fix
@@ -20,6 +21,7 @@ _PYTHON = {
 }  # fmt: skip
 _BCP47 = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+")
 ROLE = "role"
+_WORD = 60  # characters of a key or role that can be a misspelling
 _UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107", "MYP307"}  # nothing that an Episode could hold
 
 
@@ -170,9 +172,9 @@ class _Checker:
         return self.value(item, key, spec, at, what)
 
     def unknown(self, key: str, fields: dict[str, Field], at: str, what: str) -> None:
-        close = get_close_matches(key, fields, n=1, cutoff=0.7)
+        close = _meant(key, tuple(fields))
         keep = ', or begin its name with "_" to keep it as metadata' if self.schema.metadata else ""
-        hint = f'did you mean "{close[0]}"?' if close else f"remove it{keep}"
+        hint = f'did you mean "{close}"?' if close else f"remove it{keep}"
         self.add("MYP103", f'{what} has an unknown key "{key}"; the model would never see it', at, on_key=True, help=hint)
 
     def message(self, message: Any, at: str) -> dict[str, Any] | None:
@@ -208,10 +210,20 @@ class _Checker:
             hint = f'it is the top-level "{self.schema.lifted[role]}", once; merge this text into it'
             self.add("MYP108", f'"{role}" is no role of a message here', f"{at}/{ROLE}", help=hint)
             return None
-        close = get_close_matches(role, self.schema.roles, n=1, cutoff=0.7)
-        hint = f'did you mean "{close[0]}"?' if close else f"{tag}s are {known}"
+        close = _meant(role, tuple(self.schema.roles))
+        hint = f'did you mean "{close}"?' if close else f"{tag}s are {known}"
         self.add("MYP105", f'unknown {tag} "{role}"; the {what} would be lost', f"{at}/{tag}", help=hint)
         return None
+
+
+def _meant(word: str, known: tuple[str, ...]) -> str:
+    """The known word that is most like another; empty where none is."""
+    return _closest(word, known) if len(word) <= _WORD else ""
+
+
+@lru_cache(maxsize=1000)  # the same mistake is made on many lines
+def _closest(word: str, known: tuple[str, ...]) -> str:
+    return next(iter(get_close_matches(word, known, n=1, cutoff=0.7)), "")
 
 
 def _a(kind: str) -> str:

@@ -6,7 +6,7 @@ decides. (A property test holds the two together.) How:
 - msgspec decodes a line and checks its schema in one pass; its types are derived from the adapter's `SCHEMA`.
 - Every string is counted. Valid JSON has exactly two unescaped quotes a string, so a key that stands twice, or one that
   msgspec skipped, shows as quotes that nobody accounts for. No count can be too high, so a block of lines is counted at
-  once; where its sums differ, halves of it are, down to the line.
+  once; where its sums differ, each line is.
 - Placement, phase and names depend only on the *shape* of a record: the roles, which optional keys are there, which names
   are equal, which inline tags. A shape is checked once, by running the checker on a skeleton of it. So are head strings
   such as the system prompt, which repeat from line to line.
@@ -101,11 +101,7 @@ class Prover:
         if len(rest) == 1:
             again = self._learn(lines[rest[0]]) and self.clean(lines[rest[0]])
             return bad if again else sorted([*bad, *rest])
-        middle = len(rest) // 2
-        for half in (rest[:middle], rest[middle:]):
-            part = [lines[i] for i in half]
-            bad += [half[i] for i in self._doubtful(part, sum(map(unescaped_quotes, part)))]
-        return sorted(bad)
+        return sorted([*bad, *(i for i in rest if not self.clean(lines[i]))])
 
     def _quotes(self, values: list[Any]) -> int:
         """The quotes of the strings in JSON values; an odd number where there is doubt, such as a tag in a string."""
