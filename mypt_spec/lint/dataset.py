@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
 from mypt_spec.episode import Episode, Message, Part, events_of
-from mypt_spec.findings import Finding
+from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import Fault, loads
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.config import matches
@@ -87,6 +88,7 @@ class DataSet:
             if answer is not None:
                 count += 1
                 answers.put(_key(_plain(answer.text)), 1)
+            found = [replace(f, fix=_dropped(raw)) if f.code == "MYP601" else f for f in found]
             if OPT_OUT in record:
                 found = opted_out(record[OPT_OUT], found, checker.codes, complete=False)
             if found:
@@ -133,6 +135,20 @@ class DataSet:
     def _asked(self, episode: Episode, checker: Checker) -> str:
         opener = checker.dialect.table.turn_opener
         return "\0".join(_plain(m.text) for m in episode.messages if m.role == opener)
+
+
+def duplicates(groups: Sequence[Group]) -> dict[str, set[int]]:
+    """The rows of episodes that stand elsewhere before, by path; where the rule is selected. Reads all files."""
+    out: dict[str, set[int]] = {}
+    for chunk in DataSet(groups).chunks():
+        for item in chunk.found:
+            if item.finding.code == "MYP601":
+                out.setdefault(item.filename, set()).add(item.row)
+    return out
+
+
+def _dropped(raw: bytes) -> Fix:
+    return Fix("delete the line", False, edits=((0, len(raw.decode("utf-8", "replace")), ""),))
 
 
 def _again(source: Source) -> None:

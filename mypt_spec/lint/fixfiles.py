@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
@@ -54,11 +54,16 @@ class _NotWholeError(Exception):
 
 
 def fix_sources(
-    groups: list[Group], *, unsafe: bool, output: str | None = None, diff: Write | None = None
+    groups: list[Group],
+    *,
+    unsafe: bool,
+    output: str | None = None,
+    diff: Write | None = None,
+    dropped: Mapping[str, Collection[int]] | None = None,
 ) -> tuple[list[Group], Fixes]:
     """Fix all sources; gives what is to be linted afterwards, and what was done.
 
-    With `output` the one source is written there; with `diff`, changes go to it and nothing is written. Raises UsageError
+    `dropped` are rows to be deleted, by path. With `output` the one source is written there; with `diff`, changes go to it and nothing is written. Raises UsageError
     for what can be fixed only into another file.
     """
     sources = [source for group in groups for source in group.sources]
@@ -76,7 +81,7 @@ def fix_sources(
         cut = _lines if group.kind == "record" else _text
         again = []
         for source in group.sources:
-            pieces = _Pieces(partial(cut, fixer, prover, source))
+            pieces = _Pieces(partial(cut, fixer, prover, source, (dropped or {}).get(source.path, ())))
             try:
                 codes = _show(pieces, source.path, diff) if diff else _write(pieces, source, output)
             except _NotWholeError as why:
@@ -147,10 +152,10 @@ def _diff_line(sign: bytes, line: bytes) -> bytes:
     return sign + line if line.endswith(b"\n") else sign + line + b"\n\\ No newline at end of file\n"
 
 
-def _lines(fixer: Fixer, prover: Prover, source: Source) -> Iterator[Piece]:
+def _lines(fixer: Fixer, prover: Prover, source: Source, dropped: Collection[int]) -> Iterator[Piece]:
     kept = False  # whether a line has come that stays: a file is not emptied
     held: list[Piece] = []
-    for piece in _each_line(fixer, prover, source):
+    for piece in _each_line(fixer, prover, source, dropped):
         if not kept and not piece.new:
             held.append(piece)
             if sum(len(p.old) for p in held) <= _HELD:
@@ -164,7 +169,7 @@ def _lines(fixer: Fixer, prover: Prover, source: Source) -> Iterator[Piece]:
     yield from [p._replace(new=p.old, codes=Counter()) for p in held]
 
 
-def _each_line(fixer: Fixer, prover: Prover, source: Source) -> Iterator[Piece]:
+def _each_line(fixer: Fixer, prover: Prover, source: Source, dropped: Collection[int]) -> Iterator[Piece]:
     for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         if block.broken:
             raise _NotWholeError(block.broken)
@@ -174,9 +179,11 @@ def _each_line(fixer: Fixer, prover: Prover, source: Source) -> Iterator[Piece]:
         _, doubtful = prover.unproved(block.data)
         if lines and not lines[-1].endswith(b"\n") and len(lines) - 1 not in {i for i, _ in doubtful}:
             doubtful.append((len(lines) - 1, lines[-1]))
+        gone = [i for i in range(len(lines)) if block.first_row + i in dropped] if dropped else []
+        doubtful = sorted({**dict(doubtful), **{i: lines[i] for i in gone}}.items())
         done = 0
         for index, raw in doubtful:
-            new, codes = fixer.line(raw, row=block.first_row + index)
+            new, codes = (None, Counter({"MYP601": 1})) if index in gone else fixer.line(raw, row=block.first_row + index)
             old = lines[index]
             bare = not old.endswith(b"\n")
             if bare and "MYP013" in fixer.checker.codes:
@@ -198,7 +205,7 @@ def _same(lines: list[bytes], row: int) -> Piece:
     return Piece(row, data, data, Counter())
 
 
-def _text(fixer: Fixer, _: Prover, source: Source) -> Iterator[Piece]:
+def _text(fixer: Fixer, _: Prover, source: Source, __: Collection[int]) -> Iterator[Piece]:
     parts = list(blocks(source, block_size=BLOCK, max_line=MAX_TEXT))
     broken = next((part.broken for part in parts if part.broken), "")
     if broken or any(part.too_long for part in parts):

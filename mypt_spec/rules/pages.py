@@ -11,6 +11,7 @@ _UNSAFE = "MYP202 MYP203 MYP206 MYP207 MYP209 MYP210 MYP211 MYP212 MYP213 MYP214
 FIXES = {
     **dict.fromkeys(_SAFE.split(), "safe"),
     **dict.fromkeys(_UNSAFE.split(), "unsafe, where one place shows what was meant"),
+    "MYP601": "unsafe, with --data-set: delete the line",
     "MYP105": "safe for a context that stands as a message, else none",
     "MYP301": "safe for a thought, citation or end of turn in the text of an answer, unsafe for calls and results in it, else none",
 }

@@ -115,3 +115,38 @@ def test_a_table_of_what_was_seen() -> None:
             truth[key or 1] = i
     assert table.full
     assert table.count == len(truth)
+
+
+def test_duplicates_are_deleted_where_that_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --data-set and --unsafe-fixes only; the first of them stays, and so does all that is not one of them."""
+    monkeypatch.chdir(tmp_path)
+    kept = {"_mypt_lint": {"ignore": ["MYP601"], "reason": "on purpose"}}
+    rows = [chat("1"), chat("2"), "{", chat("1", _n=2), chat("3"), chat("2"), chat("1", **kept)]
+    write(tmp_path / "a.jsonl", *rows)
+    write(tmp_path / "b.jsonl", chat("2", _n=3), chat("4"))
+    lines = [path.read_text().splitlines() for path in (tmp_path / "a.jsonl", tmp_path / "b.jsonl")]
+    assert main(["--no-config", "--data-set", "--fix-only", "."]) == 0
+    assert main(["--no-config", "--unsafe-fixes", "--fix-only", "."]) == 0
+    assert [(tmp_path / name).read_text().splitlines() for name in ("a.jsonl", "b.jsonl")] == lines
+    capsys.readouterr()
+    options = ["--no-config", "--data-set", "--unsafe-fixes"]
+    assert main([*options, "--diff", "."]) == 1
+    diff = capsys.readouterr().out
+    assert diff.count("\n-{") == 3
+    assert "\n+{" not in diff
+    assert main([*options, "--fix-only", "."]) == 0
+    assert "Fixed 3 warnings in 2 files." in capsys.readouterr().err
+    assert (tmp_path / "a.jsonl").read_text().splitlines() == [line for i, line in enumerate(lines[0]) if i not in (3, 5)]
+    assert (tmp_path / "b.jsonl").read_text().splitlines() == lines[1][1:]
+    assert main([*options, "--fix-only", "."]) == 0
+    assert "Nothing to fix." in capsys.readouterr().err
+    assert main([*options, "--fix-only", "-o", "x", "-"]) == 2
+    assert "read twice" in capsys.readouterr().err
+
+
+def test_the_fix_of_a_duplicate_deletes_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "a.jsonl", chat("ü"), chat("ü"))
+    main(["--no-config", "-q", "--data-set", "--format", "json", str(tmp_path / "a.jsonl")])
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["fix"]["applicability"] == "unsafe"
+    assert found["fix"]["edits"] == [{"span": [0, len((tmp_path / "a.jsonl").read_text().splitlines()[1])], "content": ""}]
