@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,12 @@ class CheckpointError(Exception):
     """A checkpoint that cannot be written, or trained on from; the message says why and what to do."""
 
 
-def save(out: Path, step: int, model: Transformer, optimizer: torch.optim.Optimizer, facts: dict[str, Any], ranks: Ranks, *, keep: int) -> Path:
+def save(out: Path, step: int, model: Transformer, optimizer: torch.optim.Optimizer, facts: dict[str, Any], ranks: Ranks, *, keep: int, beside: Mapping[str, bytes] | None = None) -> Path:
     """Write the checkpoint behind `step` steps, and delete all but the last `keep`. All processes call it, the first one writes.
 
-    Raises CheckpointError when the disk is full or refuses; what was there before is still there.
+    `beside`: further files, by name.
+
+    Raises CheckpointError when the disk is full or refuses, or weights are no numbers; what was there before is still there.
     """
     path = out / f"step_{step:06}"
     weights = {name: _held(weight, ranks) for name, weight in model.named_parameters()}
@@ -44,17 +47,23 @@ def save(out: Path, step: int, model: Transformer, optimizer: torch.optim.Optimi
         for key, value in optimizer.state.get(weight, {}).items()
     }
     if ranks.first:
+        spoilt = [name for name, weight in weights.items() if not bool(torch.isfinite(weight).all())]
+        if spoilt:
+            raise CheckpointError(f"behind step {step} {len(spoilt)} weights are no numbers, {spoilt[0]} for one; {_left(out)}. Lower train.lr")
         try:
-            _write(path, weights, state, model, facts | {"schema": SCHEMA, "version": VERSION, "step": step})
+            _write(path, weights, state, model, facts | {"schema": SCHEMA, "version": VERSION, "step": step}, beside or {})
         except (OSError, SafetensorError) as error:
             shutil.rmtree(_part(path), ignore_errors=True)
-            kept = checkpoints(out)
-            left = f"the last checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
-            raise CheckpointError(f"{path}: cannot be written: {error}; {left}. Free some space and go on with --resume") from None
+            raise CheckpointError(f"{path}: cannot be written: {error}; {_left(out)}. Free some space and go on with --resume") from None
         for old in checkpoints(out)[:-keep]:
             shutil.rmtree(old)
     ranks.wait()
     return path
+
+
+def _left(out: Path) -> str:
+    kept = checkpoints(out)
+    return f"the last checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
 
 
 def _held(tensor: Tensor, ranks: Ranks) -> Tensor:
@@ -66,13 +75,15 @@ def _part(path: Path) -> Path:
     return path.with_name(path.name + durable.PART)
 
 
-def _write(path: Path, weights: dict[str, Tensor], state: dict[str, Tensor], model: Transformer, facts: dict[str, Any]) -> None:
+def _write(path: Path, weights: dict[str, Tensor], state: dict[str, Tensor], model: Transformer, facts: dict[str, Any], beside: Mapping[str, bytes]) -> None:
     part = _part(path)
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     save_file(weights, part / WEIGHTS, metadata={"format": "pt"})
     save_file(state, part / OPTIMIZER)
-    files = {name: {"bytes": (part / name).stat().st_size, "sha256": durable.sha256(part / name)} for name in (WEIGHTS, OPTIMIZER)}
+    for name, content in beside.items():
+        (part / name).write_bytes(content)
+    files = {name: {"bytes": (part / name).stat().st_size, "sha256": durable.sha256(part / name)} for name in (WEIGHTS, OPTIMIZER, *beside)}
     dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
     for name, value in ((CONFIG, model.config.as_json() | {"torch_dtype": dtype}), (TRAINER, facts | {"files": files})):
         (part / name).write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")

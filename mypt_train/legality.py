@@ -11,8 +11,10 @@ import numpy as np
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.legality import LEGAL, accepted, alone, constrained, observed_tools
 from mypt_infer.decode.llama import Llama
+from mypt_infer.decode.tools import SchemaFault, check_schema, declare
 from mypt_model.llama import Transformer
 from mypt_spec import Episode
+from mypt_train.config import ConfigError
 from mypt_train.corpus import Corpus
 from mypt_train.distributed import Ranks, whole
 
@@ -26,19 +28,33 @@ def legality_of(
 ) -> dict[str, Any]:  # fmt: skip
     """Shares of legal answers, `unconstrained` and `constrained`, each with `phases` and `reasons`. {} on all processes but the first.
 
-    Raises SchemaFault for tools that the decoder cannot take.
+    Only `failed`, which says why, where the decoder cannot take the tools or the budget: training is not lost for that.
     """
     weights = {name: whole(weight).cpu() for name, weight in model.named_parameters()}  # all processes take part
-    found = measure(Llama(model.config, weights), corpus, prompts=prompts, max_new_tokens=max_new_tokens, temperature=temperature, tools=tools, seed=seed) if ranks.first else {}
+    found: dict[str, Any] = {}
+    if ranks.first:
+        try:
+            found = measure(Llama(model.config, weights), corpus, prompts=prompts, max_new_tokens=max_new_tokens, temperature=temperature, tools=tools, seed=seed)
+        except ValueError as error:
+            found = {"failed": str(error)}
     ranks.wait()
     return found
+
+
+def check_tools(tools: Sequence[Mapping[str, Any]]) -> None:
+    """Raises ConfigError for tools that the decoder cannot take."""
+    try:
+        for tool in declare(tools):
+            check_schema(tool)
+    except SchemaFault as error:
+        raise ConfigError(str(error)) from None
 
 
 def measure(
     llama: Llama, corpus: Corpus, *, prompts: int = 32, max_new_tokens: int = 256, temperature: float = 1.0,
     tools: Sequence[Mapping[str, Any]] | None = None, seed: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
-    """The same of a model that is run by itself, on any split."""
+    """The same of a model that is run by itself, on any split. Raises SchemaFault or BudgetError, as the decoder does."""
     decoder = Decoder(corpus.dialect, observed_tools(_episodes(corpus), corpus.dialect) if tools is None else tools)
     chosen = choose(corpus, prompts, seed)
     ready = accepted([prompt for _, prompt in chosen], decoder)

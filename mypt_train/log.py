@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mypt_train import durable
+from mypt_train.config import ConfigError
 
-LOG = "log.jsonl"
+LOG, BOARD = "log.jsonl", "tensorboard"
 
 
 class Log:
@@ -93,5 +94,5 @@ def _board(out: Path) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise ValueError('train.tensorboard needs the package: pip install "mypt-tags[tensorboard]"') from None
-    return SummaryWriter(str(out / "tensorboard"))
+        raise ConfigError('train.tensorboard needs the package: pip install "mypt-tags[tensorboard]"') from None
+    return SummaryWriter(str(out / BOARD))

@@ -20,14 +20,15 @@ from torch import Tensor, nn
 
 from mypt_model.folder import checkpoints, newest
 from mypt_model.llama import Transformer, random_transformer
-from mypt_train import checkpoint
+from mypt_spec.ranks import FILE
+from mypt_train import checkpoint, durable
 from mypt_train.batches import Batch, Stage, batch, share, stages
 from mypt_train.checkpoint import CheckpointError
 from mypt_train.config import Config, ConfigError, TrainConfig
 from mypt_train.corpus import Corpus, Row, corpus, open_data
 from mypt_train.distributed import Ranks, joined, spread_out, whole
 from mypt_train.kinds import BAD, GOOD
-from mypt_train.log import Log
+from mypt_train.log import BOARD, LOG, Log
 from mypt_train.objective import Objective
 from mypt_train.reader import ShardError, ShardReader
 from mypt_train.validation import validate
@@ -98,6 +99,10 @@ class _Run:
     ) -> None:  # fmt: skip
         self.config, self.out, self.ranks, self.tools = config, out, ranks, tools
         c = config.train
+        if tools is not None and c.legality_every >= 0:
+            from mypt_train.legality import check_tools
+
+            check_tools(tools)
         if c.batch_rows % ranks.size:
             raise ConfigError(f"train.batch_rows is {c.batch_rows}, which {ranks.size} processes cannot share evenly")
         self.readers = open_data(folders, verify=verify)
@@ -107,6 +112,8 @@ class _Run:
         self.val_rows = _rows(self.val, c)[: c.val_rows]
         shape = config.shape(int(self.readers[0].manifest["vocab_size"]), c.context_length or self.train.packed or None)
         self.facts = _facts(self.readers, config, self.stages)
+        other = self.train.dialect.ranks
+        self.beside = {} if other is None else {FILE: other.data}
         last = _last_checkpoint(out, resume=resume)
         self.begin = 0 if last is None else self._check_same(last)
         model = random_transformer(shape, c.seed)
@@ -156,7 +163,7 @@ class _Run:
             was, now = facts["data"]["fingerprint"][:12], self.facts["data"]["fingerprint"][:12]
             raise CheckpointError(f"{folder}: was trained on other data ({was}, this is {now}); give the same, or use --init-from to train on this")
         before, now = facts["config"], self.facts["config"]
-        free = ("keep", "log_every", "save_every", "threads", "tensorboard", "val_every", "val_rows", "legality_every", "legality_prompts", "legality_tokens", "micro_rows")
+        free = ("parallel", "keep", "log_every", "save_every", "threads", "tensorboard", "val_every", "val_rows", "legality_every", "legality_prompts", "legality_tokens", "micro_rows")
         for part in ("model", "train"):
             for key in now[part]:
                 if before[part].get(key) != now[part][key] and key not in free:
@@ -229,13 +236,13 @@ class _Run:
     def _look(self, step: int, last: int, log: Log) -> None:
         """What is done every so many steps, and at the end."""
         c = self.config.train
-        if _due(c.val_every, step, last) and len(self.val_rows) >= self.ranks.size:
+        if _due(c.val_every, step, last) and self.val_rows:
             found = self._validate()
             self.result = replace(self.result, validation=found)
             more = f", accuracy {found['accuracy']:.2%}" if "accuracy" in found else ""
             log.tell("validation", step, f"step {step}: validation loss {found['loss']:.4f}{more}", **found)
         if _due(c.save_every, step, last):
-            path = checkpoint.save(self.out, step, self.model, self.optimizer, self.facts, self.ranks, keep=c.keep)
+            path = checkpoint.save(self.out, step, self.model, self.optimizer, self.facts, self.ranks, keep=c.keep, beside=self.beside)
             self.result = replace(self.result, folder=path)
             log.tell("checkpoint", step, f"step {step}: {path}", folder=path.name)
         if _due(c.legality_every, step, last) and len(self.val.episodes):
@@ -243,16 +250,18 @@ class _Run:
 
             found = legality_of(self.model, self.val, self.ranks, prompts=c.legality_prompts, max_new_tokens=c.legality_tokens, tools=self.tools, seed=c.seed)
             self.result = replace(self.result, legality=found)
-            if found:
+            if "failed" in found:
+                log.tell("legality", step, f"step {step}: legality was not measured: {found['failed']}", **found)
+            elif found:
                 text = f"{found['unconstrained']['legal']:.1%} legal by itself, {found['constrained']['legal']:.1%} constrained"
                 log.tell("legality", step, f"step {step}: {text}", **found)
 
     def _validate(self) -> dict[str, Any]:
-        c, size = self.config.train, self.ranks.size
+        c = self.config.train
         if c.objective == "sft":
             return validate(self.objective, self.called, self.val, self.val_rows, c.micro_rows)
-        parts = share(self.val_rows, self.ranks.rank, size, c.micro_rows)
-        judged = Objective(c, self.val, self.ranks, self.objective.reference)
+        parts = share(self.val_rows, 0, 1, c.micro_rows)  # every process looks at all of them
+        judged = Objective(c, self.val, Ranks(0, 1, self.ranks.device), self.objective.reference)
         return {"loss": judged.mean(self.called, [batch(self.val, part).to(self.ranks.device) for part in parts])}
 
     def _blame(self, step: int, rows: Sequence[Row], loss: float, norm: float) -> str:
@@ -321,7 +330,7 @@ def _last_checkpoint(out: Path, *, resume: bool) -> Path | None:
     found = checkpoints(out) if out.exists() else []
     if found and not resume:
         raise TrainError(f"{out}: holds {found[-1].name} of an earlier run; go on with --resume, or name another folder")
-    if not found and out.exists() and any(p.name != "log.jsonl" and not p.name.endswith(".part") for p in out.iterdir()):
+    if not found and out.exists() and any(p.name not in (LOG, BOARD) and p.suffix != durable.PART for p in out.iterdir()):
         raise TrainError(f"{out}: is not empty, and holds no checkpoint; name another folder")
     return found[-1] if found else None
 

@@ -33,7 +33,7 @@ HANDED_ON = {
     "mypt_spec.lint.cli": {"mypt_train.check"},
     "mypt_spec.view.cli": {"mypt_train.view"},
     # A trainer tells how often its model answers legally, which is for the decoder to say.
-    "mypt_train.legality": {"mypt_infer.decode.decoder", "mypt_infer.decode.legality", "mypt_infer.decode.llama"},
+    "mypt_train.legality": {"mypt_infer.decode.decoder", "mypt_infer.decode.legality", "mypt_infer.decode.llama", "mypt_infer.decode.tools"},
 }
 
 

@@ -85,13 +85,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(chosen: argparse.Namespace) -> int:
     if chosen.dialect not in mypt_spec.dialects():
         raise CliError(f"no dialect {chosen.dialect!r}; known are {', '.join(mypt_spec.dialects())}")
-    dialect = _dialect(chosen)
-    prompt = read_prompt(dialect, _text(chosen.prompt))
-    tools = _tools(chosen.tools)
     try:
         import torch
     except ImportError:
         raise CliError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
+    dialect = _dialect(chosen)
+    prompt = read_prompt(dialect, _text(chosen.prompt))
+    tools = _tools(chosen.tools)
     from mypt_infer.decode.decoder import Decoder
     from mypt_infer.decode.generate import generate
     from mypt_infer.decode.llama import load
@@ -118,9 +118,10 @@ def _run(chosen: argparse.Namespace) -> int:
 
 def _dialect(chosen: argparse.Namespace) -> Dialect:
     """The dialect on the vocabulary that was named, or that lies beside the model."""
-    own = Path(chosen.model) / FILE
+    from mypt_model.folder import beside
+
     try:
-        return mypt_spec.dialect(chosen.dialect, vocabulary=chosen.vocab or (own if own.is_file() else None))
+        return mypt_spec.dialect(chosen.dialect, vocabulary=chosen.vocab or beside(chosen.model, FILE))
     except VocabularyError as error:
         raise CliError(str(error)) from None
 

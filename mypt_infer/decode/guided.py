@@ -24,7 +24,7 @@ from mypt_infer.decode.position import where
 from mypt_infer.decode.tables import DEAD_STATE, Tables, build
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.vocab import Ints
-from mypt_infer.decode.witness import EXPANSIONS, Packed, Search
+from mypt_infer.decode.witness import EXPANSIONS, Packed, Search, fixes
 from mypt_spec import Dialect
 from mypt_spec.jsonvalue import Fault, faults, loads
 
@@ -61,6 +61,7 @@ class _Ground(NamedTuple):
     search: Search
     characters: Ints
     opens: npt.NDArray[np.bool_]
+    fixes: dict[int, list[int]]
 
 
 _grounds: dict[str, _Ground] = {}
@@ -73,8 +74,11 @@ def _ground(dialect: Dialect) -> _Ground:
         words, companion = leaf_set(dialect, text).vocabulary, lexemes(dialect, text)
         packed = Packed(words.size)
         counts = [0 if b"\\" in t else sum(b & 0xC0 != 0x80 for b in t) for t in words.tokens]
+        search = Search(companion, words, packed)
         opens = np.array([any(b in t for b in b'"{[') for t in words.tokens])
-        _grounds[dialect.fingerprint] = _Ground(companion, packed, Search(companion, words, packed), np.array(counts, dtype=np.int32), opens)
+        _grounds[dialect.fingerprint] = _Ground(
+            companion, packed, search, np.array(counts, dtype=np.int32), opens, fixes(companion, search)
+        )  # fmt: skip
     return _grounds[dialect.fingerprint]
 
 
@@ -83,7 +87,7 @@ class Guided:
 
     def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec]) -> None:
         self.dialect, ground = dialect, _ground(dialect)
-        self.lexemes, self.packed, self.search, self.characters, self.opens = ground
+        self.lexemes, self.packed, self.search, self.characters, self.opens, self.fixes = ground
         kind, self.end = call_ends(dialect)
         for tool in tools:
             check_named(tool, kind, dialect.table.literals)
@@ -221,6 +225,7 @@ class Guided:
         both[len(self.characters) :] = False
         if here.is_error():
             return _only(place.ending)
+        both[place.ending[0]] = True
         text = self.dialect.tokenizer.decode_bytes(self.tokens(state))
         at = where(text)
         bound, closed = self._rules(place.hole, text)
@@ -230,8 +235,7 @@ class Guided:
         alike[: len(self.characters)] &= self.characters > 0
         if at.key or alike.sum() < _FREE or "" in bound or at.member in bound:
             alike[:] = False
-        kind = np.where(alike[ids], then[ids].astype(np.int64) << 8 | np.minimum(self.characters[ids], 255), -1 - np.arange(len(ids)))
-        _, first, members = np.unique(kind, return_index=True, return_inverse=True)
+        first, members = _groups(alike[ids], then[ids] << 8 | np.minimum(self.characters[ids], 255))
         endings: list[list[int]] = [list(place.ending)[1:], list(place.ending), []]
         which, hints, looked = np.full(len(first), -1, dtype=np.int32), dict[int, int](), 0
         for i, token in enumerate(ids[first].tolist()):
@@ -244,6 +248,11 @@ class Guided:
             hint = after << 8 | int(self.characters[token])
             guess = hints.get(hint, 0)
             found = next((e for e in (guess, *range(len(endings))) if good(endings[e])), -1)
+            if found < 0 and after in self.fixes:
+                mended = next((e for e in ([*self.fixes[after], *e] for e in endings) if good(e)), None)
+                if mended is not None:
+                    found = len(endings)
+                    endings.append(mended)
             if found < 0 and looked < _MORE:
                 behind = here.deep_copy()
                 ending, count = self.search.ending(behind, after) if behind.consume_token(token) else (None, 0)
@@ -255,9 +264,24 @@ class Guided:
                     endings.append(ending)
             which[i] = hints[hint] = found
         ending_of = which[members]
+        ending_of[np.searchsorted(ids, place.ending[0])] = 0  # whatever else was tried: this is how the body is known to end
         kept = ending_of >= 0
         lengths = np.array([len(e) for e in endings], dtype=np.int32)
         return Options(ids[kept].astype(np.int32), lengths[ending_of[kept]], ending_of[kept], endings)
+
+
+def _groups(alike: npt.NDArray[np.bool_], keys: Ints) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Groups of those that are alike and have one key; the others each alone. The first of each group, and the group of each."""
+    alone, many = np.flatnonzero(~alike), np.flatnonzero(alike)
+    first_of = np.full(int(keys.max(initial=0)) + 1, -1, dtype=np.intp)
+    first_of[keys[many[::-1]]] = many[::-1]
+    used = np.flatnonzero(first_of >= 0)
+    group_of = np.zeros(len(first_of), dtype=np.intp)
+    group_of[used] = len(alone) + np.arange(len(used))
+    members = np.empty(len(keys), dtype=np.intp)
+    members[alone] = np.arange(len(alone))
+    members[many] = group_of[keys[many]]
+    return np.concatenate([alone, first_of[used]]), members
 
 
 def _only(ending: tuple[int, ...]) -> Options:

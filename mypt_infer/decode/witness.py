@@ -102,3 +102,15 @@ class Search:
             out.append(token)
         return out[::-1]
 
+
+def fixes(lexemes: Lexemes, search: Search) -> dict[int, list[int]]:
+    """Of each state inside a string that has half a character or escape behind it: the fewest bytes, as tokens, that complete it."""
+    quote = search.id_of[ord('"')]
+    closes = {s for s in lexemes.strings if lexemes.next(s, quote) not in (*lexemes.strings, DEAD_STATE)}
+    out: dict[int, list[int]] = {s: [] for s in closes}
+    while more := [s for s in lexemes.strings if s not in out]:
+        steps = {s: (t, then) for s in more for t in search.inside.tolist() if (then := lexemes.next(s, t)) in out}
+        if not steps:
+            break
+        out |= {s: [t, *out[then]] for s, (t, then) in steps.items()}
+    return {s: fix for s, fix in out.items() if fix}

@@ -168,10 +168,10 @@ def test_what_is_offered_holds_what_it_promises() -> None:
             state = of.run(start, ids[:n])
             offered, distance, _ = of.bodies.allow(machine(state))
             assert sorted(offered.tolist()) == of.ids(state).tolist()
+            assert distance.min() < of.minimum(state), "the ending that is known is offered"
             for at in choose.sample(range(len(offered)), min(12, len(offered))):
                 then = of.next(state, int(offered[at]))
                 assert of.minimum(then) <= distance[at]
-                assert of.minimum(state) <= distance.min() + 1
 
 
 def test_the_engines_offer_the_same_where_both_can() -> None:

@@ -41,7 +41,7 @@ def test_the_command_in_two_processes(tmp_path: Path) -> None:
     for rank, done in enumerate(processes([*command, "--steps", "2"], 2)):
         assert done.returncode == 0, done.stderr
         assert bool(done.stdout) == (rank == 0)
-    for done in processes([*command, "--resume"], 2):
+    for done in processes([*command, "--resume", "--set", "train.parallel=ddp"], 2):
         assert done.returncode == 0, done.stderr
     train(sft, made, tmp_path / "one")
     two, one = weights(tmp_path / "run" / "step_000004"), weights(tmp_path / "one" / "step_000004")

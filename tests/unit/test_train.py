@@ -312,6 +312,13 @@ def test_a_loss_that_is_no_number(sft: Path, tmp_path: Path, monkeypatch: pytest
         assert all(np.isfinite(w).all() for w in weights(folder).values())
 
 
+def test_weights_that_are_no_numbers_are_not_kept(sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mypt_train.trainer.rate", lambda step, _: float("nan"))
+    with pytest.raises(CheckpointError, match=r"behind step 1 \d+ weights are no numbers.*there is no checkpoint yet"):
+        train(sft, config(save_every=1), tmp_path / "r")
+    assert not checkpoints(tmp_path / "r")
+
+
 def test_a_full_disk(sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     with pytest.raises(CheckpointError, match=r"checkpoints take .* MB, 0 MB are free"):
@@ -344,6 +351,22 @@ def test_a_step_without_a_trained_token(tmp_path: Path) -> None:
     mask.tofile(path)
     with pytest.raises(TrainError, match=r"step [123] has no trained token; there is no checkpoint yet. Its batch holds .*in.jsonl:\d\."):
         train(sft, config(batch_rows=1), tmp_path / "r", verify=False)
+
+
+def test_legality_that_cannot_be_measured(sft: Path, tmp_path: Path) -> None:
+    """Bad tools are refused before the first step; a budget that is too small costs the measurement, not the training."""
+    with pytest.raises(ConfigError, match="tool 'f' at /type: the arguments of a tool are an object"):
+        train(sft, config(legality_every=0), tmp_path / "r", tools=[{"name": "f", "parameters": {"type": "string"}}])
+    assert not (tmp_path / "r").exists()
+    report = train(sft, config(legality_every=0, legality_tokens=1, steps=1), tmp_path / "r")
+    assert "the shortest legal ending" in report.legality["failed"]
+    assert report.folder.exists()
+
+
+def test_tensorboard_is_asked_for_and_missing(sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ConfigError, match=r'pip install "mypt-tags\[tensorboard\]"'):
+        train(sft, config(tensorboard=True), tmp_path / "r")
 
 
 def test_the_command_says_what_is_wrong(sft: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
