@@ -36,6 +36,20 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
+def example(session: nox.Session) -> None:
+    """From made-up episodes to a model that chats, in a few minutes; arguments: a new folder, and steps of training."""
+    session.install(".[train]")
+    session.run("sh", "examples/end_to_end.sh", *session.posargs, external=True)
+
+
+@nox.session
+def legality(session: nox.Session) -> None:
+    """What the grammar buys: the tables of docs/training.md, measured anew. Half an hour a seed."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "bench.legality", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure speed as ratios in one run; never part of the tests."""
     session.install("-e", ".[dev]")

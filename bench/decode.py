@@ -216,6 +216,8 @@ def building(decoder: Decoder, rounds: int) -> None:
         from tests.guidance import tokenizer
 
         words = tokenizer("mypt")
+        Decoder("mypt", tools, engine="llguidance")
+        works["new, our engine llguidance"] = lambda: Decoder("mypt", fresh(), engine="llguidance")
         schemas = [f.get("function", f)["parameters"] for f in TOOLS]  # type: ignore[attr-defined]
         options = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
         works["llguidance, JSON schemas"] = lambda: [
@@ -226,7 +228,26 @@ def building(decoder: Decoder, rounds: int) -> None:
     except ImportError:
         pass
     times = interleaved(works, max(5, rounds // 3))
+    patterned(rounds)
     print("a list of tools: " + ", ".join(f"{name} {statistics.median(found) * 1e3:.1f} ms" for name, found in times.items()))
+
+
+def patterned(rounds: int) -> None:
+    """The engine "llguidance" inside calls, each allow set made anew: strings that anything, a length or a pattern binds."""
+    try:
+        import llguidance
+    except ImportError:
+        return
+    assert llguidance
+    works: dict[str, Callable[[], Any]] = {}
+    for name, schema in (("free", {}), ("length", {"minLength": 5, "maxLength": 40}), ("pattern", {"pattern": "^[a-z ]+$"})):
+        parameters = {"type": "object", "properties": {"a": {"type": "string", **schema}}, "required": ["a"]}
+        made = Decoder("mypt", [{"name": "t", "parameters": parameters}], engine="llguidance")
+        body = made.dialect.tokenizer.encode('{"name": "t", "a": "some words and more')
+        state = made.run(made.start(prompt("mypt")), [50261, 50267, *body])
+        works[name] = lambda made=made, state=state: made.bodies.guided._find(machine(state))  # type: ignore[misc]
+    times = interleaved(works, max(5, rounds // 3))
+    print("an allow set of the engine llguidance: " + ", ".join(f"{name} string {statistics.median(found) * 1e3:.1f} ms" for name, found in times.items()))
 
 
 def sampling(decoder: Decoder, rounds: int) -> None:

@@ -27,6 +27,12 @@ def checkpoints(folder: Path) -> list[Path]:
     return [path for _, path in sorted(found)]
 
 
+def beside(folder: str | Path, name: str) -> Path | None:
+    """A file of that name in the folder of a model, its vocabulary for instance; None where there is none."""
+    path = newest(folder) / name
+    return path if path.is_file() else None
+
+
 def read_config(folder: Path) -> LlamaConfig:
     """The shape of the model in a folder. Raises ModelError naming the file and what is wrong."""
     path = folder / CONFIG

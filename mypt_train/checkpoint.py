@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,10 @@ class CheckpointError(Exception):
     """A checkpoint that cannot be written, or trained on from; the message says why and what to do."""
 
 
-def save(out: Path, step: int, model: Transformer, optimizer: torch.optim.Optimizer, facts: dict[str, Any], ranks: Ranks, *, keep: int) -> Path:
+def save(out: Path, step: int, model: Transformer, optimizer: torch.optim.Optimizer, facts: dict[str, Any], ranks: Ranks, *, keep: int, beside: Mapping[str, bytes] | None = None) -> Path:
     """Write the checkpoint behind `step` steps, and delete all but the last `keep`. All processes call it, the first one writes.
+
+    `beside`: further files, by name.
 
     Raises CheckpointError when the disk is full or refuses, or weights are no numbers; what was there before is still there.
     """
@@ -49,7 +52,7 @@ def save(out: Path, step: int, model: Transformer, optimizer: torch.optim.Optimi
         if spoilt:
             raise CheckpointError(f"behind step {step} {len(spoilt)} weights are no numbers, {spoilt[0]} for one; {_left(out)}. Lower train.lr")
         try:
-            _write(path, weights, state, model, facts | {"schema": SCHEMA, "version": VERSION, "step": step})
+            _write(path, weights, state, model, facts | {"schema": SCHEMA, "version": VERSION, "step": step}, beside or {})
         except (OSError, SafetensorError) as error:
             shutil.rmtree(_part(path), ignore_errors=True)
             raise CheckpointError(f"{path}: cannot be written: {error}; {_left(out)}. Free some space and go on with --resume") from None
@@ -73,13 +76,15 @@ def _part(path: Path) -> Path:
     return path.with_name(path.name + durable.PART)
 
 
-def _write(path: Path, weights: dict[str, Tensor], state: dict[str, Tensor], model: Transformer, facts: dict[str, Any]) -> None:
+def _write(path: Path, weights: dict[str, Tensor], state: dict[str, Tensor], model: Transformer, facts: dict[str, Any], beside: Mapping[str, bytes]) -> None:
     part = _part(path)
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     save_file(weights, part / WEIGHTS, metadata={"format": "pt"})
     save_file(state, part / OPTIMIZER)
-    files = {name: {"bytes": (part / name).stat().st_size, "sha256": durable.sha256(part / name)} for name in (WEIGHTS, OPTIMIZER)}
+    for name, content in beside.items():
+        (part / name).write_bytes(content)
+    files = {name: {"bytes": (part / name).stat().st_size, "sha256": durable.sha256(part / name)} for name in (WEIGHTS, OPTIMIZER, *beside)}
     dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
     for name, value in ((CONFIG, model.config.as_json() | {"torch_dtype": dtype}), (TRAINER, facts | {"files": files})):
         (part / name).write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from mypt_model.folder import checkpoints, newest
 from mypt_model.llama import Transformer, random_transformer
+from mypt_spec.ranks import FILE
 from mypt_train import checkpoint, durable
 from mypt_train.batches import Batch, Stage, batch, share, stages
 from mypt_train.checkpoint import CheckpointError
@@ -111,6 +112,8 @@ class _Run:
         self.val_rows = _rows(self.val, c)[: c.val_rows]
         shape = config.shape(int(self.readers[0].manifest["vocab_size"]), c.context_length or self.train.packed or None)
         self.facts = _facts(self.readers, config, self.stages)
+        other = self.train.dialect.ranks
+        self.beside = {} if other is None else {FILE: other.data}
         last = _last_checkpoint(out, resume=resume)
         self.begin = 0 if last is None else self._check_same(last)
         model = random_transformer(shape, c.seed)
@@ -244,7 +247,7 @@ class _Run:
             more = f", accuracy {found['accuracy']:.2%}" if "accuracy" in found else ""
             log.tell("validation", step, f"step {step}: validation loss {found['loss']:.4f}{more}", **found)
         if _due(c.save_every, step, last):
-            path = checkpoint.save(self.out, step, self.model, self.optimizer, self.facts, self.ranks, keep=c.keep)
+            path = checkpoint.save(self.out, step, self.model, self.optimizer, self.facts, self.ranks, keep=c.keep, beside=self.beside)
             self.result = replace(self.result, folder=path)
             log.tell("checkpoint", step, f"step {step}: {path}", folder=path.name)
         if _due(c.legality_every, step, last) and len(self.val.episodes):

@@ -56,8 +56,8 @@ def prompt(name: str) -> Episode:
 
 
 @cache
-def decoder(name: str, *, tools: bool = True, think: int | None = None, call: int | None = None) -> Decoder:
-    return Decoder(name, TOOLS if tools else (), max_think_tokens=think, max_toolcall_tokens=call)
+def decoder(name: str, *, tools: bool = True, think: int | None = None, call: int | None = None, engine: str = "table") -> Decoder:
+    return Decoder(name, TOOLS if tools else (), max_think_tokens=think, max_toolcall_tokens=call, engine=engine)
 
 
 def witnesses(made: Decoder, first: int) -> dict[int, list[int]]:

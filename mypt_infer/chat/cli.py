@@ -116,9 +116,10 @@ class _Played:
             raise ValueError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
         from mypt_infer.decode.llama import load
         from mypt_infer.decode.sample import Sampling
+        from mypt_model.folder import beside
 
-        own = Path(chosen.model) / VOCABULARY
-        self.dialect = dialect(DIALECT, vocabulary=own if own.is_file() else None)
+        own = beside(chosen.model, VOCABULARY)
+        self.dialect = dialect(DIALECT, vocabulary=own)
         self.model, self.seed = load(chosen.model), chosen.seed
         self.sampling = Sampling(temperature=chosen.temperature, top_p=chosen.top_p)
         self.context_length: int | None = self.model.config.max_position_embeddings
@@ -127,8 +128,8 @@ class _Played:
         from mypt_infer.controller.model import ModelSource
         from mypt_infer.decode.decoder import Decoder
 
-        calls = {} if not len(tools) else limits
-        decoder = Decoder(self.dialect, tools.schemas, **(calls or {"max_think_tokens": limits["max_think_tokens"]}))
+        calls = limits["max_toolcall_tokens"] if len(tools) else None
+        decoder = Decoder(self.dialect, tools.schemas, max_think_tokens=limits["max_think_tokens"], max_toolcall_tokens=calls)
         return ModelSource(self.model, decoder, sampling=self.sampling, seed=self.seed)
 
     def summarizer(self) -> Callable[[str], str]:

@@ -23,7 +23,8 @@ class Bodies:
         self.string = string_leaf(tuple(forbidden))
         self.owner = -1
         for tool in tools:
-            _named(tool, kind, literals)
+            check_named(tool, kind, literals)
+            check_schema(tool)
 
     def any_tool(self, then: Node) -> Node:
         """A call of any of the tools, up to `then`."""
@@ -43,17 +44,10 @@ class Bodies:
         return self._text(before, rest)
 
     def _around(self, name: str) -> tuple[str, str]:
-        """What stands in front of and behind the arguments of a call."""
-        if self.kind == "arguments":
-            return "{", "}"
-        if self.kind == "calls":
-            one = {"type": "function", "function": {NAME: name, "arguments": {}}}
-            before, _, after = canonical([one], self.literals).rpartition(_HOLE)
-        else:
-            whole = call_text(name, {}, self.literals, self.kind)
-            if self.kind == "call":
-                return whole[:-1], whole[-1]
-            before, _, after = whole.rpartition(_HOLE)
+        """What stands in front of and behind the members of a call's arguments."""
+        before, after = around(self.kind, name, self.literals)
+        if self.kind == "call":
+            return before, after
         return before + "{", "}" + after
 
     def _text(self, text: str, then: Node) -> Node:
@@ -126,10 +120,22 @@ class Bodies:
         return Node(first, block=CALLING, owner=self.owner)
 
 
-def _named(tool: ToolSpec, kind: str, literals: re.Pattern[str]) -> None:
+def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
+    """What stands in front of and behind the arguments of a call: an object, or, in a "call", the rest of one."""
+    if kind == "arguments":
+        return "", ""
+    if kind == "call":
+        whole = call_text(name, {}, literals, kind)
+        return whole[:-1], whole[-1]
+    function = {NAME: name, "arguments": {}}
+    whole = canonical([{"type": "function", "function": function}] if kind == "calls" else function, literals)
+    before, _, after = whole.rpartition(_HOLE)
+    return before, after
+
+
+def check_named(tool: ToolSpec, kind: str, literals: re.Pattern[str]) -> None:
     """Raises SchemaFault for a tool that calls of this kind cannot name."""
     if kind in ("call", "arguments") and NAME in tool.properties:
         raise SchemaFault(tool.name, f"/properties/{NAME}", 'an argument is called "name", which is the place of the tool\'s name; rename it')
     if literals.search(tool.name):
         raise SchemaFault(tool.name, "", "the name spells a tag of the format")
-    check_schema(tool)

@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     add("--dialect", default="mypt", metavar="NAME", help="the format (default: %(default)s)")
     add("--vocab", metavar="FILE", help=f"the vocabulary, as ranks (default: {FILE} of the model, where it has one)")
     add("--tools", metavar="FILE", help="a JSON list of tools in OpenAI's style; without it the model cannot call any")
+    add("--engine", default="auto", choices=("table", "llguidance", "auto"), help="what reads calls; auto: tables where they hold the schemas")
     add("--max-new-tokens", type=int, default=256, metavar="N", help="default: %(default)s")
     add("--max-think-tokens", type=int, metavar="N", help="of each thought")
     add("--max-toolcall-tokens", type=int, metavar="N", help="of each call")
@@ -84,18 +85,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(chosen: argparse.Namespace) -> int:
     if chosen.dialect not in mypt_spec.dialects():
         raise CliError(f"no dialect {chosen.dialect!r}; known are {', '.join(mypt_spec.dialects())}")
-    dialect = _dialect(chosen)
-    prompt = read_prompt(dialect, _text(chosen.prompt))
-    tools = _tools(chosen.tools)
     try:
         import torch
     except ImportError:
         raise CliError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
+    dialect = _dialect(chosen)
+    prompt = read_prompt(dialect, _text(chosen.prompt))
+    tools = _tools(chosen.tools)
     from mypt_infer.decode.decoder import Decoder
     from mypt_infer.decode.generate import generate
     from mypt_infer.decode.llama import load
 
-    decoder = Decoder(dialect, tools, max_think_tokens=chosen.max_think_tokens, max_toolcall_tokens=chosen.max_toolcall_tokens)
+    caps = {"max_think_tokens": chosen.max_think_tokens, "max_toolcall_tokens": chosen.max_toolcall_tokens}
+    decoder = Decoder(dialect, tools, engine=chosen.engine, **caps)
     decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)  # what is wrong with it is said before the weights are read
     try:
         device = torch.device(chosen.device)
@@ -116,9 +118,10 @@ def _run(chosen: argparse.Namespace) -> int:
 
 def _dialect(chosen: argparse.Namespace) -> Dialect:
     """The dialect on the vocabulary that was named, or that lies beside the model."""
-    own = Path(chosen.model) / FILE
+    from mypt_model.folder import beside
+
     try:
-        return mypt_spec.dialect(chosen.dialect, vocabulary=chosen.vocab or (own if own.is_file() else None))
+        return mypt_spec.dialect(chosen.dialect, vocabulary=chosen.vocab or beside(chosen.model, FILE))
     except VocabularyError as error:
         raise CliError(str(error)) from None
 

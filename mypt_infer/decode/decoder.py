@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
+from mypt_infer.decode.engine import Engine, engine_of
 from mypt_infer.decode.net import CALLING, NO_BLOCK, THINKING
 from mypt_infer.decode.prompt import opening, start_state
 from mypt_infer.decode.rows import FAR
-from mypt_infer.decode.tables import DEAD_STATE, Tables, build
+from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_infer.decode.tools import Declaration, ToolSpec, declare
 from mypt_infer.decode.vocab import Ints
 from mypt_spec import Dialect, Episode
@@ -25,6 +26,7 @@ ENDLESS = (1 << _LEFT_BITS) - 1  # no budget
 UNBOUNDED = (1 << _BLOCK_BITS) - 1  # no budget for the open block
 _MASK, _SHIFT = (1 << _LEFT_BITS + _BLOCK_BITS) - 1, _LEFT_BITS + _BLOCK_BITS
 _REMEMBERED = 4096  # allow sets
+_ID_BITS = 20  # more than any vocabulary here needs
 
 States = npt.NDArray[np.int64]
 
@@ -39,11 +41,18 @@ class BudgetError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class AllowSet:
-    """The ids that may come next. The shorter list is given, sorted: `only` those allowed, or all but `refused`."""
+    """The ids that may come next. The shorter list is given, sorted: `only` those allowed, or all but `refused`.
+
+    `places` is that list once more, as NumPy indexes best.
+    """
 
     count: int
     only: Ints | None
     refused: Ints | None
+    places: npt.NDArray[np.intp] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "places", np.asarray(self.refused if self.only is None else self.only, dtype=np.intp))
 
 
 class Decoder:
@@ -51,6 +60,7 @@ class Decoder:
 
     `max_think_tokens` and `max_toolcall_tokens` bound the content of each such block. `tools` are JSON schemas, functions or
     ToolSpecs; without tools there are no calls. A state is an int: keep one to go back to it, use it twice to fork.
+    `engine` reads the bodies of calls: "table"; "llguidance", for schemas that no table holds; "auto", the first if it can.
 
     >>> decoder = Decoder("gabgpt")
     >>> tokenizer = decoder.dialect.tokenizer
@@ -66,22 +76,23 @@ class Decoder:
         *,
         max_think_tokens: int | None = None,
         max_toolcall_tokens: int | None = None,
+        engine: str = "table",
     ) -> None:
         self.dialect = mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect
         self.tools: tuple[ToolSpec, ...] = declare(tools)
-        self.tables: Tables = build(self.dialect, self.tools)
+        self.bodies: Engine = engine_of(self.dialect, self.tools, engine)
+        self.tables: Tables = self.bodies.tables
         self.caps = np.full(3, UNBOUNDED, dtype=np.int64)
         for block, cap, what in ((THINKING, max_think_tokens, "max_think_tokens"), (CALLING, max_toolcall_tokens, "max_toolcall_tokens")):
             if cap is not None:
                 self.caps[block] = _count(cap, what, UNBOUNDED - 64) + self._closing(block)
         self._check_caps(max_think_tokens, max_toolcall_tokens)
-        self._order = np.argsort(self.tables.classes, kind="stable").astype(np.int32)
-        self._bounds = np.searchsorted(self.tables.classes[self._order], np.arange(self.tables.after.shape[1] + 1))
+        self._order, self._bounds = self.tables.members
         self._sets: dict[int, AllowSet] = {}
         self._loose: dict[int, tuple[int, int]] = {}
         self._steps: dict[int, int] = {}
-        self._caps, self._block = self.caps.tolist(), self.tables.block.tolist()
-        self._distance, self._to_close = self.tables.distance.tolist(), self.tables.to_close.tolist()
+        self._caps, self._size = self.caps.tolist(), self.tables.size
+        self._block, self._distance, self._to_close = map(list, self.tables.lists)  # the engine's own states are added
 
     # Beginning.
 
@@ -90,7 +101,7 @@ class Decoder:
 
         Raises PromptError when it is none, or not for the model to go on; BudgetError when no legal ending fits in.
         """
-        state = start_state(self.dialect, self.tables, frozenset(t.name for t in self.tools), self.ids_of(prompt))
+        state = start_state(self.dialect, self.tables, frozenset(t.name for t in self.tools), self.ids_of(prompt), self._step)
         return self.at(state, max_new_tokens=max_new_tokens)
 
     def ids_of(self, prompt: Episode | Sequence[int]) -> list[int]:
@@ -103,11 +114,11 @@ class Decoder:
     def at(self, machine: int, *, max_new_tokens: int | None = None) -> int:
         """A state of the machine with fresh budgets."""
         left = ENDLESS if max_new_tokens is None else _count(max_new_tokens, "max_new_tokens", ENDLESS - 1)
-        least = int(self.tables.distance[machine])
+        least = self._distance[machine]
         if left < least:
             raise BudgetError(f"max_new_tokens is {left}; the shortest legal ending from here takes {least} tokens", least)
-        block = int(self.tables.block[machine])
-        return _packed(machine, left, int(self.caps[block]) if block else UNBOUNDED)
+        block = self._block[machine]
+        return _packed(machine, left, self._caps[block] if block else UNBOUNDED)
 
     # What may come next.
 
@@ -131,7 +142,12 @@ class Decoder:
 
     def allowed(self, state: int) -> npt.NDArray[np.bool_]:
         """Whether each id may come next; shape (vocabulary,)."""
-        return self._allowed_classes(*_unpacked(state))[self.tables.classes]
+        machine, left, inside = _unpacked(state)
+        if machine < self._size:
+            return self._allowed_classes(machine, left, inside)[self.tables.classes]
+        out = np.zeros(self.tables.vocabulary, bool)
+        out[self._allowed_ids(machine, left, inside)] = True
+        return out
 
     def bias(self, states: Sequence[int] | States) -> npt.NDArray[np.float32]:
         """0 for allowed ids and -inf for all others, to be added to logits; shape (rows, vocabulary)."""
@@ -140,16 +156,28 @@ class Decoder:
             row[self.allowed(int(state))] = 0.0
         return out
 
+    def packed(self, states: Sequence[int] | States) -> npt.NDArray[np.int32]:
+        """One bit an id, 1 where it is allowed, lowest bit first; int32, shape (rows, vocabulary / 32 rounded up).
+
+        The bitmask that the kernels of other libraries take, and a 32nd of `bias` to store.
+        """
+        words = -(-self.tables.vocabulary // 32)
+        out = np.zeros((len(states), words * 4), dtype=np.uint8)
+        for row, state in zip(out, states, strict=True):
+            bits = np.packbits(self.allowed(int(state)), bitorder="little")
+            row[: len(bits)] = bits
+        return out.view("<i4")
+
     def mask(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
         """Set the logits of refused ids to -inf, in place; shape (rows, vocabulary). Writes only what has to change."""
         for row, state in zip(logits, states, strict=True):
             found = self.allow(int(state))
             if found.refused is not None:
-                row[found.refused] = -np.inf
+                row[found.places] = -np.inf
             else:
-                kept = row[found.only]
+                kept = row[found.places]
                 row[:] = -np.inf
-                row[found.only] = kept
+                row[found.places] = kept
 
     def forced(self, state: int) -> list[int]:
         """The ids that must come next, as long as there is only one way; up to a state where generation may end."""
@@ -167,7 +195,9 @@ class Decoder:
     def next(self, state: int, token: int) -> int:
         """The state behind one token. Raises ValueError when it is not allowed."""
         machine, left, inside = state >> _SHIFT, state >> _BLOCK_BITS & ENDLESS, state & UNBOUNDED
-        then = self._steps.get(machine << 20 | token) or self._step(machine, token)
+        if token >> _ID_BITS:
+            raise ValueError(f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids")
+        then = self._steps.get(machine << _ID_BITS | token) or self._step(machine, token)
         if then == DEAD_STATE or left < 1:
             raise ValueError(f"id {token} is not allowed in state {state}")
         spent = left if left == ENDLESS else left - 1
@@ -183,12 +213,17 @@ class Decoder:
         return then << _SHIFT | spent << _BLOCK_BITS | within
 
     def _step(self, machine: int, token: int) -> int:
-        """The tables' answer, kept for next time if it is one."""
-        then = self.tables.next(machine, token)
+        """The engine's answer, kept for next time if it is one."""
+        then = self.bodies.next(machine, token)
+        for state in range(len(self._block), then + 1):
+            distance, to_close = self.bodies.about(state)
+            self._block.append(CALLING)
+            self._distance.append(distance)
+            self._to_close.append(to_close)
         if then != DEAD_STATE:
             if len(self._steps) >= 16 * _REMEMBERED:
                 self._steps.clear()
-            self._steps[machine << 20 | token] = then
+            self._steps[machine << _ID_BITS | token] = then
         return then
 
     def step(self, states: Sequence[int] | States, ids: Sequence[int] | npt.NDArray[np.integer]) -> States:
@@ -211,7 +246,7 @@ class Decoder:
 
     def final(self, state: int) -> bool:
         """Whether generation may end here: the turn is complete, or a tool's result has to come."""
-        return bool(self.tables.final[state >> _SHIFT])
+        return state >> _SHIFT < self._size and bool(self.tables.final[state >> _SHIFT])
 
     def left(self, state: int) -> int | None:
         """Tokens left of max_new_tokens; None without a budget."""
@@ -219,12 +254,12 @@ class Decoder:
         return None if left == ENDLESS else left
 
     def minimum(self, state: int) -> int:
-        """The least number of tokens to a legal ending."""
-        return int(self.tables.distance[state >> _SHIFT])
+        """The least number of tokens to a legal ending; inside a body that llguidance reads, the least that is known."""
+        return self._distance[state >> _SHIFT]
 
     def calling(self, state: int) -> bool:
         """Whether the body of a call is open."""
-        return bool(self.tables.block[state >> _SHIFT] == CALLING)
+        return self._block[state >> _SHIFT] == CALLING
 
     # Inside.
 
@@ -240,14 +275,27 @@ class Decoder:
 
     def _needs(self, machine: int) -> tuple[int, int]:
         """More tokens left than this, in all and in the block, and budgets refuse nothing here."""
-        if machine not in self._loose:
+        if machine >= self._size:
+            _, distance, to_close = self.bodies.allow(machine)
+            self._loose[machine] = int(distance.max()), int(to_close.max())
+        elif machine not in self._loose:
             found = self.tables.following(machine)
             found = found[found != DEAD_STATE]
             inside = self.tables.to_close[found[self.tables.block[found] != NO_BLOCK]] if self.tables.block[machine] else found[:0]
             self._loose[machine] = (int(self.tables.distance[found].max(initial=0)), int(inside.max(initial=0)))
         return self._loose[machine]
 
+    def _allowed_ids(self, machine: int, left: int, inside: int) -> Ints:
+        """As `_allowed_classes`, of the engine's own states and by ids."""
+        ids, distance, to_close = self.bodies.allow(machine)
+        return ids[(distance < left) & ((to_close < inside) | (inside == UNBOUNDED))]
+
     def _make(self, machine: int, left: int, inside: int) -> AllowSet:
+        if machine >= self._size:
+            ids = self._allowed_ids(machine, left, inside)
+            if len(ids) * 2 <= self.tables.vocabulary:
+                return AllowSet(len(ids), ids, None)
+            return AllowSet(len(ids), None, np.setdiff1d(np.arange(self.tables.vocabulary, dtype=np.int32), ids, assume_unique=True))
         ok = self._allowed_classes(machine, left, inside)
         count = int((self._bounds[1:] - self._bounds[:-1])[ok].sum())
         if count * 2 > self.tables.vocabulary:
@@ -270,16 +318,16 @@ class Decoder:
         return longest
 
     def _check_caps(self, think: int | None, call: int | None) -> None:
-        tables = self.tables
-        entries = {block: self._entries(block) for block in (THINKING, CALLING)}
         if think is not None:
-            for state in entries[THINKING]:
-                self._check_cap("max_think_tokens", think, int(tables.to_close[state]), THINKING, "a thought")
+            for state in self._entries(THINKING):
+                self._check_cap("max_think_tokens", think, int(self.tables.to_close[state]), THINKING, "a thought")
         if call is not None:
+            entries = self._entries(CALLING)
             for i, tool in enumerate(self.tools):
+                tables = self.bodies.only(i)
                 barred = (tables.owner != i) & (tables.owner >= 0)
                 closing = tables.measure((tables.block == NO_BLOCK) & (np.arange(tables.size) != DEAD_STATE), barred=barred)
-                for state in entries[CALLING]:
+                for state in entries:
                     if closing[state] < FAR:
                         self._check_cap("max_toolcall_tokens", call, int(closing[state]), CALLING, f"a call of {tool.name!r}")
 

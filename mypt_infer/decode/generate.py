@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.decoder import Decoder
+from mypt_infer.decode.decoder import Decoder, machine
 from mypt_infer.decode.device import DeviceDecoder
 from mypt_infer.decode.sample import Sampling, draw
 from mypt_infer.decode.tools import Declaration
@@ -71,6 +71,16 @@ class Generation:
         """The mean probability lost to refused ids, over the steps that were drawn: 0 is a model that keeps the format by itself."""
         found = [s.lost for s in self.steps if s.lost is not None]
         return sum(found) / len(found) if found else 0.0
+
+    @property
+    def lost_by_state(self) -> dict[int, float]:
+        """The same by place: the mean over the steps drawn in each state of the machine, budgets left aside, the worst first."""
+        found: dict[int, list[float]] = {}
+        for step in self.steps:
+            if step.lost is not None:
+                found.setdefault(machine(step.state), []).append(step.lost)
+        means = {state: sum(lost) / len(lost) for state, lost in found.items()}
+        return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
 Listener = Callable[[int, Step], None]

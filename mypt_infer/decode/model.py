@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from mypt_infer.decode.bodies import Bodies
 from mypt_infer.decode.leaves import Leaf, Symbol, text_leaf
@@ -40,14 +41,32 @@ class Spoken:
     text: Leaf
 
 
+class BodyNet(Protocol):
+    """The net of the bodies of calls, as an engine makes it."""
+
+    def any_tool(self, then: Node) -> Node:
+        """A call of any of the tools, up to `then`."""
+
+    def one(self, index: int, then: Node) -> Node:
+        """A call of one tool, up to `then`."""
+
+
+class MakeBodies(Protocol):
+    """Makes a BodyNet: the kind of body, the tools, the literals that JSON escapes, and what no string may spell."""
+
+    __name__: str
+
+    def __call__(self, kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str], forbidden: Sequence[str]) -> BodyNet: ...
+
+
 _texts: dict[str, Leaf] = {}  # by the dialect's fingerprint
 
 
 class Speaker:
     """Builds `Spoken`. One use."""
 
-    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec]) -> None:
-        self.dialect, self.tools = dialect, tools
+    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec], bodies: MakeBodies = Bodies) -> None:
+        self.dialect, self.tools, self.bodies = dialect, tools, bodies
         self.table, self.machine = dialect.table, dialect.automaton
         self.stacks = open_blocks(self.machine, self.table)
         self.heads = {name: self._head(t) for name, t in self.table.terminals.items()}
@@ -136,7 +155,7 @@ class Speaker:
                 raise ValueError(f"{self.table.name}: nothing says which attributes a model may write in `{terminal.shown}`")
             return chain(spelled("".join(value for _, value in head.tail)), self._node(then), block=block)
         after = self._node(self.machine.steps[then][TEXT], text=False)
-        bodies = Bodies(terminal.body, self.tools, self.table.literals, self.forbidden)
+        bodies = self.bodies(terminal.body, self.tools, self.table.literals, self.forbidden)
         if not any(kind == "attr" for kind, _ in head.tail):
             return chain(spelled("".join(value for _, value in head.tail)), bodies.any_tool(after), block=block)
         named = []
@@ -173,6 +192,16 @@ def kinds_of(dialect: Dialect, block: int) -> list[str]:
     if block == THINKING:
         return [t.opens for t in openers if t.opens in THINKS]
     return [t.opens for t in openers if t.body in _CALLED and t.origin == "model"]
+
+
+def call_ends(dialect: Dialect) -> tuple[str, int]:
+    """The kind of body that calls of the model have, and the id that closes them; of a closing tag of text, an id without meaning."""
+    table = dialect.table
+    for kind in kinds_of(dialect, CALLING):
+        closer = table.closers[kind].spelling
+        one = closer[0].value if len(closer) == 1 and closer[0].kind == "special" else ""
+        return table.openers[kind].body, table.special.get(one, dialect.tokenizer.ordinary)
+    return "call", dialect.tokenizer.ordinary
 
 
 def forbidden_texts(dialect: Dialect) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from mypt_infer.decode.leaves import Leaf, Symbol
 
 NO_BLOCK, THINKING, CALLING = 0, 1, 2  # blocks with a budget of their own
+HOLE = "hole"  # ("hole", i): what stands here another engine reads
 
 
 class NetError(ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +36,8 @@ class _Cut:
     token: int
 
 
-def start_state(dialect: Dialect, tables: Tables, names: frozenset[str], ids: Sequence[int]) -> int:
-    """The state behind a prompt. Raises PromptError; `names` are the declared tools."""
+def start_state(dialect: Dialect, tables: Tables, names: frozenset[str], ids: Sequence[int], step: Callable[[int, int], int]) -> int:
+    """The state behind a prompt. Raises PromptError; `names` are the declared tools, `step` is the decoder's."""
     cuts = _cuts(dialect, ids)
     outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check([c.event for c in cuts])
     states = [outcome.before.get(i) for i in range(len(cuts))] + [outcome.state]
@@ -51,12 +51,12 @@ def start_state(dialect: Dialect, tables: Tables, names: frozenset[str], ids: Se
         if begin == len(cuts) and cuts and cuts[-1].event.terminal == TEXT and tables.frame[found]:
             continue  # the model's own text goes on: what it ends with matters
         for i in ids[token:]:
-            found = tables.next(found, int(i))
+            found = step(found, int(i)) if found != DEAD_STATE else found
         if found != DEAD_STATE:
             break
     ours = [c.event for c in cuts[:begin]] if found != DEAD_STATE else [c.event for c in cuts]
     _check(dialect, ours, names)
-    if found == DEAD_STATE or tables.final[found]:
+    if found == DEAD_STATE or (found < tables.size and tables.final[found]):
         stop = f"behind {cuts[-1].event.text[-40:]!r}" if cuts else "before it begins"
         raise PromptError(f"the prompt stops {stop}, where it is not for the model to go on")
     return found

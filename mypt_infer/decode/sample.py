@@ -51,26 +51,28 @@ def draw(logits: Tensor, state: int, device: DeviceDecoder, sampling: Sampling, 
     """
     greedy = sampling.temperature == 0 or (sampling.greedy_calls and device.decoder.calling(state))
     scaled = logits.float() if sampling.temperature in (0, 1) else logits.float() / sampling.temperature
-    weights = (scaled - scaled.max()).exp_()
-    total = float(weights.sum())
-    if not math.isfinite(total):
-        raise ValueError("the model's logits are not finite numbers")
+    weights = torch.softmax(scaled, 0)
     found = device.decoder.allow(state)
     short = device.list_of(found)
+    total = float(weights.sum())  # 1, but for the rounding inside softmax
+    if not math.isfinite(total):
+        raise ValueError("the model's logits are not finite numbers")
+    listed = float(weights[short].sum()) / total
+    lost = min(1.0, max(0.0, listed if found.only is None else 1.0 - listed))
     if found.only is not None:
         kept = scaled[short]
-        lost = 1.0 - float(weights[short].sum()) / total
         weights = _weights(kept)
     else:
         kept = scaled
-        lost = float(weights[short].sum()) / total
         weights.index_fill_(0, short, 0.0)
         if lost > _NEARLY_ALL or greedy:
             kept = scaled.index_fill(0, short, -torch.inf)
             weights = _weights(kept).index_fill_(0, short, 0.0)
-    best = kept if bool(kept.max() > -torch.inf) else weights
-    at = int(best.argmax()) if greedy else _chosen(_best(weights, sampling), chance)
-    return Drawn(at if found.only is None else int(short[at]), min(1.0, max(0.0, lost)))
+    if not greedy:
+        at = _chosen(_best(weights, sampling), chance)
+    else:  # weights that are too small for a float are all 0: the logits say which is best, unless the model rules out all
+        at = int((kept if bool(kept.max() > -torch.inf) else weights).argmax())
+    return Drawn(at if found.only is None else int(short[at]), lost)
 
 
 def _weights(kept: Tensor) -> Tensor:

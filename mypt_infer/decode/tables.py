@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from mypt_infer.decode.bodies import Bodies
 from mypt_infer.decode.leafset import LeafSet, leaf_set
-from mypt_infer.decode.model import Speaker, Spoken
-from mypt_infer.decode.net import NO_BLOCK, Net
+from mypt_infer.decode.model import MakeBodies, Speaker, Spoken
+from mypt_infer.decode.net import HOLE, NO_BLOCK, Net
 from mypt_infer.decode.rows import FAR, Rows
 from mypt_infer.decode.tools import ToolSpec
 from mypt_infer.decode.vocab import Ints, Trie
@@ -41,7 +42,9 @@ class Tables:
 
     Of shape (size,): `row`, `base`, `frame` (see above), `final` (generation may end here), `block` (the budget that counts
     here), `owner` (the tool that only this state belongs to), `distance` (tokens to the nearest legal ending) and `to_close` (to
-    the end of the block that has a budget). `classes` has shape (vocabulary,).
+    the end of the block that has a budget). `classes` has shape (vocabulary,). `spine`: sources, targets and tokens of all steps
+    between states without leaf. `holes`: the state at the beginning of a body that another engine reads -> (which body, the
+    state behind it).
     """
 
     size: int
@@ -57,7 +60,8 @@ class Tables:
     owner: Ints
     start: dict[int, int]
     frames: tuple[Frame, ...]
-    spine: tuple[Ints, Ints]
+    spine: tuple[Ints, Ints, Ints]
+    holes: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def following(self, state: int) -> Ints:
         """The next state for every class of tokens; DEAD_STATE where refused. Shape (classes,)."""
@@ -86,11 +90,11 @@ class Tables:
         found = np.where(goal, 0, FAR).astype(np.int32)
         blocked = np.zeros(self.size, bool) if barred is None else barred
         found[blocked] = FAR
-        source, target = self.spine
+        source, target, cost = self.spine
         seen: dict[int, Ints] = {}
         while True:
             before = found.copy()
-            np.minimum.at(found, source, np.minimum(before[target] + 1, FAR))
+            np.minimum.at(found, source, np.minimum(before[target] + cost, FAR))
             for i, frame in enumerate(self.frames):
                 rows = frame.rows
                 behind = before[self.exits[i + 1, frame.column : frame.column + len(rows.exits)]]
@@ -103,20 +107,51 @@ class Tables:
                 return found
 
 
+    def with_holes(self, least: Sequence[int]) -> Tables:
+        """The same, where body i takes at least `least[i]` tokens."""
+        source, target, cost = self.spine
+        cost = cost.copy()
+        for state, (body, _) in self.holes.items():
+            cost[source == state] = least[body]
+        return replace(self, spine=(source, target, cost))
+
+    # What a decoder reads off again and again.
+
+    @cached_property
+    def members(self) -> tuple[Ints, Ints]:
+        """All ids in the order of their classes, and where each class begins: shapes (vocabulary,) and (classes + 1,)."""
+        order = np.argsort(self.classes, kind="stable").astype(np.int32)
+        return order, np.searchsorted(self.classes[order], np.arange(self.after.shape[1] + 1)).astype(np.int32)
+
+    @cached_property
+    def lists(self) -> tuple[list[int], list[int], list[int]]:
+        """`block`, `distance` and `to_close` as lists: quicker, one at a time."""
+        return self.block.tolist(), self.distance.tolist(), self.to_close.tolist()
+
+
 _built: OrderedDict[tuple[str, str], Tables] = OrderedDict()
 _KEPT = 32
 
 
-def build(dialect: Dialect, tools: Sequence[ToolSpec]) -> Tables:
-    """The tables of a dialect and some tools; those built last are kept. Raises SchemaFault for tools that they cannot hold."""
-    key = (dialect.fingerprint, repr([(t.name, t.schema) for t in tools]))
+def build(dialect: Dialect, tools: Sequence[ToolSpec], bodies: MakeBodies = Bodies) -> Tables:
+    """The tables of a dialect and some tools; those built last are kept. Raises SchemaFault for tools that they cannot hold.
+
+    `bodies` makes the nets of calls; those of another engine hold nothing of the tools but names.
+    """
+    known = [(t.name, t.schema) for t in tools] if bodies is Bodies else [t.name for t in tools]
+    key = (dialect.fingerprint, repr((bodies.__name__, known)))
     if key not in _built:
-        spoken = Speaker(dialect, tools).build()
-        _built[key] = _Builder(spoken, leaf_set(dialect, spoken.text)).tables()
+        spoken = Speaker(dialect, tools, bodies).build()
+        _built[key] = tables_of(spoken, leaf_set(dialect, spoken.text))
         if len(_built) > _KEPT:
             _built.popitem(last=False)
     _built.move_to_end(key)
     return _built[key]
+
+
+def tables_of(spoken: Spoken, leaves: LeafSet) -> Tables:
+    """The tables of a net."""
+    return _Builder(spoken, leaves).tables()
 
 
 class _Builder:
@@ -145,17 +180,19 @@ class _Builder:
         row[DEAD_STATE] = at = len(columns)
         frames: list[Frame] = []
         exits = [np.zeros(1 + len(leaves.exits), dtype=np.int32)]
-        sources: list[int] = []
-        targets: list[int] = []
+        spine_: list[tuple[int, int, int]] = []
+        holes: dict[int, tuple[int, int]] = {}
         for i, node in enumerate(net.nodes):
             first = self.first[i]
             if node.leaf is None:
                 row[first] = at = at + 1
                 for token, place in spine[i].items():
                     after[at, classes[token]] = self._state(place)
-                found = {self._state(place) for place in spine[i].values()}
-                sources += [first] * len(found)
-                targets += found
+                spine_ += [(first, then, 1) for then in {self._state(place) for place in spine[i].values()}]
+                for symbol, place in node.edges.items():
+                    if symbol[0] == HOLE:
+                        holes[first] = int(symbol[1]), self._state(place)
+                        spine_.append((first, self._state(place), FAR))
                 last = first + 1
             else:
                 last = first + node.leaf.states
@@ -166,9 +203,10 @@ class _Builder:
                 exits.append(self._exits(i, name))
             block[first:last], owner[first:last], final[first] = node.block, node.owner, node.final
         start = {state: self.first[node] for state, node in self.spoken.starts.items()}
+        steps = np.array(spine_, dtype=np.int32).reshape(-1, 3)
         return Tables(
             size, leaves.vocabulary.size, classes, after, np.array(exits), row, base, frame, final, block, owner, start,
-            tuple(frames), (np.array(sources, dtype=np.int32), np.array(targets, dtype=np.int32)),
+            tuple(frames), (steps[:, 0], steps[:, 1], steps[:, 2]), holes,
         )  # fmt: skip
 
     def _exits(self, node: int, leaf: str) -> Ints:

@@ -13,6 +13,10 @@ _TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 _NOTES = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "strict"}
 _BOUNDS = {"minLength", "minimum", "maximum"}
 _KNOWN = {"type", "enum", "const", "properties", "required", "additionalProperties", "items"} | _BOUNDS | _NOTES
+_LLGUIDANCE = {
+    "$defs", "$ref", "allOf", "anyOf", "definitions", "exclusiveMaximum", "exclusiveMinimum", "format", "maxItems", "maxLength", "maximum",
+    "minItems", "minLength", "minimum", "multipleOf", "oneOf", "pattern", "patternProperties", "prefixItems",
+}  # fmt: skip
 _PYTHON = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 MAX_DEPTH = 20
 MAX_RANGE = 1000  # numbers between a minimum and a maximum: each is written out
@@ -23,7 +27,7 @@ class SchemaFault(ValueError):
 
     def __init__(self, tool: str, pointer: str, message: str) -> None:
         super().__init__(f"tool {tool!r}{f' at {pointer}' if pointer else ''}: {message}")
-        self.tool, self.pointer = tool, pointer
+        self.tool, self.pointer, self.reason = tool, pointer, message
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,8 @@ def _check(schema: Any, tool: str, at: str, depth: int) -> None:
         raise SchemaFault(tool, at, f"{json.dumps(schema) if isinstance(schema, bool) else type(schema).__name__} is no schema that a table can hold")
     for word in schema:
         if word not in _KNOWN:
-            raise SchemaFault(tool, f"{at}/{word}", f"the keyword {word!r} is not supported by tables; the engine \"llguidance\" may support it")
+            other = "supports it" if word in _LLGUIDANCE else "does not support it either"
+            raise SchemaFault(tool, f"{at}/{word}", f"the keyword {word!r} is not supported by tables; the engine \"llguidance\" {other}")
     if "const" in schema or "enum" in schema:
         _check_values(schema, tool, at)
         return
@@ -151,7 +156,7 @@ def _check(schema: Any, tool: str, at: str, depth: int) -> None:
 def _check_bounds(schema: Mapping[str, Any], kinds: list[str], tool: str, at: str) -> None:
     """Strings that are not empty, and whole numbers of a small range: what tables hold of bounds."""
     if "minLength" in schema and not ("string" in kinds and schema["minLength"] in (0, 1)):
-        raise SchemaFault(tool, f"{at}/minLength", f'{schema["minLength"]!r} is not supported by tables, only 0 and 1 for strings; the engine "llguidance" may support it')
+        raise SchemaFault(tool, f"{at}/minLength", f'{schema["minLength"]!r} is not supported by tables, only 0 and 1 for strings; the engine "llguidance" supports it')
     if not {"minimum", "maximum"} & set(schema):
         return
     low, high = schema.get("minimum"), schema.get("maximum")
@@ -159,7 +164,7 @@ def _check_bounds(schema: Mapping[str, Any], kinds: list[str], tool: str, at: st
     if "integer" not in kinds or not whole or not 0 <= high - low < MAX_RANGE:  # type: ignore[operator]
         word = "minimum" if "minimum" in schema else "maximum"
         what = f"tables hold an integer between two whole numbers, at most {MAX_RANGE} of them"
-        raise SchemaFault(tool, f"{at}/{word}", f'{what}; the engine "llguidance" may support this')
+        raise SchemaFault(tool, f"{at}/{word}", f'{what}; the engine "llguidance" supports more')
 
 
 def _check_values(schema: Mapping[str, Any], tool: str, at: str) -> None:

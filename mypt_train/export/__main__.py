@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = out.add_argument
-    add("checkpoint", metavar="CHECKPOINT", help="config.json and model.safetensors")
+    add("checkpoint", metavar="CHECKPOINT", help="config.json and model.safetensors, or what mypt-train has written to")
     add("out", metavar="OUT", help="an empty folder, or a new one")
     add("--dialect", default="mypt", metavar="NAME", help="the format (default: %(default)s)")
     add("--vocab", metavar="FILE", help="the vocabulary, as ranks (default: the one in the checkpoint, or GPT-2's)")

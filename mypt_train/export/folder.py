@@ -1,4 +1,4 @@
-"""A checkpoint as a Hugging Face folder: model, tokenizer, chat template and how to generate. Nothing here needs transformers."""
+"""A checkpoint as a Hugging Face folder: model, tokenizer, chat template and how to generate. This needs no transformers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def export(checkpoint: str | Path, out: str | Path, *, dialect: str = "mypt", vocabulary: str | Path | None = None) -> Path:
-    """Write a checkpoint to the folder `out`, which is new or empty; that folder.
+    """Write a checkpoint, or the latest of a run, to the folder `out`, which is new or empty; that folder.
 
     The vocabulary is the one that lies in the checkpoint, unless one is given; else GPT-2's. Raises ExportError for a folder that is
     no checkpoint, whose vocabulary is another one, or a dialect without a chat template; nothing is written then.
     """
-    source, out = Path(checkpoint), Path(out)
+    from mypt_model.folder import beside, newest
+
+    source, out = newest(checkpoint), Path(out)
     config = _config(source)
-    own = source / FILE
     try:
-        d = mypt_spec.dialect(dialect, vocabulary=vocabulary or (own if own.is_file() else None))
+        d = mypt_spec.dialect(dialect, vocabulary=vocabulary or beside(source, FILE))
     except (KeyError, VocabularyError) as error:
         raise ExportError(error.args[0]) from None
     if config.get("vocab_size") != d.tokenizer.vocab_size:

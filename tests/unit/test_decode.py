@@ -93,8 +93,9 @@ def test_an_undeclared_tool_is_refused_at_its_first_token() -> None:
         '{"name": "list_docs"}',
     ],
 )
-def test_canonical_calls_of_declared_tools_are_accepted(body: str) -> None:
-    made = decoder("mypt")
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+def test_canonical_calls_of_declared_tools_are_accepted(engine: str, body: str) -> None:
+    made = decoder("mypt", engine=engine)
     state = read(made, f"<myPT_assistant><myPT_toolcall>{body}</myPT_toolcall></myPT_assistant>")
     assert made.final(state)
 
@@ -126,8 +127,9 @@ def test_canonical_calls_of_declared_tools_are_accepted(body: str) -> None:
         "[]",
     ],
 )
-def test_other_bodies_are_refused(body: str) -> None:
-    made = decoder("mypt")
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+def test_other_bodies_are_refused(engine: str, body: str) -> None:
+    made = decoder("mypt", engine=engine)
     with pytest.raises(ValueError, match="not allowed"):
         made.run(read(made, "<myPT_assistant><myPT_toolcall>"), [*spelled("mypt", body), 50268])
 
@@ -235,6 +237,29 @@ def test_forced_tokens() -> None:
     assert made.forced(state) == [], "there are several ways to write the same text"
     tight = made.start(prompt("mypt"), max_new_tokens=4)
     assert made.forced(tight) == [50261]
+
+
+def test_ids_outside_the_vocabulary() -> None:
+    made = decoder("mypt")
+    state = made.start(prompt("mypt"))
+    made.next(made.next(state, 50261), 11)
+    for token in (-1, 50304, 1 << 20, (1 << 20) + 50261, 1 << 40):
+        with pytest.raises(ValueError, match=f"id {token} is "):
+            made.next(state, token)
+        with pytest.raises(PromptError, match=f"id {token} at 1 means nothing"):
+            made.start([50257, token])
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_packed_is_the_allow_set_in_bits(name: str) -> None:
+    made = decoder(name)
+    first = made.start(prompt(name))
+    states = [first, made.next(first, int(made.ids(first)[0]))]
+    packed = made.packed(states)
+    assert packed.dtype == np.int32
+    assert packed.shape == (2, -(-made.tables.vocabulary // 32))
+    for row, state in zip(packed, states, strict=True):
+        assert [i for i in range(made.tables.vocabulary) if row[i >> 5] >> (i & 31) & 1] == made.ids(state).tolist()
 
 
 def test_bias_and_mask_agree_with_the_allow_set() -> None:

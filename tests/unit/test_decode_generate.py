@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from mypt_infer.decode import BudgetError, Decoder, PromptError
+from mypt_infer.decode.decoder import machine
 from tests.decoding import DIALECTS, TOOLS, complete, decoder, prompt
 
 torch = pytest.importorskip("torch")
@@ -87,6 +88,21 @@ def test_random_weights_at_every_budget(name: str) -> None:
             assert g.ended == ("turn" if g.episode[0] is not None else "call")
 
 
+def test_the_same_weights_without_constraint_are_never_legal() -> None:
+    """The contrast: what the test above brings to 100 % is 0 % without the decoder."""
+    for name in DIALECTS:
+        made = decoder(name)
+        llama, ids, generator = model(made.tables.vocabulary), made.ids_of(prompt(name)), torch.Generator().manual_seed(0)
+        rows = 12
+        cache, out = llama.begin(rows, len(ids) + 24), torch.tensor([ids] * rows)
+        chunk = out
+        for _ in range(24):
+            logits = llama(chunk, torch.full((rows,), chunk.shape[1]), cache)
+            chunk = torch.multinomial(torch.softmax(logits, -1), 1, generator=generator)
+            out = torch.cat([out, chunk], dim=1)
+        assert not any(complete(made, row[: len(ids) + n]) for row in out.tolist() for n in range(1, 25))
+
+
 def test_a_batch_is_its_rows() -> None:
     made = decoder("mypt", think=5, call=64)
     longer = made.ids_of(prompt("mypt"))
@@ -137,6 +153,12 @@ def test_what_is_lost_is_reported() -> None:
     assert draw(torch.zeros(50304), call, device, Sampling(), 0.5).lost == pytest.approx(1 - len(only) / 50304)
     g = generate(model(), prompt("mypt"), decoder=made, max_new_tokens=30, seed=1)[0]
     assert 0 < g.lost < 1
+    by_state = g.lost_by_state
+    drawn = [s for s in g.steps if s.lost is not None]
+    assert set(by_state) == {machine(s.state) for s in drawn}
+    assert list(by_state.values()) == sorted(by_state.values(), reverse=True)
+    counted = [by_state[machine(s.state)] for s in drawn]
+    assert sum(counted) / len(counted) == pytest.approx(g.lost)
 
 
 def test_calls_are_greedy_unless_told_otherwise() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -187,3 +188,32 @@ def test_what_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert learns(["-o", str(tmp_path / "x"), *args]) == 2
     assert re.search(says, capsys.readouterr().err)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_brings_its_vocabulary_along(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """From shards on a small vocabulary to a checkpoint, to what it generates, chats, and is exported as."""
+    pytest.importorskip("torch")
+    from mypt_infer.chat.cli import main as chat
+    from mypt_train.export.__main__ import main as exports
+    from mypt_train.trainer import train
+
+    model = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    run = tmp_path / "run"
+    report = train(folder, {"model": model, "train": {"steps": 2, "warmup": 1, "context_length": 2048}}, run)
+    assert (report.folder / FILE).read_bytes() == path().read_bytes()
+    prompt = tmp_path / "prompt.json"
+    prompt.write_text('{"system": "S", "messages": [{"role": "user", "content": "Hi"}]}')
+    assert generate(["--model", str(run), "--prompt", str(prompt), "--max-new-tokens", "20", "--seed", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert small("mypt").tokenizer.decode(found["ids"]) == found["text"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hi\n"))
+    chats = tmp_path / "chats.jsonl"
+    assert chat(["--model", str(run), "--max-tokens", "12", "--seed", "1", "--transcript", str(chats)]) == 0
+    kept = json.loads(chats.read_text(encoding="utf-8"))
+    assert kept["_transcript"]["grammar"] == small("mypt").fingerprint
+    assert max(kept["_transcript"]["ids"]) < 448
+    assert exports([str(run), str(tmp_path / "exported")]) == 0
+    assert (tmp_path / "exported" / FILE).read_bytes() == path().read_bytes()
+    (report.folder / FILE).write_bytes(BYTES)
+    assert generate(["--model", str(run), "--prompt", str(prompt)]) == 2
+    assert "448 logits" in capsys.readouterr().err

@@ -1,0 +1,291 @@
+"""The second engine: bodies of calls by llguidance, for schemas that no table holds. States are numbered as they come up.
+
+What may follow is what llguidance and the companion (`lexemes`) both take, and from where an ending is known: every id that is
+offered was shown to lead to a complete body in a known number of tokens. So budgets hold, though these numbers are only the
+least that was found.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_infer.decode.bodies import around, check_named
+from mypt_infer.decode.guidance import HoleBodies, matcher, named, patterned, schema_of
+from mypt_infer.decode.leafset import leaf_set
+from mypt_infer.decode.lexemes import Lexemes, lexemes
+from mypt_infer.decode.model import Speaker, call_ends
+from mypt_infer.decode.position import where
+from mypt_infer.decode.tables import DEAD_STATE, Tables, build
+from mypt_infer.decode.tools import SchemaFault, ToolSpec
+from mypt_infer.decode.vocab import Ints
+from mypt_infer.decode.witness import EXPANSIONS, Packed, Search, fixes
+from mypt_spec import Dialect
+from mypt_spec.jsonvalue import Fault, faults, loads
+
+_KEPT = 256  # matchers, and sets of what may follow
+_FREE = 1000  # a string in which more ids may follow than this has no list of values
+_MORE = 3 * EXPANSIONS  # what all searches of one state may look at
+
+
+class _Place(NamedTuple):
+    """A state: the hole it stands in, the state before it and the token between (-1 at the beginning), and a known ending."""
+
+    hole: int
+    before: int
+    token: int
+    companion: int
+    ending: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """`ids`: sorted, those that may follow; `least`: tokens from behind each to the end of the body, 0 if it is the end."""
+
+    ids: Ints
+    least: Ints
+    ending: Ints  # which of `endings`
+    endings: list[list[int]]
+
+
+class _Ground(NamedTuple):
+    """What all bodies of a dialect stand on. `characters`: of each ordinary token; 0 where it holds a backslash. `opens`: it opens or closes something."""
+
+    lexemes: Lexemes
+    packed: Packed
+    search: Search
+    characters: Ints
+    opens: npt.NDArray[np.bool_]
+    fixes: dict[int, list[int]]
+
+
+_grounds: dict[str, _Ground] = {}
+
+
+def _ground(dialect: Dialect) -> _Ground:
+    """Made once a dialect."""
+    if dialect.fingerprint not in _grounds:
+        text = Speaker(dialect, ()).text
+        words, companion = leaf_set(dialect, text).vocabulary, lexemes(dialect, text)
+        packed = Packed(words.size)
+        counts = [0 if b"\\" in t else sum(b & 0xC0 != 0x80 for b in t) for t in words.tokens]
+        search = Search(companion, words, packed)
+        opens = np.array([any(b in t for b in b'"{[') for t in words.tokens])
+        _grounds[dialect.fingerprint] = _Ground(
+            companion, packed, search, np.array(counts, dtype=np.int32), opens, fixes(companion, search)
+        )  # fmt: skip
+    return _grounds[dialect.fingerprint]
+
+
+class Guided:
+    """The states of bodies, from `tables.size` on; below are those of the tables, which have a hole for each body."""
+
+    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec]) -> None:
+        self.dialect, ground = dialect, _ground(dialect)
+        self.lexemes, self.packed, self.search, self.characters, self.opens, self.fixes = ground
+        kind, self.end = call_ends(dialect)
+        for tool in tools:
+            check_named(tool, kind, dialect.table.literals)
+        self.rules = [
+            (around(kind, t.name, dialect.table.literals)[0].encode(), patterned(s), named(s)) for t in tools for s in [schema_of(t, kind)]
+        ]
+        base = build(dialect, tools, HoleBodies)
+        used = {hole for hole, _ in base.holes.values()}
+        self.first: dict[int, Any] = {}
+        self.endings: dict[int, tuple[int, ...]] = {}
+        if 0 in used:
+            self.first[0] = matcher(dialect, self.end, kind, tools)
+        for i, tool in enumerate(tools if used else ()):
+            if i + 1 in used:
+                self.first[i + 1] = matcher(dialect, self.end, kind, [tool])
+            self.endings[i + 1] = self._begun(self.first.get(i + 1, self.first.get(0)), tool, kind)
+        self.endings[0] = min(self.endings.values(), key=len, default=())
+        self.tables: Tables = base.with_holes([len(self.endings.get(i, ())) for i in range(len(tools) + 1)])
+        self.size = self.tables.size
+        self.spare = [self.search.id_of[b] for b in b"0123456789"]  # they make a key another one
+        self.places: list[_Place] = []
+        self._numbers: dict[tuple[int, int, int], int] = {}
+        self._matchers: OrderedDict[int, Any] = OrderedDict()
+        self._options: OrderedDict[int, Options] = OrderedDict()
+
+    def least_of(self, tool: int) -> int:
+        """The least number of tokens that was found for the body of a call of a tool."""
+        return len(self.endings[tool + 1])
+
+    # What the decoder asks of an engine.
+
+    def enter(self, hole: int) -> int:
+        """The state at the beginning of the body that a state of the tables leaves to this engine."""
+        return self._number(_Place(hole, -1, -1, self.lexemes.first, self.endings[self.tables.holes[hole][0]]))
+
+    def next(self, state: int, token: int) -> int:
+        """The state behind a token: DEAD_STATE where it is refused, the tables' state where it completes the body."""
+        options = self.options(state)
+        at = int(np.searchsorted(options.ids, token))
+        if at >= len(options.ids) or options.ids[at] != token:
+            return DEAD_STATE
+        place = self.places[state - self.size]
+        if options.least[at] == 0:
+            return self.tables.holes[place.hole][1]
+        known = self._numbers.get((place.hole, state, token))
+        if known is not None:
+            return known
+        companion = self.lexemes.next(place.companion, token)
+        return self._number(_Place(place.hole, state, token, companion, tuple(options.endings[int(options.ending[at])])))
+
+    def minimum(self, state: int) -> int:
+        """The least number of tokens to the end of the body that is known."""
+        return len(self.places[state - self.size].ending)
+
+    def behind(self, state: int) -> int:
+        """The tables' state behind the body."""
+        return self.tables.holes[self.places[state - self.size].hole][1]
+
+    def options(self, state: int) -> Options:
+        """What may follow a state."""
+        found = self._options.get(state)
+        if found is None:
+            found = self._options[state] = self._find(state)
+            if len(self._options) > _KEPT:
+                self._options.popitem(last=False)
+        self._options.move_to_end(state)
+        return found
+
+    # Inside.
+
+    def _number(self, place: _Place) -> int:
+        key = (place.hole, place.before, place.token)
+        if key not in self._numbers:
+            self._numbers[key] = self.size + len(self.places)
+            self.places.append(place)
+        return self._numbers[key]
+
+    def tokens(self, state: int) -> list[int]:
+        """The tokens of the body so far."""
+        out = []
+        while (place := self.places[state - self.size]).before >= 0:
+            out.append(place.token)
+            state = place.before
+        return out[::-1]
+
+    def _matcher(self, state: int) -> Any:
+        """The matcher of a state; not to be changed but by what is rolled back."""
+        found = self._matchers.get(state)
+        if found is None:
+            place = self.places[state - self.size]
+            before = self._matchers.get(place.before)
+            found = (before or self.first[self.tables.holes[place.hole][0]]).deep_copy()
+            if place.before >= 0 and not found.consume_tokens([place.token] if before is not None else self.tokens(state)):
+                raise RuntimeError(f"llguidance stopped: {found.get_error()}")
+            self._matchers[state] = found
+            if len(self._matchers) > _KEPT:
+                self._matchers.popitem(last=False)
+        self._matchers.move_to_end(state)
+        return found
+
+    def _begun(self, first: Any, tool: ToolSpec, kind: str) -> tuple[int, ...]:
+        """The shortest body found of a call of one tool; the matcher may know others."""
+        before = around(kind, tool.name, self.dialect.table.literals)[0].encode()
+        here, spelled = first.deep_copy(), [self.search.id_of[b] for b in before]
+        companion = self.lexemes.run(self.lexemes.first, spelled)
+        ending, _ = self.search.ending(here, companion) if here.consume_tokens(spelled) and companion else (None, 0)
+        if ending is not None:
+            ending = self.search.tokens(before + self.dialect.tokenizer.decode_bytes(ending))
+        if ending is None or not self._proved(first, [], self.lexemes.first, ending):
+            raise SchemaFault(tool.name, "", "no call was found that fits its schema, is canonical JSON and spells no tag")
+        return tuple(ending)
+
+    def _proved(self, here: Any, before: list[int], companion: int, ending: list[int]) -> bool:
+        """Whether `before` and then an ending complete the body. `companion` stands behind `before`."""
+        tokens = [*before, *ending, self.end]
+        return here.validate_tokens(tokens) == len(tokens) and self.lexemes.run(companion, ending) != DEAD_STATE
+
+    def _rules(self, hole: int, text: bytes) -> tuple[frozenset[str], bool]:
+        """Of the tool that is called: the keys of members that patterns bind, and whether all members are named."""
+        tool = self.tables.holes[hole][0] - 1
+        _, bound, closed = self.rules[tool] if tool >= 0 else next((r for r in self.rules if text.startswith(r[0])), (b"", frozenset([""]), False))
+        return bound, closed
+
+    def _sound(self, text: bytes, before: list[int], ending: list[int]) -> bool:
+        """Whether no key stands twice in the whole body, and nothing is nested too deep."""
+        try:
+            return not list(faults(loads((text + self.dialect.tokenizer.decode_bytes([*before, *ending])).decode())))
+        except (Fault, UnicodeDecodeError):
+            return False
+
+    def _find(self, state: int) -> Options:
+        place, here = self.places[state - self.size], self._matcher(state)
+        both, then, stays = self.lexemes.allowed(place.companion)
+        both &= self.packed.bits(here)
+        both[len(self.characters) :] = False
+        if here.is_error():
+            return _only(place.ending)
+        both[place.ending[0]] = True
+        text = self.dialect.tokenizer.decode_bytes(self.tokens(state))
+        at = where(text)
+        bound, closed = self._rules(place.hole, text)
+        ids = np.flatnonzero(both)
+        # In a value that only a length can bind, tokens that leave the companion in one state are alike if they are as long.
+        alike = stays & both
+        alike[: len(self.characters)] &= self.characters > 0
+        if at.key or alike.sum() < _FREE or "" in bound or at.member in bound:
+            alike[:] = False
+        first, members = _groups(alike[ids], then[ids] << 8 | np.minimum(self.characters[ids], 255))
+        endings: list[list[int]] = [list(place.ending)[1:], list(place.ending), []]
+        which, hints, looked = np.full(len(first), -1, dtype=np.int32), dict[int, int](), 0
+        for i, token in enumerate(ids[first].tolist()):
+            after = int(then[token])
+            doubtful = not closed and (at.key or self.opens[token])
+
+            def good(ending: list[int], token: int = token, after: int = after, doubtful: bool = doubtful) -> bool:
+                return self._proved(here, [token], after, ending) and not (doubtful and not self._sound(text, [token], ending))
+
+            hint = after << 8 | int(self.characters[token])
+            guess = hints.get(hint, 0)
+            found = next((e for e in (guess, *range(len(endings))) if good(endings[e])), -1)
+            if found < 0 and after in self.fixes:
+                mended = next((e for e in ([*self.fixes[after], *e] for e in endings) if good(e)), None)
+                if mended is not None:
+                    found = len(endings)
+                    endings.append(mended)
+            if found < 0 and looked < _MORE:
+                behind = here.deep_copy()
+                ending, count = self.search.ending(behind, after) if behind.consume_token(token) else (None, 0)
+                looked += count
+                more = [] if ending is None else [ending, *([i, *ending] for i in self.spare if at.key)]
+                ending = next((e for e in more if good(e)), None)
+                if ending is not None:
+                    found = len(endings)
+                    endings.append(ending)
+            which[i] = hints[hint] = found
+        ending_of = which[members]
+        ending_of[np.searchsorted(ids, place.ending[0])] = 0  # whatever else was tried: this is how the body is known to end
+        kept = ending_of >= 0
+        lengths = np.array([len(e) for e in endings], dtype=np.int32)
+        return Options(ids[kept].astype(np.int32), lengths[ending_of[kept]], ending_of[kept], endings)
+
+
+def _groups(alike: npt.NDArray[np.bool_], keys: Ints) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Groups of those that are alike and have one key; the others each alone. The first of each group, and the group of each."""
+    alone, many = np.flatnonzero(~alike), np.flatnonzero(alike)
+    first_of = np.full(int(keys.max(initial=0)) + 1, -1, dtype=np.intp)
+    first_of[keys[many[::-1]]] = many[::-1]
+    used = np.flatnonzero(first_of >= 0)
+    group_of = np.zeros(len(first_of), dtype=np.intp)
+    group_of[used] = len(alone) + np.arange(len(used))
+    members = np.empty(len(keys), dtype=np.intp)
+    members[alone] = np.arange(len(alone))
+    members[many] = group_of[keys[many]]
+    return np.concatenate([alone, first_of[used]]), members
+
+
+def _only(ending: tuple[int, ...]) -> Options:
+    """Where llguidance gave up: nothing but the ending that is known."""
+    rest = list(ending[1:])
+    one = np.array([ending[0]], dtype=np.int32)
+    return Options(one, np.array([len(rest)], dtype=np.int32), np.zeros(1, dtype=np.int32), [rest])
