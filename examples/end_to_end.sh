@@ -30,7 +30,7 @@ mypt-lint train heldout
 
 echo "== train: $steps steps"
 mypt-train --data train --data heldout --config tiny --out run --set train.steps="$steps" --set train.legality_every=0 \
-    --set train.legality_prompts=40 --tools "$here/tools.json"
+    --set train.legality_prompts=40 --tools "$here/tools.json" > trained.json
 
 echo "== generate: a held-out prompt, and a call of a tool"
 head -n 1 heldout3.jsonl | python3 -c 'import json, sys; r = json.load(sys.stdin); r["messages"] = r["messages"][:1]; print(json.dumps(r))' > question.json
@@ -41,7 +41,7 @@ mypt-generate --model run --prompt call.json --tools "$here/tools.json" --max-ne
 echo "== chat: over a workspace, with its tools"
 mkdir -p workspace
 printf 'Crane Rules\n\nThe crane is open from 8 to 16.\n' > workspace/crane-rules.md
-printf 'When does the crane open?\nThank you, says Anna.\n' | mypt-chat --model run --workspace workspace --transcript chats.jsonl --seed 1 --temperature 0
+printf 'When does the crane open?\nThank you, says Anna.\n' | mypt-chat --model run --workspace workspace --max-tokens 160 --transcript chats.jsonl --seed 1 --temperature 0
 mypt-lint chats.jsonl
 
 echo "== export: for transformers"

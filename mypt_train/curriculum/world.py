@@ -95,7 +95,7 @@ class Draw:
         }  # fmt: skip
 
     def question(self, phrases: list[str], **slots: str) -> str:
-        """One of some phrases with what leads to it; the last phrase is the answer, and is not asked."""
+        """One of some phrases, with or without words that lead to it."""
         asked = self.pick(phrases).format(**slots)
         return str(self.pick(self.data["openers"]).format(q=asked, name=self.pick(self.data["names"])))
 

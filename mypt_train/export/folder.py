@@ -56,7 +56,7 @@ def export(checkpoint: str | Path, out: str | Path, *, dialect: str = "mypt", vo
         if d.ranks is not None:
             durable.write(out / FILE, [d.ranks.data])
     except OSError as error:
-        raise ExportError(f"{error.filename or out}: {error.strerror or error}; nothing that can be loaded is complete") from None
+        raise ExportError(f"{error.filename or out}: {error.strerror or error}; delete the folder, and export again when there is room for it") from None
     return out
 
 
