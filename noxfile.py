@@ -1,4 +1,4 @@
-"""Development tasks: `nox -s tests`, `lint`, `fuzz`, `bench`, `spec`, `pages`. See CONTRIBUTING.md."""
+"""Development tasks: `nox -s tests`, `lint`, `fuzz`, `bench`, `spec`, `pages`, `hooks`. See CONTRIBUTING.md."""
 
 import nox
 
@@ -54,6 +54,7 @@ def bench(session: nox.Session) -> None:
     """Measure speed as ratios in one run; never part of the tests."""
     session.install("-e", ".[dev]")
     session.run("python", "-m", "bench.lint", *session.posargs)
+    session.run("python", "-m", "bench.findings")
     session.install("xgrammar")  # only measured against
     for name in ("dialects", "prepare", "memory", "decode", "append", "train"):
         session.run("python", "-m", f"bench.{name}")
@@ -64,3 +65,11 @@ def pages(session: nox.Session) -> None:
     """The page of `mypt-view --html` in headless Chromium, which must be installed; arguments go to pytest."""
     session.install(".[test,pages]")
     session.run("pytest", "tests/browser", *session.posargs, env={"MYPT_BROWSER_REQUIRED": "1"})
+
+
+@nox.session
+def hooks(session: nox.Session) -> None:
+    """The hooks, by pre-commit itself: from this checkout as a repository, installed as it installs them, on broken data."""
+    session.install(".[test]", "pre-commit>=4")
+    session.run("python", "tools/try_hooks.py")
+    session.run("pytest", "tests/unit/test_integration.py", *session.posargs)

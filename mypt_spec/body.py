@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from mypt_spec.episode import Place
 from mypt_spec.findings import Finding, Fix
-from mypt_spec.jsonvalue import Fault, canonical, faults, kind_of, loads
+from mypt_spec.jsonvalue import Fault, a_kind_of, canonical, faults, kind_of, loads
 from mypt_spec.namespace import NamespaceError, read_namespace, write_namespace
 from mypt_spec.tokens import CALLS
 
@@ -86,7 +86,7 @@ def _calls(value: Any, at: Place) -> tuple[Any, list[Finding]]:
     for i, item in enumerate(value):
         function = item.get("function") if isinstance(item, dict) else None
         if not isinstance(function, dict):
-            found.append(_at("MYP305", f'call {i} is {kind_of(item)}, expected {{"type": "function", "function": {{...}}}}', at))
+            found.append(_at("MYP305", f'call {i} is {a_kind_of(item)}, expected {{"type": "function", "function": {{...}}}}', at))
             continue
         name, arguments = function.get(NAME), function.get("arguments")
         strange = sorted({*item} - {"id", "type", "function"}) + sorted({*function} - {NAME, "arguments"})
@@ -110,7 +110,7 @@ def _in_body(fault: Fault, kind: str) -> tuple[str, str]:
 
 def _call_faults(value: Any, kind: str, at: Place, name_at: Place) -> list[Finding]:
     if not isinstance(value, dict):
-        return [_at("MYP305", f"the tool call is {kind_of(value)}, expected an object", at)]
+        return [_at("MYP305", f"the tool call is {a_kind_of(value)}, expected an object", at)]
     if kind == "arguments":
         return [_at("MYP307", _RESERVED, at, cure="the name stands in the tag; give the argument another name")] * (NAME in value)
     if not isinstance(value.get(NAME), str) or not value[NAME]:

@@ -7,7 +7,7 @@ severity come from the registry, so a code means the same thing wherever it is r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 SEVERITIES = ("info", "warning", "error")
@@ -15,9 +15,13 @@ SEVERITIES = ("info", "warning", "error")
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A repair. `safe` means that no content is added or removed and the serialised bytes are what was meant.
+    """A repair.
 
-    `patch` holds RFC 6902 operations on the record; `edits` holds `(start, end, replacement)` on serialised text.
+    `safe`: the serialised bytes stay identical; or the record had no legal form, exactly one legal placement exists, and no
+    content character is added or removed.
+
+    `patch` holds RFC 6902 operations on the record; `edits` holds `(start, end, replacement)` in code points of serialised
+    text, or, for faults of the file, of the physical line.
     """
 
     title: str
@@ -59,6 +63,13 @@ class Finding:
         rule = RULES[self.code]
         object.__setattr__(self, "name", rule.name)
         object.__setattr__(self, "severity", rule.severity)
+
+
+def regraded(finding: Finding, severity: str) -> Finding:
+    """The finding with another severity than its rule's."""
+    out = replace(finding)
+    object.__setattr__(out, "severity", severity)
+    return out
 
 
 @dataclass(frozen=True, slots=True)

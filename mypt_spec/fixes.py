@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import Any
 
 from mypt_spec.findings import Fix
@@ -21,7 +21,7 @@ def apply(data: Any, fix: Fix) -> Any:
     if fix.edits:
         return _edit(data, fix.edits)
     for operation in fix.patch:
-        data = _operate(deepcopy(data), operation)
+        data = _operate(data, operation)
     return data
 
 
@@ -46,9 +46,11 @@ def _operate(data: Any, operation: dict[str, Any]) -> Any:
     if not parents:  # the path "": the record itself
         return deepcopy(operation["value"])
     try:
-        owner = data
+        owner = data = copy(data)  # what is around the change is made anew, the rest is shared
         for token in parents[1:]:
-            owner = owner[int(token) if isinstance(owner, list) else token]
+            inner: Any = int(token) if isinstance(owner, list) else token
+            owner[inner] = copy(owner[inner])
+            owner = owner[inner]
         key: Any = last
         if isinstance(owner, list):
             key = len(owner) if last == "-" else int(last)

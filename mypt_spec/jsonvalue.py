@@ -18,6 +18,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _DIGITS = 4300  # CPython refuses to read or write longer integers; no tool reads them alike
 _TOO_LARGE = 10**_DIGITS
 _MAX_POINTER = 4096
+CURES = {  # of the faults that a message alone does not show how to mend
+    "MYP001": "mend the line by hand; every line is one JSON object, with nothing before or after it",
+    "MYP004": "keep one of the two; which one is meant only its author knows",
+    "MYP005": "write a number that JSON has, or null",
+    "MYP008": "make the value flatter, or write the deep part as text",
+    "MYP006": "the character was cut in two: write it whole, or leave the half out",
+}
 
 
 class Fault(ValueError):
@@ -64,7 +71,7 @@ def loads(text: str) -> Any:
     try:
         return _decoder.decode(text)
     except json.JSONDecodeError as error:
-        raise Fault("MYP001", f"not JSON: {error.msg}", error.pos) from None
+        raise Fault("MYP001", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}", error.pos) from None
 
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -120,13 +127,15 @@ def faults(value: Any) -> Iterator[Fault]:
                 key = item.duplicate  # type: ignore[attr-defined]
                 yield Fault("MYP004", f"key {key!r} stands twice; only the last value would be read", pointer=pointer_to((node, key)))
             for key in item:
+                if key.__class__ is str and key.isascii():
+                    continue
                 if not isinstance(key, str):
                     yield Fault("MYP104", f"a key is {type(key).__name__}; JSON keys are strings", pointer=pointer_to(node))
                 elif _SURROGATE.search(key):
                     yield Fault("MYP006", f"lone surrogate in key {key!r}: no UTF-8 can hold it", pointer=pointer_to((node, key)))
-            stack += [(v, (node, str(k)), depth + 1) for k, v in reversed(item.items())]
+            stack += [(v, (node, str(k)), depth + 1) for k, v in reversed(item.items()) if depth == MAX_DEPTH or not _plain(v)]
         elif isinstance(item, list):
-            stack += [(v, (node, i), depth + 1) for i, v in reversed(list(enumerate(item)))]
+            stack += [(v, (node, i), depth + 1) for i, v in reversed(list(enumerate(item))) if depth == MAX_DEPTH or not _plain(v)]
         elif isinstance(item, float):
             if not math.isfinite(item):
                 shown = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
@@ -136,6 +145,11 @@ def faults(value: Any) -> Iterator[Fault]:
                 yield Fault("MYP005", f"an integer of more than {_DIGITS} digits: too large to read", pointer=pointer_to(node))
         elif item is not None:
             yield Fault("MYP104", f"{type(item).__name__} is no JSON value", pointer=pointer_to(node))
+
+
+def _plain(value: Any) -> bool:
+    """Whether a value is a string without fault: most values are, and need no closer look."""
+    return value.__class__ is str and (value.isascii() or _SURROGATE.search(value) is None)
 
 
 def lone_surrogate(text: str) -> bool:
@@ -152,6 +166,12 @@ def canonical(value: Any, literals: re.Pattern[str]) -> str:
     """Canonical JSON text of a faultless value; `literals` matches the dialect's tags."""
     text = json.dumps(value, ensure_ascii=False)
     return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
+
+
+def a_kind_of(value: Any) -> str:
+    """The JSON type of a value with its article, for messages."""
+    kind = kind_of(value)
+    return kind if kind == "null" else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 def kind_of(value: Any) -> str:

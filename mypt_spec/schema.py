@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 from mypt_spec.findings import Finding, Fix
-from mypt_spec.jsonvalue import Fault, escape, faults, kind_of, loads
+from mypt_spec.jsonvalue import CURES, Fault, a_kind_of, escape, faults, kind_of, loads
 
 STRING, NAME, OBJECT, JSON, LIST, LANGUAGE = "string", "name", "object", "JSON value", "array", "language"
 ITEMS, BOOLEAN, INTEGER = "array of items", "boolean", "integer"
@@ -20,6 +21,7 @@ _PYTHON = {
 }  # fmt: skip
 _BCP47 = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+")
 ROLE = "role"
+_WORD = 60  # characters of a key or role that can be a misspelling
 _UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107", "MYP307"}  # nothing that an Episode could hold
 
 
@@ -42,7 +44,8 @@ class Field:
 class RecordSchema:
     """Top-level keys, the roles with their keys, and other names that people use for roles.
 
-    `lifted` maps a role that is no role of the dialect to the top-level key where it belongs, if it is the first message.
+    `lifted` maps a role that is no role of the dialect to the top-level key where it belongs, if it is the first message;
+    `folded` maps one to the role and key of the next message, which has its content as a field.
     `tag` is the key that names the role, `what` is such an object called; without `metadata`, keys that begin with `_` are
     unknown ones.
     """
@@ -51,6 +54,7 @@ class RecordSchema:
     roles: dict[str, dict[str, Field]]
     aliases: dict[str, str] = field(default_factory=dict)
     lifted: dict[str, str] = field(default_factory=dict)
+    folded: dict[str, tuple[str, str]] = field(default_factory=dict)
     messages: str = "messages"
     tag: str = ROLE
     what: str = "message"
@@ -61,9 +65,9 @@ def check_record(record: Any, schema: RecordSchema) -> tuple[dict[str, Any] | No
     """Check a record: what to read (safe repairs made, each with its finding) or None, the findings, and the number of
     messages that were taken off the front.
     """
-    findings = [Finding(f.code, f.message, f.pointer, _one(f), on_key=f.code == "MYP004") for f in faults(record)]
+    findings = [Finding(f.code, f.message, f.pointer, _one(f), help=CURES.get(f.code, ""), on_key=f.code == "MYP004") for f in faults(record)]
     if not isinstance(record, dict):
-        message = f"the record is {kind_of(record)}, expected an object"
+        message = f"the record is {a_kind_of(record)}, expected an object"
         return None, [*findings, Finding("MYP101", message, help='one conversation a line: {"messages": [...]}')], 0
     record = dict(record)
     checker = _Checker(schema, findings)
@@ -72,7 +76,7 @@ def check_record(record: Any, schema: RecordSchema) -> tuple[dict[str, Any] | No
     messages = record.get(schema.messages)
     if isinstance(messages, list):
         if not messages:
-            checker.add("MYP107", "the conversation has no messages", f"/{schema.messages}")
+            checker.add("MYP107", "the conversation has no messages", f"/{schema.messages}", help="delete the line, or write what was said")
         checked = [checker.message(m, f"/{schema.messages}/{i + checker.offset}") for i, m in enumerate(messages)]
         readable = readable and all(m is not None for m in checked)
         record[schema.messages] = checked
@@ -109,7 +113,7 @@ class _Checker:
             True,
             patch=({"op": "remove", "path": base}, {"op": "add", "path": f"/{key}", "value": first["content"]}),
         )
-        self.add("MYP108", f'the {key} prompt is a message; here it is the top-level "{key}"', f"{base}/{ROLE}", fix=fix)
+        self.add("MYP108", f'the {key} prompt stands among the messages; its place is the top-level "{key}"', f"{base}/{ROLE}", fix=fix)
         record[key] = first["content"]
         record[self.schema.messages] = messages[1:]
         self.offset = 1
@@ -168,9 +172,9 @@ class _Checker:
         return self.value(item, key, spec, at, what)
 
     def unknown(self, key: str, fields: dict[str, Field], at: str, what: str) -> None:
-        close = get_close_matches(key, fields, n=1, cutoff=0.7)
+        close = _meant(key, tuple(fields))
         keep = ', or begin its name with "_" to keep it as metadata' if self.schema.metadata else ""
-        hint = f'did you mean "{close[0]}"?' if close else f"remove it{keep}"
+        hint = f'did you mean "{close}"?' if close else f"remove it{keep}"
         self.add("MYP103", f'{what} has an unknown key "{key}"; the model would never see it', at, on_key=True, help=hint)
 
     def message(self, message: Any, at: str) -> dict[str, Any] | None:
@@ -206,10 +210,20 @@ class _Checker:
             hint = f'it is the top-level "{self.schema.lifted[role]}", once; merge this text into it'
             self.add("MYP108", f'"{role}" is no role of a message here', f"{at}/{ROLE}", help=hint)
             return None
-        close = get_close_matches(role, self.schema.roles, n=1, cutoff=0.7)
-        hint = f'did you mean "{close[0]}"?' if close else f"{tag}s are {known}"
+        close = _meant(role, tuple(self.schema.roles))
+        hint = f'did you mean "{close}"?' if close else f"{tag}s are {known}"
         self.add("MYP105", f'unknown {tag} "{role}"; the {what} would be lost', f"{at}/{tag}", help=hint)
         return None
+
+
+def _meant(word: str, known: tuple[str, ...]) -> str:
+    """The known word that is most like another; empty where none is."""
+    return _closest(word, known) if len(word) <= _WORD else ""
+
+
+@lru_cache(maxsize=1000)  # the same mistake is made on many lines
+def _closest(word: str, known: tuple[str, ...]) -> str:
+    return next(iter(get_close_matches(word, known, n=1, cutoff=0.7)), "")
 
 
 def _a(kind: str) -> str:

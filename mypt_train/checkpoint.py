@@ -6,6 +6,7 @@ name and renamed when all of it is on the disk, so a checkpoint is whole or not 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -111,6 +112,12 @@ def facts_of(folder: Path) -> dict[str, Any]:
         if not (folder / name).exists() or durable.sha256(folder / name) != entry["sha256"]:
             raise CheckpointError(f"{folder / name}: is missing or was altered; delete {folder} to go on from the checkpoint before it")
     return facts
+
+
+def digest(folder: Path) -> str:
+    """The SHA-256 of a model's weights, of all their files."""
+    files = sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
+    return hashlib.sha256("".join(durable.sha256(path) for path in files).encode()).hexdigest()
 
 
 def load_weights(folder: Path, model: Transformer) -> int:

@@ -117,7 +117,7 @@ class _Run:
         last = _last_checkpoint(out, resume=resume)
         self.begin = 0 if last is None else self._check_same(last)
         model = random_transformer(shape, c.seed)
-        reference = self._reference(model, init_from)
+        reference = self._reference(model, init_from, last)
         self.fresh_ids = 0
         if last is not None:
             checkpoint.load_weights(last, model)
@@ -180,15 +180,20 @@ class _Run:
                 shown = [value[:12] if isinstance(value, str) else json.dumps(value, sort_keys=True) for value in (was, now)]
                 raise CheckpointError(f"{folder}: was trained with another {what} ({shown[0]}, the data has {shown[1]}); prepare the data with the same")
 
-    def _reference(self, model: Transformer, init_from: str | Path | None) -> Transformer | None:
-        """The frozen model that DPO and KTO compare with."""
+    def _reference(self, model: Transformer, init_from: str | Path | None, last: Path | None) -> Transformer | None:
+        """The frozen model that DPO and KTO compare with: a run that goes on takes the one that it began with."""
         c = self.config.train
         if c.objective not in ("dpo", "kto"):
             return None
         frozen = random_transformer(model.config, c.seed)
-        where = c.reference or init_from
+        before = checkpoint.facts_of(last)["reference"] if last is not None else None
+        where = before["folder"] if before is not None else None if last is not None else c.reference or init_from
         if where is not None:
-            checkpoint.load_weights(newest(where), frozen)
+            folder = newest(where).resolve()
+            checkpoint.load_weights(folder, frozen)
+            self.facts["reference"] = {"folder": str(folder), "sha256": checkpoint.digest(folder)}
+            if before is not None and before != self.facts["reference"]:
+                raise CheckpointError(f"{folder}: is no longer the reference that {last} was trained with; put it back, or begin anew")
         return frozen.requires_grad_(False).to(self.ranks.device)
 
     # The steps.
@@ -322,7 +327,7 @@ def _facts(readers: Sequence[ShardReader], config: Config, stages: Sequence[Stag
         "vocab_size": first["vocab_size"],
         "fingerprint": hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest(),
     }
-    return {"data": data, "config": config.as_dict(), "phases": [stage.phase for stage in stages], "torch": str(torch.__version__)}
+    return {"data": data, "config": config.as_dict(), "phases": [stage.phase for stage in stages], "reference": None, "torch": str(torch.__version__)}
 
 
 def _last_checkpoint(out: Path, *, resume: bool) -> Path | None:

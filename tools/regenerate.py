@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from io import StringIO
 from pathlib import Path
 
 import mypt_spec
 from mypt_spec.automaton import Automaton, extract, fingerprint
-from mypt_spec.findings import RULES
 from mypt_spec.frontdoor import grammar_root
+from mypt_spec.lint.cli import main as lint
 from mypt_spec.repair import open_blocks
 from mypt_spec.rules import FAMILIES
-from mypt_spec.rules.pages import page
+from mypt_spec.rules.pages import reference
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -25,7 +27,7 @@ from tests import conversion  # noqa: E402
 
 def outputs() -> dict[Path, str]:
     """Path -> text of every generated file."""
-    out = {ROOT / "docs/rules.md": rules()}
+    out = {ROOT / "docs/rules.md": reference(FAMILIES), ROOT / "examples/messy.txt": messy()}
     for grammar in sorted(grammar_root().glob("*/*.lark")):
         source = grammar.read_text(encoding="utf-8")
         machine = extract(source)
@@ -36,26 +38,20 @@ def outputs() -> dict[Path, str]:
     return out
 
 
+def messy() -> str:
+    """What the linter says about the messy example, in full."""
+    stream = StringIO()
+    with contextlib.chdir(ROOT), contextlib.redirect_stdout(stream):
+        lint(["-q", "--no-config", "--show-all", "examples/messy.jsonl"])
+    return stream.getvalue()
+
+
 def table(machine: Automaton, digest: str) -> str:
     """The automaton as JSON, one state a line."""
     data = machine.as_dict()
     steps = ",\n  ".join(json.dumps(row) for row in data["steps"])
     head = f'"grammar_sha256": {json.dumps(digest)},\n "accepts": {json.dumps(data["accepts"])}'
     return f'{{{head},\n "steps": [\n  {steps}\n ]}}\n'
-
-
-def rules() -> str:
-    """The rule reference: a table, then a page a rule."""
-    lines = ["# Rules of mypt-lint", "", "Generated from the rules; `mypt-lint --explain CODE` prints the same pages.", ""]
-    for digit, family in FAMILIES.items():
-        codes = [code for code in sorted(RULES) if code[3] == digit]
-        if codes:
-            lines += [f"## {digit}: {family}", "", "| code | name | severity | finds |", "|---|---|---|---|"]
-            for code in codes:
-                rule = RULES[code]
-                lines.append(f"| [{code}](#{rule.name}-{code.lower()}) | {rule.name} | {rule.severity} | {rule.summary} |")
-            lines.append("")
-    return "\n".join(lines) + "\n" + "\n\n---\n\n".join(page(code) for code in sorted(RULES)) + "\n"
 
 
 def diagram(dialect: mypt_spec.Dialect) -> str:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.device import DeviceDecoder
+from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.generate import Generation, Model, Step, generate
 from mypt_spec import Episode
 
@@ -52,8 +52,9 @@ class _Watched:
 
 
 def rollout(
-    model: Model, prompts: Sequence[Episode | Sequence[int]], *, decoder: Any, max_new_tokens: int = 256, temperature: float = 1.0, group: int = 1, seed: int | None = None
-) -> list[Rollout]:
+    model: Model, prompts: Sequence[Episode | Sequence[int]], *, decoder: Decoder, max_new_tokens: int = 256,
+    temperature: float = 1.0, group: int = 1, seed: int | None = None,
+) -> list[Rollout]:  # fmt: skip
     """`group` answers to each prompt, those to the same one behind one another. Every token is drawn, inside calls too.
 
     Raises as `generate`, and ValueError at temperature 0: nothing is drawn there.
@@ -62,7 +63,7 @@ def rollout(
         raise ValueError(f"temperature is {temperature}; rollouts are drawn, above 0")
     if group < 1:
         raise ValueError(f"group is {group}, expected 1 or more answers to a prompt")
-    watched, tensors = _Watched(model), DeviceDecoder(decoder)
+    watched = _Watched(model)
     each = [prompt for prompt in prompts for _ in range(group)]
     found: list[list[tuple[float, float]]] = [[] for _ in each]
 
@@ -71,8 +72,7 @@ def rollout(
             found[row].append((0.0, 0.0))
             return
         logits = watched.logits[row].float()
-        allowed = tensors.bias(torch.tensor([step.state]))[0]
-        tempered = torch.log_softmax(logits / temperature + allowed, dim=-1)
+        tempered = torch.log_softmax(logits / temperature + torch.from_numpy(decoder.bias([step.state])[0]), dim=-1)
         found[row].append((float(torch.log_softmax(logits, dim=-1)[step.token]), float(tempered[step.token])))
 
     made = generate(

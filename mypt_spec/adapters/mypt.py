@@ -23,6 +23,7 @@ SCHEMA = RecordSchema(
     },
     aliases={"tool_result": "toolresult", "tool": "toolresult", "toolcall": "assistant_toolcall"},
     lifted={"system": "system"},
+    folded={"user_context": ("user", "context"), "context": ("user", "context")},
 )
 _NESTED = {"context": "user_context", "think": "think"}
 

@@ -22,6 +22,7 @@ SCHEMA = RecordSchema(
     },
     aliases={"toolresult": "tool_result", "tool": "tool_result", "toolcall": "assistant_toolcall"},
     lifted={"system": "system"},
+    folded={"context": ("user", "context"), "user_context": ("user", "context")},
 )
 
 

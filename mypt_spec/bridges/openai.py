@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mypt_spec.findings import Finding
-from mypt_spec.jsonvalue import Fault, faults, kind_of, loads
+from mypt_spec.jsonvalue import Fault, a_kind_of, faults, kind_of, loads
 from mypt_spec.steps import BOUNDARY, Conversation, Step, extras_of, first_carries, result_value
 
 _KEYS = {
@@ -23,7 +23,7 @@ def read(record: Any) -> tuple[Conversation | None, list[Finding]]:
     reader.findings += [Finding(f.code, f.message, f.pointer) for f in faults(record)]
     out: list[Step] = []
     if not isinstance(record, dict):
-        reader.add("MYP101", f"the record is {kind_of(record)}, expected an object", "")
+        reader.add("MYP101", f"the record is {a_kind_of(record)}, expected an object", "")
     elif not isinstance(record.get("messages"), list) or not record["messages"]:
         reader.add("MYP104", '"messages" must be an array that is not empty', "/messages")
     else:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from mypt_spec.lint.check import Checker
+from mypt_spec.lint.optout import OPT_OUT
 from mypt_spec.lint.quotes import unescaped_quotes
 
 _MEMO = 20_000  # likenesses that are remembered, by digest
@@ -51,7 +52,7 @@ class Alike:
             count = -1
             try:
                 record = self.decode(raw)
-                told = self.likeness(record)
+                told = self.likeness(record) if isinstance(record, dict) and OPT_OUT not in record else None
                 if told is not None and self._clean(raw, told[1]):
                     count = self._strings(raw, record, told[0], told[2])
             except (ValueError, RecursionError, OverflowError):

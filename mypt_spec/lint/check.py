@@ -11,12 +11,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from mypt_spec.findings import RULES, Finding
+from mypt_spec.findings import RULES, Finding, Fix
 from mypt_spec.frontdoor import Dialect
-from mypt_spec.jsonvalue import Fault, loads
+from mypt_spec.jsonvalue import CURES, Fault, loads
+from mypt_spec.lint.baseline import Key
+from mypt_spec.lint.cures import cured
 from mypt_spec.lint.detect import error_count
 from mypt_spec.lint.locate import Places
 from mypt_spec.lint.located import Located, Snippet
+from mypt_spec.lint.optout import OPT_OUT, opted_out
+from mypt_spec.lint.rawedit import replacement
 from mypt_spec.rules import Limits
 
 KINDS = ("record", "text", "generation")
@@ -36,6 +40,11 @@ class Checker:
     limits: Limits = field(default_factory=Limits)
     codes: frozenset[str] = field(default_factory=lambda: frozenset(RULES))
     others: tuple[Dialect, ...] = ()
+    most: int = MAX_FINDINGS  # of one line or text
+    known: frozenset[Key] | None = None  # findings that are accepted; None: no keys are made
+    severities: tuple[tuple[str, str], ...] = ()  # of codes that are to have another than their rule's
+    cures: bool = True  # look for fixes that need more than a finding by itself
+    edits: bool = True  # say of fixes what they change in the line
 
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Located]:
         """A line of JSONL without its line end; in order of place."""
@@ -70,17 +79,21 @@ class Checker:
         text = raw.decode("utf-8", "replace")
         if row == 1 and raw.startswith(_BOM):
             cure = "save the file as UTF-8 without a byte order mark"
-            yield self._at(Finding("MYP009", "the file begins with a byte order mark", help=cure), text, 0, 1, row, filename)
+            finding = Finding("MYP009", "the file begins with a byte order mark", help=cure, fix=_on_line("take it out", text, 0, 1))
+            yield self._at(finding, text, 0, 1, row, filename)
         if raw.endswith(b"\r"):
             cure = "end lines with LF alone"
-            yield self._at(Finding("MYP010", "the line ends in CR LF", help=cure), text, len(text) - 1, len(text), row, filename)
+            last = len(text) - 1
+            finding = Finding("MYP010", "the line ends in CR LF", help=cure, fix=_on_line("end it with LF", text, last, last + 1))
+            yield self._at(finding, text, last, last + 1, row, filename)
         body = text.removesuffix("\r")
         # The mark is one character of the physical line: put white space in its place, so that columns stay right.
         if row == 1 and raw.startswith(_BOM):
             body = " " + body[1:]
         if not body.strip():
             cure = "delete the line: every line holds one record"
-            yield self._at(Finding("MYP011", "the line is empty", help=cure), text, 0, len(text), row, filename)
+            finding = Finding("MYP011", "the line is empty", help=cure, fix=Fix("delete the line", True, edits=((0, len(text), ""),)))
+            yield self._at(finding, text, 0, len(text), row, filename)
             return
         try:
             raw.decode("utf-8")
@@ -95,16 +108,24 @@ class Checker:
         except Fault as fault:
             offset = min(fault.offset or 0, len(body))
             end = min(offset + 1, len(body)) if fault.offset is not None else len(body)
-            cure = "one JSON object a line, nothing before or after it" if fault.code == "MYP001" else ""
-            yield self._at(Finding(fault.code, fault.message, help=cure), body, offset, end, row, filename)
+            yield self._at(Finding(fault.code, fault.message, help=CURES.get(fault.code, "")), body, offset, end, row, filename)
             return
-        _, findings = self.dialect.check(record, limits=self.limits)
+        episode, findings = self.dialect.check(record, limits=self.limits)
         if self.others and any(f.severity == "error" for f in findings):
             other = next((d for d in self.others if not error_count(record, d)), None)
             if other is not None:
                 message = f"this record is {other.name}, the file is {self.dialect.name}"
                 findings = [Finding("MYP014", message, help="one file, one dialect: move it, or convert it with mypt-convert")]
+        if self.cures:
+            findings = cured(self.dialect, record, episode, findings, lambda other: self.dialect.check(other, limits=self.limits)[1])
+        if isinstance(record, dict) and OPT_OUT in record:
+            findings = opted_out(record[OPT_OUT], findings, self.codes, complete=episode is not None)
         yield from self._in_record(findings, body, row, filename)
+
+    def locate(self, findings: list[Finding], raw: bytes, *, row: int, filename: str) -> list[Located]:
+        """Selected findings about the record in a line, with their places in it."""
+        body = raw.removesuffix(b"\r").decode("utf-8")
+        return list(self._in_record(findings, " " + body[1:] if body.startswith("\ufeff") else body, row, filename))
 
     def _in_record(self, findings: list[Finding], line: str, row: int, filename: str) -> Iterator[Located]:
         wanted = self.shown(findings)
@@ -124,18 +145,19 @@ class Checker:
     def shown(self, findings: list[Finding]) -> list[Finding]:
         """The selected findings of one line or text; a flood is cut, and the cut is a finding itself."""
         wanted = [f for f in findings if f.code in self.codes]
-        rest = wanted[MAX_FINDINGS:]
+        rest = wanted[self.most :]
         if not rest:
             return wanted
         counts = ", ".join(f"{n} {code}" for code, n in sorted(Counter(f.code for f in rest).items()))
         cut = Finding("MYP902", f"{len(rest)} more findings here are not shown: {counts}", help="repair what is shown, then lint again")
-        return [*wanted[:MAX_FINDINGS], cut]
+        return [*wanted[: self.most], cut]
 
     def _at(
         self, finding: Finding, line: str, start: int, end: int, row: int, filename: str, snippet: Snippet | None = None
     ) -> Located:
         shown = snippet or excerpt(line, start, end)
-        return Located(finding, filename, row, start + 1, row, end + 1, self.dialect.name, shown)
+        edit = replacement(line, finding.fix) if finding.fix is not None and self.edits else None
+        return Located(finding, filename, row, start + 1, row, end + 1, self.dialect.name, shown, edit)
 
     def text(self, text: str, findings: Iterable[Finding], *, filename: str) -> list[Located]:
         """Findings whose spans count code points of a whole text, located by row and column."""
@@ -152,6 +174,11 @@ class Checker:
                 Located(finding, filename, row, a - starts[row - 1] + 1, end_row, end_column, self.dialect.name, shown)
             )
         return sorted(out, key=lambda item: item.sort_key)
+
+
+def _on_line(title: str, text: str, start: int, end: int) -> Fix | None:
+    """A cut out of the physical line; none where its bytes are no text, so that places in it are a guess."""
+    return None if "\ufffd" in text else Fix(title, True, edits=((start, end, ""),))
 
 
 def excerpt(text: str, start: int, end: int) -> Snippet:

@@ -6,23 +6,17 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from mypt_spec import __version__
 
 if TYPE_CHECKING:
-    from mypt_spec.frontdoor import Dialect
-    from mypt_spec.lint.check import Checker
-    from mypt_spec.lint.located import Summary
     from mypt_spec.lint.runner import Chunk
-    from mypt_spec.lint.sources import Source
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
-AUTO = "auto"
-_FORMATS = ("text", "concise", "json", "jsonl", "github", "sarif")
-_SUFFIXES = {"text": (".txt", ".text", ".log"), "generation": (".txt", ".text", ".jsonl", ".ndjson")}
-_PARALLEL = 16 << 20  # bytes from which on more than one process pays for itself
+_FORMATS = ("text", "concise", "grouped", "json", "jsonl", "sarif", "github", "gitlab", "junit", "summary")
+COMMANDS = ("explain", "rules", "init", "completion", "server")  # as in commands.py, which is loaded for them only
+DEFAULTS = {"dialect": "mypt", "kind": "record", "fail-on": "error", "format": "text"}
 
 EPILOG = """\
 examples:
@@ -34,7 +28,9 @@ examples:
   mypt-lint --kind text episode.txt           serialised text instead of JSONL
   generate | mypt-lint --kind generation -    is it a legal (beginning of a) turn?
   mypt-lint sft                               a folder that mypt-prepare has made
-  mypt-lint --explain MYP202
+  mypt-lint --fix data/                       repair what is safe to repair; --diff shows it first
+  zcat x.gz | mypt-lint --fix -o fixed.jsonl -
+  mypt-lint explain MYP202                    also: rules, init, completion, server
 """
 
 
@@ -47,19 +43,35 @@ def parser() -> argparse.ArgumentParser:
     )
     add = out.add_argument
     add("paths", nargs="*", metavar="PATH", help="files, folders, patterns, or - for standard input")
-    add("--dialect", default="mypt", metavar="NAME",
-        help="the format of the data, or auto to find out for every file (default: %(default)s)")  # fmt: skip
-    add("--kind", choices=("record", "text", "generation"), default="record",
-        help="JSONL records, serialised text, or what a model wrote (default: %(default)s)")  # fmt: skip
+    add("--dialect", metavar="NAME", help=f"the format of the data, or auto to find out for every file (default: {DEFAULTS['dialect']})")
+    add("--kind", choices=("record", "text", "generation"),
+        help=f"JSONL records, serialised text, or what a model wrote (default: {DEFAULTS['kind']})")  # fmt: skip
     add("--phase", type=int, metavar="N", help="allow only what the curriculum has introduced by phase N")
     add("--max-tokens", type=positive, metavar="N", help="report episodes of more than N tokens")
     add("--tool", action="append", default=[], metavar="NAME", help="declare a tool, beside those in the system prompt")
+    add("--data-set", action="store_true", help="compare the episodes of all files too: duplicates, overlap, sources, languages (MYP6)")
+    add("--eval", action="append", metavar="GLOB", help="with --data-set: files for evaluation; without it, their names say so (eval, val, test)")
+    add("--eval-prompts", metavar="FILE", help="with --data-set: prompts, one a line, that must not be trained on")
     add("--select", action="append", metavar="CODES", help="report only these: codes, beginnings of codes (MYP2), or names; comma-separated")
     add("--ignore", action="append", metavar="CODES", help="do not report these; wins over --select")
-    add("--fail-on", choices=("error", "warning", "info"), default="error",
-        help="lowest severity that makes the exit status 1 (default: %(default)s)")  # fmt: skip
-    add("--format", choices=_FORMATS, default="text", help="how findings are printed (default: %(default)s)")
+    add("--fail-on", choices=("error", "warning", "info"),
+        help=f"lowest severity that makes the exit status 1 (default: {DEFAULTS['fail-on']})")  # fmt: skip
+    add("--format", action="append", metavar="NAME[=FILE]",
+        help=f"how findings are printed: {', '.join(_FORMATS)} (default: {DEFAULTS['format']}); more than one with a file each")  # fmt: skip
+    add("--show-all", action="store_true", help="print all findings of a kind in text and grouped, not the first three of a file")
+    add("--config", metavar="FILE", help="settings; without it, mypt-lint.toml or [tool.mypt-lint] in pyproject.toml, here or above")
+    add("--no-config", action="store_true", help="look for no settings")
+    add("--show-settings", action="store_true", help="print the settings, for each file if some are named, and where they come from")
+    add("-o", "--output", metavar="FILE", help="write the findings to FILE; with --fix the fixed data, - for standard output")
+    add("--fix", action="store_true", help="repair what has a safe fix, in place, then report what is left")
+    add("--unsafe-fixes", action="store_true", help="with --fix, --fix-only or --diff: make the fixes too that may change content")
+    add("--fix-only", action="store_true", help="as --fix, but report nothing else and exit with 0")
+    add("--diff", action="store_true", help="show as a diff what --fix would change, and write nothing; exit status 1 if anything")
+    add("--write-baseline", metavar="FILE", help="write what is found now to FILE as known, and exit with 0")
+    add("--baseline", metavar="FILE", help="report only what FILE does not know; an edited episode is known no more")
+    add("--prune-baseline", action="store_true", help="with --baseline: take out of FILE what is found no more")
     add("--statistics", action="store_true", help="print counts by rule instead of the findings")
+    add("--watch", action="store_true", help="run again whenever a file changes")
     add("-j", "--jobs", type=int, default=0, metavar="N", help="processes; 0 chooses by size and cores (default)")
     add("-q", "--quiet", action="store_true", help="print findings and nothing else")
     add("--explain", metavar="CODE", help="explain a rule (code or name, or `all`) and exit")
@@ -76,9 +88,13 @@ def positive(text: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    options = parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
     try:
-        status = _explain(options.explain) if options.explain else _lint(options)
+        if given[:1] and given[0] in COMMANDS:
+            status = _command(given[0], given[1:])
+        else:
+            options = parser().parse_args(given)
+            status = _command("explain", [options.explain]) if options.explain else _run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("mypt-lint: interrupted", file=sys.stderr)
@@ -90,90 +106,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _explain(wanted: str) -> int:
-    from mypt_spec.lint.selection import UnknownRuleError, named
-    from mypt_spec.rules.pages import page
+def _command(name: str, arguments: list[str]) -> int:
+    from mypt_spec.lint.commands import run
+    from mypt_spec.lint.errors import UsageError
 
     try:
-        codes = named(wanted)
-    except UnknownRuleError as error:
+        return run(name, arguments, parser(), DEFAULTS)
+    except UsageError as error:
         return _fail(str(error))
-    print("\n\n".join(page(code) for code in codes))
-    return CLEAN
+
+
+def _run(options: argparse.Namespace) -> int:
+    from mypt_spec.lint.errors import UsageError
+    from mypt_spec.lint.session import lint, watched
+
+    try:
+        if options.watch:
+            watched(options, defaults=DEFAULTS, folders=_prepared)
+        return lint(options, defaults=DEFAULTS, folders=_prepared)
+    except UsageError as error:
+        return _fail(str(error))
 
 
 def _fail(message: str) -> int:
     print(f"mypt-lint: error: {message}", file=sys.stderr)
     return FAILED
-
-
-def _lint(options: argparse.Namespace) -> int:
-    from mypt_spec.lint.errors import UsageError
-    from mypt_spec.lint.files import SUFFIXES, expand, is_prepared
-
-    if not options.paths:
-        return _fail("nothing to check; name files or folders, or - for standard input (see mypt-lint --help)")
-    try:
-        codes = _codes(options)
-        prepared = sorted({path for path in options.paths if is_prepared(path)})
-        sources = expand([path for path in options.paths if path not in prepared], suffixes=_SUFFIXES.get(options.kind, SUFFIXES))
-        sources.sort(key=lambda source: source.path)
-        if options.dialect == AUTO:
-            runs = _detected(sources, options, codes)
-        else:
-            runs = [(_checker(options.dialect, options, codes), sources)]
-        return _report(runs, prepared, codes, options)
-    except UsageError as error:
-        return _fail(str(error))
-
-
-def _codes(options: argparse.Namespace) -> frozenset[str]:
-    from mypt_spec.lint.errors import UsageError
-    from mypt_spec.lint.selection import UnknownRuleError, selection
-
-    try:
-        return selection(options.select, options.ignore)
-    except UnknownRuleError as error:
-        raise UsageError(str(error)) from None
-
-
-def _checker(name: str, options: argparse.Namespace, codes: frozenset[str], *, others: tuple[Dialect, ...] = ()) -> Checker:
-    import mypt_spec
-    from mypt_spec.lint.check import Checker
-    from mypt_spec.lint.errors import UsageError
-
-    if name not in mypt_spec.dialects():
-        raise UsageError(f"no dialect {name!r}; known are {AUTO}, {', '.join(mypt_spec.dialects())}")
-    dialect = mypt_spec.dialect(name)
-    phases = len(dialect.table.phases)
-    if options.phase is not None and not 1 <= options.phase <= phases:
-        has = f"has phases 1 to {phases}" if phases else "has no phases"
-        raise UsageError(f"--phase {options.phase}: {dialect.name} {has}")
-    limits = mypt_spec.Limits(options.phase, options.max_tokens, frozenset(options.tool))
-    if options.max_tokens:
-        dialect.tokenizer.encode("")  # a missing vocabulary is said now, not on the first long line
-    return Checker(dialect, limits, codes, others)
-
-
-def _detected(sources: list[Source], options: argparse.Namespace, codes: frozenset[str]) -> list[tuple[Checker, list[Source]]]:
-    """The sources with a checker for the dialect of each, which is said."""
-    from mypt_spec.lint.detect import candidates, detect
-
-    known = candidates(parser().get_default("dialect"))
-    checkers: dict[str, Checker] = {}
-    runs: list[tuple[Checker, list[Source]]] = []
-    for source in sources:
-        guess = detect(source, options.kind, known)
-        name = guess.dialect.name
-        if name not in checkers:
-            others = tuple(d for d in known if d is not guess.dialect)
-            checkers[name] = _checker(name, options, codes, others=others if guess.sure else ())
-        runs.append((checkers[name], [guess.source]))
-        if not options.quiet:
-            also = f" ({', '.join(guess.others)} would fit as well; choose with --dialect)" if guess.others and guess.sure else ""
-            doubt = "" if guess.sure else " is taken for it: nothing at its beginning is legal in any dialect; choose with --dialect"
-            print(f"{source.path}: {name}{also}{doubt}", file=sys.stderr)
-    return runs
 
 
 def _prepared(folders: list[str], codes: frozenset[str]) -> Iterator[Chunk]:
@@ -183,64 +140,6 @@ def _prepared(folders: list[str], codes: frozenset[str]) -> Iterator[Chunk]:
 
         for folder in folders:
             yield from check_folder(folder, codes)
-
-
-def _report(
-    runs: list[tuple[Checker, list[Source]]], prepared: list[str], codes: frozenset[str], options: argparse.Namespace
-) -> int:
-    from mypt_spec.findings import SEVERITIES
-    from mypt_spec.lint.located import Summary
-    from mypt_spec.lint.progress import Bar
-    from mypt_spec.lint.render import renderer
-    from mypt_spec.lint.render.totals import statistics, summary_line
-    from mypt_spec.lint.runner import run
-
-    output = _Quiet() if options.statistics else renderer(options.format, utf8(sys.stdout))
-    unit = "episode" if prepared else {"record": "line", "text": "episode", "generation": "generation"}[options.kind]
-    total = Summary(unit_name=unit)
-    all_sources = [source for _, sources in runs for source in sources]
-    chunks = (run(checker, sources, options.kind, jobs=_jobs(options.jobs, sources)) for checker, sources in runs)
-    with Bar(all_sources, quiet=options.quiet) as bar:
-        for chunk in chain(chain.from_iterable(chunks), _prepared(prepared, codes)):
-            bar.at(chunk.position)
-            total.add(chunk.summary)
-            for located in chunk.found:
-                output.finding(located)
-            if chunk.summary.files:
-                bar.next()
-    output.finish(total)
-    if options.statistics:
-        print("\n".join(statistics(total)))
-    sys.stdout.flush()
-    if not options.quiet:
-        print(summary_line(total), file=sys.stderr)
-    if total.by_code["MYP901"]:
-        return FAILED
-    counted = SEVERITIES[SEVERITIES.index(options.fail_on) :]
-    return FOUND if any(total.by_severity[s] for s in counted) else CLEAN
-
-
-class _Quiet:
-    def finding(self, located: object) -> None:
-        pass
-
-    def finish(self, summary: Summary) -> None:
-        pass
-
-
-def utf8(stream: TextIO) -> TextIO:
-    """A pipe with a narrow encoding must not lose what findings quote."""
-    reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is not None and not stream.isatty():
-        reconfigure(encoding="utf-8")
-    return stream
-
-
-def _jobs(wanted: int, sources: list[Source]) -> int:
-    if wanted > 0:
-        return wanted
-    size = sum(source.size or 0 for source in sources)
-    return min(os.cpu_count() or 1, 8, max(1, size // _PARALLEL))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ decides. (A property test holds the two together.) How:
 - msgspec decodes a line and checks its schema in one pass; its types are derived from the adapter's `SCHEMA`.
 - Every string is counted. Valid JSON has exactly two unescaped quotes a string, so a key that stands twice, or one that
   msgspec skipped, shows as quotes that nobody accounts for. No count can be too high, so a block of lines is counted at
-  once; where its sums differ, halves of it are, down to the line.
+  once; where its sums differ, each line is.
 - Placement, phase and names depend only on the *shape* of a record: the roles, which optional keys are there, which names
   are equal, which inline tags. A shape is checked once, by running the checker on a skeleton of it. So are head strings
   such as the system prompt, which repeat from line to line.
@@ -33,6 +33,7 @@ from mypt_spec.adapters.common import Reader, spelled
 from mypt_spec.episode import Episode, Part, Place, events_of
 from mypt_spec.lint.alike import Alike
 from mypt_spec.lint.check import Checker
+from mypt_spec.lint.optout import OPT_OUT
 from mypt_spec.lint.quotes import unescaped_quotes
 from mypt_spec.lint.scan import BITS, SAID, Head, Layout, Scan, Shape, compile_scan, noted
 from mypt_spec.nearmiss import beginnings, near_miss
@@ -100,11 +101,7 @@ class Prover:
         if len(rest) == 1:
             again = self._learn(lines[rest[0]]) and self.clean(lines[rest[0]])
             return bad if again else sorted([*bad, *rest])
-        middle = len(rest) // 2
-        for half in (rest[:middle], rest[middle:]):
-            part = [lines[i] for i in half]
-            bad += [half[i] for i in self._doubtful(part, sum(map(unescaped_quotes, part)))]
-        return sorted(bad)
+        return sorted([*bad, *(i for i in rest if not self.clean(lines[i]))])
 
     def _quotes(self, values: list[Any]) -> int:
         """The quotes of the strings in JSON values; an odd number where there is doubt, such as a tag in a string."""
@@ -127,7 +124,10 @@ class Prover:
             record = msgspec.json.decode(raw)
             items = [("", record), *((message[ROLE], message) for message in record[self.layout.messages])]
             fresh = [
-                (role, key) for role, item in items for key in item if _KEY.fullmatch(key) and key not in known[role]
+                (role, key)
+                for role, item in items
+                for key in item
+                if _KEY.fullmatch(key) and key not in known[role] and key != OPT_OUT
             ]
         except (ValueError, TypeError, KeyError, RecursionError):  # a key that stands twice can be anything
             return False
@@ -237,6 +237,8 @@ class Prover:
             tools = self.checker.limits.tools | declared_tools(episode, self.table)
             _remember(self.tools, head, tools, self._size(head))
         if tools and not tools.issuperset(names):
+            return False
+        if any(schema.name in names for schema in self.checker.limits.schemas):
             return False
         return all(pattern.fullmatch(name) for pattern in self.table.attributes for name in names)
 

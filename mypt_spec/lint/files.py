@@ -45,7 +45,7 @@ def expand(paths: Sequence[str], *, suffixes: Sequence[str] = SUFFIXES) -> list[
         if not names:
             raise UsageError(f"{path}: {fault}")
         for name in names:
-            source = _source(name)
+            source = source_of(name)
             found.setdefault(os.path.realpath(name), source)
     return list(found.values())
 
@@ -55,7 +55,7 @@ def is_prepared(path: str) -> bool:
     return any(os.path.isfile(os.path.join(path, name)) for name in (MANIFEST, PLAN))
 
 
-def _source(path: str) -> Source:
+def source_of(path: str) -> Source:
     """The source of one file; proves that it can be opened, except for a pipe, which could be opened only once."""
     compressed: Packing = PACKED.get(os.path.splitext(path)[1].lower(), "")
     if compressed == "zst":

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mypt_spec.lint.members import Members
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SCALAR = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|Infinity)|NaN|true|false|null")
 # The repeat is bounded because `re` keeps a way back for every round of it; `_string_end` goes round the rest.
@@ -126,16 +128,21 @@ def scan(text: str) -> Iterator[Item]:
 
 
 class Places:
-    """The places of one line, scanned once, for any number of findings on it."""
+    """The places of one line, for any number of findings on it; a line that is not JSON is scanned as a whole, once."""
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._members = Members(text)
+        self._scanned = False
         self._root: Node | None = None
         self._children: dict[tuple[Node, str], Node] = {}
         self._values: dict[Node, Item] = {}
         self._keys: dict[Node, Item] = {}
         self._repeats: dict[tuple[Node, str], Item] = {}
-        for item in scan(text):
+
+    def _scan(self) -> None:
+        self._scanned = True
+        for item in scan(self.text):
             self._link(item.node)
             if item.kind == "value":
                 self._values[item.node] = item
@@ -163,6 +170,17 @@ class Places:
         is none. The value of a repeated key is the last one, its key the second one.
         """
         tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
+        found = self._members.find(tokens)
+        if found is not None:
+            member, exact = found
+            if exact and on_key and member.key is not None:
+                start, end = member.key
+            else:
+                start, end = member.start, member.end
+            whole = span is None or not exact or not self.text.startswith('"', start)
+            return (start, end) if whole or span is None else string_columns(self.text, start, end, span)
+        if not self._scanned:
+            self._scan()
         node = self._root
         item = self._values.get(node) if node else None
         for depth, token in enumerate(tokens, 1):

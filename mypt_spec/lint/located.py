@@ -24,7 +24,10 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A finding and its place. Rows and columns count from 1, columns in code points of the physical line; the end is exclusive."""
+    """A finding and its place. Rows and columns count from 1, columns in code points of the physical line; the end is exclusive.
+
+    `edit` is the finding's fix as one replacement in its line: from column, to column, new text.
+    """
 
     finding: Finding
     filename: str
@@ -34,6 +37,7 @@ class Located:
     end_column: int
     dialect: str
     snippet: Snippet | None = None
+    edit: tuple[int, int, str] | None = None
 
     @property
     def sort_key(self) -> tuple[str, int, int, str, int, str]:
@@ -53,6 +57,8 @@ class Summary:
     by_severity: Counter[str] = field(default_factory=Counter)
     by_code: Counter[str] = field(default_factory=Counter)
     units_by_code: Counter[str] = field(default_factory=Counter)
+    fixable: Counter[str] = field(default_factory=Counter)  # "safe", "unsafe"
+    known: int = 0  # findings that the baseline has; they are counted nowhere else
 
     def add(self, other: Summary) -> None:
         self.files += other.files
@@ -63,3 +69,5 @@ class Summary:
         self.by_severity += other.by_severity
         self.by_code += other.by_code
         self.units_by_code += other.units_by_code
+        self.fixable += other.fixable
+        self.known += other.known

@@ -86,6 +86,7 @@ def _range(checker: Checker, prover: Prover, source: Source, part: Part) -> list
     for chunk in check_lines(checker, prover, source, part=part):
         out.found += chunk.found
         out.summary.add(chunk.summary)
+        out.keys |= chunk.keys
         out.position = chunk.position
     return [out]
 

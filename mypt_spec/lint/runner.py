@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from mypt_spec.findings import Finding
-from mypt_spec.lint.check import Checker
+from mypt_spec.findings import Finding, Fix, regraded
+from mypt_spec.lint.baseline import Key, keys
+from mypt_spec.lint.check import Checker, excerpt
 from mypt_spec.lint.fast import Prover
-from mypt_spec.lint.located import Located, Snippet, Summary
+from mypt_spec.lint.located import Located, Summary
+from mypt_spec.lint.rawedit import replacement
 from mypt_spec.lint.sources import Block, Source, blocks
 from mypt_spec.lint.texts import generation_units, text_units
 
@@ -26,11 +28,15 @@ FAR = 1 << 48  # rows of a range count from here, so that none is taken for the 
 
 @dataclass(slots=True)
 class Chunk:
-    """The outcome for a part of a source, in order. `position`: bytes on disk read so far, for progress."""
+    """The outcome for a part of a source, in order. `position`: bytes on disk read so far, for progress.
+
+    `keys` are those of all findings, known ones too, which are not among `found`; only where there is a baseline.
+    """
 
     found: list[Located]
     summary: Summary
     position: int = 0
+    keys: set[Key] = field(default_factory=set)
 
 
 def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> list[Located]:
@@ -90,19 +96,46 @@ def _block(checker: Checker, prover: Prover, block: Block, first: int, path: str
         lines = Block(data, 1, 0).lines()
         units, doubtful = len(lines), list(enumerate(lines))
         check = checker.generation_line
-    found: list[Located] = []
+    chunk = Chunk([], Summary(units=units, bytes=len(block.data)), block.position)
     faulty = 0
     for index, raw in doubtful:
-        items = check(raw, row=first + index, filename=path)
-        found += items
+        items = settled(checker, check(raw, row=first + index, filename=path), raw, chunk)
+        chunk.found += items
         faulty += bool(items)
-    return _chunk(found, units, units - faulty, block)
+    return _counted(chunk, faulty)
 
 
-def _chunk(found: list[Located], units: int, clean: int, block: Block) -> Chunk:
-    summary = Summary(units=units, clean=clean, faulty=units - clean, bytes=len(block.data))
-    tally(summary, found)
-    return Chunk(found, summary, block.position)
+def _graded(checker: Checker, items: list[Located]) -> list[Located]:
+    """The findings with the severities that the configuration gives them."""
+    wanted = dict(checker.severities)
+    if not wanted.keys() & {item.finding.code for item in items}:
+        return items
+    codes = ((item, wanted.get(item.finding.code)) for item in items)
+    return [replace(item, finding=regraded(item.finding, severity)) if severity else item for item, severity in codes]
+
+
+def settled(checker: Checker, items: list[Located], raw: bytes, chunk: Chunk) -> list[Located]:
+    """The findings of a line with their severities, but for those that the baseline knows, which `chunk` counts."""
+    if checker.severities and items:
+        items = _graded(checker, items)
+    if checker.known is None or not items:
+        return items
+    left = []
+    for item, key in zip(items, keys(items, raw), strict=True):
+        if key is not None:
+            chunk.keys.add(key)
+        if key in checker.known:
+            chunk.summary.known += 1
+        else:
+            left.append(item)
+    return left
+
+
+def _counted(chunk: Chunk, faulty: int) -> Chunk:
+    chunk.summary.faulty = faulty
+    chunk.summary.clean = chunk.summary.units - faulty
+    tally(chunk.summary, chunk.found)
+    return chunk
 
 
 def tally(summary: Summary, found: Iterable[Located]) -> None:
@@ -112,19 +145,22 @@ def tally(summary: Summary, found: Iterable[Located]) -> None:
         code = item.finding.code
         summary.by_severity[item.finding.severity] += 1
         summary.by_code[code] += 1
+        if item.finding.fix is not None:
+            summary.fixable["safe" if item.finding.fix.safe else "unsafe"] += 1
         if (code, item.row) not in seen:
             seen.add((code, item.row))
             summary.units_by_code[code] += 1
 
 
 def _place(
-    checker: Checker, code: str, message: str, row: int, path: str, *, cure: str = "", text: str = ""
+    checker: Checker, code: str, message: str, row: int, path: str, *, cure: str = "", text: str = "", fix: Fix | None = None
 ) -> list[Located]:
     if code not in checker.codes:
         return []
     column = len(text) + 1
-    snippet = Snippet(text, (len(text), len(text))) if text else None
-    return [Located(Finding(code, message, help=cure), path, row, column, row, column, checker.dialect.name, snippet)]
+    snippet = excerpt(text, len(text), len(text)) if text else None
+    edit = replacement(text, fix) if fix is not None else None
+    return [Located(Finding(code, message, help=cure, fix=fix), path, row, column, row, column, checker.dialect.name, snippet, edit)]
 
 
 def too_long(checker: Checker, block: Block, row: int, path: str) -> list[Located]:
@@ -140,7 +176,9 @@ def broken_off(checker: Checker, block: Block, row: int, path: str) -> list[Loca
 
 
 def _too_long(checker: Checker, _: Prover, block: Block, row: int, path: str, __: str) -> Chunk:
-    return _chunk(too_long(checker, block, row, path), 1, 0, block)
+    chunk = Chunk([], Summary(units=1, bytes=len(block.data)), block.position)
+    chunk.found = settled(checker, too_long(checker, block, row, path), b"%d %b" % (block.too_long, block.data), chunk)
+    return _counted(chunk, 1 if chunk.found or not chunk.summary.known else 0)
 
 
 def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk:
@@ -157,12 +195,14 @@ def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk
         if last.broken:
             found = broken_off(checker, last, row, path)
         elif not last.data.endswith(b"\n") and not last.too_long:
-            tail = lines[-1][-80:].decode("utf-8", "replace") if lines else ""
-            found = _place(
-                checker, "MYP013", "the last line has no line end; was the file cut off?", row, path, text=tail
-            )
-    tally(summary, found)
-    return Chunk(found, summary, last.position if last else 0)
+            text = lines[-1].decode("utf-8", "replace") if lines else ""
+            fix = Fix("end it with LF", True, edits=((len(text), len(text), "\n"),))
+            message = "the last line has no line end; was the file cut off?"
+            found = _place(checker, "MYP013", message, row, path, text=text, fix=fix)
+    chunk = Chunk([], summary, last.position if last else 0)
+    chunk.found = settled(checker, found, b"", chunk)
+    tally(summary, chunk.found)
+    return chunk
 
 
 def _whole(checker: Checker, source: Source, kind: str) -> Chunk:
@@ -172,7 +212,7 @@ def _whole(checker: Checker, source: Source, kind: str) -> Chunk:
     units, clean = 1, 0
     if not found:
         outcome = (text_units if kind == "text" else generation_units)(checker, data, source.path)
-        found, units, clean = outcome.found, outcome.units, outcome.clean
+        found, units, clean = _graded(checker, outcome.found), outcome.units, outcome.clean
     summary.units, summary.clean, summary.faulty = units, clean, units - clean
     tally(summary, found)
     return Chunk(found, summary, source.size or size)

@@ -33,6 +33,11 @@ def selection(select: Iterable[str] | None, ignore: Iterable[str] | None) -> fro
     return chosen - _all(ignore or ())
 
 
+def chosen(groups: Iterable[str]) -> tuple[str, ...]:
+    """The codes that words mean, comma-separated in each string; sorted. Raises UnknownRuleError."""
+    return tuple(sorted(_all(groups)))
+
+
 def _all(groups: Iterable[str]) -> frozenset[str]:
     words = [word for group in groups for word in group.split(",") if word.strip()]
     return frozenset(code for word in words for code in named(word))

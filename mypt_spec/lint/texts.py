@@ -14,6 +14,7 @@ from mypt_spec.body import read_body
 from mypt_spec.episode import Episode, Event, Place
 from mypt_spec.findings import Finding
 from mypt_spec.lint.check import Checker
+from mypt_spec.lint.cures import cured_text
 from mypt_spec.lint.located import Located
 from mypt_spec.placement import Run
 from mypt_spec.repair import open_blocks
@@ -45,13 +46,26 @@ def text_units(checker: Checker, data: bytes, filename: str) -> Units:
     out = Units()
     for unit in text_episodes(checker, text) if not findings else []:
         at = unit.start
-        shifted = [replace(f, span=(f.span[0] + at, f.span[1] + at) if f.span else (at, at)) for f in unit.findings]
+        shifted = [_shifted(f, at) for f in unit.findings]
         out.units += 1
         out.clean += not shifted
         findings += shifted
     out.units = max(out.units, 1)
     out.found = checker.text(text, findings, filename=filename)
     return out
+
+
+def _look(checker: Checker, text: str) -> tuple[Episode | None, list[Finding]]:
+    episode, found = checker.dialect.parse(text)
+    return episode, found if episode is None else found + checker.dialect.validate(episode, limits=checker.limits)
+
+
+def _shifted(finding: Finding, by: int) -> Finding:
+    """The finding of an episode in the text around it: its span, and where its fix is to be made."""
+    span, fix = finding.span, finding.fix
+    if fix is not None:
+        fix = replace(fix, edits=tuple((start + by, end + by, new) for start, end, new in fix.edits))
+    return replace(finding, span=(span[0] + by, span[1] + by) if span else (by, by), fix=fix)
 
 
 class TextEpisode(NamedTuple):
@@ -69,9 +83,8 @@ def text_episodes(checker: Checker, text: str) -> Iterator[TextEpisode]:
         whole = text[start:end]
         last = checker.dialect.lex(whole)[-1:]
         own = whole.removesuffix("\n") if last and last[0].terminal == TEXT else whole
-        episode, found = checker.dialect.parse(own)
-        if episode is not None:
-            found = found + checker.dialect.validate(episode, limits=checker.limits)
+        episode, found = _look(checker, own)
+        found = cured_text(checker.dialect, own, found, lambda other: _look(checker, other)[1]) if checker.cures else found
         yield TextEpisode(start, own, episode, [f for f in found if f.code in checker.codes])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Episode, Event, Part
@@ -13,13 +14,24 @@ from mypt_spec.tokens import CALLS, TEXT, TokenTable
 from mypt_spec.truncated import inner_tags
 
 
+class ToolSchema(NamedTuple):
+    """What calls of a tool must look like: JSON Schemas of its arguments and its result, as JSON text, "" for none."""
+
+    name: str
+    arguments: str = ""
+    result: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the user asked for. `tools`: names declared in configuration, beside those that the system prompt declares."""
+    """What the user asked for. `tools`: names declared in configuration, beside those that the system prompt declares;
+    `schemas`: what is known of some of them.
+    """
 
     phase: int | None = None
     max_tokens: int | None = None
     tools: frozenset[str] = field(default=frozenset())
+    schemas: tuple[ToolSchema, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from mypt_spec.body import NAME, read_body
-from mypt_spec.episode import Attrs, Episode, Event, Place
+from mypt_spec.conform import Patience, SchemaError
+from mypt_spec.episode import Attrs, Episode, Event, Part, Place
 from mypt_spec.findings import Finding, rule
 from mypt_spec.jsonvalue import Node, pointer_to
 from mypt_spec.nearmiss import near_miss
@@ -18,6 +19,8 @@ from mypt_spec.repair import Repair
 from mypt_spec.rules.context import Context, Run
 from mypt_spec.surface import lex
 from mypt_spec.tokens import CALLS, TEXT, Terminal, TokenTable
+
+_BLANK = "write what belongs there, or leave the field or the message out"
 
 
 def _span(event: Event, start: int, end: int) -> tuple[int, int]:
@@ -78,7 +81,7 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
         fits = row is not None and row.terminal == event.terminal and code[3] == "2"
         if event.terminal in expected or not fits:  # no name of a misplacement is about this very tag
             code, message = "MYP301", f"`{terminal.shown if terminal else event.text}` in the content of `{table.openers[run.inside].shown}`"
-            cure, expected = "text from outside must not spell tags: take it out, or write it differently", frozenset()
+            cure, expected = "content must not spell tags: take it out, or write it differently", frozenset()
         yield Finding(code, message, at.pointer, at.span, table.describe(expected), cure)
 
 
@@ -539,10 +542,10 @@ def blank_content(context: Context) -> Iterator[Finding]:
         calls = any(p.kind != "text" and openers[p.kind].body in CALLS for p in message.parts)
         if text.isspace() and message.role in openers and not calls:
             place = next(p.at for p in message.parts if p.kind == "text")
-            yield Finding("MYP314", f"`{openers[message.role].shown}` holds only white space", place.pointer, place.span)
+            yield Finding("MYP314", f"`{openers[message.role].shown}` holds only white space", place.pointer, place.span, help=_BLANK)
         for part in message.parts:
             if part.kind != "text" and part.text.isspace():
-                yield Finding("MYP314", f"`{openers[part.kind].shown}` holds only white space", *part.at)
+                yield Finding("MYP314", f"`{openers[part.kind].shown}` holds only white space", *part.at, help=_BLANK)
 
 
 @rule("MYP320", "attribute-value")
@@ -1103,3 +1106,73 @@ class MalformedCall:
     ## Spec
     `grammar/usf_omega/SPEC.md`, Calls and results
     """
+
+
+@rule("MYP356", "result-misfit", "warning")
+def result_misfit(context: Context) -> Iterator[Finding]:
+    """A result does not fit the schema of its tool.
+
+    ## What it finds
+    With schemas of tools in the configuration (`[tools.NAME]`, `arguments` and `result`): a result that its tool cannot
+    give. Arguments that do not fit are MYP353.
+
+    ## Why it matters
+    The model learns to expect results that no tool gives, and fails on real ones.
+
+    ## Bad
+    ```jsonl tools=count result=count:{"type":"integer"}
+    {"system": "S", "messages": [{"role": "user", "content": "How many?"}, {"role": "assistant_toolcall", "name": "count", "arguments": {}}, {"role": "toolresult", "name": "count", "content": "many"}, {"role": "assistant", "content": "Many."}]}
+    ```
+
+    ## Good
+    ```jsonl tools=count result=count:{"type":"integer"}
+    {"system": "S", "messages": [{"role": "user", "content": "How many?"}, {"role": "assistant_toolcall", "name": "count", "arguments": {}}, {"role": "toolresult", "name": "count", "content": 3}, {"role": "assistant", "content": "Three."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, JSON bodies
+    """
+    schemas = {schema.name: schema for schema in context.limits.schemas}
+    if not schemas:
+        return
+    patience, called = Patience(), ""
+    for message in context.episode.messages:
+        opener = context.table.openers.get(message.role)
+        if opener is not None and opener.body == "json" and (name := dict(message.attrs).get(NAME) or called) in schemas:
+            place = next((p.at for p in message.parts), message.at)
+            yield from _misfit("MYP356", f"the result of {name!r}", message.text, schemas[name].result, place, patience)
+        for part in message.parts if opener is not None and not opener.quotes else ():
+            body = context.table.openers[part.kind].body if part.kind != "text" else ""
+            if body in CALLS:
+                called, arguments = _call(part, body)
+                if called in schemas:
+                    yield from _misfit("MYP353", f"the arguments of {called!r}", arguments, schemas[called].arguments, part.at, patience)
+            elif body == "json" and called in schemas:
+                yield from _misfit("MYP356", f"the result of {called!r}", part.text, schemas[called].result, part.at, patience)
+
+
+def _call(part: Part, body: str) -> tuple[str, Any]:
+    """The name and the arguments of a call; no name where its body is none."""
+    try:
+        value = json.loads(part.text)
+    except (ValueError, RecursionError):
+        return "", None
+    name = dict(part.attrs).get(NAME) or (value.get(NAME) if isinstance(value, dict) else "")
+    if body == "call" and isinstance(value, dict):
+        return str(name), {key: item for key, item in value.items() if key != NAME}
+    return str(name), value.get("arguments") if body == "function" and isinstance(value, dict) else value
+
+
+def _misfit(code: str, what: str, value: Any, schema: str, place: Place, patience: Patience) -> Iterator[Finding]:
+    if not schema:
+        return
+    try:
+        given = json.loads(value) if isinstance(value, str) else value
+        found = patience.misfits(given, json.loads(schema))
+    except (SchemaError, ValueError, RecursionError) as error:
+        if isinstance(error, SchemaError):
+            yield Finding("MYP128", f"{what} cannot be checked: {error}", *place)
+        return
+    for pointer, message in found:
+        at = place._replace(pointer=place.pointer + pointer, span=None) if place.pointer else place
+        yield Finding(code, f"{what} do not fit: {message}" if code == "MYP353" else f"{what} does not fit: {message}", *at)

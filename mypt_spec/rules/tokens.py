@@ -37,7 +37,7 @@ def no_trained_token(context: Context) -> Iterator[Finding]:
     terminals = context.table.terminals
     roles = {e.terminal for e in context.events}
     if not any(t.loss or t.body_loss for name, t in terminals.items() if name in roles and not t.closes):
-        yield Finding("MYP501", "no token of this episode is trained: the model has nothing to learn from it")
+        yield Finding("MYP501", "no token of this episode is trained: the model has nothing to learn from it", help="give it an answer, or leave it out")
 
 
 @rule("MYP502", "too-many-tokens")

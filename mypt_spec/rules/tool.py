@@ -68,3 +68,53 @@ class NotExpressible:
     ## Spec
     `grammar/mypt/SPEC.md`, Records
     """
+
+
+@rule("MYP904", "unused-opt-out", "warning")
+class UnusedOptOut:
+    """A record opts out of a rule that finds nothing in it.
+
+    ## What it finds
+    A code under `"_mypt_lint": {"ignore": [...]}` of a record that the rule has nothing to say about.
+
+    ## Why it matters
+    An exception that has outlived its cause hides the next mistake of its kind.
+
+    ## Bad
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}], "_mypt_lint": {"ignore": ["MYP314"], "reason": "silence is meant"}}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": " "}], "_mypt_lint": {"ignore": ["MYP314"], "reason": "silence is meant"}}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Records
+    """
+
+
+@rule("MYP905", "malformed-opt-out")
+class MalformedOptOut:
+    """What a record says about the rules that it opts out of cannot be understood.
+
+    ## What it finds
+    A `_mypt_lint` that is not `{"ignore": [...], "reason": "..."}`, or names a rule that does not exist.
+
+    ## Why it matters
+    An exception that is not understood is none: its findings are reported, and nobody knows why.
+
+    ## Bad
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}], "_mypt_lint": ["MYP314"]}
+    ```
+
+    ## Good
+    ```jsonl
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": " "}], "_mypt_lint": {"ignore": ["blank-content"]}}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Records
+    """

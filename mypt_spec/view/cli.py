@@ -173,7 +173,7 @@ def _items(checker: Checker, source: Source, line: int | None, doubt: str, optio
 
 
 def _terminal(items: Iterator[Item], view: str) -> int:
-    from mypt_spec.lint.cli import utf8
+    from mypt_spec.lint.outputs import utf8
     from mypt_spec.view.terminal import Terminal
 
     terminal = Terminal(utf8(sys.stdout))
@@ -188,7 +188,7 @@ def _terminal(items: Iterator[Item], view: str) -> int:
 
 def _text(items: Iterator[Item], layout: str | None) -> int:
     """The texts alone on stdout; on a terminal made visible, elsewhere byte for byte. All else goes to stderr."""
-    from mypt_spec.lint.cli import utf8
+    from mypt_spec.lint.outputs import utf8
     from mypt_spec.lint.render.visible import Display
     from mypt_spec.view.terminal import Terminal
 

@@ -15,12 +15,13 @@ from mypt_spec.lint.check import Checker
 from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.quotes import unescaped_quotes
 from mypt_spec.nearmiss import beginnings, near_miss
+from mypt_spec.rules.context import ToolSchema
 from tests.strategies import ANY_JSON, DIALECTS, FAULTS, almost_records, broken_records, lines_of, mutated, records
 
 LIMITS = st.sampled_from(
     [
         Limits(), Limits(phase=1), Limits(phase=3), Limits(phase=4), Limits(max_tokens=60), Limits(max_tokens=400),
-        Limits(tools=frozenset({"search"})), Limits(phase=5, max_tokens=2000, tools=frozenset({"n"})),
+        Limits(tools=frozenset({"search"})), Limits(schemas=(ToolSchema("n", '{"required": ["x"]}', '{"type": "string"}'), ToolSchema("search", "", '{"type": "string"}'))), Limits(phase=5, max_tokens=2000, tools=frozenset({"n"})),
     ]
 )  # fmt: skip
 
@@ -80,7 +81,7 @@ def test_complete(name: str, data: st.DataObject) -> None:
     record = data.draw(records(name))
     line = data.draw(lines_of(record))
     checker = Checker(d, data.draw(LIMITS))
-    if says(checker, line) or beyond(record) or empty(record) or piece_of_tag(record) or (checker.limits.max_tokens or 10**9) < 2 * len(line):
+    if says(checker, line) or beyond(record) or empty(record) or checker.limits.schemas or piece_of_tag(record) or (checker.limits.max_tokens or 10**9) < 2 * len(line):
         return
     assert Prover(checker).clean(line)
     assert Prover(checker).unproved(line + b"\n" + line + b"\n") == (2, [])
@@ -108,8 +109,8 @@ def beyond(value: Any) -> bool:
 
 
 def empty(record: Any) -> bool:
-    """A content may be empty in some dialects; the fast path leaves it to the checker everywhere."""
-    return any(value == "" for message in record["messages"] for value in message.values())
+    """A content may be empty in some dialects, and a name blank; the fast path leaves it to the checker everywhere."""
+    return any(isinstance(value, str) and not value.strip() for message in record["messages"] for value in message.values())
 
 
 def piece_of_tag(record: Any) -> bool:

@@ -83,3 +83,28 @@ def test_a_cut_line_never_raises(value: Any, data: st.DataObject) -> None:
     cut = line[: data.draw(st.integers(0, len(line)))]
     known = {item.pointer for item in scan(line)}
     assert {item.pointer for item in scan(cut)} <= known
+
+
+class Nothing:
+    def find(self, tokens: list[str]) -> None:
+        return None
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b", "0", "~"]), VALUES), max_size=4) | VALUES,
+    st.sampled_from(["", "\ufeff ", " "]),
+    st.lists(st.sampled_from(["a", "b", "0", "1", "00", "~0", "-"]), max_size=3),
+    st.none() | st.tuples(st.integers(0, 9), st.integers(0, 9)),
+    st.booleans(),
+    st.sampled_from(["", "", " ", "}", ",x"]),
+)
+def test_looking_at_members_is_scanning(value: Any, before: str, tokens: list[str], span: tuple[int, int] | None, on_key: bool, after: str) -> None:
+    """Keys that stand twice, lines that are no JSON, and pointers that lead nowhere, too."""
+    line = json.dumps(value)
+    if isinstance(value, list) and all(isinstance(item, tuple) for item in value):
+        line = "{" + ", ".join(f"{json.dumps(key)}: {json.dumps(inner)}" for key, inner in value) + "}"
+    line = before + line + after
+    pointer = "".join("/" + token for token in tokens)
+    scanned = Places(line)
+    scanned._members = Nothing()  # type: ignore[assignment]
+    assert Places(line).locate(pointer, span, on_key=on_key) == scanned.locate(pointer, span, on_key=on_key)

@@ -181,7 +181,7 @@ def test_tools_and_tokens(lint: Any) -> None:
 
 def test_the_summary_adds_up(lint: Any) -> None:
     _, _, err = lint(GOOD.encode() * 3 + b"{\n" + record(USER.replace("Hi", " "), ANSWER) + b"\n")
-    assert err == "1 error, 2 warnings in 3 of 6 lines (3 clean, 3 faulty; 1 file)\n"
+    assert err == "1 error, 2 warnings in 3 of 6 lines (3 clean, 3 faulty; 1 file)\n1 fixable with --fix.\n"
 
 
 def test_statistics_and_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,7 +189,10 @@ def test_statistics_and_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     path.write_text("{\n{\n[]\n")
     assert main(["-q", "--statistics", str(path)]) == 1
     captured = capsys.readouterr()
-    assert captured.out.splitlines() == ["2  MYP001  invalid-json          [2 lines]", "1  MYP101  record-not-an-object  [1 line]"]
+    assert captured.out.splitlines() == [
+        "2  MYP001  invalid-json          [2 lines, 66.7%]",
+        "1  MYP101  record-not-an-object  [1 line, 33.3%]",
+    ]
     assert captured.err == ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ from mypt_train.config import Config  # noqa: E402
 from mypt_train.corpus import Corpus, corpus, open_data  # noqa: E402
 from mypt_train.distributed import Ranks  # noqa: E402
 from mypt_train.objective import Objective  # noqa: E402
-from mypt_train.trainer import TrainError, _rows, train  # noqa: E402
+from mypt_train.trainer import CheckpointError, TrainError, _rows, train  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +203,23 @@ def test_training_prefers_what_is_chosen(name: str, data: Path, tmp_path: Path) 
     assert judged[1] < judged[0]
     losses = [entry["loss"] for entry in log(tmp_path / "r") if entry["event"] == "step"]
     assert losses[-1] < losses[0]
+
+
+def test_a_run_goes_on_with_the_reference_that_it_began_with(data: Path, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        train(data, config(steps=2, seed=seed), tmp_path / f"sft{seed}")
+    dpo = config(objective="dpo", steps=4, save_every=2)
+    train(data, dpo, tmp_path / "whole", init_from=tmp_path / "sft1")
+    train(data, dpo, tmp_path / "r", init_from=tmp_path / "sft1", steps=2)
+    train(data, dpo, tmp_path / "r", resume=True)
+    for name in ("model", "optimizer"):
+        files = [tmp_path / run / "step_000004" / f"{name}.safetensors" for run in ("whole", "r")]
+        assert files[0].read_bytes() == files[1].read_bytes()
+    shutil.rmtree(tmp_path / "r" / "step_000004")
+    other = tmp_path / "sft1" / "step_000002" / "model.safetensors"
+    other.write_bytes((tmp_path / "sft2" / "step_000002" / "model.safetensors").read_bytes())
+    with pytest.raises(CheckpointError, match="is no longer the reference"):
+        train(data, dpo, tmp_path / "r", resume=True)
 
 
 def test_sft_on_preferences_leaves_out_bad_answers(data: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 A page is the docstring of its rule. Its fences say what they hold: `jsonl` records, `text` serialised text, `generation` what
 a model wrote, `bytes` a file as a Python literal, `ids` token ids. Words behind that set limits (`phase=1`, `max-tokens=5`,
-`tools=a,b`), say what they are written in (`dialect=NAME`, else mypt; `auto` if found out), or name codes that cannot be avoided beside the rule's own
+`tools=a,b`), ask for the pass over the data set (`data-set=yes`), or give a tool's result a schema (`result=NAME:SCHEMA`), say what they are written in (`dialect=NAME`, else mypt; `auto` if found out), or name codes that cannot be avoided beside the rule's own
 (`also=MYP218`).
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import json
 import re
 from dataclasses import dataclass
@@ -18,12 +19,17 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_spec.findings import RULES
+from mypt_spec.findings import RULES, Finding
 from mypt_spec.frontdoor import grammar_root
 from mypt_spec.lint.check import Checker
+from mypt_spec.lint.dataset import DataSet
+from mypt_spec.lint.plan import Group
 from mypt_spec.lint.runner import check_bytes
+from mypt_spec.lint.sources import Source
 from mypt_spec.lint.texts import check_generation, check_text
 from mypt_spec.rules import FAMILIES
+from mypt_spec.rules.context import ToolSchema
+from mypt_spec.rules.pages import FIXES
 
 SECTIONS = ["What it finds", "Why it matters", "Bad", "Good", "Spec"]
 WITHOUT_EXAMPLES = {
@@ -31,6 +37,7 @@ WITHOUT_EXAMPLES = {
     "MYP007": "a line of more than 8 MiB does not fit on a page",
     "MYP902": "more than a hundred findings on one line do not fit on a page",
     **dict.fromkeys(["MYP505", "MYP506", "MYP507", "MYP508"], "a prepared folder does not fit on a page"),
+    **dict.fromkeys(["MYP603", "MYP606", "MYP607"], "takes several files, or many episodes"),
     "MYP903": "only a conversion finds it, between two formats",
     "MYP901": "a fault of the linter itself: no data is known to cause it",
 }
@@ -75,30 +82,39 @@ def all_examples() -> list[Any]:
 
 
 def codes_of(example: Example) -> list[str]:
+    return [finding.code for finding in findings_of(example)]
+
+
+def findings_of(example: Example) -> list[Finding]:
     """What the linter says about an example."""
     words = example.words
-    assert set(words) <= {"phase", "max-tokens", "tools", "also", "dialect", "auto"}
+    assert set(words) <= {"phase", "max-tokens", "tools", "also", "dialect", "auto", "data-set", "result"}
     d = mypt_spec.dialect(words.get("dialect", "mypt"))
     limits = mypt_spec.Limits(
         phase=int(words["phase"]) if "phase" in words else None,
         max_tokens=int(words["max-tokens"]) if "max-tokens" in words else None,
         tools=frozenset(words["tools"].split(",")) if "tools" in words else frozenset(),
+        schemas=(ToolSchema(words["result"].split(":", 1)[0], "", words["result"].split(":", 1)[1]),) if "result" in words else (),
     )
     others = tuple(mypt_spec.dialect(n) for n in mypt_spec.dialects() if n != d.name) if "auto" in words else ()
     checker = Checker(d, limits, others=others)
     if example.kind == "bytes":
         data = ast.literal_eval(example.body)
         assert isinstance(data, bytes)
-        return [item.finding.code for item in check_bytes(checker, data, "x.jsonl")]
+        return [item.finding for item in check_bytes(checker, data, "x.jsonl")]
     if example.kind == "ids":
-        return [f.code for f in d.parse_ids(json.loads(example.body))[1]]
+        return d.parse_ids(json.loads(example.body))[1]
     if example.kind == "text":
-        return [item.finding.code for item in check_text(checker, example.body, filename="x.txt")]
+        return [item.finding for item in check_text(checker, example.body, filename="x.txt")]
     if example.kind == "generation":
-        return [item.finding.code for item in check_generation(checker, example.body, filename="x.txt")]
+        return [item.finding for item in check_generation(checker, example.body, filename="x.txt")]
     assert example.kind == "jsonl", f"no such kind of example: {example.kind}"
+    if "data-set" in words:
+        source = Source("x.jsonl", stream=io.BytesIO(example.body.encode() + b"\n"))
+        assert not check_bytes(checker, example.body.encode() + b"\n")
+        return [item.finding for chunk in DataSet([Group(checker, [source], "record")]).chunks() for item in chunk.found]
     lines = example.body.encode().split(b"\n")
-    return [item.finding.code for row, raw in enumerate(lines, 1) for item in checker.line(raw, row=row, filename="x.jsonl")]
+    return [item.finding for row, raw in enumerate(lines, 1) for item in checker.line(raw, row=row, filename="x.jsonl")]
 
 
 @pytest.mark.parametrize("code", sorted(RULES))
@@ -149,6 +165,15 @@ def test_code_and_name(code: str) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
     # A name says what is wrong, never the cure.
     assert not re.match(r"(use|add|remove|write|fix|avoid|do|should|must|need|require|expect|prefer|no-more)\b", rule.name)
+
+
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_page_says_how_safe_its_fixes_are(code: str) -> None:
+    """As far as its bad examples show."""
+    words = FIXES.get(code, "none").replace(",", "").split()
+    for example in [e for e in examples(code) if not e.good and e.kind in ("jsonl", "text", "bytes") and "data-set" not in e.words]:
+        for fix in [f.fix for f in findings_of(example) if f.code == code and f.fix is not None]:
+            assert ("safe" if fix.safe else "unsafe") in words
 
 
 def test_names_are_unique() -> None:

@@ -10,7 +10,7 @@ from typing import Protocol, TextIO, cast
 
 from mypt_spec.lint.located import Located, Summary
 
-FORMATS: tuple[str, ...] = ("text", "concise", "json", "jsonl", "github", "sarif")
+FORMATS: tuple[str, ...] = ("text", "concise", "grouped", "json", "jsonl", "sarif", "github", "gitlab", "junit", "summary")
 
 
 class Renderer(Protocol):

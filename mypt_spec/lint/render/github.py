@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import TextIO
 
 from mypt_spec.lint.located import Located, Summary
+from mypt_spec.lint.render import summary
 from mypt_spec.lint.render.paths import relative
 from mypt_spec.lint.render.visible import Display
 
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 _SHOWN = 10
 """GitHub shows this many annotations of each kind a step, and drops the rest without a word."""
+
+_LISTED = 500  # findings without an annotation that the summary of the step lists
+_Numbered = tuple[int, Located]
 
 
 def _data(text: str) -> str:
@@ -22,11 +27,74 @@ def _property(text: str) -> str:
 
 
 class Report:
+    """Annotations of the first finding of each rule, then of others, as many as GitHub shows. The rest stands in the log, and in
+    the summary of the step.
+    """
+
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._display = Display(stream)
+        self._number = 0
+        self._first: dict[str, dict[str, _Numbered]] = {severity: {} for severity in _COMMANDS}
+        self._more: dict[str, list[_Numbered]] = {severity: [] for severity in _COMMANDS}
+        self._rest: list[Located] = []
 
     def finding(self, located: Located) -> None:
+        self._number += 1
+        severity, code = located.finding.severity, located.finding.code
+        if code not in self._first[severity]:
+            self._first[severity][code] = (self._number, located)
+        elif len(self._more[severity]) < _SHOWN:
+            self._more[severity].append((self._number, located))
+        else:
+            self._log(located)
+
+    def finish(self, summary: Summary) -> None:
+        chosen: list[_Numbered] = []
+        for severity in _COMMANDS:
+            ready = [*self._first[severity].values(), *self._more[severity]]
+            chosen += ready[:_SHOWN]
+            for _, located in ready[_SHOWN:]:
+                self._log(located)
+        for _, located in sorted(chosen, key=lambda item: item[0]):
+            self._annotate(located)
+        dropped = [s for s in _COMMANDS if summary.by_severity[s] > _SHOWN]
+        if dropped:
+            counts = ", ".join(f"{summary.by_severity[s]} of severity {s}" for s in dropped)
+            self._command(
+                "notice",
+                {"title": "mypt-lint"},
+                f"GitHub shows only {_SHOWN} annotations of a kind; there are {counts}. The log of this step has them all.",
+            )
+        page = os.environ.get("GITHUB_STEP_SUMMARY")
+        if page and summary.by_code:
+            with open(page, "a", encoding="utf-8") as out:
+                self._write_page(out, summary)
+
+    def _write_page(self, out: TextIO, totals: Summary) -> None:
+        page = summary.Report(out)
+        for first in self._first.values():
+            for _, located in first.values():
+                page.finding(located)
+        page.finish(totals)
+        if self._rest:
+            out.write("\nWithout an annotation:\n\n")
+        for located in self._rest:
+            finding = located.finding
+            out.write(f"- {page.cell(f'{located.filename}:{located.row}:{located.column} {finding.code} {finding.message}')}\n")
+        count = sum(totals.by_severity.values()) - sum(min(_SHOWN, totals.by_severity[s]) for s in _COMMANDS) - len(self._rest)
+        if self._rest and count > 0:
+            out.write(f"- and {count:,} more, in the log of the step\n")
+
+    def _log(self, located: Located) -> None:
+        """A line of the log that is no command, whatever it quotes."""
+        if len(self._rest) < _LISTED:
+            self._rest.append(located)
+        finding = located.finding
+        text = f"{located.filename}:{located.row}:{located.column}: {finding.severity} {finding.code} {finding.name}: {finding.message}"
+        self._stream.write(f"- {self._display.line(text).replace('##[', '## [')}\n")
+
+    def _annotate(self, located: Located) -> None:
         finding = located.finding
         properties = {"file": relative(located.filename), "line": str(located.row), "endLine": str(located.end_row)}
         if located.row == located.end_row:
@@ -36,16 +104,6 @@ class Report:
             properties["endColumn"] = str(max(located.column, located.end_column))
         properties["title"] = f"{finding.code} {finding.name}"
         self._command(_COMMANDS[finding.severity], properties, finding.message)
-
-    def finish(self, summary: Summary) -> None:
-        dropped = [s for s in _COMMANDS if summary.by_severity[s] > _SHOWN]
-        if dropped:
-            counts = ", ".join(f"{summary.by_severity[s]} of severity {s}" for s in dropped)
-            self._command(
-                "notice",
-                {"title": "mypt-lint"},
-                f"GitHub shows only {_SHOWN} annotations of a kind; there are {counts}. The log of this step has them all.",
-            )
 
     def _command(self, command: str, properties: dict[str, str], message: str) -> None:
         shown = {key: _property(self._display.line(text, keep="\r\n")) for key, text in properties.items()}

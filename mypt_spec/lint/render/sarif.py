@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from typing import Any, TextIO
 
 import mypt_spec
-from mypt_spec.findings import RULES, Rule
+from mypt_spec.findings import RULES, Fix, Rule
 from mypt_spec.lint.located import Located, Summary
-from mypt_spec.lint.render.paths import relative, uri
+from mypt_spec.lint.render.gitlab import fingerprint
+from mypt_spec.lint.render.paths import uri
 from mypt_spec.lint.render.record import JsonText
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -28,18 +28,26 @@ def _descriptor(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _fingerprint(located: Located) -> str:
-    finding = located.finding
-    parts = (finding.code, finding.pointer, relative(located.filename), finding.message)
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+def _artifact(located: Located) -> dict[str, str]:
+    reference, below_root = uri(located.filename)
+    return {"uri": reference} | ({"uriBaseId": "%SRCROOT%"} if below_root else {})
+
+
+def _fix(fix: Fix, located: Located) -> dict[str, Any]:
+    start, end, text = located.edit or (1, 1, "")
+    region = {"startLine": located.row, "startColumn": start, "endLine": located.row, "endColumn": end}
+    change = {
+        "artifactLocation": _artifact(located),
+        "replacements": [{"deletedRegion": region, "insertedContent": {"text": text}}],
+    }
+    title = f"{fix.title} ({'safe' if fix.safe else 'unsafe'})"
+    return {"description": {"text": title}, "artifactChanges": [change]}
 
 
 def _location(located: Located) -> dict[str, Any]:
-    reference, below_root = uri(located.filename)
-    artifact = {"uri": reference} | ({"uriBaseId": "%SRCROOT%"} if below_root else {})
     location: dict[str, Any] = {
         "physicalLocation": {
-            "artifactLocation": artifact,
+            "artifactLocation": _artifact(located),
             "region": {
                 "startLine": located.row,
                 "startColumn": located.column,
@@ -67,13 +75,13 @@ class Report:
 
     def finding(self, located: Located) -> None:
         finding = located.finding
-        result = {
+        result: dict[str, Any] = {
             "ruleId": finding.code,
             "ruleIndex": self._index[finding.code],
             "level": _LEVELS[finding.severity],
             "message": {"text": finding.message},
             "locations": [_location(located)],
-            "partialFingerprints": {"myptFindingHash/v1": _fingerprint(located)},
+            "partialFingerprints": {"myptFindingHash/v1": fingerprint(located)},
             "properties": {
                 "severity": finding.severity,
                 "pointer": finding.pointer,
@@ -81,6 +89,8 @@ class Report:
                 "expected": finding.expected,
             },
         }
+        if finding.fix is not None and located.edit is not None:
+            result["fixes"] = [_fix(finding.fix, located)]
         self._stream.write(self._before + self._text(result))
         self._before = ",\n"
 

@@ -27,16 +27,18 @@ class Report:
         self._display = Display(stream)
         self._console = _console(stream, color)
         self._width = width or (self._console.width if self._console.is_terminal and stream.isatty() else _WIDTH)
-        self._first = True
+        self._last: tuple[str, str] | None = None  # code and file
 
-    def finding(self, located: Located) -> None:
-        block = Text("" if self._first else "\n")
-        self._first = False
+    def finding(self, located: Located, *, brief: bool = False) -> None:
+        """Write a finding; `brief` leaves out what is the same for all of its kind."""
+        this = (located.finding.code, located.filename)
+        block = Text("" if self._last is None or (brief and self._last == this) else "\n")
+        self._last = this
         gutter = " " * len(str(located.row))
         self._head(block, located, gutter)
         if located.snippet is not None:
-            self._source(block, located, gutter)
-        for label, text in _notes(located.finding):
+            self._source(block, located, gutter, brief=brief)
+        for label, text in _notes(located.finding) if not brief else ():
             block.append(f"\n{gutter} = ", _GUTTER)
             block.append(f"{label}:", "bold")
             continued = "\n" + " " * (len(gutter) + len(f" = {label}: "))
@@ -45,6 +47,10 @@ class Report:
             self._stream.write(block.plain + "\n")  # what rich would print, in half the time
         else:
             self._console.print(block, markup=False, highlight=False, soft_wrap=True)
+
+    def more(self, filename: str, code: str, name: str, count: int) -> None:
+        """Say that there are more of a kind in a file."""
+        self._stream.write(f"... and {count:,} more {code} {name} in {self._display.line(filename)} (--show-all prints them)\n")
 
     def finish(self, summary: Summary) -> None:
         """Nothing: totals are no finding."""
@@ -62,10 +68,10 @@ class Report:
         if place:
             block.append("  " + " ".join(place), "cyan")
 
-    def _source(self, block: Text, located: Located, gutter: str) -> None:
+    def _source(self, block: Text, located: Located, gutter: str, *, brief: bool = False) -> None:
         assert located.snippet is not None
         shown = excerpt(located.snippet, self._display, self._width - len(gutter) - len(" | "))
-        block.append(f"\n{gutter} |\n{located.row} | ", _GUTTER)
+        block.append(f"\n{located.row} | " if brief else f"\n{gutter} |\n{located.row} | ", _GUTTER)
         block.append(f"{shown.text}\n")
         block.append(f"{gutter} | ", _GUTTER)
         block.append(" " * shown.indent)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mypt_spec.findings import RULES
 from mypt_spec.lint.located import Summary
 
 
 def counted(number: int, noun: str) -> str:
     """
-    >>> counted(1, "line"), counted(2, "line")
-    ('1 line', '2 lines')
+    >>> counted(1, "line"), counted(2, "line"), counted(2, "entry")
+    ('1 line', '2 lines', '2 entries')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{number} {noun}s"
 
 
 def summary_line(summary: Summary) -> str:
@@ -25,7 +27,7 @@ def summary_line(summary: Summary) -> str:
 
 
 def statistics(summary: Summary) -> list[str]:
-    """Aligned rows `count  code  name  [lines touched]`, the most frequent first."""
+    """Aligned rows `count  code  name  [lines touched, their share]`, the most frequent first."""
     rows = sorted(summary.by_code.items(), key=lambda item: (-item[1], item[0]))
     names = {code: RULES[code].name if code in RULES else "" for code, _ in rows}
     count_width = max((len(str(count)) for _, count in rows), default=0)
@@ -33,6 +35,37 @@ def statistics(summary: Summary) -> list[str]:
     name_width = max(map(len, names.values()), default=0)
     return [
         f"{count:>{count_width}}  {code:<{code_width}}  {names[code]:<{name_width}}"
-        f"  [{counted(summary.units_by_code[code], summary.unit_name)}]"
+        f"  [{counted(summary.units_by_code[code], summary.unit_name)}{_share(summary, code)}]"
         for code, count in rows
     ]
+
+
+def by_severity(counts: Mapping[str, int]) -> str:
+    """
+    >>> by_severity({"warning": 1, "error": 2})
+    '2 errors, 1 warning'
+    """
+    return ", ".join(counted(counts[s], s) for s in ("error", "warning", "info") if counts.get(s))
+
+
+def fixable_line(summary: Summary) -> str:
+    """What `--fix` would do."""
+    safe, unsafe = summary.fixable["safe"], summary.fixable["unsafe"]
+    if not safe:
+        return f"No fixes available with --fix ({unsafe} with --unsafe-fixes)."
+    return f"{safe} fixable with --fix{f' ({unsafe} more with --unsafe-fixes)' if unsafe else ''}."
+
+
+def fixed_line(fixed: Mapping[str, int], left: Mapping[str, int] | None, *, would: bool, files: int) -> str:
+    """What was fixed, as ruff says it; `left` is what remains, if that is known."""
+    count, rest = sum(fixed.values()), sum(left.values()) if left else 0
+    if left is not None:
+        whole = {s: fixed.get(s, 0) + left.get(s, 0) for s in ("error", "warning", "info")}
+        return f"Found {by_severity(whole)} ({count} fixed, {rest} remaining)." if count + rest else "Nothing to fix."
+    if not count:
+        return "Nothing would be fixed." if would else "Nothing to fix."
+    return f"{'Would fix' if would else 'Fixed'} {by_severity(fixed)} in {counted(files, 'file')}."
+
+
+def _share(summary: Summary, code: str) -> str:
+    return f", {summary.units_by_code[code] / summary.units:.1%}" if summary.units else ""

@@ -1,0 +1,105 @@
+"""What the command does besides linting: explain, rules, init, completion, watch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mypt_spec.findings import RULES
+from mypt_spec.lint.cli import COMMANDS, main
+from mypt_spec.lint.commands import COMMANDS as KNOWN
+from mypt_spec.lint.config import read
+
+ROOT = Path(__file__).parents[2]
+GOOD = '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
+
+
+def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    assert COMMANDS == KNOWN
+    assert main(["explain", "all", "--format", "md"]) == 0
+    assert capsys.readouterr().out == (ROOT / "docs/rules.md").read_text(encoding="utf-8")
+    assert main(["explain", "blank-content"]) == 0
+    assert "Fix: none." in capsys.readouterr().out
+    assert main(["explain", "none"]) == 2
+    assert "no rule is called 'none'" in capsys.readouterr().err
+
+
+def test_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == sorted(RULES)
+    assert main(["rules", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["code"]: row["name"] for row in rows} == {code: rule.name for code, rule in RULES.items()}
+    assert main(["rules", "--format", "md"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(RULES) + 2
+
+
+def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    Path("data/a.jsonl").write_text(GOOD)
+    assert main(["init"]) == 0
+    assert "written, for gabgpt" in capsys.readouterr().out
+    assert read("mypt-lint.toml").top["dialect"] == "gabgpt"
+    assert main(["-q", "data"]) == 0
+    assert main(["init"]) == 2
+    assert "is here already" in capsys.readouterr().err
+    text = Path("mypt-lint.toml").read_text()
+    Path("mypt-lint.toml").write_text("".join(line.removeprefix("# ") + "\n" for line in text.splitlines()[1:]))
+    config = read("mypt-lint.toml")  # what is suggested can be taken as it stands
+    assert config.top["severity"] == (("MYP313", "error"),)
+    assert config.files[0][1] == {"phase": 3}
+    Path("mypt-lint.toml").unlink()
+    assert main(["init", "--dialect", "none"]) == 2
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="runs the script in bash")
+def test_completion_in_bash(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+
+    def complete(*words: str) -> list[str]:
+        listed = " ".join(f"'{word}'" for word in words)
+        code = f'{script}\nCOMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; _mypt_lint; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        return subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
+
+    assert complete("mypt-lint", "--fix-") == ["--fix-only"]
+    assert complete("mypt-lint", "--format", "sa") == ["sarif"]
+    assert complete("mypt-lint", "--dialect", "gab") == ["gabgpt"]
+    assert complete("mypt-lint", "--select", "MYP31")[:2] == ["MYP310", "MYP311"]
+    assert complete("mypt-lint", "README") == ["README.md"]
+    for shell in ("zsh", "fish"):
+        assert main(["completion", shell]) == 0
+        assert "--unsafe-fixes" in capsys.readouterr().out.replace("-l ", "--")
+
+
+def test_watch(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("{\n")
+    command = [sys.executable, "-m", "mypt_spec.lint.cli", "--format", "concise", "--watch", str(path)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
+    try:
+        assert child.stdout is not None
+        assert ":1:2: MYP001" in child.stdout.readline()
+        time.sleep(0.1)
+        path.write_text("[]\n[]\n")
+        assert ":1:1: MYP101" in child.stdout.readline()
+        assert ":2:1: MYP101" in child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        assert child.wait(timeout=20) == 130
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_what_cannot_be_watched(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--watch", "-"]) == 2
+    assert main(["--watch", "--fix", "x.jsonl"]) == 2
+    assert "--watch only looks" in capsys.readouterr().err
