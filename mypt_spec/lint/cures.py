@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any
 
 from mypt_spec.episode import Episode, Event, Message, Part, Place, events_of
@@ -26,6 +26,7 @@ from mypt_spec.tokens import TEXT
 
 _MOST = 8  # findings of one line or text for which a fix is looked for
 _TAGS = 100  # tags and texts of one content in which one is; ways to move them about are many
+_EVENTS = 1000  # tags and texts of a record in which contents are read anew: every way to do so reads all of them
 _LONGEST = 1 << 18  # code points of a text in which one is
 _Found = list[Finding]
 
@@ -92,6 +93,8 @@ def _for_record(d: Dialect, record: dict[str, Any], episode: Episode | None, fin
             if len(spelled) == _TAGS:
                 continue
             yield from _dropped(whole, at, spelled, record, safe)
+            if len(whole) > _EVENTS:
+                continue
             yield from _reread(d, episode, [*whole[:at], *spelled, *whole[at + 1 :]], base, index, record, safe)
 
 
@@ -165,7 +168,8 @@ def _reread(
     """Tags typed into a content, read as the structure that they spell: a thought, a citation, a call, a result."""
     own = {e.at.pointer for e in events if e.at.pointer.startswith(f"{base}/")}
     marks = [i for i, e in enumerate(events) if e.terminal in {m.name for m in d.table.marks.values()} and e.at.pointer in own]
-    for candidate, exact in [(events, safe), *((moved, False) for moved in _moved(events, d)), ([e for i, e in enumerate(events) if i not in marks], False)]:
+    ways = chain([(events, safe)], ((moved, False) for moved in _moved(events, own, d)), [([e for i, e in enumerate(events) if i not in marks], False)])
+    for candidate, exact in ways:
         if Run(d.table, d.automaton, spaces=False).check(candidate).findings:
             continue
         messages, _ = messages_of(candidate, d.table)
@@ -175,10 +179,12 @@ def _reread(
             yield Fix(fix[0], exact and same, patch=fix[1])
 
 
-def _moved(events: list[Event], d: Dialect) -> Iterator[list[Event]]:
-    """Blocks inside of a block, each moved to its front, or out of it to stand before it."""
+def _moved(events: list[Event], own: set[str], d: Dialect) -> Iterator[list[Event]]:
+    """Blocks inside of a block of one message, each moved to its front, or out of it to stand before it."""
     opened: list[int] = []
     for at, event in enumerate(events):
+        if event.at.pointer not in own:
+            continue
         terminal = d.table.terminals.get(event.terminal)
         if terminal is None:
             continue
