@@ -78,7 +78,9 @@ def _run(chosen: argparse.Namespace) -> int:
         chosen.data, Config.of(chosen.config).set(chosen.set), chosen.out, steps=chosen.steps, phases=_phases(chosen.phases),
         init_from=chosen.init_from, resume=chosen.resume, tools=_tools(chosen.tools), verify=not chosen.no_verify, quiet=chosen.quiet,
     )  # fmt: skip
-    if report.first:
+    if report.first and sys.stdout.isatty():  # a person has read all of it above, as it came
+        print(f"{report.folder}: step {report.step}, loss {report.loss:.4f}")
+    elif report.first:
         print(json.dumps({"step": report.step, "loss": report.loss, "folder": str(report.folder), "validation": report.validation, "legality": report.legality}))
     return DONE
 
