@@ -150,7 +150,7 @@ def _dropped(whole: list[Event], at: int, spelled: list[Event], record: Any, saf
     if not tags or not kept or not all(tag in rest for tag in tags):
         return
     pointer, span = whole[at].at
-    given = _at(record, pointer)
+    given = value_at(record, pointer)
     if not isinstance(given, str):
         return
     first = span[0] if span else 0
@@ -233,7 +233,8 @@ def _tame(message: Message, d: Dialect) -> tuple[Part, ...]:
     return tuple(replace(p, text="x") if p.kind == "text" and d.table.literals.search(p.text) else p for p in message.parts)
 
 
-def _at(record: Any, pointer: str) -> Any:
+def value_at(record: Any, pointer: str) -> Any:
+    """What a JSON pointer names, None where it names nothing."""
     for token in pointer.split("/")[1:]:
         try:
             record = record[int(token) if isinstance(record, list) else token.replace("~1", "/").replace("~0", "~")]
