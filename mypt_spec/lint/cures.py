@@ -80,7 +80,9 @@ def _for_record(d: Dialect, record: dict[str, Any], episode: Episode | None, fin
     if episode is None:
         yield from _folded(record, schema.messages, schema.folded, index)
         return
-    if not any(part.at.pointer == finding.pointer for message in episode.messages for part in message.parts if part.kind == "text"):
+    own = [m for m in episode.messages if m.role in d.table.openers and d.table.openers[m.role].origin == "model"]
+    texts = [part.text for message in own for part in message.parts if part.kind == "text" and part.at.pointer == finding.pointer]
+    if not any(next(_readings(text, d), None) for text in texts):
         return
     base = f"/{schema.messages}/{index}"
     whole = list(events_of(episode.messages, d.table))
