@@ -133,9 +133,9 @@ def faults(value: Any) -> Iterator[Fault]:
                     yield Fault("MYP104", f"a key is {type(key).__name__}; JSON keys are strings", pointer=pointer_to(node))
                 elif _SURROGATE.search(key):
                     yield Fault("MYP006", f"lone surrogate in key {key!r}: no UTF-8 can hold it", pointer=pointer_to((node, key)))
-            stack += [(v, (node, str(k)), depth + 1) for k, v in reversed(item.items()) if depth == MAX_DEPTH or not _plain(v)]
+            stack += [(v, (node, str(k)), depth + 1) for k, v in reversed(item.items()) if v.__class__ is not str or depth == MAX_DEPTH or lone_surrogate(v)]
         elif isinstance(item, list):
-            stack += [(v, (node, i), depth + 1) for i, v in reversed(list(enumerate(item))) if depth == MAX_DEPTH or not _plain(v)]
+            stack += [(v, (node, i), depth + 1) for i, v in reversed(list(enumerate(item))) if v.__class__ is not str or depth == MAX_DEPTH or lone_surrogate(v)]
         elif isinstance(item, float):
             if not math.isfinite(item):
                 shown = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
@@ -145,11 +145,6 @@ def faults(value: Any) -> Iterator[Fault]:
                 yield Fault("MYP005", f"an integer of more than {_DIGITS} digits: too large to read", pointer=pointer_to(node))
         elif item is not None:
             yield Fault("MYP104", f"{type(item).__name__} is no JSON value", pointer=pointer_to(node))
-
-
-def _plain(value: Any) -> bool:
-    """Whether a value is a string without fault: most values are, and need no closer look."""
-    return value.__class__ is str and (value.isascii() or _SURROGATE.search(value) is None)
 
 
 def lone_surrogate(text: str) -> bool:

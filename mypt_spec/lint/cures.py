@@ -81,7 +81,9 @@ def _for_record(d: Dialect, record: dict[str, Any], episode: Episode | None, fin
     if episode is None:
         yield from _folded(record, schema.messages, schema.folded, index)
         return
-    if not any(part.at.pointer == finding.pointer for message in episode.messages for part in message.parts if part.kind == "text"):
+    own = [m for m in episode.messages if m.role in d.table.openers and d.table.openers[m.role].origin == "model"]
+    texts = [part.text for message in own for part in message.parts if part.kind == "text" and part.at.pointer == finding.pointer]
+    if not any(next(_readings(text, d), None) for text in texts):
         return
     base = f"/{schema.messages}/{index}"
     whole = list(events_of(episode.messages, d.table))
@@ -153,7 +155,7 @@ def _dropped(whole: list[Event], at: int, spelled: list[Event], record: Any, saf
     if not tags or not kept or not all(tag in rest for tag in tags):
         return
     pointer, span = whole[at].at
-    given = _at(record, pointer)
+    given = value_at(record, pointer)
     if not isinstance(given, str):
         return
     first = span[0] if span else 0
@@ -239,7 +241,8 @@ def _tame(message: Message, d: Dialect) -> tuple[Part, ...]:
     return tuple(replace(p, text="x") if p.kind == "text" and d.table.literals.search(p.text) else p for p in message.parts)
 
 
-def _at(record: Any, pointer: str) -> Any:
+def value_at(record: Any, pointer: str) -> Any:
+    """What a JSON pointer names, None where it names nothing."""
     for token in pointer.split("/")[1:]:
         try:
             record = record[int(token) if isinstance(record, list) else token.replace("~1", "/").replace("~0", "~")]

@@ -9,14 +9,14 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Any
 
-from mypt_spec.episode import Episode, Message, Part, events_of
+from mypt_spec.episode import Episode, Part, events_of
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import Fault, loads
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.config import matches
+from mypt_spec.lint.digests import digest, last_answer, plain, prompt, whole
 from mypt_spec.lint.errors import UsageError
 from mypt_spec.lint.language import other_language
 from mypt_spec.lint.located import Located, Summary
@@ -25,6 +25,7 @@ from mypt_spec.lint.plan import Group
 from mypt_spec.lint.runner import BLOCK, MAX_LINE, Chunk, settled
 from mypt_spec.lint.seen import Seen
 from mypt_spec.lint.sources import Source, blocks
+from mypt_spec.lint.untidy import untidy
 from mypt_spec.tokens import CALLS
 
 _EVAL = re.compile(r"(?:^|[/._-])(?:eval|evaluation|val|valid|validation|test|dev|heldout)(?=[/._-]|$)", re.IGNORECASE)
@@ -32,7 +33,6 @@ _CITED = "cite"  # a block that names its source
 _DOCUMENT = "doc_id"  # an argument that names a document
 _MANY = 50  # episodes from which on a file is asked for variety
 _DISTINCT = 0.5  # of its answers
-_SPACE = re.compile(r"\s+")
 _ROW = 40  # bits of a place that hold the row
 
 
@@ -43,8 +43,8 @@ class DataSet:
         self._groups = [group for group in groups if group.kind == "record"]
         self._globs = eval_globs
         self._names = [source.path for group in self._groups for source in group.sources]
-        self._reserved = {_key(_plain(prompt)) for prompt in prompts if prompt.strip()}
-        self._episodes, self._prompts, self._answers, self._evaluated = Seen(), Seen(), Seen(), Seen()
+        self._reserved = {digest(plain(text)) for text in prompts if text.strip()}
+        self.episodes, self.prompts, self._answers, self._evaluated = Seen(), Seen(), Seen(), Seen()
 
     def is_eval(self, path: str) -> bool:
         """Whether a file is for evaluation."""
@@ -65,7 +65,7 @@ class DataSet:
     @property
     def full(self) -> bool:
         """Whether there were more episodes than are compared."""
-        return self._episodes.full
+        return self.episodes.full
 
     def _remember(self, evaluated: set[str]) -> None:
         """The prompts of the evaluation data, before any of the training data."""
@@ -74,20 +74,20 @@ class DataSet:
             for source in group.sources:
                 if source.path in evaluated:
                     _again(source)
-                    for row, _, _, episode in _episodes_of(group.checker, source):
-                        self._evaluated.put(_key(self._asked(episode, group.checker)), number << _ROW | row)
+                    for row, _, _, episode in episodes_of(group.checker, source):
+                        self._evaluated.put(digest(self._asked(episode, group.checker)), number << _ROW | row)
                 number += 1
 
     def _file(self, checker: Checker, source: Source, number: int, evaluated: bool) -> Iterator[Chunk]:
         answers, count = Seen(1 << 20), 0
         chunk = Chunk([], Summary())
-        for row, raw, record, episode in _episodes_of(checker, source):
+        for row, raw, record, episode in episodes_of(checker, source):
             place = number << _ROW | row
-            found = [*self._compared(checker, episode, place, evaluated), *_within(episode, checker)]
-            answer = _last_answer(episode, checker)
+            found = [*self._compared(checker, episode, place, evaluated), *within(episode, checker), *untidy(record, episode, checker.dialect.table)]
+            answer = last_answer(episode, checker.dialect.table)
             if answer is not None:
                 count += 1
-                answers.put(_key(_plain(answer.text)), 1)
+                answers.put(digest(plain(answer.text)), 1)
             found = [replace(f, fix=_dropped(raw)) if f.code == "MYP601" else f for f in found]
             if OPT_OUT in record:
                 found = opted_out(record[OPT_OUT], found, checker.codes, complete=False)
@@ -108,18 +108,17 @@ class DataSet:
         return f"{self._names[place >> _ROW]}:{place & ((1 << _ROW) - 1)}"
 
     def _compared(self, checker: Checker, episode: Episode, place: int, evaluated: bool) -> Iterator[Finding]:
-        events = list(events_of(episode.messages, checker.dialect.table))
-        before = self._episodes.put(_key("\0".join(e.text for e in events)), place)
-        asked = _key(self._asked(episode, checker))
+        table = checker.dialect.table
+        before = self.episodes.put(whole(episode.messages, table), place)
+        asked = digest(self._asked(episode, checker))
         if before is not None:
             yield Finding("MYP601", f"the same episode stands at {self._place(before)}", help="delete one of the two")
         else:
-            answer = _last_answer(episode, checker)
+            answer = last_answer(episode, table)
             if answer is not None:
-                prompt = episode.messages[: _index(episode.messages, answer)]
-                key = _key("\0".join(e.text for e in events_of(prompt, checker.dialect.table)))
-                own = _key(repr([(p.kind, p.text) for p in answer.parts]))
-                first, other = self._prompts.put(key, place), self._answers.put(key, own)
+                key = prompt(episode, answer, table)
+                own = digest(repr([(p.kind, p.text) for p in answer.parts]))
+                first, other = self.prompts.put(key, place), self._answers.put(key, own)
                 if first is not None and other != own:
                     cure = "keep the better answer, or make the prompts differ"
                     yield Finding("MYP602", f"the same prompt has another answer at {self._place(first)}", answer.parts[-1].at.pointer if answer.parts else "", help=cure)
@@ -128,23 +127,13 @@ class DataSet:
             yield Finding("MYP603", f"the same questions are evaluated at {self._place(where)}", help=cure)
         if not evaluated and self._reserved:
             for message in episode.messages:
-                if message.role == checker.dialect.table.turn_opener and _key(_plain(message.text)) in self._reserved:
+                if message.role == checker.dialect.table.turn_opener and digest(plain(message.text)) in self._reserved:
                     at = next((p.at.pointer for p in message.parts if p.kind == "text"), "")
                     yield Finding("MYP606", "this prompt is reserved for evaluation", at, help="take the episode out of the training data")
 
     def _asked(self, episode: Episode, checker: Checker) -> str:
         opener = checker.dialect.table.turn_opener
-        return "\0".join(_plain(m.text) for m in episode.messages if m.role == opener)
-
-
-def duplicates(groups: Sequence[Group]) -> dict[str, set[int]]:
-    """The rows of episodes that stand elsewhere before, by path; where the rule is selected. Reads all files."""
-    out: dict[str, set[int]] = {}
-    for chunk in DataSet(groups).chunks():
-        for item in chunk.found:
-            if item.finding.code == "MYP601":
-                out.setdefault(item.filename, set()).add(item.row)
-    return out
+        return "\0".join(plain(m.text) for m in episode.messages if m.role == opener)
 
 
 def _dropped(raw: bytes) -> Fix:
@@ -156,44 +145,34 @@ def _again(source: Source) -> None:
         raise UsageError(f"{source.path}: evaluation data is read twice, so it must be a file")
 
 
-def _episodes_of(checker: Checker, source: Source) -> Iterator[tuple[int, bytes, dict[str, Any], Episode]]:
+def episodes_of(checker: Checker, source: Source) -> Iterator[tuple[int, bytes, dict[str, Any], Episode]]:
     """The readable records of a source, each with its row and bytes."""
     for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         if block.too_long or block.broken:
             continue
         for index, raw in enumerate(block.lines()):
-            try:
-                record = loads(raw.decode("utf-8-sig"))
-            except (Fault, UnicodeDecodeError):
-                continue
-            episode, _ = checker.dialect.read(record)
-            if episode is not None and episode.messages:
-                try:
-                    list(events_of(episode.messages, checker.dialect.table))
-                except ValueError:
-                    continue
-                yield block.first_row + index, raw, record, episode
+            read = episode_of(checker, raw)
+            if read is not None:
+                yield block.first_row + index, raw, *read
 
 
-def _key(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+def episode_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Episode] | None:
+    """The record in a line and its episode, None where it has none that could be written."""
+    try:
+        record = loads(raw.decode("utf-8-sig"))
+    except (Fault, UnicodeDecodeError):
+        return None
+    episode, _ = checker.dialect.read(record)
+    if episode is None or not episode.messages:
+        return None
+    try:
+        list(events_of(episode.messages, checker.dialect.table))
+    except ValueError:
+        return None
+    return record, episode
 
 
-def _plain(text: str) -> str:
-    return _SPACE.sub(" ", text).strip().casefold()
-
-
-def _index(messages: Sequence[Message], message: Message) -> int:
-    return next(i for i, m in enumerate(messages) if m is message)
-
-
-def _last_answer(episode: Episode, checker: Checker) -> Message | None:
-    """The last message that the model writes and that is no mark."""
-    openers = checker.dialect.table.openers
-    return next((m for m in reversed(episode.messages) if m.role in openers and openers[m.role].origin == "model" and m.text.strip()), None)
-
-
-def _within(episode: Episode, checker: Checker) -> Iterator[Finding]:
+def within(episode: Episode, checker: Checker) -> Iterator[Finding]:
     """What an episode shows by itself and the fast path does not look at."""
     openers = checker.dialect.table.openers
     earlier: list[str] = []
@@ -222,9 +201,9 @@ def _named(part: Part, earlier: list[str], body: str) -> Iterator[Finding]:
         names = [(part.text, f"the citation {part.text[:60]!r}")]
     else:
         return
-    whole = _plain("\n".join(earlier))
+    before = plain("\n".join(earlier))
     for name, shown in names:
-        if _plain(name) and _plain(name) not in whole:
+        if plain(name) and plain(name) not in before:
             cure = "name what stands in a context or result before; a model that invents sources learns it here"
             yield Finding("MYP604", f"{shown} stands nowhere before it in the episode", *part.at, help=cure)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
@@ -19,6 +19,7 @@ from mypt_spec.lint.fixing import Codes, Fixer
 from mypt_spec.lint.plan import Group
 from mypt_spec.lint.runner import BLOCK, MAX_LINE, MAX_TEXT
 from mypt_spec.lint.sources import Source, blocks
+from mypt_spec.lint.tidying import Repairs
 
 Write = Callable[[bytes], object]
 _HELD = 1 << 20  # bytes of blank lines at the beginning that are remembered until a record comes
@@ -59,12 +60,12 @@ def fix_sources(
     unsafe: bool,
     output: str | None = None,
     diff: Write | None = None,
-    dropped: Mapping[str, Collection[int]] | None = None,
+    repairs: Repairs | None = None,
 ) -> tuple[list[Group], Fixes]:
     """Fix all sources; gives what is to be linted afterwards, and what was done.
 
-    `dropped` are rows to be deleted, by path. With `output` the one source is written there; with `diff`, changes go to it and nothing is written. Raises UsageError
-    for what can be fixed only into another file.
+    `repairs` are those that the whole data shows. With `output` the one source is written there; with `diff`, changes go to it and
+    nothing is written. Raises UsageError for what can be fixed only into another file.
     """
     sources = [source for group in groups for source in group.sources]
     if any(group.kind == "generation" for group in groups):
@@ -81,7 +82,7 @@ def fix_sources(
         cut = _lines if group.kind == "record" else _text
         again = []
         for source in group.sources:
-            pieces = _Pieces(partial(cut, fixer, prover, source, (dropped or {}).get(source.path, ())))
+            pieces = _Pieces(partial(cut, fixer, prover, source, repairs))
             try:
                 codes = _show(pieces, source.path, diff) if diff else _write(pieces, source, output)
             except _NotWholeError as why:
@@ -152,10 +153,10 @@ def _diff_line(sign: bytes, line: bytes) -> bytes:
     return sign + line if line.endswith(b"\n") else sign + line + b"\n\\ No newline at end of file\n"
 
 
-def _lines(fixer: Fixer, prover: Prover, source: Source, dropped: Collection[int]) -> Iterator[Piece]:
+def _lines(fixer: Fixer, prover: Prover, source: Source, repairs: Repairs | None) -> Iterator[Piece]:
     kept = False  # whether a line has come that stays: a file is not emptied
     held: list[Piece] = []
-    for piece in _each_line(fixer, prover, source, dropped):
+    for piece in _each_line(fixer, prover, source, repairs):
         if not kept and not piece.new:
             held.append(piece)
             if sum(len(p.old) for p in held) <= _HELD:
@@ -169,7 +170,8 @@ def _lines(fixer: Fixer, prover: Prover, source: Source, dropped: Collection[int
     yield from [p._replace(new=p.old, codes=Counter()) for p in held]
 
 
-def _each_line(fixer: Fixer, prover: Prover, source: Source, dropped: Collection[int]) -> Iterator[Piece]:
+def _each_line(fixer: Fixer, prover: Prover, source: Source, repairs: Repairs | None) -> Iterator[Piece]:
+    dropped, untidy = repairs.rows(source.path) if repairs else (frozenset(), frozenset())
     for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         if block.broken:
             raise _NotWholeError(block.broken)
@@ -180,10 +182,15 @@ def _each_line(fixer: Fixer, prover: Prover, source: Source, dropped: Collection
         if lines and not lines[-1].endswith(b"\n") and len(lines) - 1 not in {i for i, _ in doubtful}:
             doubtful.append((len(lines) - 1, lines[-1]))
         gone = [i for i in range(len(lines)) if block.first_row + i in dropped] if dropped else []
-        doubtful = sorted({**dict(doubtful), **{i: lines[i] for i in gone}}.items())
+        also = [i for i in range(len(lines)) if block.first_row + i in untidy] if untidy else []
+        doubtful = sorted({**{i: lines[i].removesuffix(b"\n") for i in gone + also}, **dict(doubtful)}.items())
         done = 0
         for index, raw in doubtful:
-            new, codes = (None, Counter({"MYP601": 1})) if index in gone else fixer.line(raw, row=block.first_row + index)
+            row = block.first_row + index
+            new, codes = (None, Counter({"MYP601": 1})) if index in gone else fixer.line(raw, row=row)
+            if repairs and new is not None and (index in also or (new != raw and repairs.wanted)):
+                new, more = repairs.tidied(fixer, new, row=row)
+                codes += more
             old = lines[index]
             bare = not old.endswith(b"\n")
             if bare and "MYP013" in fixer.checker.codes:
@@ -194,7 +201,7 @@ def _each_line(fixer: Fixer, prover: Prover, source: Source, dropped: Collection
                 continue
             if index > done:
                 yield _same(lines[done:index], block.first_row + done)
-            yield Piece(block.first_row + index, old, fresh, codes)
+            yield Piece(row, old, fresh, codes)
             done = index + 1
         if done < len(lines):
             yield _same(lines[done:], block.first_row + done)
@@ -205,7 +212,7 @@ def _same(lines: list[bytes], row: int) -> Piece:
     return Piece(row, data, data, Counter())
 
 
-def _text(fixer: Fixer, _: Prover, source: Source, __: Collection[int]) -> Iterator[Piece]:
+def _text(fixer: Fixer, _: Prover, source: Source, __: Repairs | None) -> Iterator[Piece]:
     parts = list(blocks(source, block_size=BLOCK, max_line=MAX_TEXT))
     broken = next((part.broken for part in parts if part.broken), "")
     if broken or any(part.too_long for part in parts):

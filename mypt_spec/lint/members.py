@@ -29,14 +29,17 @@ class Members:
     def __init__(self, text: str) -> None:
         self.text = text
         self._inner: dict[int, dict[str, Member]] = {}
+        self._root: Member | None = None
 
     def find(self, tokens: list[str]) -> tuple[Member, bool] | None:
         """The value that the tokens of a pointer lead to, or its nearest ancestor and False. None where the line is not
         valid JSON, or too much for the scanner.
         """
         try:
-            start = _skip(self.text, 1 if self.text.startswith("\ufeff") else 0)
-            member = Member(start, _VALUE(self.text, start)[1])
+            if self._root is None:
+                start = _skip(self.text, 1 if self.text.startswith("\ufeff") else 0)
+                self._root = Member(start, _VALUE(self.text, start)[1])
+            member = self._root
             for token in tokens:
                 inner = self._members(member.start).get(token)
                 if inner is None:

@@ -94,14 +94,14 @@ def _fix(groups: list[Group], plan: Plan, prepared: list[str], options: argparse
     diff = sys.stdout.buffer.write if options.diff else None
     if diff and options.output:
         raise UsageError("--diff writes nothing: leave out -o")
-    dropped = None
+    repairs = None
     if plan.top["data-set"] and options.unsafe_fixes:
         if any(not source.divisible and not source.compressed for group in groups for source in group.sources):
-            raise UsageError("to delete duplicates, data is read twice, so it must be a file; leave out --data-set or --unsafe-fixes")
-        from mypt_spec.lint.dataset import duplicates
+            raise UsageError("for the fixes of --data-set, data is read twice, so it must be a file; leave out --data-set or --unsafe-fixes")
+        from mypt_spec.lint.tidying import Repairs
 
-        dropped = duplicates(groups)
-    groups, fixes = fix_sources(groups, unsafe=options.unsafe_fixes, output=options.output, diff=diff, dropped=dropped)
+        repairs = Repairs(groups)
+    groups, fixes = fix_sources(groups, unsafe=options.unsafe_fixes, output=options.output, diff=diff, repairs=repairs)
     for reason in fixes.refused:
         _say(reason, options)
     if options.diff or options.fix_only:

@@ -176,3 +176,57 @@ class FewDistinctAnswers:
     ## Spec
     `grammar/mypt/SPEC.md`, Records
     """
+
+
+@rule("MYP608", "white-space-around-text", "info")
+class WhiteSpaceAroundText:
+    r"""A text begins with white space, or ends in it.
+
+    ## What it finds
+    With `--data-set`: a text of the record that has white space at one end or both, and more than white space. Bodies of calls and
+    results are not looked at.
+
+    ## Why it matters
+    A word behind a space is another token than the word behind a tag, so the same answer is learned in two spellings; and white
+    space at the end of an answer is learned as a part of it. In code, an indent at the beginning may be meant.
+
+    ## Bad
+    ```jsonl data-set=yes
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": " Hello.\n"}]}
+    ```
+
+    ## Good
+    ```jsonl data-set=yes
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Content
+    """
+
+
+@rule("MYP609", "text-not-nfc", "warning")
+class TextNotNfc:
+    r"""A text holds characters that Unicode's normal form NFC writes otherwise.
+
+    ## What it finds
+    With `--data-set`: a text of the record that is not in NFC, and the first place where it is not. Bodies of calls and results are
+    not looked at.
+
+    ## Why it matters
+    An "é" of one character and one of two look alike and are different tokens: the model learns a word twice, and the
+    decomposed one badly; a search for the word finds one of the two.
+
+    ## Bad
+    ```jsonl data-set=yes
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Cafe\u0301?"}]}
+    ```
+
+    ## Good
+    ```jsonl data-set=yes
+    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Caf\u00e9?"}]}
+    ```
+
+    ## Spec
+    `grammar/mypt/SPEC.md`, Content
+    """

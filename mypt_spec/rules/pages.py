@@ -12,6 +12,8 @@ FIXES = {
     **dict.fromkeys(_SAFE.split(), "safe"),
     **dict.fromkeys(_UNSAFE.split(), "unsafe, where one place shows what was meant"),
     "MYP601": "unsafe, with --data-set: delete the line",
+    "MYP608": "unsafe, with --data-set: take the white space away",
+    "MYP609": "unsafe, with --data-set: write the text in NFC",
     "MYP105": "safe for a context that stands as a message, else none",
     "MYP301": "safe for a thought, citation or end of turn in the text of an answer, unsafe for calls and results in it, else none",
 }
