@@ -81,7 +81,7 @@ def test_complete(name: str, data: st.DataObject) -> None:
     record = data.draw(records(name))
     line = data.draw(lines_of(record))
     checker = Checker(d, data.draw(LIMITS))
-    if says(checker, line) or beyond(record) or empty(record) or checker.limits.schemas or piece_of_tag(record) or (checker.limits.max_tokens or 10**9) < 2 * len(line):
+    if says(checker, line) or beyond(record) or empty(record) or checker.limits.schemas or piece_of_tag(record) or tag_in_metadata(record) or (checker.limits.max_tokens or 10**9) < 2 * len(line):
         return
     assert Prover(checker).clean(line)
     assert Prover(checker).unproved(line + b"\n" + line + b"\n") == (2, [])
@@ -117,6 +117,12 @@ def piece_of_tag(record: Any) -> bool:
     """A tool may have the name `<ti`, which in content would be a tag cut short; the fast path leaves it to the checker."""
     items = [item for message in record["messages"] for item in message.get("contents", ())]
     return any("<" in item.get("name", "") for item in items if isinstance(item, dict))
+
+
+def tag_in_metadata(record: Any) -> bool:
+    """What may spell a tag in metadata is left to the checker, which has nothing against it."""
+    held = [value for item in (record, *record["messages"]) for key, value in item.items() if key.startswith("_")]
+    return any(sign in json.dumps(held) for sign in ("<", "[BOS]", "[SEP]", "[EOS]"))
 
 
 USER = '{"role": "user", "content": "u"}'

@@ -148,7 +148,7 @@ def test_deep_nesting_is_fast(pair: tuple[str, str]) -> None:
     assert places.locate(step * (depth + 5)) == places.locate(step * depth)
     assert places.locate("") == (0, len(line))
     assert items == depth * (1 if pair[0] == "[" else 2) + 1
-    assert time.process_time() - started < 4
+    assert time.process_time() - started < 20  # where it is quadratic, it takes minutes
 
 
 def test_deep_nesting_is_linear_in_memory() -> None:
