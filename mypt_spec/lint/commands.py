@@ -137,6 +137,6 @@ def _server(parser: argparse.ArgumentParser, arguments: Sequence[str], defaults:
     try:
         from mypt_spec.lint.server import serve
     except ModuleNotFoundError as error:
-        raise UsageError(f"the language server needs {error.name}; install mypt-tags[lsp]") from None
+        raise UsageError(f"the language server needs {error.name}; pip install 'mypt-tags[lsp]'") from None
     serve(options, defaults=defaults)
     return 0

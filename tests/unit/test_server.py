@@ -232,7 +232,7 @@ def test_without_its_library_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.delitem(sys.modules, "mypt_spec.lint.server")
     monkeypatch.setitem(sys.modules, "pygls.lsp.server", None)
     assert main(["server"]) == 2
-    assert "install mypt-tags[lsp]" in capsys.readouterr().err
+    assert "pip install 'mypt-tags[lsp]'" in capsys.readouterr().err
 
 
 def test_places_as_the_protocol_counts_them() -> None:
