@@ -67,7 +67,7 @@ class Screen:
         elif isinstance(event, Notice):
             self.say(f"  note: {event.message}", "dim")
         elif isinstance(event, TurnsDropped):
-            self.say(f"  note: the context is full; the model does not see the oldest {event.turns} turns any more", "dim")
+            self.say(f"  note: the context is full; the model does not see the oldest {'turn' if event.turns == 1 else f'{event.turns} turns'} any more", "dim")
         elif isinstance(event, StepEnd):
             self._fresh()
         elif isinstance(event, TurnEnd):
