@@ -23,7 +23,7 @@ class NearMiss(NamedTuple):
 
 def near_miss(text: str, table: TokenTable, start: int = 0) -> NearMiss | None:
     """The first near miss in a text at or after `start`; exact tags are none."""
-    for match in _candidates(table.tags, bool(table.attributed)).finditer(text, start):
+    for match in candidates(table).finditer(text, start):
         found = match[0]
         if found not in table.tags:
             meant = _meant(found, table.tags)
@@ -32,6 +32,11 @@ def near_miss(text: str, table: TokenTable, start: int = 0) -> NearMiss | None:
             if meant:
                 return NearMiss(found, meant, match.start(), match.end())
     return None
+
+
+def candidates(table: TokenTable) -> re.Pattern[str]:
+    """What `near_miss` looks at."""
+    return _candidates(table.tags, bool(table.attributed))
 
 
 @lru_cache(maxsize=32)

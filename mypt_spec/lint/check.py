@@ -110,6 +110,10 @@ class Checker:
             end = min(offset + 1, len(body)) if fault.offset is not None else len(body)
             yield self._at(Finding(fault.code, fault.message, help=CURES.get(fault.code, "")), body, offset, end, row, filename)
             return
+        yield from self._in_record(self.judged(record), body, row, filename)
+
+    def judged(self, record: object) -> list[Finding]:
+        """All findings about a record as `jsonvalue.loads` gives it, selected or not."""
         episode, findings = self.dialect.check(record, limits=self.limits)
         if self.others and any(f.severity == "error" for f in findings):
             other = next((d for d in self.others if not error_count(record, d)), None)
@@ -119,8 +123,8 @@ class Checker:
         if self.cures:
             findings = cured(self.dialect, record, episode, findings, lambda other: self.dialect.check(other, limits=self.limits)[1])
         if isinstance(record, dict) and OPT_OUT in record:
-            findings = opted_out(record[OPT_OUT], findings, self.codes, complete=episode is not None)
-        yield from self._in_record(findings, body, row, filename)
+            return opted_out(record[OPT_OUT], findings, self.codes, complete=episode is not None)
+        return findings
 
     def locate(self, findings: list[Finding], raw: bytes, *, row: int, filename: str) -> list[Located]:
         """Selected findings about the record in a line, with their places in it."""

@@ -35,6 +35,7 @@ from mypt_spec.lint.alike import Alike
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.optout import OPT_OUT
 from mypt_spec.lint.quotes import unescaped_quotes
+from mypt_spec.lint.recall import Recall
 from mypt_spec.lint.scan import BITS, SAID, Head, Layout, Scan, Shape, compile_scan, noted
 from mypt_spec.nearmiss import beginnings, near_miss
 from mypt_spec.rules.payload import declared_tools
@@ -74,6 +75,7 @@ class Prover:
         self.room = bytearray()
         self.alike = Alike(self) if hasattr(dialect.adapter, "likeness") else None
         self.scan: Scan = self.alike.scan if self.alike else compile_scan(self.layout, self)
+        self.recall = Recall(self)
 
     def unproved(self, data: bytes) -> tuple[int, list[tuple[int, bytes]]]:
         """The number of lines in a block, and those that are not proved clean, each with its index."""
@@ -152,6 +154,10 @@ class Prover:
             if begun:
                 _remember(self.fine, text, True, len(text))
         return True
+
+    def tagged(self, value: Any, encoded: bytes) -> bool:
+        """Whether a string in a JSON value, here also encoded, spells a tag."""
+        return any(c.encode() in encoded for c in self.first) and self.table.literals.search(_strings([value])) is not None
 
     def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
         """The kinds of the parts of a string with inline tags, None where it is all text; adds their texts to `texts`."""
