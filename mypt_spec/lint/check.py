@@ -126,14 +126,15 @@ class Checker:
             return opted_out(record[OPT_OUT], findings, self.codes, complete=episode is not None)
         return findings
 
-    def locate(self, findings: list[Finding], raw: bytes, *, row: int, filename: str) -> list[Located]:
-        """Selected findings about the record in a line, with their places in it."""
+    def locate(self, findings: list[Finding], raw: bytes, *, row: int, filename: str, unique: bool = False) -> list[Located]:
+        """Selected findings about the record in a line, with their places in it. `unique`: no key stands twice in it."""
         body = raw.removesuffix(b"\r").decode("utf-8")
-        return list(self._in_record(findings, " " + body[1:] if body.startswith("\ufeff") else body, row, filename))
+        line = " " + body[1:] if body.startswith("\ufeff") else body
+        return list(self._in_record(findings, line, row, filename, unique=unique))
 
-    def _in_record(self, findings: list[Finding], line: str, row: int, filename: str) -> Iterator[Located]:
+    def _in_record(self, findings: list[Finding], line: str, row: int, filename: str, *, unique: bool = False) -> Iterator[Located]:
         wanted = self.shown(findings)
-        places = Places(line if wanted else "")
+        places = Places(line if wanted else "", unique=unique)
         strings: dict[str, str] = {}
         for finding in wanted:
             start, end = places.locate(finding.pointer, finding.span, on_key=finding.on_key)

@@ -128,11 +128,14 @@ def scan(text: str) -> Iterator[Item]:
 
 
 class Places:
-    """The places of one line, for any number of findings on it; a line that is not JSON is scanned as a whole, once."""
+    """The places of one line, for any number of findings on it; a line that is not JSON is scanned as a whole, once.
 
-    def __init__(self, text: str) -> None:
+    `unique`: the line is known to be JSON in which no key stands twice.
+    """
+
+    def __init__(self, text: str, *, unique: bool = False) -> None:
         self.text = text
-        self._members = Members(text)
+        self._members = Members(text, unique=unique)
         self._scanned = False
         self._root: Node | None = None
         self._children: dict[tuple[Node, str], Node] = {}
