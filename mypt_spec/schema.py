@@ -19,6 +19,7 @@ ITEMS, BOOLEAN, INTEGER = "array of items", "boolean", "integer"
 _PYTHON = {
     STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str, ITEMS: list, BOOLEAN: bool, INTEGER: int,
 }  # fmt: skip
+_PLAIN = (STRING, NAME, OBJECT, LIST)  # there is nothing to say of a value of the right type
 _BCP47 = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+")
 ROLE = "role"
 _WORD = 60  # characters of a key or role that can be a misspelling
@@ -127,9 +128,12 @@ class _Checker:
                     self.add("MYP102", f'{what} has no "{key}"', at, help=f'add "{key}": {_sample(spec.kind)}')
                     readable = False
                 continue
+            value, wanted = item[key], _PYTHON.get(spec.kind)
+            if value.__class__ is wanted and spec.kind in _PLAIN and not spec.reserved:
+                continue
             readable = self.value(item, key, spec, f"{at}/{escape(key)}", what) and readable
         kept = "_" if self.schema.metadata else ()
-        for key in [k for k in item if k not in fields and not str(k).startswith(kept) and not (at and k == self.schema.tag)]:
+        for key in [k for k in item if k not in fields and not (at and k == self.schema.tag) and not str(k).startswith(kept)]:
             self.unknown(str(key), fields, f"{at}/{escape(str(key))}", what)
             del item[key]
         return readable
