@@ -26,6 +26,7 @@ from mypt_spec.rules import Limits
 KINDS = ("record", "text", "generation")
 MAX_FINDINGS = 100  # of one line or text; what is beyond is counted, not shown
 CONTEXT = 160  # code points of a line kept on either side of a finding, for the snippet
+_decoded = json.JSONDecoder(strict=False).decode
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -140,9 +141,10 @@ class Checker:
             start, end = places.locate(finding.pointer, finding.span, on_key=finding.on_key)
             snippet = None
             if finding.span is not None:
-                first, last = places.locate(finding.pointer)
-                if finding.pointer not in strings and line[first:last].startswith('"'):
-                    strings[finding.pointer] = json.loads(line[first:last], strict=False)
+                if finding.pointer not in strings:
+                    first, last = places.locate(finding.pointer)
+                    if line.startswith('"', first):
+                        strings[finding.pointer] = _decoded(line[first:last])
                 if finding.pointer in strings:
                     snippet = excerpt(strings[finding.pointer], *finding.span)
             yield self._at(finding, line, start, end, row, filename, snippet)

@@ -18,7 +18,7 @@ import msgspec
 from mypt_spec.jsonvalue import MAX_DEPTH
 from mypt_spec.lint.quotes import unescaped_quotes
 from mypt_spec.nearmiss import near_misses
-from mypt_spec.schema import JSON, LANGUAGE, NAME, OBJECT, Field, RecordSchema
+from mypt_spec.schema import JSON, OBJECT, STRING, Field, RecordSchema
 from mypt_spec.tokens import TokenTable
 from mypt_spec.truncated import fragments
 
@@ -52,11 +52,15 @@ class Judge(Protocol):
 
 @dataclass(slots=True)
 class Outline:
-    """`record` with signs, and what each sign stands for: a text by its character's number, a JSON value by the character."""
+    """`record` with signs, and what each sign stands for: a text by its character's number, a JSON value by the character.
+
+    `strings` counts those of the record that it was made of, keys too.
+    """
 
     record: dict[str, Any] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
+    strings: int = 0
 
     def text(self, outlined: str) -> str:
         """A text of the outline as it stands in the record. Raises NoOutlineError where it holds a JSON value."""
@@ -96,13 +100,17 @@ class Outliner:
         """The outline of a record that msgspec has decoded. Raises NoOutlineError, and OverflowError for what it cannot encode."""
         work = _Work(self)
         schema, out = self.schema, work.out.record
+        work.out.strings = len(record)
         for key, value in record.items():
-            if key == schema.messages and value.__class__ is list:
+            spec = schema.top.get(key)
+            if value.__class__ is str:
+                work.out.strings += 1
+                heads = spec is not None and spec.kind == STRING
+                out[key] = work.signed(self.head(value)) if heads else work.string(value, spec, lost=True)
+            elif key == schema.messages and value.__class__ is list:
                 out[key] = [work.item(item, schema) for item in value]
-            elif value.__class__ is str and key in schema.top and schema.top[key].kind not in (NAME, LANGUAGE):
-                out[key] = work.signed(self.head(value))
             else:
-                out[key] = work.field(value, schema.top.get(key), lost=True)
+                out[key] = work.field(value, spec, lost=True)
         return work.out
 
     def head(self, text: str) -> Pieces:
@@ -162,32 +170,52 @@ class _Work:
     def item(self, item: Any, schema: RecordSchema) -> Any:
         """A message, or an item of one."""
         if item.__class__ is not dict:
-            return self.json(item)
-        role = item.get(schema.tag)
+            return self.field(item, None, lost=False)
+        self.out.strings += len(item)
+        tag, role = schema.tag, item.get(schema.tag)
         known = schema.roles.get(schema.aliases.get(role, role)) if role.__class__ is str else None
-        if known is None and role.__class__ is str and role in schema.lifted:  # its text may declare tools
-            return {key: self.signed(self.outliner.head(value)) if value.__class__ is str and key != schema.tag else value for key, value in item.items()}
-        fields, lost, tag = known or {}, known is not None, schema.tag
-        return {key: value if key == tag else self.field(value, fields.get(key), lost=lost) for key, value in item.items()}
+        fields, lost = known or {}, known is not None
+        declares = known is None and role.__class__ is str and role in schema.lifted
+        out = {}
+        for key, value in item.items():
+            if value.__class__ is not str:
+                out[key] = self.field(value, fields.get(key), lost=lost)
+                continue
+            self.out.strings += 1
+            if key == tag:
+                out[key] = value
+            elif declares:
+                out[key] = self.signed(self.outliner.head(value))
+            else:
+                out[key] = self.string(value, fields.get(key), lost=lost)
+        return out
+
+    def string(self, text: str, spec: Field | None, *, lost: bool) -> str:
+        """A string under a key. `lost`: it is not read if the key is unknown."""
+        kind = spec.kind if spec is not None else ""
+        if spec is None or kind == STRING:
+            return self.text(text)
+        if kind == OBJECT:
+            return self.quoted(text, spec)
+        return self.hidden(text, self.judge.encoder.encode(text)) if text and kind == JSON else text
 
     def field(self, value: Any, spec: Field | None, *, lost: bool) -> Any:
-        """A value under a key. `lost`: it is not read if the key is unknown."""
-        if spec is None:
-            if lost:
-                return self.json(value, always=True)
-            return self.text(value) if value.__class__ is str else self.json(value)
-        kind = spec.kind
-        if value.__class__ is str:
-            if kind == OBJECT:
-                return self.quoted(value, spec)
-            if kind in (NAME, LANGUAGE):
+        """Any other value than a string."""
+        kind = value.__class__
+        if kind is not dict and kind is not list:
+            if value is None or kind is bool or not (spec.kind == JSON if spec is not None else lost):
                 return value
-            return self.json(value, always=True) if kind == JSON else self.text(value)
-        if spec.items is not None and value.__class__ is list:
+            return self.hidden(value, self.judge.encoder.encode(value))  # a number, which may be any, as may its type
+        if spec is not None and spec.items is not None and kind is list:
             return [self.item(item, spec.items) for item in value]
-        if spec.reserved and value.__class__ is dict and not value.keys().isdisjoint(spec.reserved):
+        encoded = self.judge.encoder.encode(value)
+        if encoded.count(b"[") + encoded.count(b"{") > _DEEP:
+            raise NoOutlineError("deep")
+        self.out.strings += unescaped_quotes(encoded) // 2
+        if not value or (spec is not None and spec.reserved and kind is dict and not value.keys().isdisjoint(spec.reserved)):
             return value
-        return self.json(value, always=kind == JSON)
+        sign = self.hidden(value, encoded)
+        return value if sign is value else {sign: 0} if kind is dict else [sign]
 
     def quoted(self, text: str, spec: Field) -> str:
         """An object that is written as a string, as a string that holds the sign of the object."""
@@ -196,9 +224,11 @@ class _Work:
             encoded = self.judge.encoder.encode(value)
         except (ValueError, RecursionError):
             return text
+        strings = self.out.strings
         if value.__class__ is not dict or unescaped_quotes(encoded) != unescaped_quotes(text.encode()):
             return text
         outlined = self.field(value, spec, lost=False)
+        self.out.strings = strings
         return text if outlined is value else json.dumps(outlined, ensure_ascii=False)
 
     def text(self, text: str) -> str:
@@ -226,14 +256,8 @@ class _Work:
             self.out.texts[number] = text
         return found
 
-    def json(self, value: Any, *, always: bool = False) -> Any:
-        """A value of the same type that holds the sign of a JSON value; `always`: a string may stand for any other."""
-        kind = value.__class__
-        if not (always or kind is dict or kind is list) or value is None or kind is bool or (not value and kind is not int and kind is not float):
-            return value
-        encoded = self.judge.encoder.encode(value)
-        if encoded.count(b"[") + encoded.count(b"{") > _DEEP:
-            raise NoOutlineError("deep")
+    def hidden(self, value: Any, encoded: bytes) -> Any:
+        """The sign of a JSON value; the value itself where a string in it spells a tag."""
         if self.judge.tagged(value, encoded):
             return value
         sign = self.held.get(encoded)
@@ -243,7 +267,7 @@ class _Work:
                 raise NoOutlineError("too many values")
             sign = self.held[encoded] = chr(number)
             self.out.values[sign] = value
-        return {sign: 0} if kind is dict else [sign] if kind is list else sign
+        return sign
 
 
 def _finder(pattern: re.Pattern[str]) -> Callable[[str], Spans]:

@@ -7,6 +7,7 @@ than its own, the line is read as it stands. A property test holds the two toget
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -32,7 +33,11 @@ class Judge(_TextJudge, Protocol):
 
     checker: Checker
     longest: int  # bytes
-    alike: object
+
+    @property
+    def alike(self) -> object:
+        """Not None where the records are described by no SCHEMA."""
+        ...
 
 
 class Told(NamedTuple):
@@ -79,34 +84,32 @@ class Recall:
         record = self.decode(raw)
         if record.__class__ is not dict or OPT_OUT in record:
             return None
-        # A key that stands twice shows as quotes that the decoded record does not have.
-        if unescaped_quotes(self.judge.encoder.encode(record)) != unescaped_quotes(raw):
-            return None
         outline = self.outliner.outline(record)
+        # A key that stands twice shows as quotes of strings that the decoded record does not have.
+        if 2 * outline.strings != unescaped_quotes(raw):
+            return None
         key = self.judge.encoder.encode(outline.record)
         if key not in self.known:
             if len(key) > _LONG:
                 return None
             self._learn(key, outline)
-        told = self.known[key]
-        return None if told is None else [_retold(item, outline) for item in told]
+        known = self.known[key]
+        return None if known is None else [_retold(item, outline) for item in known]
 
     def _learn(self, key: bytes, outline: Outline) -> None:
         findings = self.plain.judged(outline.record)
-        told: tuple[Told, ...] | None = None
+        known: tuple[Told, ...] | None = None
         if len(findings) <= _FINDINGS:
-            try:
-                told = tuple([_told(finding, outline) for finding in findings])
-            except NoOutlineError:
-                pass
-        self.size += len(key) + _WEIGHT * len(told or ())
+            with suppress(NoOutlineError):
+                known = tuple([told(finding, outline) for finding in findings])
+        self.size += len(key) + _WEIGHT * len(known or ())
         if self.size > _ROOM:
             self.known.clear()
             self.size = 0
-        self.known[key] = told
+        self.known[key] = known
 
 
-def _told(finding: Finding, outline: Outline) -> Told:
+def told(finding: Finding, outline: Outline) -> Told:
     """A finding as it is remembered. Raises NoOutlineError where it quotes a text, as a whole or in part."""
     fix = finding.fix
     words = [finding.message, finding.help, finding.pointer, *finding.expected]
