@@ -131,6 +131,8 @@ def faults(value: Any) -> Iterator[Fault]:
                     yield Fault("MYP104", f"a key is {type(key).__name__}; JSON keys are strings", pointer=pointer_to(node))
                 elif _SURROGATE.search(key):
                     yield Fault("MYP006", f"lone surrogate in key {key!r}: no UTF-8 can hold it", pointer=pointer_to((node, key)))
+            if depth < MAX_DEPTH and _sound(item.values()):
+                continue
             stack += [(v, (node, str(k)), depth + 1) for k, v in reversed(item.items()) if v.__class__ is not str or not v.isascii() or depth == MAX_DEPTH]
         elif isinstance(item, list):
             stack += [(v, (node, i), depth + 1) for i, v in reversed(list(enumerate(item))) if v.__class__ is not str or not v.isascii() or depth == MAX_DEPTH]
@@ -149,6 +151,14 @@ def _ascii(keys: Iterable[Any]) -> bool:
     """Whether all keys are strings of ASCII."""
     try:
         return "".join(keys).isascii()
+    except TypeError:
+        return False
+
+
+def _sound(values: Iterable[Any]) -> bool:
+    """Whether all values are strings of whole characters."""
+    try:
+        return not lone_surrogate("".join(values))
     except TypeError:
         return False
 

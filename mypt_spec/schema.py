@@ -150,7 +150,7 @@ class _Checker:
                 inner = _Checker(spec.items, self.findings)
                 item[key] = [inner.message(v, f"{at}/{i}") for i, v in enumerate(value)]
                 return all(v is not None for v in item[key])
-            if spec.kind == LANGUAGE and not _BCP47.fullmatch(value):
+            if spec.kind == LANGUAGE and not is_language(value):
                 self.add("MYP111", f"{value!r} is no language tag (BCP 47)", at, help='write a tag such as "en", "de" or "pt-BR"')
             return True
         if spec.kind == OBJECT and isinstance(value, str):
@@ -218,6 +218,11 @@ class _Checker:
         hint = f'did you mean "{close}"?' if close else f"{tag}s are {known}"
         self.add("MYP105", f'unknown {tag} "{role}"; the {what} would be lost', f"{at}/{tag}", help=hint)
         return None
+
+
+def is_language(tag: str) -> bool:
+    """Whether a text has the form of a language tag (BCP 47)."""
+    return _BCP47.fullmatch(tag) is not None
 
 
 def _meant(word: str, known: tuple[str, ...]) -> str:

@@ -2,7 +2,8 @@
 
 Rules see of a clean text only that it is clean (fast.py rests on this, too), so records of one outline have the same findings,
 but for what findings quote. In a text with tags, or almost tags, these stay and each run between them becomes a sign. White
-space at the ends of a run stays, and so do names, roles and keys. A JSON value becomes a value of its type that holds a sign.
+space at the ends of a run stays, and so do names, roles and keys. A JSON value becomes a value of its type that holds a sign,
+and a language is any language.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import msgspec
 from mypt_spec.jsonvalue import MAX_DEPTH
 from mypt_spec.lint.quotes import unescaped_quotes
 from mypt_spec.nearmiss import near_misses
-from mypt_spec.schema import JSON, OBJECT, STRING, Field, RecordSchema
+from mypt_spec.schema import JSON, LANGUAGE, OBJECT, STRING, Field, RecordSchema, is_language
 from mypt_spec.tokens import TokenTable
 from mypt_spec.truncated import fragments
 
@@ -26,6 +27,7 @@ _TEXTS, _VALUES, _END = 0xE000, 0xE800, 0xF000  # signs are characters for priva
 SIGN = re.compile(f"[{chr(_TEXTS)}-{chr(_END - 1)}]|\\\\ue")  # or how `repr` writes one
 _VALUE = re.compile(f"[{chr(_VALUES)}-{chr(_END - 1)}]")
 _LONGEST = 1 << 14  # code points of a text that is taken apart
+_LANGUAGE = "en"  # stands for any language
 _DEEP = MAX_DEPTH - 20  # brackets of a value
 _decode = msgspec.json.Decoder().decode
 _MEMO, _LONG = 200, 4000  # texts at the top whose pieces are remembered, and the code points of the longest
@@ -64,7 +66,7 @@ class Outline:
 
     def text(self, outlined: str) -> str:
         """A text of the outline as it stands in the record. Raises NoOutlineError where it holds a JSON value."""
-        if _VALUE.search(outlined):
+        if self.values and _VALUE.search(outlined):
             raise NoOutlineError("part of a JSON value")
         return outlined.translate(self.texts)
 
@@ -197,6 +199,8 @@ class _Work:
             return self.text(text)
         if kind == OBJECT:
             return self.quoted(text, spec)
+        if kind == LANGUAGE:
+            return _LANGUAGE if is_language(text) else text
         return self.hidden(text, self.judge.encoder.encode(text)) if text and kind == JSON else text
 
     def field(self, value: Any, spec: Field | None, *, lost: bool) -> Any:

@@ -135,10 +135,13 @@ def told(finding: Finding, outline: Outline) -> Told:
 def _retold(told: Told, outline: Outline) -> Finding:
     """A finding about an outline, of the record that has it."""
     finding, fix = told.finding, told.finding.fix
+    if told.before is None and not told.moved:
+        return finding
+    span = finding.span
     if told.before is not None:
         start = len(outline.text(told.before))
-        finding = replace(finding, span=(start, start + len(outline.text(told.marked))))
+        span = start, start + len(outline.text(told.marked))
     if told.moved and fix is not None:
         patch: list[dict[str, Any]] = [op | {"value": outline.value(op["value"])} if "value" in op else op for op in fix.patch]
-        finding = replace(finding, fix=Fix(fix.title, fix.safe, tuple(patch)))
-    return finding
+        fix = Fix(fix.title, fix.safe, tuple(patch))
+    return Finding(finding.code, finding.message, finding.pointer, span, finding.expected, finding.help, fix, finding.on_key)
