@@ -21,7 +21,17 @@ from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.runner import check_bytes
 from mypt_spec.lint.texts import check_generation, check_text
 from mypt_spec.nearmiss import _candidates, beginnings, near_miss
-from tests.strategies import ANY_JSON, DIALECTS, almost_records, any_episodes, any_text, episodes, lines_of, mutated, records
+from tests.strategies import (
+    ANY_JSON,
+    DIALECTS,
+    almost_records,
+    any_episodes,
+    any_text,
+    episodes,
+    lines_of,
+    mutated,
+    records,
+)
 
 ALL = mypt_spec.dialects()
 LIMITS = Limits(phase=3, max_tokens=20, tools=frozenset({"x"}))
