@@ -47,6 +47,10 @@ class Judge(Protocol):
     inner_tags: tuple[str, ...]
     encoder: msgspec.json.Encoder
 
+    def texts(self, texts: list[str]) -> bool:
+        """Whether texts are neither blank nor hold a tag or almost one."""
+        ...
+
     def tagged(self, value: Any, encoded: bytes) -> bool:
         """Whether a string in a JSON value, here also encoded, spells a tag."""
         ...
@@ -239,12 +243,13 @@ class _Work:
         """A text with its signs."""
         for first in self.outliner.first:
             if first in text:
+                if not self.judge.texts([text]):
+                    return self.signed(self.outliner.pieces(text))
                 break
-        else:
-            core = text.strip()
-            if len(core) == len(text):
-                return self.sign(text) if core else text
-        return self.signed(self.outliner.pieces(text))
+        core = text.strip()
+        if len(core) == len(text):
+            return self.sign(text) if core else text
+        return text.replace(core, self.sign(core), 1) if core else text
 
     def signed(self, pieces: Pieces) -> str:
         return "".join([self.sign(piece) if i % 2 else piece for i, piece in enumerate(pieces)])
