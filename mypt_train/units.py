@@ -152,10 +152,12 @@ class _Unit:
         if any(self.kinds):
             head["kinds"] = self.kinds
         body = json.dumps(head).encode()
-        pieces = [
+        pieces: list[bytes | memoryview] = [
             struct.pack("<I", len(body)), body, np.array(self.lengths, "<u4").tobytes(), np.array(self.rows, "<u8").tobytes(),
-            b"".join(self.digests), *(ids.astype("<u2").tobytes() for ids in self.ids), *(mask.tobytes() for mask in self.masks),
+            b"".join(self.digests),
         ]  # fmt: skip
+        if self.ids:
+            pieces += [np.concatenate(self.ids).astype("<u2", copy=False).data.cast("B"), np.concatenate(self.masks).data]
         return {"unit": list(key), "crc": durable.write(path_of(folder, key), pieces)}
 
 
