@@ -163,6 +163,18 @@ def test_select_and_ignore(lint: Any) -> None:
     assert lint(data, "--ignore", "MYP1")[:2] == (0, [])
 
 
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": null, "tool_calls": []}]}\n', "mypt-convert --from openai"),
+        (b'{"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello!"}]}\n', "ShareGPT"),
+        (b'{"instruction": "Greet.", "input": "", "output": "Hi!"}\n', "Alpaca"),
+    ],
+)
+def test_records_of_other_formats_are_told_where_to_go(lint: Any, data: bytes, word: str) -> None:
+    assert any(f["code"] == "MYP103" and word in f["help"] for f in lint(data)[1])
+
+
 def test_phases(lint: Any) -> None:
     two_turns, tool = record(USER, ANSWER, USER, ANSWER), record(USER, CALL, RESULT, ANSWER)
     assert [f["code"] for f in lint(two_turns, "--phase", "2")[1]] == ["MYP402"]
