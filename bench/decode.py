@@ -217,7 +217,12 @@ def building(decoder: Decoder, rounds: int) -> None:
 
         words = tokenizer("mypt")
         Decoder("mypt", tools, engine="llguidance")
-        works["new, our engine llguidance"] = lambda: Decoder("mypt", fresh(), engine="llguidance")
+        guided = lambda tools: Decoder("mypt", tools, engine="llguidance")  # noqa: E731
+        works["new, our engine llguidance"] = lambda: guided(fresh())
+        works["known, our engine llguidance"] = lambda: guided(tools)
+        works["new, with the first allow set"] = lambda: first_set(guided(fresh()), [])
+        works["new, with the first allow set of a call"] = lambda: first_set(guided(fresh()), [50261, 50267])
+        works["the same as tables"] = lambda: first_set(Decoder("mypt", fresh()), [50261, 50267])
         schemas = [f.get("function", f)["parameters"] for f in TOOLS]  # type: ignore[attr-defined]
         options = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
         works["llguidance, JSON schemas"] = lambda: [
@@ -229,7 +234,12 @@ def building(decoder: Decoder, rounds: int) -> None:
         pass
     times = interleaved(works, max(5, rounds // 3))
     patterned(rounds)
-    print("a list of tools: " + ", ".join(f"{name} {statistics.median(found) * 1e3:.1f} ms" for name, found in times.items()))
+    print("a list of tools: " + "; ".join(f"{name} {statistics.median(found) * 1e3:.2f} ms" for name, found in times.items()))
+
+
+def first_set(decoder: Decoder, ids: list[int]) -> None:
+    """What a list of tools costs until something can be drawn behind some ids."""
+    decoder.allow(decoder.run(decoder.start(prompt("mypt")), ids))
 
 
 def patterned(rounds: int) -> None:

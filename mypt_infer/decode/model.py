@@ -204,6 +204,11 @@ def call_ends(dialect: Dialect) -> tuple[str, int]:
     return "call", dialect.tokenizer.ordinary
 
 
+def names_in_tags(dialect: Dialect) -> bool:
+    """Whether the model writes the name of a tool in the tag that opens its call."""
+    return any(dialect.table.openers[kind].patterns for kind in kinds_of(dialect, CALLING))
+
+
 def forbidden_texts(dialect: Dialect) -> list[str]:
     """What ordinary tokens must not spell: every tag of the dialect, of one with attributes what stands in front of them."""
     table = dialect.table
