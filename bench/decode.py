@@ -177,26 +177,47 @@ def steps(decoder: Decoder, batch: int, rounds: int) -> None:
         if name != "ours":
             print(f"; {name} {ratio(samples, name, 'ours'):.1f} times ours", end="")
     print()
-    config = LlamaConfig(VOCABULARY, 128, 256, 4, 4, 4, tie_word_embeddings=True)
-    model = random_model(config)
-    size = sum(int(np.prod(s)) for s in shapes(config).values())
-    cache = model.begin(batch, 200)
-    one = torch.ones(batch, dtype=torch.int64)
-    model(torch.randint(0, 50000, (batch, 100)), one * 100, cache)
-    ours = engines["ours"]
+    shares(engines["ours"], batch, length, rounds)
 
-    def forward() -> None:
-        cache.filled = one * 100
-        model(torch.randint(0, 50000, (batch, 1)), one, cache)
 
-    def constraint() -> None:
-        if ours.at >= length:
-            ours.reset()
-        ours.step(spare)
+SMALL = LlamaConfig(VOCABULARY, 128, 256, 4, 4, 4, tie_word_embeddings=True)  # 7.1 M weights, most of them the embedding
+DEEP = LlamaConfig(VOCABULARY, 256, 896, 8, 4, 4, tie_word_embeddings=True)  # 7.6 M outside of the embedding
 
-    with torch.inference_mode():
-        times = interleaved({"forward": forward, "ours": constraint}, rounds)
-    print(f"  share of the forward pass of a model of {size / 1e6:.1f} M parameters: {ratio(times, 'ours', 'forward'):.2%}")
+
+def shares(ours: Ours, batch: int, length: int, rounds: int) -> None:
+    """A step of constraint beside the forward pass that it follows, on the logits that this has made: by median and by mean."""
+    small, deep = (int(sum(np.prod(s) for n, s in shapes(c).items() if c is SMALL or "embed" not in n)) for c in (SMALL, DEEP))
+    readings = [(f"{small / 1e6:.1f} M weights, a token on a cache of 100", SMALL, 100, 1), ("on a cache of 1,000", SMALL, 1000, 1)]
+    if batch == 1:
+        readings.append(("256 tokens without a cache", SMALL, 0, 256))
+    readings.append((f"{deep / 1e6:.1f} M weights outside of the embedding, a token on a cache of 100", DEEP, 100, 1))
+    found = []
+    for name, config, cached, fresh in readings:
+        model = random_model(config)
+        cache = model.begin(batch, cached + fresh + 64)
+        before, now = (torch.full((batch,), n, dtype=torch.int64) for n in (cached, fresh))
+        if cached:
+            model(torch.randint(0, 50000, (batch, cached)), before, cache)
+        ids = torch.randint(0, 50000, (batch, fresh))
+        times: Times = {"forward": [], "ours": []}
+        ours.reset()
+        with torch.inference_mode():
+            for round_ in range(-5, rounds * (4 if batch == 1 else 1)):
+                cache.filled = before
+                begun = time.perf_counter()
+                logits = model(ids, now, cache)
+                between = time.perf_counter()
+                ours.step(logits)
+                ended = time.perf_counter()
+                if ours.at == length:
+                    ours.reset()
+                if round_ >= 0:
+                    times["forward"].append(between - begun)
+                    times["ours"].append(ended - between)
+        forward, step = (statistics.median(times[k]) for k in ("forward", "ours"))
+        mean = sum(times["ours"]) / sum(times["forward"])
+        found.append(f"{name}: {ratio(times, 'ours', 'forward'):.2%} ({step * 1e6:.0f} us of {forward * 1e3:.1f} ms; mean {mean:.2%})")
+    print("  share of a forward pass, " + "; ".join(found))
 
 
 def building(decoder: Decoder, rounds: int) -> None:

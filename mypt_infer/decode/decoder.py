@@ -89,8 +89,9 @@ class Decoder:
         self._check_caps(max_think_tokens, max_toolcall_tokens)
         self._order, self._bounds = self.tables.members
         self._sets: dict[int, AllowSet] = {}
-        self._loose: dict[int, tuple[int, int]] = {}
+        self._free: dict[int, tuple[int, int, AllowSet]] = {}
         self._steps: dict[int, int] = {}
+        self._jumps: dict[tuple[int, int], int] = {}
         self._caps, self._size = self.caps.tolist(), self.tables.size
         self._block, self._distance, self._to_close = map(list, self.tables.lists)  # the engine's own states are added
 
@@ -124,16 +125,24 @@ class Decoder:
 
     def allow(self, state: int) -> AllowSet:
         """The allow set of a state, by the shorter list."""
-        machine = state >> _SHIFT
-        needs = self._loose.get(machine) or self._needs(machine)
-        loose = state >> _BLOCK_BITS & ENDLESS > needs[0] and state & UNBOUNDED > needs[1]
-        key = machine << _SHIFT if loose else state
-        found = self._sets.get(key)
-        if found is None:
+        left, inside, found = self._free.get(state >> _SHIFT) or self.free(int(state))
+        if state >> _BLOCK_BITS & ENDLESS > left and state & UNBOUNDED > inside:
+            return found
+        state = int(state)
+        if state not in self._sets:
             if len(self._sets) >= _REMEMBERED:
                 self._sets.clear()
-            found = self._sets[key] = self._make(*_unpacked(state))
-        return found
+            self._sets[state] = self._make(*_unpacked(state))
+        return self._sets[state]
+
+    def free(self, state: int) -> tuple[int, int, AllowSet]:
+        """Of a state's place: the allow set without budgets, behind the tokens left, in all and in the block, above which it holds."""
+        machine = state >> _SHIFT
+        if machine not in self._free:
+            if len(self._free) >= _REMEMBERED:
+                self._free.clear()
+            self._free[machine] = *self._needs(machine), self._make(machine, ENDLESS, UNBOUNDED)
+        return self._free[machine]
 
     def ids(self, state: int) -> Ints:
         """The allowed ids, sorted, int32."""
@@ -194,6 +203,13 @@ class Decoder:
 
     def next(self, state: int, token: int) -> int:
         """The state behind one token. Raises ValueError when it is not allowed."""
+        known = self._jumps.get((state | _MASK, token))
+        if known is not None:
+            if state & _MASK == _MASK:
+                return known
+            spent = (state >> _BLOCK_BITS & ENDLESS) - 1
+            if self._distance[known >> _SHIFT] <= spent:
+                return known ^ (ENDLESS ^ spent) << _BLOCK_BITS
         machine, left, inside = state >> _SHIFT, state >> _BLOCK_BITS & ENDLESS, state & UNBOUNDED
         if token >> _ID_BITS:
             raise ValueError(f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids")
@@ -210,7 +226,12 @@ class Decoder:
             within = inside if inside == UNBOUNDED else inside - 1
         if self._distance[then] > spent or (block and self._to_close[then] > within):
             raise ValueError(f"id {token} is not allowed in state {state}: no legal ending would fit into the budget")
-        return then << _SHIFT | spent << _BLOCK_BITS | within
+        after = then << _SHIFT | spent << _BLOCK_BITS | within
+        if inside == within == UNBOUNDED:  # no block with a budget: only the tokens left in all can refuse it next time
+            if len(self._jumps) >= 16 * _REMEMBERED:
+                self._jumps.clear()
+            self._jumps[int(state) | _MASK, int(token)] = after | _MASK
+        return after
 
     def _step(self, machine: int, token: int) -> int:
         """The engine's answer, kept for next time if it is one."""
@@ -277,13 +298,11 @@ class Decoder:
         """More tokens left than this, in all and in the block, and budgets refuse nothing here."""
         if machine >= self._size:
             _, distance, to_close = self.bodies.allow(machine)
-            self._loose[machine] = int(distance.max()), int(to_close.max())
-        elif machine not in self._loose:
-            found = self.tables.following(machine)
-            found = found[found != DEAD_STATE]
-            inside = self.tables.to_close[found[self.tables.block[found] != NO_BLOCK]] if self.tables.block[machine] else found[:0]
-            self._loose[machine] = (int(self.tables.distance[found].max(initial=0)), int(inside.max(initial=0)))
-        return self._loose[machine]
+            return int(distance.max()), int(to_close.max())
+        found = self.tables.following(machine)
+        found = found[found != DEAD_STATE]
+        inside = self.tables.to_close[found[self.tables.block[found] != NO_BLOCK]] if self.tables.block[machine] else found[:0]
+        return int(self.tables.distance[found].max(initial=0)), int(inside.max(initial=0))
 
     def _allowed_ids(self, machine: int, left: int, inside: int) -> Ints:
         """As `_allowed_classes`, of the engine's own states and by ids."""

@@ -74,9 +74,15 @@ class Tables:
         """The next state, DEAD_STATE if the token is refused."""
         if not 0 <= token < self.vocabulary:
             return DEAD_STATE
-        after = int(self.after[self.row[state], self.classes[token]])
-        found = int(self.base[state]) + after if after >= 0 else int(self.exits[self.frame[state], -1 - after])
-        return found if self.distance[found] < FAR else DEAD_STATE
+        classes, after, row, base, exits, frame, distance = self._views
+        then = after[row[state], classes[token]]
+        found: int = base[state] + then if then >= 0 else exits[frame[state], -1 - then]
+        return found if distance[found] < FAR else DEAD_STATE
+
+    @cached_property
+    def _views(self) -> tuple[memoryview, ...]:
+        """The arrays once more: one number at a time, a view is several times as quick."""
+        return tuple(map(memoryview, (self.classes, self.after, self.row, self.base, self.exits, self.frame, self.distance)))  # type: ignore[arg-type]
 
     @cached_property
     def distance(self) -> Ints:
