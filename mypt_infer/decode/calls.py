@@ -84,11 +84,11 @@ def ground(dialect: Dialect) -> Ground:
     return _grounds[dialect.fingerprint]
 
 
-def calls_of(dialect: Dialect, tools: Sequence[ToolSpec]) -> Calls:
-    """The calls of some tools; those asked for last are kept. Raises SchemaFault for a tool that cannot be called."""
-    key = (dialect.fingerprint, repr([(t.name, t.schema) for t in tools]))
+def calls_of(dialect: Dialect, tools: Sequence[ToolSpec], barred: frozenset[str] = frozenset()) -> Calls:
+    """The calls of some tools, in tables without `barred` kinds of block; those asked for last are kept. Raises SchemaFault for a tool that cannot be called."""
+    key = (dialect.fingerprint, repr(([(t.name, t.schema) for t in tools], sorted(barred))))
     if key not in _known:
-        _known[key] = _Opening(dialect).calls(tools)
+        _known[key] = _Opening(dialect).calls(tools, barred)
         if len(_known) > _KEPT:
             _known.popitem(last=False)
     _known.move_to_end(key)
@@ -100,11 +100,11 @@ class _Opening:
         self.dialect, self.literals, self.ground = dialect, dialect.table.literals, ground(dialect)
         self.kind, self.end = call_ends(dialect)
 
-    def calls(self, tools: Sequence[ToolSpec]) -> Calls:
+    def calls(self, tools: Sequence[ToolSpec], barred: frozenset[str]) -> Calls:
         for tool in tools:
             check_named(tool, self.kind, self.literals)
         rules = [Rule(self._before(tool), patterned(s), named(s)) for tool in tools for s in [schema_of(tool, self.kind)]]
-        base = build(self.dialect, tools, HoleBodies)
+        base = build(self.dialect, tools, HoleBodies, barred)
         used = {hole for hole, _ in base.holes.values()}
         first: dict[int, Any] = {}
         endings: dict[int, tuple[int, ...]] = {}

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 import mypt_spec
 from mypt_infer.decode.engine import Engine, engine_of
+from mypt_infer.decode.model import kinds_of
 from mypt_infer.decode.net import CALLING, NO_BLOCK, THINKING
 from mypt_infer.decode.prompt import opening, start_state
 from mypt_infer.decode.rows import FAR
@@ -59,7 +60,8 @@ class Decoder:
     """What the model may write in a dialect, with some tools, within budgets.
 
     `max_think_tokens` and `max_toolcall_tokens` bound the content of each such block. `tools` are JSON schemas, functions or
-    ToolSpecs; without tools there are no calls. A state is an int: keep one to go back to it, use it twice to fork.
+    ToolSpecs; without tools there are no calls. `barred` are kinds of block that the model may not open, as the grammar names them:
+    "think", say. A state is an int: keep one to go back to it, use it twice to fork.
     `engine` reads the bodies of calls: "table"; "llguidance", for schemas that no table holds; "auto", the first if it can.
 
     >>> decoder = Decoder("gabgpt")
@@ -77,11 +79,16 @@ class Decoder:
         max_think_tokens: int | None = None,
         max_toolcall_tokens: int | None = None,
         engine: str = "table",
+        barred: Iterable[str] = (),
     ) -> None:
         self.dialect = mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect
         self.tools: tuple[ToolSpec, ...] = declare(tools)
-        self.bodies: Engine = engine_of(self.dialect, self.tools, engine)
+        self.barred = self._barred(barred)
+        self.bodies: Engine = engine_of(self.dialect, self.tools, engine, self.barred)
         self.tables: Tables = self.bodies.tables
+        self._limits = {"max_think_tokens": max_think_tokens, "max_toolcall_tokens": max_toolcall_tokens}
+        self._engine = engine
+        self._check_ways()
         self.caps = np.full(3, UNBOUNDED, dtype=np.int64)
         for block, cap, what in ((THINKING, max_think_tokens, "max_think_tokens"), (CALLING, max_toolcall_tokens, "max_toolcall_tokens")):
             if cap is not None:
@@ -94,6 +101,10 @@ class Decoder:
         self._jumps: dict[tuple[int, int], int] = {}
         self._caps, self._size = self.caps.tolist(), self.tables.size
         self._block, self._distance, self._to_close = map(list, self.tables.lists)  # the engine's own states are added
+
+    def barring(self, kinds: Iterable[str]) -> Decoder:
+        """A decoder of the same tools and limits that has these kinds of block barred, and only these. Its states are others."""
+        return Decoder(self.dialect, self.tools, engine=self._engine, barred=kinds, **self._limits)
 
     # Beginning.
 
@@ -327,14 +338,26 @@ class Decoder:
 
     def _closing(self, block: int) -> int:
         """Tokens of the tag that closes a block: they do not count as its content."""
-        from mypt_infer.decode.model import kinds_of
-
         table, longest = self.dialect.table, 1
         for kind in kinds_of(self.dialect, block):
             closer = table.closers.get(kind)
             if closer is not None:
                 longest = max(longest, len(tag_ids(Event(closer.name, closer.spell()), table, self.dialect.tokenizer)))
         return longest
+
+    def _barred(self, kinds: Iterable[str]) -> frozenset[str]:
+        """Those of the kinds that make a difference. Raises ValueError for one that is none of the dialect's."""
+        if isinstance(kinds, str):
+            raise ValueError(f"barred is a list of kinds of block, got {kinds!r}")
+        openers, calls = self.dialect.table.openers, kinds_of(self.dialect, CALLING)
+        for kind in (found := frozenset(kinds)):
+            if kind not in openers:
+                raise ValueError(f"barred has {kind!r}, which is no block of {self.dialect.name}: {', '.join(openers)}")
+        return frozenset(k for k in found if openers[k].origin == "model" and (self.tools or k not in calls))
+
+    def _check_ways(self) -> None:
+        if self.barred and any(self.tables.distance[s] >= FAR for s in self.tables.start.values()):
+            raise ValueError(f"no turn can be ended without {' and '.join(sorted(self.barred))}, which is barred")
 
     def _check_caps(self, think: int | None, call: int | None) -> None:
         if think is not None:

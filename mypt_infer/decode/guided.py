@@ -53,9 +53,9 @@ class Options:
 class Guided:
     """The states of bodies, from `tables.size` on; below are those of the tables, which have a hole for each body."""
 
-    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec]) -> None:
+    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec], barred: frozenset[str] = frozenset()) -> None:
         self.dialect, self.ground, self.end = dialect, ground(dialect), call_ends(dialect)[1]
-        self.calls: Calls = calls_of(dialect, tools)
+        self.calls: Calls = calls_of(dialect, tools, barred)
         self.tables, self.first, self.endings = self.calls.tables, self.calls.first, self.calls.endings
         self.size = self.tables.size
         self.spare = [self.ground.search.id_of[b] for b in b"0123456789"]  # they make a key another one

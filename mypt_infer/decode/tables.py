@@ -145,8 +145,8 @@ _built: OrderedDict[tuple[str, str], Tables] = OrderedDict()
 _KEPT = 32
 
 
-def build(dialect: Dialect, tools: Sequence[ToolSpec], bodies: MakeBodies = Bodies) -> Tables:
-    """The tables of a dialect and some tools; those built last are kept. Raises SchemaFault for tools that they cannot hold.
+def build(dialect: Dialect, tools: Sequence[ToolSpec], bodies: MakeBodies = Bodies, barred: frozenset[str] = frozenset()) -> Tables:
+    """The tables of a dialect and some tools, without `barred` kinds of block; those built last are kept. Raises SchemaFault for tools that they cannot hold.
 
     `bodies` makes the nets of calls; those of another engine hold nothing of the tools but
     names, and these only where a tag has them.
@@ -154,9 +154,9 @@ def build(dialect: Dialect, tools: Sequence[ToolSpec], bodies: MakeBodies = Bodi
     known: object = [(t.name, t.schema) for t in tools]
     if bodies is not Bodies:
         known = [t.name for t in tools] if names_in_tags(dialect) else bool(tools)
-    key = (dialect.fingerprint, repr((bodies.__name__, known)))
+    key = (dialect.fingerprint, repr((bodies.__name__, known, sorted(barred))))
     if key not in _built:
-        spoken = Speaker(dialect, tools, bodies).build()
+        spoken = Speaker(dialect, tools, bodies, barred).build()
         _built[key] = tables_of(spoken, leaf_set(dialect, spoken.text))
         if len(_built) > _KEPT:
             _built.popitem(last=False)
