@@ -15,8 +15,9 @@ from mypt_infer.decode.tables import DEAD_STATE
 _REFUSED = -float("inf")
 _KEPT = 1 << 13  # allow sets as tensors
 _FEW = 4096
-# Of a place: with more tokens left than this, in all and in the block, these ids are refused; their type, and -inf for each.
-_Ready = tuple[int, int, torch.dtype, Tensor, Tensor]
+# Of a place with more tokens left than this, in all and in the block: the type of logits; the ids that are refused, and -inf for each;
+# or those that are allowed, and None.
+_Ready = tuple[int, int, torch.dtype, Tensor, Tensor | None]
 
 
 class DeviceDecoder:
@@ -70,7 +71,10 @@ class DeviceDecoder:
             if ready is None or ready[2] is not dtype:
                 ready = self._prepare(int(state), dtype)
             if state >> _BLOCK_BITS & ENDLESS > ready[0] and state & UNBOUNDED > ready[1] and logits.shape[0] == 1:
-                return logits.put_(ready[3], ready[4])
+                if ready[4] is not None:
+                    return logits.put_(ready[3], ready[4])
+                kept = logits.take(ready[3])
+                return logits.fill_(_REFUSED).put_(ready[3], kept)
         if logits.shape[0] != len(states):
             raise ValueError(f"{len(logits)} rows of logits, {len(states)} states")
         try:
@@ -88,14 +92,14 @@ class DeviceDecoder:
         return logits
 
     def _prepare(self, state: int, dtype: torch.dtype) -> _Ready:
-        """For a place in which few ids are refused, these as tensors; kept for next time."""
+        """For a place in which few ids are refused, or few are allowed, these as tensors; kept for next time."""
         if len(self._ready) >= _KEPT:
             self._ready.clear()
         left, inside, found = self.decoder.free(state)
-        few = found.only is None and len(found.places) <= _FEW
+        few = len(found.places) <= _FEW
         ids = self.list_of(found) if few else self.classes[:0]
-        made = (left if few else ENDLESS, inside, dtype, ids, torch.full(ids.shape, _REFUSED, dtype=dtype, device=ids.device))
-        self._ready[state >> _SHIFT] = made
+        values = torch.full(ids.shape, _REFUSED, dtype=dtype, device=ids.device) if found.only is None else None
+        made = self._ready[state >> _SHIFT] = (left if few else ENDLESS, inside, dtype, ids, values)
         return made
 
     def _mask_torch(self, logits: Tensor, states: Sequence[int]) -> Tensor:

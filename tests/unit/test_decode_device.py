@@ -87,9 +87,10 @@ def test_one_row_is_masked_as_many_are(budget: int | None, dtype: torch.dtype) -
 def test_rows_that_are_no_block_of_memory() -> None:
     made = decoder("mypt")
     device = DeviceDecoder(made)
-    state = made.next(made.start(prompt("mypt")), 50261)
+    text = made.next(made.start(prompt("mypt")), 50261)
+    name = made.run(text, [50267, *made.dialect.tokenizer.encode('{"name": "')])
     wide = torch.randn(3, 2 * made.tables.vocabulary)
-    for rows in (slice(1, 2), slice(0, 3)):
+    for rows, state in ((slice(1, 2), text), (slice(1, 2), name), (slice(0, 3), text), (slice(0, 3), name)):
         part = wide.clone()[rows, ::2]
         expected = part + torch.from_numpy(made.bias([state] * len(part)))
         for _ in range(2):
