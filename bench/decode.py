@@ -81,8 +81,10 @@ class Ours:
         self.states, self.at = [self.first] * len(self.rows), 0
 
     def step(self, logits: torch.Tensor) -> None:
-        self.device.mask_(logits, self.states)
-        self.states = [self.decoder.next(s, row[self.at]) for s, row in zip(self.states, self.rows, strict=True)]
+        states, at = self.states, self.at
+        self.device.mask_(logits, states)
+        for i, row in enumerate(self.rows):
+            states[i] = self.decoder.next(states[i], row[at])
         self.at += 1
 
 
@@ -182,15 +184,18 @@ def steps(decoder: Decoder, batch: int, rounds: int) -> None:
 
 SMALL = LlamaConfig(VOCABULARY, 128, 256, 4, 4, 4, tie_word_embeddings=True)  # 7.1 M weights, most of them the embedding
 DEEP = LlamaConfig(VOCABULARY, 256, 896, 8, 4, 4, tie_word_embeddings=True)  # 7.6 M outside of the embedding
+LARGE = LlamaConfig(VOCABULARY, 512, 1408, 8, 8, 8, tie_word_embeddings=True)  # 51 M
 
 
 def shares(ours: Ours, batch: int, length: int, rounds: int) -> None:
     """A step of constraint beside the forward pass that it follows, on the logits that this has made: by median and by mean."""
-    small, deep = (int(sum(np.prod(s) for n, s in shapes(c).items() if c is SMALL or "embed" not in n)) for c in (SMALL, DEEP))
+    small, deep, large = (int(sum(np.prod(s) for n, s in shapes(c).items() if c is not DEEP or "embed" not in n)) for c in (SMALL, DEEP, LARGE))
     readings = [(f"{small / 1e6:.1f} M weights, a token on a cache of 100", SMALL, 100, 1), ("on a cache of 1,000", SMALL, 1000, 1)]
     if batch == 1:
         readings.append(("256 tokens without a cache", SMALL, 0, 256))
     readings.append((f"{deep / 1e6:.1f} M weights outside of the embedding, a token on a cache of 100", DEEP, 100, 1))
+    if batch == 1:
+        readings.append((f"{large / 1e6:.0f} M weights, on a cache of 100", LARGE, 100, 1))
     found = []
     for name, config, cached, fresh in readings:
         model = random_model(config)
