@@ -25,6 +25,7 @@ from typing import Any
 import mypt_spec
 from bench.data import make
 from bench.lint import DATA, timed
+from mypt_spec.bulk import engine
 from mypt_spec.lint.sources import Source
 from mypt_spec.tokenizer import gpt2
 from mypt_train.options import Options
@@ -112,7 +113,7 @@ def main() -> None:
         for name in names:  # each in a process of its own, so that none finds its memory as another left it
             run = [sys.executable, "-m", "bench.prepare", "--mb", str(chosen.mb), "--way", name]
             seconds[name].append(float(subprocess.run(run, check=True, capture_output=True, text=True).stdout))
-    print(f"{path.name}, {size:.1f} MB of text; Python {platform.python_version()}, tiktoken {version('tiktoken')}", end="")
+    print(f"{path.name}, {size:.1f} MB of text; Python {platform.python_version()}, tiktoken {version('tiktoken')}, prepare uses {engine(gpt2(), 50257).library}", end="")
     print(f", transformers {version('transformers')}, tokenizers {version('tokenizers')}" if theirs else "")
     for name, spent in seconds.items():
         print(f"{name:38} {statistics.median(spent):6.2f} s")

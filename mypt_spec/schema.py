@@ -21,6 +21,12 @@ _PYTHON = {
 }  # fmt: skip
 _BCP47 = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+")
 ROLE = "role"
+_CALLS = "OpenAI's records hold calls so; convert the file: mypt-convert --from openai"
+_ALPACA = "this is Alpaca's record: what it asks is a user message here, its output the assistant's"
+_ELSEWHERE = {  # keys of formats that people have, and what they are here
+    "tool_calls": _CALLS, "tool_call_id": _CALLS, "instruction": _ALPACA, "output": _ALPACA,
+    "conversations": 'ShareGPT calls the messages so; its "from" is the role of each, its "value" the content',
+}  # fmt: skip
 _WORD = 60  # characters of a key or role that can be a misspelling
 _UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107", "MYP307"}  # nothing that an Episode could hold
 
@@ -174,7 +180,7 @@ class _Checker:
     def unknown(self, key: str, fields: dict[str, Field], at: str, what: str) -> None:
         close = _meant(key, tuple(fields))
         keep = ', or begin its name with "_" to keep it as metadata' if self.schema.metadata else ""
-        hint = f'did you mean "{close}"?' if close else f"remove it{keep}"
+        hint = f'did you mean "{close}"?' if close else _ELSEWHERE.get(key) or f"remove it{keep}"
         self.add("MYP103", f'{what} has an unknown key "{key}"; the model would never see it', at, on_key=True, help=hint)
 
     def message(self, message: Any, at: str) -> dict[str, Any] | None:

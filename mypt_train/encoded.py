@@ -40,7 +40,7 @@ class Sample:
     @property
     def digest(self) -> bytes:
         """16 bytes that are equal for equal ids."""
-        return hashlib.blake2b(self.ids.astype("<u2").tobytes(), digest_size=16).digest()
+        return hashlib.blake2b(self.ids.astype("<u2", copy=False).data, digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)

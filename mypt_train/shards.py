@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from mypt_train.units import Key, UnitFile, path_of
 
 INDEX = np.dtype([("start", "<u8"), ("length", "<u4"), ("row", "<u4"), ("file", "<u4"), ("line", "<u8")])
 _OPEN = 200  # unit files that are held open
+_AT_ONCE = 1 << 18  # tokens that are written at once
 
 
 class Placed(NamedTuple):
@@ -51,8 +52,15 @@ class Units:
         for file in self.open.values():
             file.close()
 
-    def read(self, placed: Placed, ids: npt.NDArray[np.uint16], mask: npt.NDArray[np.uint8]) -> None:
-        """Read the ids and targets of an episode into two arrays of its length."""
+    def ids(self, placed: Placed, out: npt.NDArray[np.uint16]) -> None:
+        """Read the ids of an episode into an array of its length."""
+        self._read(placed, 0, out)
+
+    def mask(self, placed: Placed, out: npt.NDArray[np.uint8]) -> None:
+        """Read the targets of an episode into an array of its length."""
+        self._read(placed, 1, out)
+
+    def _read(self, placed: Placed, which: int, out: npt.NDArray[Any]) -> None:
         number = placed.unit
         file = self.open.get(number)
         if file is None:
@@ -62,11 +70,9 @@ class Units:
         if number not in self.places:
             unit = UnitFile.open(self.paths[number])
             self.places[number] = unit.ids_at, unit.mask_at
-        ids_at, mask_at = self.places[number]
-        for begin, array in ((ids_at + 2 * placed.offset, ids), (mask_at + placed.offset, mask)):
-            file.seek(begin)
-            if file.readinto(array.data) != array.nbytes:
-                raise OSError(None, "is shorter than it was written", str(self.paths[number]))
+        file.seek(self.places[number][which] + out.itemsize * placed.offset)
+        if file.readinto(out.data) != out.nbytes:
+            raise OSError(None, "is shorter than it was written", str(self.paths[number]))
 
 
 def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length: int, units: Units, pad: int, form: str = "bin", *, preferences: bool = False) -> dict[str, Any]:
@@ -74,40 +80,74 @@ def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length:
 
     Raises OSError where a file cannot be written.
     """
-    total = sum(p.length for row in rows for p in row) if not row_length else row_length * len(rows)
-    ids = np.full(total, pad, "<u2")
-    mask = np.zeros(total, np.uint8)
     index = np.zeros(sum(map(len, rows)), INDEX)
     kinds = np.zeros(len(index), KINDS)
     starts = np.zeros(len(rows), np.int64)
-    at = entry = 0
+    at = entry = trained = 0
     for number_of_row, row in enumerate(rows):
         begin = starts[number_of_row] = at
         for placed in row:
-            units.read(placed, ids[at : at + placed.length], mask[at : at + placed.length])
             index[entry] = (at, placed.length, number_of_row, placed.file, placed.line)
             kinds[entry] = (placed.kind, placed.pair)
             at += placed.length
             entry += 1
         at = begin + row_length if row_length else at
+
+    def ids() -> Iterator[npt.NDArray[np.uint16]]:
+        return _filled(rows, row_length, "<u2", pad, units.ids)
+
+    def masks() -> Iterator[npt.NDArray[np.uint8]]:
+        nonlocal trained
+        for mask in _filled(rows, row_length, "u1", 0, units.mask):
+            trained += int(mask.sum())
+            yield mask
+
     name = f"shard_{number:05}"
     if form == "parquet":
-        files = {f"{name}.parquet": parquet.dump(ids, mask, index, starts)}
+        files: dict[str, Iterable[memoryview]] = {f"{name}.parquet": [parquet.dump(np.concatenate([*ids()]), np.concatenate([*masks()]), index, starts)]}
     else:
-        files = {f"{name}.bin": ids.data.cast("B"), f"{name}_mask.bin": mask.data, f"{name}_idx.npy": _saved(index)}
+        files = {f"{name}.bin": (a.data.cast("B") for a in ids()), f"{name}_mask.bin": (a.data for a in masks()), f"{name}_idx.npy": [_saved(index)]}
         if preferences:
-            files[f"{name}_kinds.npy"] = _saved(kinds)
-    for file, data in files.items():
-        durable.write(folder / file, [data])
+            files[f"{name}_kinds.npy"] = [_saved(kinds)]
+    written = {f"{folder.name}/{file}": _write(folder / file, pieces) for file, pieces in files.items()}
     return {
         "name": f"{folder.name}/{name}",
-        "tokens": total,
+        "tokens": at,
         "episodes": len(index),
         "rows": len(rows),
         "episode_tokens": int(index["length"].sum()),
-        "trained_tokens": int(mask.sum()),
-        "files": {f"{folder.name}/{file}": {"bytes": data.nbytes, "sha256": hashlib.sha256(data).hexdigest()} for file, data in files.items()},
+        "trained_tokens": trained,
+        "files": written,
     }
+
+
+def _filled(rows: list[list[Placed]], row_length: int, dtype: str, pad: int, read: Callable[[Placed, Any], None]) -> Iterator[npt.NDArray[Any]]:
+    """What is read for the episodes of rows, and padding, a few rows at a time: so a shard takes no memory of its size."""
+    for some in shards_of(rows, row_length, _AT_ONCE):
+        out = np.full(row_length * len(some) or sum(p.length for row in some for p in row), pad, dtype)
+        at = 0
+        for row in some:
+            begin = at
+            for placed in row:
+                read(placed, out[at : at + placed.length])
+                at += placed.length
+            at = begin + row_length if row_length else at
+        yield out
+
+
+def _write(path: Path, pieces: Iterable[memoryview]) -> dict[str, Any]:
+    """Write a file; its size and SHA-256."""
+    digest, size = hashlib.sha256(), 0
+
+    def told() -> Iterator[memoryview]:
+        nonlocal size
+        for piece in pieces:
+            digest.update(piece)
+            size += piece.nbytes
+            yield piece
+
+    durable.write(path, told())
+    return {"bytes": size, "sha256": digest.hexdigest()}
 
 
 def _saved(array: npt.NDArray[np.void]) -> memoryview:

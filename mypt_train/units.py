@@ -103,7 +103,7 @@ class _Unit:
         self.encoder = encoder
         self.lines = 0
         self.statuses: Counter[str] = Counter()
-        self.tags: Counter[str] = Counter()
+        self.tagged: dict[int, list[Any]] = {}  # [tags, records]: records of one form share the object that counts their tags
         self.rejects: list[dict[str, Any]] = []
         self.lengths: list[int] = []
         self.rows: list[int] = []
@@ -135,7 +135,8 @@ class _Unit:
             shown = [{"code": f.code, "message": f.message, "pointer": f.pointer} for f in outcome.findings]
             self.rejects.append({"row": row, "status": outcome.status, "findings": shown})
             return
-        self.tags.update(outcome.tags or {})
+        if outcome.tags:
+            self.tagged.setdefault(id(outcome.tags), [outcome.tags, 0])[1] += 1
         for sample in outcome.samples:
             self.lengths.append(len(sample.ids))
             self.rows.append(row)
@@ -145,17 +146,22 @@ class _Unit:
             self.masks.append(sample.mask)
 
     def write(self, folder: Path, key: Key) -> dict[str, Any]:
+        tags: Counter[str] = Counter()
+        for counted, records in self.tagged.values():
+            tags.update({tag: n * records for tag, n in counted.items()})
         head = {
-            "lines": self.lines, "statuses": dict(self.statuses), "tags": dict(sorted(self.tags.items())),
+            "lines": self.lines, "statuses": dict(self.statuses), "tags": dict(sorted(tags.items())),
             "rejects": self.rejects, "samples": len(self.lengths), "tokens": sum(self.lengths),
         }  # fmt: skip
         if any(self.kinds):
             head["kinds"] = self.kinds
         body = json.dumps(head).encode()
-        pieces = [
+        pieces: list[bytes | memoryview] = [
             struct.pack("<I", len(body)), body, np.array(self.lengths, "<u4").tobytes(), np.array(self.rows, "<u8").tobytes(),
-            b"".join(self.digests), *(ids.astype("<u2").tobytes() for ids in self.ids), *(mask.tobytes() for mask in self.masks),
+            b"".join(self.digests),
         ]  # fmt: skip
+        if self.ids:
+            pieces += [np.concatenate(self.ids).astype("<u2", copy=False).data.cast("B"), np.concatenate(self.masks).data]
         return {"unit": list(key), "crc": durable.write(path_of(folder, key), pieces)}
 
 

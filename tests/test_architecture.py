@@ -125,7 +125,7 @@ def test_the_engine_names_no_dialect(module: str) -> None:
         assert not any(tag in word for tag in tags), word
 
 
-READERS = ["mypt_spec.frontdoor", "mypt_spec.ranks", "mypt_spec.tokenizer"]  # of grammar folders, and of the vocabulary
+READERS = ["mypt_spec.frontdoor", "mypt_spec.ranks", "mypt_spec.tokenizer", "mypt_spec.bulk"]  # of grammar folders, and of the vocabulary
 OPENING = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir"}
 PRINTING = {"print", "input", "stdout", "stderr", "stdin", "breakpoint"}
 

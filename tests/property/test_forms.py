@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_spec import bulk
 from mypt_spec.tokenizer import gpt2
 from mypt_train.encoded import Encoder, Outcome
 from mypt_train.options import Options
@@ -109,15 +112,20 @@ def test_every_dialect_with_a_schema_has_forms() -> None:
 PIECES = st.sampled_from([*SPACES, "a", "word", "'ll", "'", "1", "12", "é", "日本", "…", "「", "🙂", "-", "<myPT_user>", "e\u0301"])
 
 
-@given(st.lists(st.lists(PIECES | st.sampled_from(SPACES) | st.text(max_size=3), max_size=8).map("".join), max_size=4))
-@example(["a\xa0\xa0\xa0b"])
-@example(["a\u2003\u2003\u2003b"])
-@example(["a\u3000\u3000"])
-@example(["a\x85\x85", "b"])
+ENGINES = {"gigatoken": bulk.engine, "tiktoken": cache(bulk._Simple)}
+
+
+@pytest.mark.parametrize("library", ENGINES)
+@given(texts=st.lists(st.lists(PIECES | st.sampled_from(SPACES) | st.text(max_size=3), max_size=8).map("".join), max_size=4))
+@example(texts=["a\xa0\xa0\xa0b"])
+@example(texts=["a\u2003\u2003\u2003b"])
+@example(texts=["a\u3000\u3000"])
+@example(texts=["a\x85\x85", "b"])
 @settings(max_examples=400)
-def test_texts_at_once_are_encoded_as_one_by_one(texts: list[str]) -> None:
+def test_texts_at_once_are_encoded_as_one_by_one(library: str, texts: list[str]) -> None:
     tokenizer = mypt_spec.dialect("mypt").tokenizer
-    ids, lengths = tokenizer.encode_batch(texts)
+    with mock.patch.object(bulk, "engine", ENGINES[library]):
+        ids, lengths = tokenizer.encode_batch(texts)
     assert lengths.tolist() == [len(tokenizer.encode(text)) for text in texts]
     assert ids.tolist() == [i for text in texts for i in gpt2().encode_ordinary(text)]
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import mypt_spec
 from mypt_spec.lint.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -161,6 +162,19 @@ def test_select_and_ignore(lint: Any) -> None:
     assert [f["code"] for f in lint(data, "--select", "unknown-role")[1]] == ["MYP105"]
     assert [f["code"] for f in lint(data, "--select", "MYP1", "--ignore", "MYP105")[1]] == ["MYP103"]
     assert lint(data, "--ignore", "MYP1")[:2] == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("record", "word"),
+    [
+        ({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None, "tool_calls": []}]}, "mypt-convert --from openai"),
+        ({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello!"}]}, "ShareGPT"),
+        ({"instruction": "Greet.", "input": "", "output": "Hi!"}, "Alpaca"),
+    ],
+)
+def test_records_of_other_formats_are_told_where_to_go(record: dict[str, Any], word: str) -> None:
+    _, found = mypt_spec.dialect("mypt").read(record)
+    assert any(f.code == "MYP103" and word in f.help for f in found)
 
 
 def test_phases(lint: Any) -> None:

@@ -1,0 +1,29 @@
+"""Many texts encoded at once have the ids that tiktoken gives each, whichever library cuts them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from hypothesis import strategies as st
+
+from fuzz.driver import run
+from mypt_spec import bulk
+from mypt_spec.tokenizer import gpt2
+from tests.property.test_forms import PIECES, SPACES
+
+STRATEGY = st.lists(st.lists(PIECES | st.sampled_from(SPACES) | st.text(max_size=20), max_size=40).map("".join), min_size=1, max_size=20)
+BETWEEN = 50257
+engines = [cache(bulk.engine), cache(bulk._Simple)]
+
+
+def check(texts: list[str]) -> None:
+    for choose in engines:
+        quick = choose(gpt2(), BETWEEN)
+        doubt = quick.doubts(bulk.BETWEEN.join(texts))
+        sure = [t for t in texts if bulk.BETWEEN not in t and not (doubt and doubt.search(t))]
+        expected = [i for text in sure for i in [*gpt2().encode_ordinary(text), BETWEEN]]
+        assert quick.encode(bulk.BETWEEN.join(sure)).tolist() == expected[:-1], quick.library
+
+
+if __name__ == "__main__":
+    run("bulk")
