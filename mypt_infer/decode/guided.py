@@ -8,7 +8,7 @@ least that was found.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_infer.decode.calls import Calls, Rule, calls_of, ground
+from mypt_infer.decode.lexemes import Lexemes
 from mypt_infer.decode.model import call_ends
 from mypt_infer.decode.position import where
 from mypt_infer.decode.tables import DEAD_STATE
@@ -139,9 +140,6 @@ class Guided:
         self._matchers.move_to_end(state)
         return found
 
-    def _proved(self, here: Any, before: list[int], companion: int, ending: list[int]) -> bool:
-        return self.ground.proved(here, before, companion, ending, self.end)
-
     def _rules(self, hole: int, text: bytes) -> tuple[frozenset[str], bool]:
         """Of the tool that is called: the keys of members that patterns bind, and whether all members are named."""
         tool = self.tables.holes[hole][0] - 1
@@ -174,38 +172,62 @@ class Guided:
         if at.key or alike.sum() < _FREE or "" in bound or at.member in bound:
             alike[:] = False
         first, members = _groups(alike[ids], then[ids] << 8 | np.minimum(self.ground.characters[ids], 255))
-        endings: list[list[int]] = [list(place.ending)[1:], list(place.ending), []]
+        tried = _Endings(self.ground.lexemes, here, self.end, [list(place.ending)[1:], list(place.ending), []])
         which, hints, looked = np.full(len(first), -1, dtype=np.int32), dict[int, int](), 0
-        for i, token in enumerate(ids[first].tolist()):
-            after = int(then[token])
-            doubtful = not closed and (at.key or self.ground.opens[token])
+        tokens, afters = ids[first].tolist(), then[ids[first]].tolist()
+        doubts = (np.full(len(first), not closed) & (at.key | self.ground.opens[ids[first]])).tolist()
+        alikes = (then[ids[first]] << 8 | self.ground.characters[ids[first]]).tolist()
+        for i, (token, after, doubtful, hint) in enumerate(zip(tokens, afters, doubts, alikes, strict=True)):
 
-            def good(ending: list[int], token: int = token, after: int = after, doubtful: bool = doubtful) -> bool:
-                return self._proved(here, [token], after, ending) and not (doubtful and not self._sound(text, [token], ending))
+            def good(ending: list[int], token: int = token, doubtful: bool = doubtful) -> bool:
+                return not (doubtful and not self._sound(text, [token], ending))
 
-            hint = after << 8 | int(self.ground.characters[token])
             guess = hints.get(hint, 0)
-            found = next((e for e in (guess, *range(len(endings))) if good(endings[e])), -1)
+            found = guess if tried.fits(guess, token, after) and good(tried.list[guess]) else -1
+            if found < 0:
+                found = next((e for e in range(len(tried.list)) if tried.fits(e, token, after) and good(tried.list[e])), -1)
             if found < 0 and after in self.ground.fixes:
-                mended = next((e for e in ([*self.ground.fixes[after], *e] for e in endings) if good(e)), None)
-                if mended is not None:
-                    found = len(endings)
-                    endings.append(mended)
+                found = tried.first([[*self.ground.fixes[after], *e] for e in tried.list], token, after, good)
             if found < 0 and looked < _MORE:
                 behind = here.deep_copy()
                 ending, count = self.ground.search.ending(behind, after) if behind.consume_token(token) else (None, 0)
                 looked += count
                 more = [] if ending is None else [ending, *([i, *ending] for i in self.spare if at.key)]
-                ending = next((e for e in more if good(e)), None)
-                if ending is not None:
-                    found = len(endings)
-                    endings.append(ending)
-            which[i] = hints[hint] = found
+                found = tried.first(more, token, after, good)
+            which[i] = found
+            hints[hint] = max(found, 0)
         ending_of = which[members]
         ending_of[np.searchsorted(ids, place.ending[0])] = 0  # whatever else was tried: this is how the body is known to end
         kept = ending_of >= 0
-        lengths = np.array([len(e) for e in endings], dtype=np.int32)
-        return Options(ids[kept].astype(np.int32), lengths[ending_of[kept]], ending_of[kept], endings)
+        lengths = np.array([len(e) for e in tried.list], dtype=np.int32)
+        return Options(ids[kept].astype(np.int32), lengths[ending_of[kept]], ending_of[kept], tried.list)
+
+
+class _Endings:
+    """Endings that are tried behind many tokens in one place; `here` is the matcher there, `end` stands behind a body."""
+
+    def __init__(self, lexemes: Lexemes, here: Any, end: int, endings: list[list[int]]) -> None:
+        self.list, self._lexemes, self._here, self._end = endings, lexemes, here, end
+        self._tails = [[*e, end] for e in endings]
+        self._closes: dict[tuple[int, int], bool] = {}  # the companion says the same behind all tokens that leave it in one state
+
+    def fits(self, ending: int, token: int, after: int) -> bool:
+        """Whether a token and then an ending, by its number, complete the body. `after` is the companion's state behind the token."""
+        closes = self._closes.get((after, ending))
+        if closes is None:
+            closes = self._closes[after, ending] = self._lexemes.run(after, self.list[ending]) != DEAD_STATE
+        tail = self._tails[ending]
+        return closes and self._here.validate_tokens([token, *tail]) == len(tail) + 1
+
+    def first(self, more: Iterable[list[int]], token: int, after: int, good: Callable[[list[int]], bool]) -> int:
+        """The number of the first of other endings that fits, which is kept; -1 if none does."""
+        for ending in more:
+            tail = [*ending, self._end]
+            if self._lexemes.run(after, ending) != DEAD_STATE and self._here.validate_tokens([token, *tail]) == len(tail) + 1 and good(ending):
+                self.list.append(ending)
+                self._tails.append(tail)
+                return len(self.list) - 1
+        return -1
 
 
 def _groups(alike: npt.NDArray[np.bool_], keys: Ints) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
