@@ -14,7 +14,7 @@ from mypt_infer.decode.tables import DEAD_STATE
 
 _REFUSED = -float("inf")
 _KEPT = 1 << 13  # allow sets as tensors
-_FEW = 4096
+_PLACES, _FEW = 1 << 11, 1 << 11  # places that one row is masked in by the short way, and ids in each
 # Of a place with more tokens left than this, in all and in the block: the type of logits; the ids that are refused, and -inf for each;
 # or those that are allowed, and None.
 _Ready = tuple[int, int, torch.dtype, Tensor, Tensor | None]
@@ -93,7 +93,7 @@ class DeviceDecoder:
 
     def _prepare(self, state: int, dtype: torch.dtype) -> _Ready:
         """For a place in which few ids are refused, or few are allowed, these as tensors; kept for next time."""
-        if len(self._ready) >= _KEPT:
+        if len(self._ready) >= _PLACES:
             self._ready.clear()
         left, inside, found = self.decoder.free(state)
         few = len(found.places) <= _FEW
