@@ -2,6 +2,10 @@
 
     python -m bench.findings [--mb 5] [--rounds 5]
 
+What is timed is the command with its defaults (`mypt-lint FILE`), called in this process, its text written to memory: findings are
+made, fixes looked for, places found, the first ones printed and all counted. "each in its own way" is the worst case, in which no
+line teaches anything about another. The second column is processor time alone, for machines that have other work.
+
 And a flood: lines with one and the same mistake, linted as a command, with what it prints and its peak memory.
 """
 
@@ -13,7 +17,10 @@ import re
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +28,7 @@ import mypt_spec
 from bench.data import make
 from bench.lint import DATA, timed
 from mypt_spec.lint.check import Checker
+from mypt_spec.lint.cli import main as command
 from mypt_spec.lint.files import expand
 from mypt_spec.lint.runner import run
 
@@ -63,26 +71,37 @@ WAYS: dict[str, Callable[[dict[str, Any]], None]] = {
 }  # fmt: skip
 
 
+ALL, OWN = "all", "each in its own way"
+
+
 def broken(clean: Path, way: str) -> Path:
-    """The file with every line broken in one way, or in all of them in turn (`all`)."""
+    """The file with every line broken in one way, or in all of them in turn, or in them with words of its own."""
     path = clean.with_suffix(f".{way.replace(' ', '-')}.jsonl")
     if not path.exists():
-        ways = list(WAYS.values()) if way == "all" else [WAYS[way]]
+        ways = [WAYS[way]] if way in WAYS else list(WAYS.values())
         with clean.open("rb") as lines, path.open("w", encoding="utf-8") as out:
             for i, line in enumerate(lines):
                 record = json.loads(line)
                 ways[i % len(ways)](record)
+                if way == OWN:
+                    record["messages"][0][f"note {i}"] = "x"
                 out.write(json.dumps(record, ensure_ascii=False) + "\n")
     return path
 
 
-def lint(checker: Checker, path: Path, *, faulty: bool) -> int:
-    """The lines read; insists that all are clean, or that none is."""
-    count = 0
+def verified(path: Path, *, faulty: bool) -> None:
+    """Insists that all lines are clean, or that none is."""
+    checker = Checker(mypt_spec.dialect("mypt"), edits=False)
     for chunk in run(checker, expand([str(path)]), "record"):
         assert chunk.summary.faulty == (chunk.summary.units if faulty else 0)
-        count += chunk.summary.units
-    return count
+
+
+def lint(path: Path) -> tuple[float, float]:
+    """Seconds of the command, and of the processor."""
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        began, busy = time.perf_counter(), time.process_time()
+        assert command(["--no-config", "-j", "1", str(path)]) in (0, 1)
+        return time.perf_counter() - began, time.process_time() - busy
 
 
 def flood(lines: int) -> None:
@@ -97,16 +116,15 @@ def flood(lines: int) -> None:
         "import sys\nfrom mypt_spec.lint.cli import main\nstatus = main(['--no-config', '-j', '1', sys.argv[1]])\n"
         "import resource; print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\nsys.exit(status)"
     )
-    command = [sys.executable, "-c", code, str(path)]
-    seconds, done = timed_run(command)
+    seconds, done = timed_run([sys.executable, "-c", code, str(path)])
     peak = int(re.findall(r"peak (\d+)", done.stderr)[0]) / 1024
     printed = len(done.stdout.splitlines()) + len(done.stderr.splitlines()) - 1
     print(f"{lines:,} equal mistakes: {printed} lines printed, {peak:.0f} MB at the peak, {seconds:.0f} s")
 
 
-def timed_run(command: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]:
+def timed_run(arguments: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]:
     done: list[subprocess.CompletedProcess[str]] = []
-    seconds, _ = timed(lambda: len(done.append(subprocess.run(command, capture_output=True, text=True, check=False)) or done))
+    seconds, _ = timed(lambda: len(done.append(subprocess.run(arguments, capture_output=True, text=True, check=False)) or done))
     return seconds, done[0]
 
 
@@ -119,17 +137,18 @@ def main() -> None:
     clean = DATA / f"mixed-{chosen.mb}.jsonl"
     if not clean.exists():
         make(clean, chosen.mb << 20)
-    checker = Checker(mypt_spec.dialect("mypt"), edits=False)
-    files = {way: broken(clean, way) for way in ("all", *WAYS)}
-    times: dict[str, list[float]] = {way: [] for way in ("", *files)}
+    files = {way: broken(clean, way) for way in (ALL, OWN, *WAYS)}
+    times: dict[str, list[tuple[float, float]]] = {way: [] for way in ("", *files)}
+    for path in (clean, *files.values()):
+        verified(path, faulty=path is not clean)
     for _ in range(chosen.rounds):
-        times[""].append(timed(lambda: lint(checker, clean, faulty=False))[0])
-        for way, path in files.items():
-            times[way].append(timed(lambda path=path: lint(checker, path, faulty=True))[0])  # type: ignore[misc]
-    print(f"{clean.name}: every line broken, against the same lines clean (median of {chosen.rounds} ratios)")
+        for way, path in {"": clean, **files}.items():
+            times[way].append(lint(path))
+    print(f"{clean.name}: every line broken, against the same lines clean (medians of {chosen.rounds} rounds)")
     for way in files:
-        ratio = statistics.median(b / a for a, b in zip(times[""], times[way], strict=True))
-        print(f"{way:20} {statistics.median(times[way]) * 1e3:8.1f} ms  {ratio:6.1f} times as long")
+        ratios = [statistics.median(b[i] / a[i] for a, b in zip(times[""], times[way], strict=True)) for i in (0, 1)]
+        middle = statistics.median(seconds for seconds, _ in times[way])
+        print(f"{way:22} {middle * 1e3:8.1f} ms  {ratios[0]:6.1f} times as long  {ratios[1]:6.1f} in processor time")
     if chosen.flood:
         flood(chosen.flood)
 

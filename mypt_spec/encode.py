@@ -56,7 +56,7 @@ def segments(events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer) -
         if terminal.opens:
             inside = (*inside, terminal.opens)
             around.append((inside, within & terminal.body_loss))
-        elif terminal.closes:
+        elif terminal.closes and len(around) > 1:  # a stray one closes nothing
             around.pop()
         yield Segment(event, tag_ids(event, table, tokenizer), within & terminal.loss, inside)
 

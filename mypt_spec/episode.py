@@ -92,6 +92,14 @@ def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
 
     One empty text stays where no other text is: it is the place to point to when the block turns out to need text.
     """
+    parts = tuple(parts)
+    before = ""
+    for part in parts:
+        if part.kind == "text" and (before == "text" or not part.text):
+            break
+        before = part.kind
+    else:
+        return parts
     out: list[Part] = []
     for kind, group in groupby(parts, key=lambda part: part.kind):
         run = list(group)
@@ -120,25 +128,26 @@ def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]
 
 def _block(
     kind: str, attrs: Attrs, parts: tuple[Part, ...], at: Place, table: TokenTable, *, closed: bool = True
-) -> Iterator[Event]:
+) -> list[Event]:
     opener = table.openers.get(kind)
     if opener is None:
         raise ValueError(f"{table.name} has no block or mark {kind!r}; it has {', '.join([*table.openers, *table.marks])}")
-    yield Event(opener.name, opener.spell(attrs), at, attrs)
+    out = [Event(opener.name, opener.spell(attrs), at, attrs)]
     end = at
     closer = table.closers.get(kind)
     for part in parts:
         if part.kind != "text":
             if closer is None:
                 raise ValueError(f"`{opener.shown}` ends where the next tag stands, so it holds no block {part.kind!r}")
-            yield from _block(part.kind, part.attrs, (Part("text", part.text, (), part.at, part.name_at),), part.at, table)
+            out += _block(part.kind, part.attrs, (Part("text", part.text, (), part.at, part.name_at),), part.at, table)
         elif part.text:
-            yield Event(TEXT, part.text, part.at, (), part.name_at)
+            out.append(Event(TEXT, part.text, part.at, (), part.name_at))
         else:
             end = part.at  # an empty field is missed when the block closes: that is the place to point to
     if closer is not None and closed:
         own = tuple(a for a in attrs if a[0] in closer.patterns) if attrs else ()
-        yield Event(closer.name, closer.spell(attrs), end, own)
+        out.append(Event(closer.name, closer.spell(attrs), end, own))
+    return out
 
 
 def top_level(events: Iterable[Event], table: TokenTable) -> list[list[Event]]:

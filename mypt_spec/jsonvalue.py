@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 MAX_DEPTH = 200
@@ -126,16 +126,16 @@ def faults(value: Any) -> Iterator[Fault]:
             if getattr(item, "duplicate", None) is not None:
                 key = item.duplicate  # type: ignore[attr-defined]
                 yield Fault("MYP004", f"key {key!r} stands twice; only the last value would be read", pointer=pointer_to((node, key)))
-            for key in item:
-                if key.__class__ is str and key.isascii():
-                    continue
+            for key in item if not _ascii(item) else ():
                 if not isinstance(key, str):
                     yield Fault("MYP104", f"a key is {type(key).__name__}; JSON keys are strings", pointer=pointer_to(node))
                 elif _SURROGATE.search(key):
                     yield Fault("MYP006", f"lone surrogate in key {key!r}: no UTF-8 can hold it", pointer=pointer_to((node, key)))
-            stack += [(v, (node, str(k)), depth + 1) for k, v in reversed(item.items()) if v.__class__ is not str or depth == MAX_DEPTH or lone_surrogate(v)]
+            if depth < MAX_DEPTH and _sound(item.values()):
+                continue
+            stack += [(v, (node, str(k)), depth + 1) for k, v in reversed(item.items()) if v.__class__ is not str or not v.isascii() or depth == MAX_DEPTH]
         elif isinstance(item, list):
-            stack += [(v, (node, i), depth + 1) for i, v in reversed(list(enumerate(item))) if v.__class__ is not str or depth == MAX_DEPTH or lone_surrogate(v)]
+            stack += [(v, (node, i), depth + 1) for i, v in reversed(list(enumerate(item))) if v.__class__ is not str or not v.isascii() or depth == MAX_DEPTH]
         elif isinstance(item, float):
             if not math.isfinite(item):
                 shown = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
@@ -145,6 +145,22 @@ def faults(value: Any) -> Iterator[Fault]:
                 yield Fault("MYP005", f"an integer of more than {_DIGITS} digits: too large to read", pointer=pointer_to(node))
         elif item is not None:
             yield Fault("MYP104", f"{type(item).__name__} is no JSON value", pointer=pointer_to(node))
+
+
+def _ascii(keys: Iterable[Any]) -> bool:
+    """Whether all keys are strings of ASCII."""
+    try:
+        return "".join(keys).isascii()
+    except TypeError:
+        return False
+
+
+def _sound(values: Iterable[Any]) -> bool:
+    """Whether all values are strings of whole characters."""
+    try:
+        return not lone_surrogate("".join(values))
+    except TypeError:
+        return False
 
 
 def lone_surrogate(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import NamedTuple
@@ -23,6 +24,11 @@ class NearMiss(NamedTuple):
 
 def near_miss(text: str, table: TokenTable, start: int = 0) -> NearMiss | None:
     """The first near miss in a text at or after `start`; exact tags are none."""
+    return next(near_misses(text, table, start), None)
+
+
+def near_misses(text: str, table: TokenTable, start: int = 0) -> Iterator[NearMiss]:
+    """All near misses in a text at or after `start`."""
     for match in _candidates(table.tags, bool(table.attributed)).finditer(text, start):
         found = match[0]
         if found not in table.tags:
@@ -30,8 +36,7 @@ def near_miss(text: str, table: TokenTable, start: int = 0) -> NearMiss | None:
             if not meant and table.attributed and not table.literals.fullmatch(found):
                 meant = _attributed(found, table.attributed)
             if meant:
-                return NearMiss(found, meant, match.start(), match.end())
-    return None
+                yield NearMiss(found, meant, match.start(), match.end())
 
 
 @lru_cache(maxsize=32)

@@ -52,7 +52,7 @@ class Run:
 
     def check(self, events: Sequence[Event]) -> Outcome:
         fix = Repair()
-        at = errors = 0
+        at, errors = self._straight(events), 0
         while True:
             for pos, name in [i for i in fix.inserts if i[0] == at] if fix.inserts else ():
                 self._read(Event(name, "", events[at].at if at < len(events) else Place()))
@@ -96,6 +96,19 @@ class Run:
         self.out.inside, self.out.last = self.inside, self.last
         return self.out
 
+    def _straight(self, events: Sequence[Event]) -> int:
+        """Read events until one is refused: its position. Most conversations have none."""
+        out, steps, at = self.out, self.automaton.steps, 0
+        for at, event in enumerate(events):
+            if event.terminal not in steps[out.state]:
+                break
+            out.before[at] = out.state
+            self._read(event)
+        else:
+            at = len(events)
+        out.events += events[:at]
+        return at
+
     @property
     def inside(self) -> str:
         return self.open[-1] if self.open else ""
@@ -126,7 +139,8 @@ class Run:
         terminal = self.table.terminals.get(event.terminal)
         if terminal is None:
             return
-        while self.open and self.open[-1] not in self.table.closers:
+        closers = self.table.closers
+        while self.open and self.open[-1] not in closers:
             self.last = self.open.pop()  # a block without a closing tag ends where the next tag stands
         if terminal.opens:
             self.open.append(terminal.opens)

@@ -19,6 +19,7 @@ ITEMS, BOOLEAN, INTEGER = "array of items", "boolean", "integer"
 _PYTHON = {
     STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str, ITEMS: list, BOOLEAN: bool, INTEGER: int,
 }  # fmt: skip
+_PLAIN = (STRING, NAME, OBJECT, LIST)  # there is nothing to say of a value of the right type
 _BCP47 = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+")
 ROLE = "role"
 _CALLS = "OpenAI's records hold calls so; convert the file: mypt-convert --from openai"
@@ -133,9 +134,12 @@ class _Checker:
                     self.add("MYP102", f'{what} has no "{key}"', at, help=f'add "{key}": {_sample(spec.kind)}')
                     readable = False
                 continue
+            value, wanted = item[key], _PYTHON.get(spec.kind)
+            if value.__class__ is wanted and spec.kind in _PLAIN and not spec.reserved:
+                continue
             readable = self.value(item, key, spec, f"{at}/{escape(key)}", what) and readable
         kept = "_" if self.schema.metadata else ()
-        for key in [k for k in item if k not in fields and not str(k).startswith(kept) and not (at and k == self.schema.tag)]:
+        for key in [k for k in item if k not in fields and not (at and k == self.schema.tag) and not str(k).startswith(kept)]:
             self.unknown(str(key), fields, f"{at}/{escape(str(key))}", what)
             del item[key]
         return readable
@@ -152,7 +156,7 @@ class _Checker:
                 inner = _Checker(spec.items, self.findings)
                 item[key] = [inner.message(v, f"{at}/{i}") for i, v in enumerate(value)]
                 return all(v is not None for v in item[key])
-            if spec.kind == LANGUAGE and not _BCP47.fullmatch(value):
+            if spec.kind == LANGUAGE and not is_language(value):
                 self.add("MYP111", f"{value!r} is no language tag (BCP 47)", at, help='write a tag such as "en", "de" or "pt-BR"')
             return True
         if spec.kind == OBJECT and isinstance(value, str):
@@ -220,6 +224,11 @@ class _Checker:
         hint = f'did you mean "{close}"?' if close else f"{tag}s are {known}"
         self.add("MYP105", f'unknown {tag} "{role}"; the {what} would be lost', f"{at}/{tag}", help=hint)
         return None
+
+
+def is_language(tag: str) -> bool:
+    """Whether a text has the form of a language tag (BCP 47)."""
+    return _BCP47.fullmatch(tag) is not None
 
 
 def _meant(word: str, known: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
-from mypt_spec.episode import Event, Place
+from mypt_spec.episode import Attrs, Event, Place
 from mypt_spec.findings import Finding
 from mypt_spec.tokens import STRAY, TEXT, Piece, TokenTable
 
@@ -77,17 +77,19 @@ def _cut(
     for match in lexer.finditer(text):
         start, end = match.span()
         name = match.lastgroup or ""
-        if name in table.terminals and table.terminals[name].led:
-            start = _led(text, at, start, table.terminals[name].spelling[0])
+        terminal = table.terminals.get(name)
+        if terminal is not None and terminal.led:
+            start = _led(text, at, start, terminal.spelling[0])
         if start > at:
             yield Event(TEXT, text[at:start], Place("", span(at, start)))
         at = end
-        if name not in table.terminals:
+        if terminal is None:
             spelled = {mark: tag for tag, mark in table.sentinels.items()}.get(match[0], match[0])
             yield Event(STRAY, spelled, Place("", span(start, end)))
             continue
-        attrs = tuple((k.split("__", 1)[1], v) for k, v in match.groupdict().items() if v is not None and k.startswith(name + "__"))
-        terminal = table.terminals[name]
+        attrs: Attrs = ()
+        if terminal.patterns or terminal.spelling[0].kind == "attr":
+            attrs = tuple((k.split("__", 1)[1], v) for k, v in match.groupdict().items() if v is not None and k.startswith(name + "__"))
         spaced = terminal.spaced and text[start:end] != terminal.spell(attrs, special)
         yield Event(name, terminal.spell(attrs), Place("", span(start, end)), attrs, spaced=spaced)
     if at < len(text):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -61,14 +61,31 @@ class Terminal:
     body_loss: int = 0
     shared: tuple[str, ...] = ()
     mark: bool = False
+    # What follows from these; asked for at every tag of every record.
+    ends: tuple[str, ...] = field(init=False, repr=False, compare=False)  # all kinds of block that it closes
+    led: bool = field(init=False, repr=False, compare=False)  # whether white space stands in front
+    spaced: bool = field(init=False, repr=False, compare=False)  # whether white space is part of the spelling, and may be read otherwise
+    patterns: dict[str, str] = field(init=False, repr=False, compare=False)  # attribute -> the pattern of its values
+    shown: str = field(init=False, repr=False, compare=False)  # the spelling for people: attributes as `...`
+    bare: str = field(init=False, repr=False, compare=False)  # the spelling, attributes empty
 
-    @property
-    def ends(self) -> tuple[str, ...]:
-        """All kinds of block that it closes."""
-        return (self.closes, *self.shared) if self.closes else ()
+    def __post_init__(self) -> None:
+        pieces = self.spelling
+        patterns = {p.value: p.pattern for p in pieces if p.kind == "attr"} if len(pieces) > 1 else {}
+        for name, value in {
+            "ends": (self.closes, *self.shared) if self.closes else (),
+            "led": bool(pieces) and pieces[0].kind == "space",
+            "spaced": any(p.kind == "space" for p in pieces),
+            "patterns": patterns,
+            "shown": "".join("..." if p.kind == "attr" else p.value for p in pieces).strip("\n"),
+            "bare": "".join("" if p.kind == "attr" else p.value for p in pieces),
+        }.items():
+            object.__setattr__(self, name, value)
 
     def spell(self, attrs: tuple[tuple[str, str], ...] = (), special: dict[str, str] | None = None) -> str:
         """The spelling; an attribute without a value is empty. `special` replaces the spelling of single-id tags."""
+        if not attrs and special is None:
+            return self.bare
         values = dict(attrs)
         out = ""
         for piece in self.spelling:
@@ -79,26 +96,6 @@ class Terminal:
             else:
                 out += piece.value
         return out
-
-    @property
-    def led(self) -> bool:
-        """Whether white space stands in front."""
-        return self.spelling[0].kind == "space"
-
-    @property
-    def spaced(self) -> bool:
-        """Whether white space is part of the spelling, and may be read otherwise."""
-        return any(p.kind == "space" for p in self.spelling)
-
-    @property
-    def patterns(self) -> dict[str, str]:
-        """Attribute -> the pattern of its values."""
-        return {p.value: p.pattern for p in self.spelling if p.kind == "attr"} if len(self.spelling) > 1 else {}
-
-    @property
-    def shown(self) -> str:
-        """The spelling for people: attributes as `...`."""
-        return "".join("..." if p.kind == "attr" else p.value for p in self.spelling).strip("\n")
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,7 +213,7 @@ def fragment(text: str, tags: tuple[str, ...], start: int = 0) -> tuple[int, int
     """The first piece of content, at or after `start`, that looks like one of `tags` cut: where it stands, and the tag."""
     if not tags:
         return None
-    begun, ended = _fragments(tags)
+    begun, ended = fragments(tags)
     found = [match for sign, regex in (("<", begun), (">", ended)) if sign in text and (match := regex.search(text, start))]
     if not found:
         return None
@@ -222,7 +222,7 @@ def fragment(text: str, tags: tuple[str, ...], start: int = 0) -> tuple[int, int
 
 
 @lru_cache(maxsize=32)
-def _fragments(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def fragments(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Tags without their end, and tags without their beginning."""
     begun, ended = [], []
     for i, tag in enumerate(tags):

@@ -14,6 +14,8 @@ from mypt_spec.schema import RecordSchema
 from mypt_spec.surface import lex
 from mypt_spec.tokens import TEXT, TokenTable
 
+CHAT_ROLES = {"human": "user", "gpt": "assistant", "model": "assistant", "bot": "assistant"}  # what other chat data calls the two
+
 
 class Adapter(Protocol):
     """A module that turns a dialect's record into messages and back; see adapters/<dialect>.py.

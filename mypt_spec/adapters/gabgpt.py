@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypt_spec.adapters.common import Reader
+from mypt_spec.adapters.common import CHAT_ROLES, Reader
 from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.schema import LANGUAGE, LIST, STRING, Field, RecordSchema, metadata
 from mypt_spec.tokens import TokenTable
@@ -15,6 +15,7 @@ SCHEMA = RecordSchema(
         "user": {"content": Field(STRING)},
         "assistant": {"content": Field(STRING), "think": Field(STRING, required=False)},
     },
+    aliases=CHAT_ROLES,
 )
 
 

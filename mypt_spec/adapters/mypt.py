@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mypt_spec.adapters.common import Reader, call_of, spelled
+from mypt_spec.adapters.common import CHAT_ROLES, Reader, call_of, spelled
 from mypt_spec.episode import Episode, Message, Part, merge_text
 from mypt_spec.findings import Finding
 from mypt_spec.schema import JSON, LANGUAGE, LIST, NAME, OBJECT, STRING, Field, RecordSchema, metadata
@@ -21,7 +21,7 @@ SCHEMA = RecordSchema(
         "toolresult": {"name": _NAME, "content": Field(JSON)},
         "assistant_context": {"content": _TEXT},
     },
-    aliases={"tool_result": "toolresult", "tool": "toolresult", "toolcall": "assistant_toolcall"},
+    aliases={**CHAT_ROLES, "tool_result": "toolresult", "tool": "toolresult", "toolcall": "assistant_toolcall"},
     lifted={"system": "system"},
     folded={"user_context": ("user", "context"), "context": ("user", "context")},
 )

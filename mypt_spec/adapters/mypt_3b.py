@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mypt_spec.adapters.common import Reader
+from mypt_spec.adapters.common import CHAT_ROLES, Reader
 from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.jsonvalue import canonical
 from mypt_spec.schema import JSON, LANGUAGE, LIST, NAME, OBJECT, STRING, Field, RecordSchema, metadata
@@ -20,7 +20,7 @@ SCHEMA = RecordSchema(
         "assistant_toolcall": {"name": _NAME, "arguments": Field(OBJECT, reserved=("name",))},
         "tool_result": {"name": _NAME, "content": Field(JSON)},
     },
-    aliases={"toolresult": "tool_result", "tool": "tool_result", "toolcall": "assistant_toolcall"},
+    aliases={**CHAT_ROLES, "toolresult": "tool_result", "tool": "tool_result", "toolcall": "assistant_toolcall"},
     lifted={"system": "system"},
     folded={"context": ("user", "context"), "user_context": ("user", "context")},
 )

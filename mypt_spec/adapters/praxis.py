@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mypt_spec.adapters.common import Reader
+from mypt_spec.adapters.common import CHAT_ROLES, Reader
 from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.findings import Finding
 from mypt_spec.schema import ITEMS, LANGUAGE, LIST, NAME, OBJECT, STRING, Field, RecordSchema, check_record, metadata
@@ -24,7 +24,11 @@ _SAID = {"content": Field(STRING, required=False), "contents": Field(ITEMS, requ
 SCHEMA = RecordSchema(
     top={"messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
     roles={"system": _TEXT, "developer": _TEXT, "user": _TEXT, "assistant": _SAID, "eos": {}},
+    aliases=CHAT_ROLES,
 )
+
+
+_ASSISTANT = ["assistant", *(name for name, role in CHAT_ROLES.items() if role == "assistant")]  # a list: roles may be anything
 
 
 def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], int]:
@@ -32,7 +36,7 @@ def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], int]:
     checked, findings, first = check_record(record, SCHEMA)
     messages = record.get("messages") if isinstance(record, dict) else None
     for i, message in enumerate(messages if isinstance(messages, list) else []):
-        if isinstance(message, dict) and message.get("role") == "assistant":
+        if isinstance(message, dict) and message.get("role") in _ASSISTANT:
             at, held = f"/messages/{i}", {"content", "contents"} & set(message)
             if not held:
                 findings.append(Finding("MYP102", 'the assistant message has neither "content" nor "contents"', at))

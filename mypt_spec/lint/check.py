@@ -26,6 +26,7 @@ from mypt_spec.rules import Limits
 KINDS = ("record", "text", "generation")
 MAX_FINDINGS = 100  # of one line or text; what is beyond is counted, not shown
 CONTEXT = 160  # code points of a line kept on either side of a finding, for the snippet
+_decoded = json.JSONDecoder(strict=False).decode
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -110,6 +111,10 @@ class Checker:
             end = min(offset + 1, len(body)) if fault.offset is not None else len(body)
             yield self._at(Finding(fault.code, fault.message, help=CURES.get(fault.code, "")), body, offset, end, row, filename)
             return
+        yield from self._in_record(self.judged(record), body, row, filename)
+
+    def judged(self, record: object) -> list[Finding]:
+        """All findings about a record as `jsonvalue.loads` gives it, selected or not."""
         episode, findings = self.dialect.check(record, limits=self.limits)
         if self.others and any(f.severity == "error" for f in findings):
             other = next((d for d in self.others if not error_count(record, d)), None)
@@ -119,25 +124,27 @@ class Checker:
         if self.cures:
             findings = cured(self.dialect, record, episode, findings, lambda other: self.dialect.check(other, limits=self.limits)[1])
         if isinstance(record, dict) and OPT_OUT in record:
-            findings = opted_out(record[OPT_OUT], findings, self.codes, complete=episode is not None)
-        yield from self._in_record(findings, body, row, filename)
+            return opted_out(record[OPT_OUT], findings, self.codes, complete=episode is not None)
+        return findings
 
-    def locate(self, findings: list[Finding], raw: bytes, *, row: int, filename: str) -> list[Located]:
-        """Selected findings about the record in a line, with their places in it."""
+    def locate(self, findings: list[Finding], raw: bytes, *, row: int, filename: str, unique: bool = False) -> list[Located]:
+        """Selected findings about the record in a line, with their places in it. `unique`: no key stands twice in it."""
         body = raw.removesuffix(b"\r").decode("utf-8")
-        return list(self._in_record(findings, " " + body[1:] if body.startswith("\ufeff") else body, row, filename))
+        line = " " + body[1:] if body.startswith("\ufeff") else body
+        return list(self._in_record(findings, line, row, filename, unique=unique))
 
-    def _in_record(self, findings: list[Finding], line: str, row: int, filename: str) -> Iterator[Located]:
+    def _in_record(self, findings: list[Finding], line: str, row: int, filename: str, *, unique: bool = False) -> Iterator[Located]:
         wanted = self.shown(findings)
-        places = Places(line if wanted else "")
+        places = Places(line if wanted else "", unique=unique)
         strings: dict[str, str] = {}
         for finding in wanted:
             start, end = places.locate(finding.pointer, finding.span, on_key=finding.on_key)
             snippet = None
             if finding.span is not None:
-                first, last = places.locate(finding.pointer)
-                if finding.pointer not in strings and line[first:last].startswith('"'):
-                    strings[finding.pointer] = json.loads(line[first:last], strict=False)
+                if finding.pointer not in strings:
+                    first, last = places.locate(finding.pointer)
+                    if line.startswith('"', first):
+                        strings[finding.pointer] = _decoded(line[first:last])
                 if finding.pointer in strings:
                     snippet = excerpt(strings[finding.pointer], *finding.span)
             yield self._at(finding, line, start, end, row, filename, snippet)

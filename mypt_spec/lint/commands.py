@@ -50,7 +50,8 @@ _ABOUT = {
     "explain": "Say what a rule finds, why it matters, and show what is wrong and what is right.",
     "rules": "List all rules.",
     "init": "Write a starter mypt-lint.toml into this folder.",
-    "completion": 'Print a script that completes the options of mypt-lint: eval "$(mypt-lint completion bash)".',
+    "completion": 'Print a script that completes the options of mypt-lint: eval "$(mypt-lint completion bash)", or zsh; in fish: mypt-lint completion fish | source.',
+    "server": "The language server, on standard input and output; settings as for linting, paths come from the editor.",
 }
 
 
@@ -123,14 +124,13 @@ def _completion(parser: argparse.ArgumentParser, arguments: Sequence[str], lint:
 
     parser.add_argument("shell", choices=SHELLS)
     options = parser.parse_args(arguments)
-    sys.stdout.write(script(options.shell, lint))
+    sys.stdout.write(script(options.shell, lint, {name: _ABOUT[name].partition(":")[0].rstrip(".") for name in COMMANDS}))
     return 0
-
 
 
 def _server(parser: argparse.ArgumentParser, arguments: Sequence[str], defaults: Mapping[str, Any]) -> int:
     parser.prog = "mypt-lint server"
-    parser.description = "The language server, on standard input and output; settings as for linting, paths come from the editor."
+    parser.description = _ABOUT["server"]
     options = parser.parse_args(arguments)
     if options.paths:
         raise UsageError(f"the editor names the files, not the command line: leave out {options.paths[0]}")

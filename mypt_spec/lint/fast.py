@@ -35,6 +35,7 @@ from mypt_spec.lint.alike import Alike
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.optout import OPT_OUT
 from mypt_spec.lint.quotes import unescaped_quotes
+from mypt_spec.lint.recall import Recall
 from mypt_spec.lint.scan import BITS, SAID, Head, Layout, Scan, Shape, compile_scan, noted
 from mypt_spec.nearmiss import beginnings, near_miss
 from mypt_spec.rules.payload import declared_tools
@@ -70,10 +71,12 @@ class Prover:
         self.values: dict[tuple[str, str | tuple[str, ...]], bool] = {}
         self.tools: dict[Head, frozenset[str]] = {}
         self.inline = Reader(self.table, []).inline
+        self.spellings: dict[tuple[str, ...], frozenset[str]] = {}
         self.encoder = msgspec.json.Encoder()
         self.room = bytearray()
-        self.alike = Alike(self) if hasattr(dialect.adapter, "likeness") else None
+        self.alike: Alike | None = Alike(self) if hasattr(dialect.adapter, "likeness") else None
         self.scan: Scan = self.alike.scan if self.alike else compile_scan(self.layout, self)
+        self.recall = Recall(self)
 
     def unproved(self, data: bytes) -> tuple[int, list[tuple[int, bytes]]]:
         """The number of lines in a block, and those that are not proved clean, each with its index."""
@@ -94,10 +97,13 @@ class Prover:
     def _doubtful(self, lines: list[bytes], quotes: int, kept: list[Any] | None = None) -> list[int]:
         """The indexes of the lines that are not proved clean. `quotes`: the unescaped quotes of all of them."""
         bad, strings, values = self.scan(lines, kept)
-        quotes -= sum(unescaped_quotes(lines[i]) for i in bad)
+        rest = sorted(set(range(len(lines))).difference(bad)) if bad else range(len(lines))
+        if len(bad) < len(rest):
+            quotes -= sum([unescaped_quotes(lines[i]) for i in bad])
+        else:
+            quotes = sum([unescaped_quotes(lines[i]) for i in rest])
         if quotes == 2 * strings + self._quotes(values):
             return bad
-        rest = sorted(set(range(len(lines))).difference(bad))
         if len(rest) == 1:
             again = self._learn(lines[rest[0]]) and self.clean(lines[rest[0]])
             return bad if again else sorted([*bad, *rest])
@@ -153,14 +159,31 @@ class Prover:
                 _remember(self.fine, text, True, len(text))
         return True
 
+    def tagged(self, value: Any, encoded: bytes) -> bool:
+        """Whether a string in a JSON value, here also encoded, spells a tag."""
+        return any(c.encode() in encoded for c in self.first) and self.table.literals.search(_strings([value])) is not None
+
     def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
         """The kinds of the parts of a string with inline tags, None where it is all text; adds their texts to `texts`."""
+        allowed = self._spellings(inline)
+        if allowed and not allowed.issuperset(self.table.literals.findall(text)):
+            texts.append(text)  # a tag in it may not stand there: no shape is clean with it
+            return None
         parts = self.inline(text, Place(), *inline)
         texts += [part.text for part in parts if part.kind != "text"]
         plain = [part.text for part in parts if part.kind == "text"]
         texts += ["".join(plain)] if plain else []  # text around inline tags is blank only if all of it is
         kinds = tuple([part.kind for part in parts])
         return None if kinds == ("text",) else kinds
+
+    def _spellings(self, inline: tuple[str, ...]) -> frozenset[str]:
+        """The tags of blocks that may stand in a text; empty where one has more than one spelling."""
+        found = self.spellings.get(inline)
+        if found is None:
+            tags = [tag for kind in inline for tag in (self.table.openers[kind], self.table.closers[kind])]
+            found = frozenset(tag.bare for tag in tags) if all(tag.bare in self.table.special for tag in tags) else frozenset()
+            self.spellings[inline] = found
+        return found
 
     def shape(self, shape: Shape) -> int:
         """The strings of a record of this shape, without those in JSON values; -1 if it is not clean."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mypt_spec.lint.members import Members
+from mypt_spec.lint.members import Member, Members
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SCALAR = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|Infinity)|NaN|true|false|null")
@@ -128,11 +128,15 @@ def scan(text: str) -> Iterator[Item]:
 
 
 class Places:
-    """The places of one line, for any number of findings on it; a line that is not JSON is scanned as a whole, once."""
+    """The places of one line, for any number of findings on it; a line that is not JSON is scanned as a whole, once.
 
-    def __init__(self, text: str) -> None:
+    `unique`: the line is known to be JSON in which no key stands twice.
+    """
+
+    def __init__(self, text: str, *, unique: bool = False) -> None:
         self.text = text
-        self._members = Members(text)
+        self._members = Members(text, unique=unique)
+        self._found: dict[str, tuple[Member, bool] | None] = {}
         self._scanned = False
         self._root: Node | None = None
         self._children: dict[tuple[Node, str], Node] = {}
@@ -169,8 +173,9 @@ class Places:
         A pointer that names nothing gives its nearest ancestor, and the line without its outer white space where there
         is none. The value of a repeated key is the last one, its key the second one.
         """
-        tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
-        found = self._members.find(tokens)
+        if pointer not in self._found:
+            self._found[pointer] = self._members.find(_tokens(pointer))
+        found = self._found[pointer]
         if found is not None:
             member, exact = found
             if exact and on_key and member.key is not None:
@@ -181,6 +186,7 @@ class Places:
             return (start, end) if whole or span is None else string_columns(self.text, start, end, span)
         if not self._scanned:
             self._scan()
+        tokens = _tokens(pointer)
         node = self._root
         item = self._values.get(node) if node else None
         for depth, token in enumerate(tokens, 1):
@@ -199,6 +205,11 @@ class Places:
         if span is None or node is None or not self.text.startswith('"', item.start):
             return item.start, item.end
         return string_columns(self.text, item.start, item.end, span)
+
+
+def _tokens(pointer: str) -> list[str]:
+    tokens = pointer.split("/")[1:]
+    return [token.replace("~1", "/").replace("~0", "~") for token in tokens] if "~" in pointer else tokens
 
 
 def locate(text: str, pointer: str, span: tuple[int, int] | None = None, on_key: bool = False) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Where the members of arrays and objects stand in a line of JSON, one container at a time.
+"""Where the members of arrays and objects stand in a line of JSON, one container at a time, no further than asked.
 
 What lies outside of a pointer is skipped by the JSON scanner of the standard library, which is many times as fast as looking
 at every item. `locate.scan` says what is meant; lines that this scanner refuses are left to it.
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from json.decoder import scanstring  # type: ignore[attr-defined]  # not in its stubs
 from typing import NamedTuple
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _VALUE = json.JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined]
+_Key = tuple[int, int]
+_Found = tuple[int, _Key | None]  # where a value begins, and where its key stands
 
 
 class Member(NamedTuple):
@@ -20,67 +23,95 @@ class Member(NamedTuple):
 
     start: int
     end: int
-    key: tuple[int, int] | None = None
+    key: _Key | None = None
 
 
 class Members:
-    """The places of one line that is valid JSON; each container is looked at once."""
+    """The places of one line that is valid JSON. `unique`: it is known to be, and no key stands twice."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._inner: dict[int, dict[str, Member]] = {}
-        self._root: Member | None = None
+    def __init__(self, text: str, *, unique: bool = False) -> None:
+        self.text, self.unique = text, unique
+        self._inner: dict[int, tuple[dict[str, _Found], Iterator[tuple[str, _Found]]]] = {}  # seen, and still to see
+        self._refused = False
 
     def find(self, tokens: list[str]) -> tuple[Member, bool] | None:
         """The value that the tokens of a pointer lead to, or its nearest ancestor and False. None where the line is not
         valid JSON, or too much for the scanner.
         """
-        try:
-            if self._root is None:
-                start = _skip(self.text, 1 if self.text.startswith("\ufeff") else 0)
-                self._root = Member(start, _VALUE(self.text, start)[1])
-            member = self._root
-            for token in tokens:
-                inner = self._members(member.start).get(token)
-                if inner is None:
-                    return member, False
-                member = inner
-        except (ValueError, StopIteration, RecursionError, IndexError):
+        if self._refused:
             return None
-        return member, True
+        try:
+            start, key, exact = self._skip(1 if self.text.startswith("\ufeff") else 0), None, True
+            for token in tokens:
+                found = self._find(start, token)
+                if found is None:
+                    exact = False
+                    break
+                start, key = found
+            return Member(start, _VALUE(self.text, start)[1], key), exact
+        except (ValueError, StopIteration, RuntimeError, IndexError):
+            self._refused = True
+            return None
 
-    def _members(self, start: int) -> dict[str, Member]:
+    def _find(self, start: int, token: str) -> _Found | None:
         if start not in self._inner:
             read = {"{": self._object, "[": self._array}.get(self.text[start])
-            self._inner[start] = read(_skip(self.text, start + 1)) if read else {}
-        return self._inner[start]
+            self._inner[start] = {}, read(start) if read else iter(())
+        seen, rest = self._inner[start]
+        if token in seen and self.unique:
+            return seen[token]
+        for key, found in rest:
+            seen[key] = found
+            if self.unique and key == token:
+                break
+        return seen.get(token)
 
-    def _object(self, at: int) -> dict[str, Member]:
+    def _object(self, start: int) -> Iterator[tuple[str, _Found]]:
         text = self.text
-        found: dict[str, Member] = {}
-        repeats: dict[str, tuple[int, int]] = {}
+        once: dict[str, _Key] = {}
+        twice: dict[str, _Key] = {}
+        at = self._skip(start + 1)
         while text[at] != "}":
+            if text[at] != '"':
+                raise ValueError("no key")
             key, end = scanstring(text, at + 1, False)
-            start = _skip(text, _skip(text, end) + 1)
-            if key in found:
-                repeats.setdefault(key, (at, end))
-            found[key] = Member(start, _VALUE(text, start)[1], repeats.get(key, (at, end)))
-            at = _skip(text, found[key].end)
-            if text[at] == ",":
-                at = _skip(text, at + 1)
-        return found
+            if key in once:
+                twice.setdefault(key, (at, end))
+            else:
+                once[key] = at, end
+            colon = self._skip(end)
+            if text[colon] != ":":
+                raise ValueError("no colon")
+            value = self._skip(colon + 1)
+            yield key, (value, twice.get(key, (at, end)))
+            at = self._next(_VALUE(text, value)[1], "}")
 
-    def _array(self, at: int) -> dict[str, Member]:
+    def _array(self, start: int) -> Iterator[tuple[str, _Found]]:
         text = self.text
-        found: dict[str, Member] = {}
+        count = 0
+        at = self._skip(start + 1)
         while text[at] != "]":
-            member = found[str(len(found))] = Member(at, _VALUE(text, at)[1])
-            at = _skip(text, member.end)
-            if text[at] == ",":
-                at = _skip(text, at + 1)
-        return found
+            yield str(count), (at, None)
+            at = self._next(_VALUE(text, at)[1], "]")
+            count += 1
 
+    def _next(self, at: int, closing: str) -> int:
+        """Where the next member begins, or the bracket that closes."""
+        at = self._skip(at)
+        if self.text[at] == ",":
+            at = self._skip(at + 1)
+            if self.text[at] != closing:
+                return at
+        elif self.text[at] == closing:
+            return at
+        raise ValueError("neither another member nor the end")
 
-def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    def _skip(self, at: int) -> int:
+        """Past white space."""
+        text = self.text
+        if text[at : at + 1] > " ":
+            return at
+        if text[at : at + 1] == " " and text[at + 1 : at + 2] > " ":  # as most lines are written
+            return at + 1
+        found = _SPACE.match(text, at)
+        return found.end() if found else at

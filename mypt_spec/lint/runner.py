@@ -91,7 +91,7 @@ def _block(checker: Checker, prover: Prover, block: Block, first: int, path: str
         ]  # the piece of a line where a damaged file ends is no bad JSON, it is damage
     if kind == "record":
         units, doubtful = prover.unproved(data)
-        check = checker.line
+        check = prover.recall.line
     else:
         lines = Block(data, 1, 0).lines()
         units, doubtful = len(lines), list(enumerate(lines))

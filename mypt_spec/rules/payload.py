@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from mypt_spec.body import NAME, read_body
@@ -20,7 +21,14 @@ from mypt_spec.rules.context import Context, Run
 from mypt_spec.surface import lex
 from mypt_spec.tokens import CALLS, TEXT, Terminal, TokenTable
 
+_LONG = 400  # code points of a body that is remembered
 _BLANK = "write what belongs there, or leave the field or the message out"
+
+
+@lru_cache(maxsize=1000)
+def _faultless(text: str, body: str, literals: re.Pattern[str]) -> bool:
+    """Whether there is nothing to say about a body. Short ones come again and again."""
+    return not read_body(text, body, literals, Place()).findings
 
 
 def _span(event: Event, start: int, end: int) -> tuple[int, int]:
@@ -217,7 +225,8 @@ def body_not_json(context: Context) -> Iterator[Finding]:
     for run in context.texts:
         if run.body != "text":
             event = run.event
-            yield from read_body(event.text, run.body, context.table.literals, event.at, event.name_at).findings
+            if len(event.text) > _LONG or not _faultless(event.text, run.body, context.table.literals):
+                yield from read_body(event.text, run.body, context.table.literals, event.at, event.name_at).findings
 
 
 @rule("MYP305", "call-not-an-object")
@@ -575,15 +584,14 @@ def attribute_value(context: Context) -> Iterator[Finding]:
     table = context.table
     tags = {**table.openers, **table.marks}
     for message in context.episode.messages:
-        yield from _attributes(tags[message.role], message.attrs, message.name_at or message.at)
+        if message.attrs or tags[message.role].patterns:
+            yield from _attributes(tags[message.role], message.attrs, message.name_at or message.at)
         for part in message.parts:
-            if part.kind != "text":
+            if part.kind != "text" and (part.attrs or table.openers[part.kind].patterns):
                 yield from _attributes(table.openers[part.kind], part.attrs, part.name_at or part.at)
 
 
 def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding]:
-    if not attrs and not terminal.patterns:
-        return
     given = dict(attrs)
     for key, pattern in terminal.patterns.items():
         value = given.pop(key, None)

@@ -185,7 +185,8 @@ class RoleAlias:
     """A role goes by a name that other formats use.
 
     ## What it finds
-    A role that other formats use for something that this one has, such as `tool_result` for `toolresult`. The fix is safe.
+    A role that other formats use for something that this one has, such as `tool_result` for `toolresult`, `human` for `user`, or
+    `gpt`, `model` and `bot` for `assistant`. The fix is safe.
 
     ## Why it matters
     Not every reader knows the other name; the one that does not drops the message, and the answer behind it has no ground.

@@ -21,7 +21,17 @@ from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.runner import check_bytes
 from mypt_spec.lint.texts import check_generation, check_text
 from mypt_spec.nearmiss import _candidates, beginnings, near_miss
-from tests.strategies import ANY_JSON, DIALECTS, almost_records, any_text, episodes, lines_of, mutated, records
+from tests.strategies import (
+    ANY_JSON,
+    DIALECTS,
+    almost_records,
+    any_episodes,
+    any_text,
+    episodes,
+    lines_of,
+    mutated,
+    records,
+)
 
 ALL = mypt_spec.dialects()
 LIMITS = Limits(phase=3, max_tokens=20, tools=frozenset({"x"}))
@@ -65,6 +75,13 @@ def test_any_value_as_a_record(name: str, value: Any) -> None:
 @given(st.data())
 def test_almost_records(name: str, data: st.DataObject) -> None:
     everything(mypt_spec.dialect(name), data.draw(almost_records(name)))
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+def test_blocks_in_any_order(name: str, data: st.DataObject) -> None:
+    """Their tokens can be counted, wherever they stand."""
+    fine(mypt_spec.dialect(name).validate(data.draw(any_episodes(name)), limits=LIMITS))
 
 
 @pytest.mark.parametrize("value", [float("inf"), b"x", (1,), {1: 2}, {"messages": {}}, {"messages": [None]}, {"messages": [{1: 2, "role": []}]}, object(), {"system": "s", "messages": [{"role": "user", "content": 10**5000}]}])  # fmt: skip

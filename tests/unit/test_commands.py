@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -58,26 +57,6 @@ def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert config.files[0][1] == {"phase": 3}
     Path("mypt-lint.toml").unlink()
     assert main(["init", "--dialect", "none"]) == 2
-
-
-@pytest.mark.skipif(not shutil.which("bash"), reason="runs the script in bash")
-def test_completion_in_bash(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "bash"]) == 0
-    script = capsys.readouterr().out
-
-    def complete(*words: str) -> list[str]:
-        listed = " ".join(f"'{word}'" for word in words)
-        code = f'{script}\nCOMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; _mypt_lint; printf "%s\\n" "${{COMPREPLY[@]}}"'
-        return subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
-
-    assert complete("mypt-lint", "--fix-") == ["--fix-only"]
-    assert complete("mypt-lint", "--format", "sa") == ["sarif"]
-    assert complete("mypt-lint", "--dialect", "gab") == ["gabgpt"]
-    assert complete("mypt-lint", "--select", "MYP31")[:2] == ["MYP310", "MYP311"]
-    assert complete("mypt-lint", "README") == ["README.md"]
-    for shell in ("zsh", "fish"):
-        assert main(["completion", shell]) == 0
-        assert "--unsafe-fixes" in capsys.readouterr().out.replace("-l ", "--")
 
 
 def test_watch(tmp_path: Path) -> None:

@@ -28,10 +28,11 @@ def test_the_action(tmp_path: Path) -> None:
 
     def run(paths: str, args: str = "", sarif: str = "") -> list[str]:
         environment = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "PATHS": paths, "ARGS": args, "SARIF": sarif}
-        return subprocess.run(["bash", "-eu", "-c", script()], env=environment, capture_output=True, text=True, check=True).stdout.split()
+        return subprocess.run(["bash", "--noprofile", "--norc", "-euo", "pipefail", "-c", script()], env=environment, capture_output=True, text=True, check=True).stdout.split()
 
     assert run("data") == ["<--format>", "<github>", "<data>"]
     assert run("a b", "--fail-on warning", "x.sarif") == "<--format> <github> <--format> <sarif=x.sarif> <--fail-on> <warning> <a> <b>".split()  # noqa: SIM905
+    assert run("a\nb  c\n", "-q\n--phase 3\n") == "<--format> <github> <-q> <--phase> <3> <a> <b> <c>".split()  # noqa: SIM905
     assert run("$(touch hacked); `id`")[-3:] == ["<$(touch>", "<hacked);>", "<`id`>"]
 
 

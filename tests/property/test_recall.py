@@ -1,0 +1,205 @@
+"""What is recalled of a line is what the checker says of it, to the letter: codes, messages, places, snippets, fixes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_spec import Finding, Limits
+from mypt_spec.lint.check import Checker
+from mypt_spec.lint.fast import Prover
+from mypt_spec.lint.located import Located
+from mypt_spec.lint.outline import NoOutlineError, Outline
+from mypt_spec.lint.recall import Recall, told
+from mypt_spec.rules.context import ToolSchema
+from tests.property.test_fast import LIMITS, TRAPS, any_lines
+from tests.strategies import DIALECTS, any_text, clean_text, json_values, lines_of, records
+
+
+def agree(recall: Recall, line: bytes) -> None:
+    """Learnt from the line itself, or from one before; and then once more."""
+    found = recall.checker.line(line, row=2, filename="f")
+    for _ in range(2):
+        recalled = recall.line(line, row=2, filename="f")
+        assert recalled == found, line
+        assert [severity(item) for item in recalled] == [severity(item) for item in found]
+
+
+def severity(item: Located) -> str:
+    return item.finding.severity
+
+
+def outline_of(recall: Recall, line: bytes) -> Outline | None:
+    """The outline of a line that has one."""
+    try:
+        record = recall.decode(line)
+        return recall.outliner.outline(record) if recall.outliner and isinstance(record, dict) else None
+    except (ValueError, OverflowError, RecursionError):
+        return None
+
+
+def alike(draw: Any, name: str, outline: Outline) -> bytes | None:
+    """Another record of the outline: other texts and values in the place of its signs."""
+    strings, size = clean_text(name), len(outline.texts)
+    texts = draw(st.lists(strings.map(str.strip).filter(bool), min_size=size, max_size=size, unique=True))
+    values: dict[str, Any] = {}
+    for i, (sign, value) in enumerate(outline.values.items()):  # the number keeps them apart
+        inner = draw(json_values(strings))
+        values[sign] = {f"k{i}": inner} if isinstance(value, dict) else [i, inner] if isinstance(value, list) else f"{draw(strings)} {i}"
+    try:
+        return json.dumps(Outline(texts=dict(zip(outline.texts, texts, strict=True)), values=values).value(outline.record), ensure_ascii=draw(st.booleans())).encode()
+    except NoOutlineError:  # an object that is written as a string
+        return None
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+@settings(max_examples=120)
+def test_says_what_the_checker_says(name: str, data: st.DataObject) -> None:
+    checker = Checker(mypt_spec.dialect(name), data.draw(LIMITS))
+    recall = Prover(checker).recall
+    for line in data.draw(st.lists(tagged_lines(name) | any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=3)):
+        agree(recall, line)
+        outline = outline_of(recall, line)
+        for _ in range(2 if outline else 0):
+            other = alike(data.draw, name, outline) if outline else None
+            if other is not None:
+                agree(recall, other)
+
+
+@st.composite
+def tagged_lines(draw: st.DrawFn, name: str) -> bytes:
+    """Clean records with tags, pieces of tags and what is almost one in their texts: typed thoughts, calls, ends of turns."""
+    table = mypt_spec.dialect(name).table
+    shown = st.sampled_from([t.spell(tuple((key, "n") for key in t.patterns)) for t in table.terminals.values()])
+    pieces = shown | shown.map(str.upper) | shown.map(lambda tag: tag[:-1]) | clean_text(name) | st.sampled_from([" ", "\n", '{"name": "n", "q": 1}', "{}"])
+    record = json.loads(json.dumps(draw(records(name))))
+    for _ in range(draw(st.integers(1, 2))):
+        message = draw(st.sampled_from(record["messages"]))
+        keys = [key for key, value in message.items() if isinstance(value, str) and key != "role"]
+        if keys:
+            text = "".join(draw(st.lists(pieces, min_size=1, max_size=5)))
+            message[draw(st.sampled_from(keys))] = text
+    return draw(lines_of(record))
+
+
+@pytest.mark.parametrize("line", TRAPS)
+def test_traps(line: str) -> None:
+    agree(Prover(Checker(mypt_spec.dialect("mypt"))).recall, line.encode("utf-8", "surrogatepass"))
+
+
+USER = {"role": "user", "content": "Hi"}
+ANSWER = {"role": "assistant", "content": "Yo"}
+CALL = {"role": "assistant_toolcall", "name": "t", "arguments": '{"q": "x"}'}
+RESULT = {"role": "toolresult", "name": "t", "content": 1}
+FAULTY: list[list[dict[str, Any]]] = [
+    [USER, ANSWER | {"role": "robot"}],
+    [{"role": "system", "content": "- find(q) - finds"}, USER, CALL | {"name": "no"}, RESULT, ANSWER],
+    [{"role": "context", "content": " Doc "}, USER, ANSWER],
+    [USER | {"note": "x"}, ANSWER],
+    [USER | {"content": "a </myPT_user> b"}, ANSWER],
+    [USER, ANSWER | {"content": "<myPT_think>so it is</myPT_think> Yes, <b>so</b>"}],
+    [USER, ANSWER | {"content": "<MYPT_think>so it is</MyPT_think>Yes"}],
+    [USER, ANSWER | {"content": "Yes <myPT_cite>doc</myPT_cite>, and <myPT_cite> </myPT_cite>"}],
+    [USER, ANSWER | {"content": "Yes<myPT_eot>"}],
+    [USER, ANSWER | {"content": '<myPT_toolcall>{"name": "t", "q": "x"}</myPT_toolcall>'}, RESULT, ANSWER],
+    [USER, CALL, RESULT, ANSWER],
+    [USER, CALL | {"arguments": {"name": "x"}}, RESULT | {"content": {"a": "<myPT_eot>"}}, ANSWER],
+    [USER, CALL | {"arguments": {"a": [1]}}, RESULT | {"name": "u", "content": "x"}, ANSWER | {"content": " "}],
+    [ANSWER, USER, USER],
+]  # fmt: skip
+ODD: list[tuple[Checker, list[dict[str, Any]]]] = [  # what an outline does not show, or hardly
+    (Checker(mypt_spec.dialect("mypt"), Limits(schemas=(ToolSchema("t", '{"required": ["x"]}', '{"type": "string"}'),))), [USER, CALL | {"arguments": {"q": 1}}, RESULT, ANSWER]),
+    (Checker(mypt_spec.dialect("mypt"), others=(mypt_spec.dialect("gabgpt"),)), [USER, ANSWER | {"content": "<|end|>", "think": "t", "cite": 1}]),
+    (Checker(mypt_spec.dialect("mypt"), Limits(max_tokens=30)), [USER, ANSWER | {"content": "word " * 60, "note": 1}]),
+    (Checker(mypt_spec.dialect("mypt"), most=1), [USER | {"note": 1}, ANSWER | {"note": 1, "content": " "}]),
+    (Checker(mypt_spec.dialect("mypt")), [USER, ANSWER | {"content": '<myPT_toolcall>{"name": "t", "q": "\ue000"}</myPT_toolcall>'}, RESULT, ANSWER]),
+    (Checker(mypt_spec.dialect("mypt")), [USER, {"role": "robot", "content": "x"}, {"_mypt_lint": 1}]),
+    (Checker(mypt_spec.dialect("mypt")), [*([USER, ANSWER] * 1200), ANSWER | {"role": "robot"}]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("messages", FAULTY)
+@given(st.data())
+@settings(max_examples=15)
+def test_one_of_a_kind_stands_for_all(messages: list[dict[str, Any]], data: st.DataObject) -> None:
+    """The checker is asked once for all records that differ in their texts alone; what it says has each one's own texts."""
+    asked = []
+
+    class Asked(Recall):
+        def _learn(self, key: bytes, outline: Outline) -> None:
+            asked.append(key)
+            super()._learn(key, outline)
+
+    checker = Checker(mypt_spec.dialect("mypt"))
+    recall = Asked(Prover(checker))
+    system = [] if messages[0]["role"] == "system" else [("system", "You are.")]
+    first = json.dumps(dict([*system, ("messages", messages)])).encode()  # type: ignore[arg-type]
+    assert checker.line(first, row=2, filename="f")
+    agree(recall, first)
+    outline = outline_of(recall, first)
+    assert outline is not None
+    for _ in range(3):
+        other = alike(data.draw, "mypt", outline)
+        if other is not None:
+            again = outline_of(recall, other)
+            assert again is not None
+            assert again.record == outline.record
+            agree(recall, other)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("checker", "messages"), ODD)
+def test_odd(checker: Checker, messages: list[dict[str, Any]]) -> None:
+    recall = Prover(checker).recall
+    for more in ({}, {"_mypt_lint": {"ignore": ["MYP105", "MYP301"]}}, {"note": "x"}):
+        for text in ("S", "S is longer"):
+            for ascii_only in (True, False):
+                agree(recall, json.dumps({"system": text, "messages": messages, **more}, ensure_ascii=ascii_only).encode())
+
+
+def test_a_tag_that_a_sign_would_make_is_not_taken_apart() -> None:
+    """`ab` is a tag only where no `c` follows: what follows it must not become a sign."""
+    outliner = Prover(Checker(mypt_spec.dialect("mypt"))).recall.outliner
+    assert outliner is not None
+    outliner.finders = [_spans("ab"), _spans("ab(?!c)")]
+    assert outliner.pieces("say ab now") == ["", "say", " ab ", "now", ""]
+    assert outliner.pieces("say abc now") == ["say abc now"]
+
+
+def _spans(pattern: str) -> Callable[[str], list[tuple[int, int]]]:
+    return lambda text: [match.span() for match in re.finditer(pattern, text)]
+
+
+def test_findings_that_quote_are_not_remembered() -> None:
+    for words in ({"message": "got \ue000"}, {"message": f"got {chr(0xE000)!r}"}, {"help": "\ue801"}, {"expected": ("\ue000",)}, {"pointer": "/\ue000"}):
+        with pytest.raises(NoOutlineError):
+            told(Finding("MYP105", **{"message": "", **words}), Outline())  # type: ignore[arg-type]
+    assert told(Finding("MYP105", "fine"), Outline()).before is None
+
+
+@given(any_text("mypt", 1))
+def test_signs_in_the_data_are_only_text(text: str) -> None:
+    """What stands for texts inside may itself stand in data."""
+    recall = Prover(Checker(mypt_spec.dialect("mypt"))).recall
+    for sign in ("\ue000", "\ue800", "\\ue000"):
+        for content in (sign + text, text + sign, sign):
+            record = {"system": "S", "messages": [USER, {"role": "robot", "content": content}]}
+            agree(recall, json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+            agree(recall, json.dumps(record).encode())
+
+
+def test_memory_is_bounded() -> None:
+    recall = Prover(Checker(mypt_spec.dialect("mypt"))).recall
+    for i in range(3000):
+        record = {"system": "S", "messages": [USER, {"role": f"robot{i}", "content": "x"}, {"k" * 3000: i}]}
+        agree_once = recall.line(json.dumps(record).encode(), row=2, filename="f")
+        assert [item.finding.code for item in agree_once] == ["MYP105", "MYP102"]
+        assert sum(map(len, recall.known)) < 5 << 20
