@@ -1,6 +1,6 @@
 """What lines with findings cost, against the same lines without: every line of a file is broken in one of several ways.
 
-    python -m bench.findings [--mb 5] [--rounds 5]
+    python -m bench.findings [--mb 20] [--rounds 5]
 
 What is timed is the command with its defaults (`mypt-lint FILE`), called in this process, its text written to memory: findings are
 made, fixes looked for, places found, the first ones printed and all counted. "each in its own way" is the worst case, in which no
@@ -130,7 +130,7 @@ def timed_run(arguments: list[str]) -> tuple[float, subprocess.CompletedProcess[
 
 def main() -> None:
     options = argparse.ArgumentParser()
-    options.add_argument("--mb", type=int, default=5)
+    options.add_argument("--mb", type=int, default=20)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--flood", type=int, default=1_000_000)
     chosen = options.parse_args()

@@ -19,7 +19,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-INVARIANTS = ("round_trip", "mask", "total_parsing", "automaton_lark", "fix_idempotence", "turns", "queries", "bulk")
+INVARIANTS = ("round_trip", "mask", "total_parsing", "automaton_lark", "fix_idempotence", "turns", "queries", "bulk", "recall")
 CORPUS = Path(__file__).parent / "corpus"
 ROUND = 200  # examples between two looks at the clock
 

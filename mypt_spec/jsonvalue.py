@@ -55,6 +55,7 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits.lstrip("-")) <= _DIGITS else math.inf
 
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` would make an encoder every time
 _decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=_integer)
 
 
@@ -175,7 +176,7 @@ def escape(key: str) -> str:
 
 def canonical(value: Any, literals: re.Pattern[str]) -> str:
     """Canonical JSON text of a faultless value; `literals` matches the dialect's tags."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = _encode(value)
     return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
 
 

@@ -49,7 +49,7 @@ class Reader:
 
     def at(self, index: int, key: str) -> Place:
         """The place of a key of message `index`, as the record was given."""
-        return Place(f"/messages/{index + self.first}/{key}")
+        return Place(f"/messages/{index + self.first}/{key}", None)
 
     def inline(self, text: str, at: Place, *kinds: str) -> list[Part]:
         """Cut a string into text and the well-formed blocks of `kinds` in it; any other tag stays text, for the rules."""

@@ -79,12 +79,13 @@ class Members:
                 twice.setdefault(key, (at, end))
             else:
                 once[key] = at, end
-            colon = self._skip(end)
+            colon = end if text[end] == ":" else self._skip(end)
             if text[colon] != ":":
                 raise ValueError("no colon")
             value = self._skip(colon + 1)
             yield key, (value, twice.get(key, (at, end)))
-            at = self._next(_VALUE(text, value)[1], "}")
+            end = _VALUE(text, value)[1]
+            at = end + 2 if text.startswith(', "', end) else self._next(end, "}")  # as most lines are written, or otherwise
 
     def _array(self, start: int) -> Iterator[tuple[str, _Found]]:
         text = self.text
@@ -92,7 +93,8 @@ class Members:
         at = self._skip(start + 1)
         while text[at] != "]":
             yield str(count), (at, None)
-            at = self._next(_VALUE(text, at)[1], "]")
+            end = _VALUE(text, at)[1]
+            at = end + 2 if text.startswith(", {", end) else self._next(end, "]")
             count += 1
 
     def _next(self, at: int, closing: str) -> int:

@@ -47,6 +47,10 @@ class Judge(Protocol):
     inner_tags: tuple[str, ...]
     encoder: msgspec.json.Encoder
 
+    def texts(self, texts: list[str]) -> bool:
+        """Whether texts are neither blank nor hold a tag or almost one."""
+        ...
+
     def tagged(self, value: Any, encoded: bytes) -> bool:
         """Whether a string in a JSON value, here also encoded, spells a tag."""
         ...
@@ -93,7 +97,9 @@ class Outliner:
         table = judge.table
         self.first, self.declared = judge.first, table.tool_names
         self.bodies = {t.name for t in table.terminals.values() for kind in (t.opens, *t.ends) if kind and table.openers[kind].body != "text"}
-        patterns = [table.literals, *(fragments(judge.inner_tags) if judge.inner_tags else ())]
+        patterns = [*fragments(judge.inner_tags)] if judge.inner_tags else []
+        if table.plain_tags or set(table.special) != {terminal.bare for terminal in table.terminals.values()}:
+            patterns.append(table.literals)  # else the lexer finds no others
         self.finders: list[Callable[[str], Spans]] = [_finder(pattern) for pattern in patterns]
         self.finders.append(lambda text: [(miss.start, miss.end) for miss in near_misses(text, table)])
         self.heads: dict[str, Pieces] = {}
@@ -135,6 +141,9 @@ class Outliner:
         if len(text) > _LONGEST or (tags and any(tag.lastgroup in self.bodies for tag in tags)):
             return [text]
         found = [[tag.span() for tag in tags], *[finder(text) for finder in finders]]
+        if not any(found):
+            core = text.strip()
+            return list(text.partition(core)) if core else [text]
         out, stays = [], ""
         shift: list[tuple[int, int]] = []  # where what stays begins, and by how much less in the outline
         at = less = 0
@@ -239,12 +248,13 @@ class _Work:
         """A text with its signs."""
         for first in self.outliner.first:
             if first in text:
+                if not self.judge.texts([text]):
+                    return self.signed(self.outliner.pieces(text))
                 break
-        else:
-            core = text.strip()
-            if len(core) == len(text):
-                return self.sign(text) if core else text
-        return self.signed(self.outliner.pieces(text))
+        core = text.strip()
+        if len(core) == len(text):
+            return self.sign(text) if core else text
+        return text.replace(core, self.sign(core), 1) if core else text
 
     def signed(self, pieces: Pieces) -> str:
         return "".join([self.sign(piece) if i % 2 else piece for i, piece in enumerate(pieces)])

@@ -75,7 +75,8 @@ class Recall:
             findings = None
         if findings is None:
             return self.checker.line(raw, row=row, filename=filename)
-        return sorted(self.checker.locate(findings, raw, row=row, filename=filename, unique=True), key=lambda item: item.sort_key)
+        found = self.checker.locate(findings, raw, row=row, filename=filename, unique=True)
+        return found if len(found) < 2 else sorted(found, key=lambda item: item.sort_key)
 
     def _recalled(self, raw: bytes) -> list[Finding] | None:
         """The findings about a record, where its outline tells them."""

@@ -31,6 +31,12 @@ def _faultless(text: str, body: str, literals: re.Pattern[str]) -> bool:
     return not read_body(text, body, literals, Place()).findings
 
 
+@lru_cache(maxsize=1000)
+def _called(text: str) -> Any:
+    """The name in the body of a call."""
+    return json.loads(text)[NAME]
+
+
 def _span(event: Event, start: int, end: int) -> tuple[int, int]:
     base = event.at.span[0] if event.at.span else 0
     return base + start, base + end
@@ -469,7 +475,7 @@ def result_name_mismatch(context: Context) -> Iterator[Finding]:
     """
     called: str | None = None
     for message in context.episode.messages:
-        name = dict(message.attrs).get(NAME)
+        name = dict(message.attrs).get(NAME) if message.attrs else None
         if called and name and name != called:
             text = f'the result is of "{name}", the call before it is of "{called}"'
             yield Finding("MYP312", text, *(message.name_at or message.at), help=f'write "{called}"')
@@ -505,10 +511,10 @@ def unknown_tool(context: Context) -> Iterator[Finding]:
         return
     for part in context.calls:
         try:
-            name = dict(part.attrs).get(NAME) or json.loads(part.text)[NAME]
+            name = dict(part.attrs).get(NAME) or (_called(part.text) if len(part.text) <= _LONG else json.loads(part.text)[NAME])
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-        if name not in declared:
+        if isinstance(name, str) and name not in declared:
             text = f"the tool {name!r} is declared nowhere"
             yield Finding("MYP313", text, *(part.name_at or part.at), help=f"declared are {', '.join(sorted(declared))}")
 
@@ -547,6 +553,8 @@ def blank_content(context: Context) -> Iterator[Finding]:
     """
     openers = context.table.openers
     for message in context.episode.messages:
+        if not any(part.text.isspace() for part in message.parts):
+            continue
         text = message.text
         calls = any(p.kind != "text" and openers[p.kind].body in CALLS for p in message.parts)
         if text.isspace() and message.role in openers and not calls:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec import Dialect, Finding, Limits
+from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.runner import check_bytes
@@ -82,6 +83,14 @@ def test_almost_records(name: str, data: st.DataObject) -> None:
 def test_blocks_in_any_order(name: str, data: st.DataObject) -> None:
     """Their tokens can be counted, wherever they stand."""
     fine(mypt_spec.dialect(name).validate(data.draw(any_episodes(name)), limits=LIMITS))
+
+
+@pytest.mark.parametrize("name", ['["x"]', "{}", "1", "null"])
+def test_a_call_whose_name_is_no_text(name: str) -> None:
+    call = Message("assistant", (Part("toolcall", f'{{"name": {name}}}'),))
+    codes = [f.code for f in mypt_spec.dialect("mypt").validate(Episode("mypt", (call,)), limits=LIMITS)]
+    assert "MYP306" in codes
+    assert "MYP313" not in codes
 
 
 @pytest.mark.parametrize("value", [float("inf"), b"x", (1,), {1: 2}, {"messages": {}}, {"messages": [None]}, {"messages": [{1: 2, "role": []}]}, object(), {"system": "s", "messages": [{"role": "user", "content": 10**5000}]}])  # fmt: skip

@@ -1,0 +1,43 @@
+"""What is recalled of a record from another of its outline is what the checker says of it, in any order of asking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+import mypt_spec
+from fuzz.driver import run
+from mypt_spec.lint.check import Checker
+from mypt_spec.lint.fast import Prover
+from mypt_spec.lint.recall import Recall
+from tests.property.test_recall import agree, alike, outline_of, tagged_lines
+from tests.strategies import DIALECTS, almost_records, lines_of
+
+_KNOWN: dict[str, Recall] = {}  # kept from one value to the next: most is recalled from long ago
+
+
+@st.composite
+def _inputs(draw: st.DrawFn) -> dict[str, Any]:
+    name = draw(st.sampled_from(DIALECTS))
+    line = draw(tagged_lines(name) | almost_records(name).flatmap(lines_of))
+    outline = outline_of(_recall(name), line)
+    other = alike(draw, name, outline) if outline is not None else None
+    return {"dialect": name, "lines": [item.decode("utf-8", "surrogateescape") for item in (line, other) if item is not None]}
+
+
+STRATEGY = _inputs()
+
+
+def _recall(name: str) -> Recall:
+    return _KNOWN.setdefault(name, Prover(Checker(mypt_spec.dialect(name))).recall)
+
+
+def check(value: dict[str, Any]) -> None:
+    for line in value["lines"]:
+        for recall in (_recall(value["dialect"]), Prover(Checker(mypt_spec.dialect(value["dialect"]))).recall):
+            agree(recall, line.encode("utf-8", "surrogateescape"))
+
+
+if __name__ == "__main__":
+    run("recall")
