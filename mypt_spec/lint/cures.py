@@ -35,7 +35,16 @@ def cured(dialect: Dialect, record: Any, episode: Episode | None, findings: _Fou
     """The findings of a record, with fixes for those that have none. `check` gives all findings of another record."""
     if all(f.fix is not None or f.severity != "error" for f in findings) or not isinstance(record, dict):
         return findings
-    return _with_fixes(findings, lambda f: _for_record(dialect, record, episode, f), record, check)
+    made: dict[str, tuple[list[Fix], Iterator[Fix]]] = {}  # findings of one place have the same candidates
+
+    def candidates(finding: Finding) -> Iterator[Fix]:
+        known, more = made.setdefault(finding.pointer, ([], _for_record(dialect, record, episode, finding.pointer)))
+        yield from known
+        for fix in more:
+            known.append(fix)
+            yield fix
+
+    return _with_fixes(findings, candidates, record, check)
 
 
 def cured_text(dialect: Dialect, text: str, findings: _Found, check: Callable[[str], _Found]) -> _Found:
@@ -72,9 +81,9 @@ def _helps(fix: Fix, code: str, before: Counter[str], data: Any, check: Callable
     return tried[key]
 
 
-def _for_record(d: Dialect, record: dict[str, Any], episode: Episode | None, finding: Finding) -> Iterator[Fix]:
+def _for_record(d: Dialect, record: dict[str, Any], episode: Episode | None, pointer: str) -> Iterator[Fix]:
     schema = d.adapter.SCHEMA
-    place = re.match(rf"/{re.escape(schema.messages)}/(\d+)(?:/|$)", finding.pointer)
+    place = re.match(rf"/{re.escape(schema.messages)}/(\d+)(?:/|$)", pointer)
     if place is None:
         return
     index = int(place[1])
@@ -82,13 +91,13 @@ def _for_record(d: Dialect, record: dict[str, Any], episode: Episode | None, fin
         yield from _folded(record, schema.messages, schema.folded, index)
         return
     own = [m for m in episode.messages if m.role in d.table.openers and d.table.openers[m.role].origin == "model"]
-    texts = [part.text for message in own for part in message.parts if part.kind == "text" and part.at.pointer == finding.pointer]
+    texts = [part.text for message in own for part in message.parts if part.kind == "text" and part.at.pointer == pointer]
     if not any(next(_readings(text, d), None) for text in texts):
         return
     base = f"/{schema.messages}/{index}"
     whole = list(events_of(episode.messages, d.table))
     for at, event in enumerate(whole):
-        if event.terminal != TEXT or event.at.pointer != finding.pointer or not _by_model(episode, event, d):
+        if event.terminal != TEXT or event.at.pointer != pointer or not _by_model(episode, event, d):
             continue
         for text, safe in _readings(event.text, d):
             spelled = [_within(e, event) for e in islice(lex(text, d.table), _TAGS)]

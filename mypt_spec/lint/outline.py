@@ -98,8 +98,10 @@ class Outliner:
         self.first, self.declared = judge.first, table.tool_names
         self.bodies = {t.name for t in table.terminals.values() for kind in (t.opens, *t.ends) if kind and table.openers[kind].body != "text"}
         patterns = [*fragments(judge.inner_tags)] if judge.inner_tags else []
-        if table.plain_tags or set(table.special) != {terminal.bare for terminal in table.terminals.values()}:
-            patterns.append(table.literals)  # else the lexer finds no others
+        # Tags that are single ids are found by their letters alone, and near misses of them, too.
+        self.exact = not table.plain_tags and set(table.special) == {terminal.bare for terminal in table.terminals.values()}
+        if not self.exact:
+            patterns.append(table.literals)
         self.finders: list[Callable[[str], Spans]] = [_finder(pattern) for pattern in patterns]
         self.finders.append(lambda text: [(miss.start, miss.end) for miss in near_misses(text, table)])
         self.heads: dict[str, Pieces] = {}
@@ -161,6 +163,8 @@ class Outliner:
             stays += text[start:end]
             at = end
         out.append(stays)
+        if self.exact and not declares:
+            return out
         # What was found must be found again, and nothing else: a run may begin with what keeps a tag from being one.
         short = "".join([piece if i % 2 == 0 else chr(_TEXTS) for i, piece in enumerate(out)])
         again = [[tag.span() for tag in table.lexer.finditer(short)], *[finder(short) for finder in finders]]

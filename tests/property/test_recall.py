@@ -169,7 +169,7 @@ def test_a_tag_that_a_sign_would_make_is_not_taken_apart() -> None:
     """`ab` is a tag only where no `c` follows: what follows it must not become a sign."""
     outliner = Prover(Checker(mypt_spec.dialect("mypt"))).recall.outliner
     assert outliner is not None
-    outliner.finders = [_spans("ab"), _spans("ab(?!c)")]
+    outliner.finders, outliner.exact = [_spans("ab"), _spans("ab(?!c)")], False
     assert outliner.pieces("say ab now") == ["", "say", " ab ", "now", ""]
     assert outliner.pieces("say abc now") == ["say abc now"]
 
