@@ -81,8 +81,10 @@ class Ours:
         self.states, self.at = [self.first] * len(self.rows), 0
 
     def step(self, logits: torch.Tensor) -> None:
-        self.device.mask_(logits, self.states)
-        self.states = [self.decoder.next(s, row[self.at]) for s, row in zip(self.states, self.rows, strict=True)]
+        states, at = self.states, self.at
+        self.device.mask_(logits, states)
+        for i, row in enumerate(self.rows):
+            states[i] = self.decoder.next(states[i], row[at])
         self.at += 1
 
 
@@ -177,26 +179,50 @@ def steps(decoder: Decoder, batch: int, rounds: int) -> None:
         if name != "ours":
             print(f"; {name} {ratio(samples, name, 'ours'):.1f} times ours", end="")
     print()
-    config = LlamaConfig(VOCABULARY, 128, 256, 4, 4, 4, tie_word_embeddings=True)
-    model = random_model(config)
-    size = sum(int(np.prod(s)) for s in shapes(config).values())
-    cache = model.begin(batch, 200)
-    one = torch.ones(batch, dtype=torch.int64)
-    model(torch.randint(0, 50000, (batch, 100)), one * 100, cache)
-    ours = engines["ours"]
+    shares(engines["ours"], batch, length, rounds)
 
-    def forward() -> None:
-        cache.filled = one * 100
-        model(torch.randint(0, 50000, (batch, 1)), one, cache)
 
-    def constraint() -> None:
-        if ours.at >= length:
-            ours.reset()
-        ours.step(spare)
+SMALL = LlamaConfig(VOCABULARY, 128, 256, 4, 4, 4, tie_word_embeddings=True)  # 7.1 M weights, most of them the embedding
+DEEP = LlamaConfig(VOCABULARY, 256, 896, 8, 4, 4, tie_word_embeddings=True)  # 7.6 M outside of the embedding
+LARGE = LlamaConfig(VOCABULARY, 512, 1408, 8, 8, 8, tie_word_embeddings=True)  # 51 M
 
-    with torch.inference_mode():
-        times = interleaved({"forward": forward, "ours": constraint}, rounds)
-    print(f"  share of the forward pass of a model of {size / 1e6:.1f} M parameters: {ratio(times, 'ours', 'forward'):.2%}")
+
+def shares(ours: Ours, batch: int, length: int, rounds: int) -> None:
+    """A step of constraint beside the forward pass that it follows, on the logits that this has made: by median and by mean."""
+    small, deep, large = (int(sum(np.prod(s) for n, s in shapes(c).items() if c is not DEEP or "embed" not in n)) for c in (SMALL, DEEP, LARGE))
+    readings = [(f"{small / 1e6:.1f} M weights, a token on a cache of 100", SMALL, 100, 1), ("on a cache of 1,000", SMALL, 1000, 1)]
+    if batch == 1:
+        readings.append(("256 tokens without a cache", SMALL, 0, 256))
+    readings.append((f"{deep / 1e6:.1f} M weights outside of the embedding, a token on a cache of 100", DEEP, 100, 1))
+    if batch == 1:
+        readings.append((f"{large / 1e6:.0f} M weights, on a cache of 100", LARGE, 100, 1))
+    found = []
+    for name, config, cached, fresh in readings:
+        model = random_model(config)
+        cache = model.begin(batch, cached + fresh + 64)
+        before, now = (torch.full((batch,), n, dtype=torch.int64) for n in (cached, fresh))
+        if cached:
+            model(torch.randint(0, 50000, (batch, cached)), before, cache)
+        ids = torch.randint(0, 50000, (batch, fresh))
+        times: Times = {"forward": [], "ours": []}
+        ours.reset()
+        with torch.inference_mode():
+            for round_ in range(-5, rounds * (4 if batch == 1 else 1)):
+                cache.filled = before
+                begun = time.perf_counter()
+                logits = model(ids, now, cache)
+                between = time.perf_counter()
+                ours.step(logits)
+                ended = time.perf_counter()
+                if ours.at == length:
+                    ours.reset()
+                if round_ >= 0:
+                    times["forward"].append(between - begun)
+                    times["ours"].append(ended - between)
+        forward, step = (statistics.median(times[k]) for k in ("forward", "ours"))
+        mean = sum(times["ours"]) / sum(times["forward"])
+        found.append(f"{name}: {ratio(times, 'ours', 'forward'):.2%} ({step * 1e6:.0f} us of {forward * 1e3:.1f} ms; mean {mean:.2%})")
+    print("  share of a forward pass, " + "; ".join(found))
 
 
 def building(decoder: Decoder, rounds: int) -> None:
@@ -217,7 +243,12 @@ def building(decoder: Decoder, rounds: int) -> None:
 
         words = tokenizer("mypt")
         Decoder("mypt", tools, engine="llguidance")
-        works["new, our engine llguidance"] = lambda: Decoder("mypt", fresh(), engine="llguidance")
+        guided = lambda tools: Decoder("mypt", tools, engine="llguidance")  # noqa: E731
+        works["new, our engine llguidance"] = lambda: guided(fresh())
+        works["known, our engine llguidance"] = lambda: guided(tools)
+        works["new, with the first allow set"] = lambda: first_set(guided(fresh()), [])
+        works["new, with the first allow set of a call"] = lambda: first_set(guided(fresh()), [50261, 50267])
+        works["the same as tables"] = lambda: first_set(Decoder("mypt", fresh()), [50261, 50267])
         schemas = [f.get("function", f)["parameters"] for f in TOOLS]  # type: ignore[attr-defined]
         options = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
         works["llguidance, JSON schemas"] = lambda: [
@@ -229,7 +260,12 @@ def building(decoder: Decoder, rounds: int) -> None:
         pass
     times = interleaved(works, max(5, rounds // 3))
     patterned(rounds)
-    print("a list of tools: " + ", ".join(f"{name} {statistics.median(found) * 1e3:.1f} ms" for name, found in times.items()))
+    print("a list of tools: " + "; ".join(f"{name} {statistics.median(found) * 1e3:.2f} ms" for name, found in times.items()))
+
+
+def first_set(decoder: Decoder, ids: list[int]) -> None:
+    """What a list of tools costs until something can be drawn behind some ids."""
+    decoder.allow(decoder.run(decoder.start(prompt("mypt")), ids))
 
 
 def patterned(rounds: int) -> None:

@@ -42,6 +42,11 @@ class Format:
         return frozenset(kind for kind, t in self.dialect.table.openers.items() if t.body in (*CALLS, "calls"))
 
     @cached_property
+    def thinking(self) -> frozenset[str]:
+        """The kinds of block in which the model thinks."""
+        return THINKING & set(self.dialect.table.openers)
+
+    @cached_property
     def result(self) -> Terminal | None:
         """What opens the result of a call: what only the system may write behind one. None in a dialect without calls."""
         table, machine = self.dialect.table, self.dialect.automaton

@@ -50,6 +50,7 @@ def parser() -> argparse.ArgumentParser:
     add("--max-steps", type=int, default=3, metavar="N", help="calls and answers of a turn (default: %(default)s)")
     add("--max-tokens", type=int, default=512, metavar="N", help="tokens of a turn that the model draws (default: %(default)s)")
     add("--max-think-tokens", type=int, default=256, metavar="N", help="tokens of a thought (default: %(default)s)")
+    add("--no-think", action="store_true", help="the model answers or calls at once, without a thought")
     add("--max-toolcall-tokens", type=int, default=128, metavar="N", help="tokens of a call (default: %(default)s)")
     add("--context-length", type=int, metavar="N", help="ids that the model sees; the oldest turns are left out (default: what its config.json says)")
     add("--temperature", type=float, default=0.7, metavar="T", help="0 takes the best (default: %(default)s); calls always do")
@@ -90,7 +91,7 @@ def _run(chosen: argparse.Namespace) -> int:
             system += f"\n\n{tools.usage}"
         limits = {"max_think_tokens": chosen.max_think_tokens, "max_toolcall_tokens": chosen.max_toolcall_tokens}
         length = chosen.context_length or (played.context_length if played is not None else None)
-        options = Options(max_steps=chosen.max_steps, max_tokens=chosen.max_tokens, context_length=length, **limits)
+        options = Options(max_steps=chosen.max_steps, max_tokens=chosen.max_tokens, context_length=length, think=False if chosen.no_think else None, **limits)
         source = _demo(tools) if played is None else played.source(tools, limits)
         spoken: str | Dialect = DIALECT if played is None else played.dialect
         controller = Controller(source, tools, dialect=spoken, system=system, options=options, seed=chosen.seed)

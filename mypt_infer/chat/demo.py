@@ -26,6 +26,10 @@ class Demo:
         self._format, self._calls = of(dialect), calls
         self._ids: list[int] = []
         self._coming: list[int] = []
+        self._barred: frozenset[str] = frozenset()
+
+    def bar(self, kinds: frozenset[str]) -> None:
+        self._barred = kinds
 
     def append(self, ids: Sequence[int]) -> None:
         self._ids += ids
@@ -65,7 +69,7 @@ class Demo:
     def _ids_of(self, parts: list[Part]) -> list[int]:
         """Parts of an assistant block, and its end where they are an answer; its beginning is written already."""
         d = self._format.dialect
-        known = [p for p in parts if p.kind == "text" or p.kind in d.table.openers]
+        known = [p for p in parts if p.kind == "text" or (p.kind in d.table.openers and p.kind not in self._barred)]
         events: list[Event] = list(events_of([Message("assistant", tuple(known))], d.table))[1:]
         if any(p.kind in self._format.calls for p in known):
             events = events[:-1]  # only one tag can follow, and it is put in

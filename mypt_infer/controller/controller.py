@@ -12,7 +12,7 @@ from typing import Any
 
 from mypt_infer.controller.events import Ask, Event, Execute, Notice, Reply, Returned, Sample, Stop, TurnEnd
 from mypt_infer.controller.log import PROMPT, Log
-from mypt_infer.controller.source import NoRoom, Source
+from mypt_infer.controller.source import Barring, NoRoom, Source
 from mypt_infer.controller.transcript import Replies, record_of
 from mypt_infer.controller.turn import Options, Turn
 from mypt_infer.tools import Toolbox
@@ -140,6 +140,8 @@ class Controller:
         calls = len(self.tools) > 0
         self.replies.begin(options, ids=len(self.log.ids), calls=calls)
         turn = Turn(self.log, options, calls=calls)
+        if isinstance(self.source, Barring):
+            self.source.bar(turn.barred)
 
         def events() -> Core:
             yield from notices

@@ -34,10 +34,21 @@ class ModelSource:
         self.model, self.decoder, self.sampling = model, decoder, sampling or Sampling()
         self.lost: list[float] = []
         self._device, self._tensors, self._chance = device, DeviceDecoder(decoder), random.Random(seed)
+        self._barring = {frozenset[str](): (decoder, self._tensors)}
         self._ids: list[int] = []
         self._state: int | None = None
         self._cache: Any = None
         self._read = self._room = 0
+
+    def bar(self, kinds: frozenset[str]) -> None:
+        """Open no block of these kinds, or of those that the decoder was given with."""
+        if kinds not in self._barring:
+            given = self._barring[frozenset()]
+            found = given[0].barring(given[0].barred | kinds)
+            self._barring[kinds] = given if found.barred == given[0].barred else (found, DeviceDecoder(found))
+        decoder, tensors = self._barring[kinds]
+        if decoder is not self.decoder:  # its states are others
+            self.decoder, self._tensors, self._state = decoder, tensors, None
 
     def append(self, ids: Sequence[int]) -> None:
         self._ids += ids

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Source(Protocol):
@@ -19,6 +19,15 @@ class Source(Protocol):
 
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` ids."""
+        ...
+
+
+@runtime_checkable
+class Barring(Protocol):
+    """A source that draws tags by what may stand somewhere, and can be told of a block that this conversation does not want."""
+
+    def bar(self, kinds: frozenset[str]) -> None:
+        """From now on open no block of these kinds, of the dialect's; of others again."""
         ...
 
 

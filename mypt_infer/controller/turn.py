@@ -83,15 +83,19 @@ class _Block:
 
 
 class Turn:
-    """One turn on a log that ends with what the user says. `calls`: whether the model may call tools."""
+    """One turn on a log that ends with what the user says. `calls`: whether the model may call tools.
+
+    `barred` are the kinds of block that the model may not open in it.
+    """
 
     def __init__(self, log: Log, options: Options, *, calls: bool) -> None:
-        self.log, self.options, self._calls = log, options, calls
+        self.log, self.options = log, options
         self._feed = Feed(log.dialect)
         self._blocks: list[_Block] = []  # that are open, of those opened in this turn
         self._opened: list[_Block] = []
         self._marks = [(len(log.ids), log.state)]  # places that ids can be cut at, and the states there
         self._pending: ToolCall | None = None
+        self.barred = (frozenset() if calls else log.format.calls) | (log.format.thinking if options.think is False else frozenset())
         self._ended = False
         self.step, self.sampled = 1, 0
 
@@ -140,10 +144,7 @@ class Turn:
     def _own(self) -> frozenset[str]:
         """What the model may write now."""
         openers = self.log.dialect.table.openers
-        barred = set() if self._calls else {openers[kind].name for kind in self.log.format.calls}
-        if self.options.think is False:
-            barred |= {openers[kind].name for kind in THINKING if kind in openers}
-        return self.log.own() - barred
+        return self.log.own() - {openers[kind].name for kind in self.barred}
 
     def _forced(self, own: frozenset[str]) -> str:
         """The tag that must come now, if there is only one, or a limit asks for it; "" otherwise."""

@@ -133,6 +133,14 @@ def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
     return before, after
 
 
+def body_of(kind: str, name: str, arguments: dict[str, Any], literals: re.Pattern[str]) -> str:
+    """The canonical body of a call."""
+    if kind == "call":
+        return call_text(name, arguments, literals, kind)
+    before, after = around(kind, name, literals)
+    return before + canonical(arguments, literals) + after
+
+
 def check_named(tool: ToolSpec, kind: str, literals: re.Pattern[str]) -> None:
     """Raises SchemaFault for a tool that calls of this kind cannot name."""
     if kind in ("call", "arguments") and NAME in tool.properties:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mypt_spec
+from mypt_infer.formats import of
 from mypt_spec import Dialect, Finding, VocabularyError, __version__
 from mypt_spec.encode import encode_events
 from mypt_spec.episode import Episode
@@ -52,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     add("--engine", default="auto", choices=("table", "llguidance", "auto"), help="what reads calls; auto: tables where they hold the schemas")
     add("--max-new-tokens", type=int, default=256, metavar="N", help="default: %(default)s")
     add("--max-think-tokens", type=int, metavar="N", help="of each thought")
+    add("--no-think", action="store_true", help="the model may not begin a thought")
     add("--max-toolcall-tokens", type=int, metavar="N", help="of each call")
     add("--temperature", type=float, default=1.0, metavar="T", help="0 takes the best (default: %(default)s)")
     add("--top-k", type=int, metavar="K", help="choose among the K best")
@@ -97,7 +99,8 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_infer.decode.llama import load
 
     caps = {"max_think_tokens": chosen.max_think_tokens, "max_toolcall_tokens": chosen.max_toolcall_tokens}
-    decoder = Decoder(dialect, tools, engine=chosen.engine, **caps)
+    barred = of(dialect).thinking if chosen.no_think else frozenset()
+    decoder = Decoder(dialect, tools, engine=chosen.engine, barred=barred, **caps)
     decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)  # what is wrong with it is said before the weights are read
     try:
         device = torch.device(chosen.device)

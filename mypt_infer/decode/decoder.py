@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 import mypt_spec
 from mypt_infer.decode.engine import Engine, engine_of
+from mypt_infer.decode.model import kinds_of
 from mypt_infer.decode.net import CALLING, NO_BLOCK, THINKING
 from mypt_infer.decode.prompt import opening, start_state
 from mypt_infer.decode.rows import FAR
@@ -59,7 +60,8 @@ class Decoder:
     """What the model may write in a dialect, with some tools, within budgets.
 
     `max_think_tokens` and `max_toolcall_tokens` bound the content of each such block. `tools` are JSON schemas, functions or
-    ToolSpecs; without tools there are no calls. A state is an int: keep one to go back to it, use it twice to fork.
+    ToolSpecs; without tools there are no calls. `barred` are kinds of block that the model may not open, as the grammar names them:
+    "think", say. A state is an int: keep one to go back to it, use it twice to fork.
     `engine` reads the bodies of calls: "table"; "llguidance", for schemas that no table holds; "auto", the first if it can.
 
     >>> decoder = Decoder("gabgpt")
@@ -77,11 +79,16 @@ class Decoder:
         max_think_tokens: int | None = None,
         max_toolcall_tokens: int | None = None,
         engine: str = "table",
+        barred: Iterable[str] = (),
     ) -> None:
         self.dialect = mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect
         self.tools: tuple[ToolSpec, ...] = declare(tools)
-        self.bodies: Engine = engine_of(self.dialect, self.tools, engine)
+        self.barred = self._barred(barred)
+        self.bodies: Engine = engine_of(self.dialect, self.tools, engine, self.barred)
         self.tables: Tables = self.bodies.tables
+        self._limits = {"max_think_tokens": max_think_tokens, "max_toolcall_tokens": max_toolcall_tokens}
+        self._engine = engine
+        self._check_ways()
         self.caps = np.full(3, UNBOUNDED, dtype=np.int64)
         for block, cap, what in ((THINKING, max_think_tokens, "max_think_tokens"), (CALLING, max_toolcall_tokens, "max_toolcall_tokens")):
             if cap is not None:
@@ -89,10 +96,15 @@ class Decoder:
         self._check_caps(max_think_tokens, max_toolcall_tokens)
         self._order, self._bounds = self.tables.members
         self._sets: dict[int, AllowSet] = {}
-        self._loose: dict[int, tuple[int, int]] = {}
+        self._free: dict[int, tuple[int, int, AllowSet]] = {}
         self._steps: dict[int, int] = {}
+        self._jumps: dict[tuple[int, int], int] = {}
         self._caps, self._size = self.caps.tolist(), self.tables.size
         self._block, self._distance, self._to_close = map(list, self.tables.lists)  # the engine's own states are added
+
+    def barring(self, kinds: Iterable[str]) -> Decoder:
+        """A decoder of the same tools and limits that has these kinds of block barred, and only these. Its states are others."""
+        return Decoder(self.dialect, self.tools, engine=self._engine, barred=kinds, **self._limits)
 
     # Beginning.
 
@@ -124,16 +136,24 @@ class Decoder:
 
     def allow(self, state: int) -> AllowSet:
         """The allow set of a state, by the shorter list."""
-        machine = state >> _SHIFT
-        needs = self._loose.get(machine) or self._needs(machine)
-        loose = state >> _BLOCK_BITS & ENDLESS > needs[0] and state & UNBOUNDED > needs[1]
-        key = machine << _SHIFT if loose else state
-        found = self._sets.get(key)
-        if found is None:
+        left, inside, found = self._free.get(state >> _SHIFT) or self.free(int(state))
+        if state >> _BLOCK_BITS & ENDLESS > left and state & UNBOUNDED > inside:
+            return found
+        state = int(state)
+        if state not in self._sets:
             if len(self._sets) >= _REMEMBERED:
                 self._sets.clear()
-            found = self._sets[key] = self._make(*_unpacked(state))
-        return found
+            self._sets[state] = self._make(*_unpacked(state))
+        return self._sets[state]
+
+    def free(self, state: int) -> tuple[int, int, AllowSet]:
+        """Of a state's place: the allow set without budgets, behind the tokens left, in all and in the block, above which it holds."""
+        machine = state >> _SHIFT
+        if machine not in self._free:
+            if len(self._free) >= _REMEMBERED:
+                self._free.clear()
+            self._free[machine] = *self._needs(machine), self._make(machine, ENDLESS, UNBOUNDED)
+        return self._free[machine]
 
     def ids(self, state: int) -> Ints:
         """The allowed ids, sorted, int32."""
@@ -194,6 +214,13 @@ class Decoder:
 
     def next(self, state: int, token: int) -> int:
         """The state behind one token. Raises ValueError when it is not allowed."""
+        known = self._jumps.get((state | _MASK, token))
+        if known is not None:
+            if state & _MASK == _MASK:
+                return known
+            spent = (state >> _BLOCK_BITS & ENDLESS) - 1
+            if self._distance[known >> _SHIFT] <= spent:
+                return known ^ (ENDLESS ^ spent) << _BLOCK_BITS
         machine, left, inside = state >> _SHIFT, state >> _BLOCK_BITS & ENDLESS, state & UNBOUNDED
         if token >> _ID_BITS:
             raise ValueError(f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids")
@@ -210,7 +237,12 @@ class Decoder:
             within = inside if inside == UNBOUNDED else inside - 1
         if self._distance[then] > spent or (block and self._to_close[then] > within):
             raise ValueError(f"id {token} is not allowed in state {state}: no legal ending would fit into the budget")
-        return then << _SHIFT | spent << _BLOCK_BITS | within
+        after = then << _SHIFT | spent << _BLOCK_BITS | within
+        if inside == within == UNBOUNDED:  # no block with a budget: only the tokens left in all can refuse it next time
+            if len(self._jumps) >= 16 * _REMEMBERED:
+                self._jumps.clear()
+            self._jumps[int(state) | _MASK, int(token)] = after | _MASK
+        return after
 
     def _step(self, machine: int, token: int) -> int:
         """The engine's answer, kept for next time if it is one."""
@@ -277,13 +309,11 @@ class Decoder:
         """More tokens left than this, in all and in the block, and budgets refuse nothing here."""
         if machine >= self._size:
             _, distance, to_close = self.bodies.allow(machine)
-            self._loose[machine] = int(distance.max()), int(to_close.max())
-        elif machine not in self._loose:
-            found = self.tables.following(machine)
-            found = found[found != DEAD_STATE]
-            inside = self.tables.to_close[found[self.tables.block[found] != NO_BLOCK]] if self.tables.block[machine] else found[:0]
-            self._loose[machine] = (int(self.tables.distance[found].max(initial=0)), int(inside.max(initial=0)))
-        return self._loose[machine]
+            return int(distance.max()), int(to_close.max())
+        found = self.tables.following(machine)
+        found = found[found != DEAD_STATE]
+        inside = self.tables.to_close[found[self.tables.block[found] != NO_BLOCK]] if self.tables.block[machine] else found[:0]
+        return int(self.tables.distance[found].max(initial=0)), int(inside.max(initial=0))
 
     def _allowed_ids(self, machine: int, left: int, inside: int) -> Ints:
         """As `_allowed_classes`, of the engine's own states and by ids."""
@@ -308,14 +338,26 @@ class Decoder:
 
     def _closing(self, block: int) -> int:
         """Tokens of the tag that closes a block: they do not count as its content."""
-        from mypt_infer.decode.model import kinds_of
-
         table, longest = self.dialect.table, 1
         for kind in kinds_of(self.dialect, block):
             closer = table.closers.get(kind)
             if closer is not None:
                 longest = max(longest, len(tag_ids(Event(closer.name, closer.spell()), table, self.dialect.tokenizer)))
         return longest
+
+    def _barred(self, kinds: Iterable[str]) -> frozenset[str]:
+        """Those of the kinds that make a difference. Raises ValueError for one that is none of the dialect's."""
+        if isinstance(kinds, str):
+            raise ValueError(f"barred is a list of kinds of block, got {kinds!r}")
+        openers, calls = self.dialect.table.openers, kinds_of(self.dialect, CALLING)
+        for kind in (found := frozenset(kinds)):
+            if kind not in openers:
+                raise ValueError(f"barred has {kind!r}, which is no block of {self.dialect.name}: {', '.join(openers)}")
+        return frozenset(k for k in found if openers[k].origin == "model" and (self.tools or k not in calls))
+
+    def _check_ways(self) -> None:
+        if self.barred and any(self.tables.distance[s] >= FAR for s in self.tables.start.values()):
+            raise ValueError(f"no turn can be ended without {' and '.join(sorted(self.barred))}, which is barred")
 
     def _check_caps(self, think: int | None, call: int | None) -> None:
         if think is not None:

@@ -58,10 +58,10 @@ class TableEngine:
 class GuidedEngine:
     """The tables have a hole for each body; what stands there llguidance reads."""
 
-    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec]) -> None:
+    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec], barred: frozenset[str] = frozenset()) -> None:
         from mypt_infer.decode.guided import Guided
 
-        self.guided = Guided(dialect, tools)
+        self.guided = Guided(dialect, tools, barred)
         self.tables, self.whole = self.guided.tables, False
 
     def next(self, state: int, token: int) -> int:
@@ -82,21 +82,21 @@ class GuidedEngine:
         return self.tables.with_holes([self.guided.least_of(tool)] * (1 + len(self.guided.first)))
 
 
-def engine_of(dialect: Dialect, tools: Sequence[ToolSpec], name: str) -> Engine:
-    """The engine of that name; "auto" is the tables, or llguidance where a schema is beyond them.
+def engine_of(dialect: Dialect, tools: Sequence[ToolSpec], name: str, barred: frozenset[str] = frozenset()) -> Engine:
+    """The engine of that name; "auto" is the tables, or llguidance where a schema is beyond them. `barred` kinds of block are not opened.
 
     Raises SchemaFault for tools that it cannot hold, EngineError when it is not known or not installed.
     """
     if name not in ENGINES:
         raise EngineError(f"no engine {name!r}; known are {', '.join(ENGINES)}")
     if name == "llguidance":
-        return GuidedEngine(dialect, tools)
+        return GuidedEngine(dialect, tools, barred)
     try:
-        return TableEngine(build(dialect, tools))
+        return TableEngine(build(dialect, tools, barred=barred))
     except SchemaFault as fault:
         if name == "table":
             raise
         try:
-            return GuidedEngine(dialect, tools)
+            return GuidedEngine(dialect, tools, barred)
         except SchemaFault as other:
             raise SchemaFault(fault.tool, fault.pointer, f"{fault.reason}; and {other.reason}") from None

@@ -8,23 +8,21 @@ least that was found.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.bodies import around, check_named
-from mypt_infer.decode.guidance import HoleBodies, matcher, named, patterned, schema_of
-from mypt_infer.decode.leafset import leaf_set
-from mypt_infer.decode.lexemes import Lexemes, lexemes
-from mypt_infer.decode.model import Speaker, call_ends
+from mypt_infer.decode.calls import Calls, Rule, calls_of, ground
+from mypt_infer.decode.lexemes import Lexemes
+from mypt_infer.decode.model import call_ends
 from mypt_infer.decode.position import where
-from mypt_infer.decode.tables import DEAD_STATE, Tables, build
-from mypt_infer.decode.tools import SchemaFault, ToolSpec
+from mypt_infer.decode.tables import DEAD_STATE
+from mypt_infer.decode.tools import ToolSpec
 from mypt_infer.decode.vocab import Ints
-from mypt_infer.decode.witness import EXPANSIONS, Packed, Search, fixes
+from mypt_infer.decode.witness import EXPANSIONS
 from mypt_spec import Dialect
 from mypt_spec.jsonvalue import Fault, faults, loads
 
@@ -53,61 +51,15 @@ class Options:
     endings: list[list[int]]
 
 
-class _Ground(NamedTuple):
-    """What all bodies of a dialect stand on. `characters`: of each ordinary token; 0 where it holds a backslash. `opens`: it opens or closes something."""
-
-    lexemes: Lexemes
-    packed: Packed
-    search: Search
-    characters: Ints
-    opens: npt.NDArray[np.bool_]
-    fixes: dict[int, list[int]]
-
-
-_grounds: dict[str, _Ground] = {}
-
-
-def _ground(dialect: Dialect) -> _Ground:
-    """Made once a dialect."""
-    if dialect.fingerprint not in _grounds:
-        text = Speaker(dialect, ()).text
-        words, companion = leaf_set(dialect, text).vocabulary, lexemes(dialect, text)
-        packed = Packed(words.size)
-        counts = [0 if b"\\" in t else sum(b & 0xC0 != 0x80 for b in t) for t in words.tokens]
-        search = Search(companion, words, packed)
-        opens = np.array([any(b in t for b in b'"{[') for t in words.tokens])
-        _grounds[dialect.fingerprint] = _Ground(
-            companion, packed, search, np.array(counts, dtype=np.int32), opens, fixes(companion, search)
-        )  # fmt: skip
-    return _grounds[dialect.fingerprint]
-
-
 class Guided:
     """The states of bodies, from `tables.size` on; below are those of the tables, which have a hole for each body."""
 
-    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec]) -> None:
-        self.dialect, ground = dialect, _ground(dialect)
-        self.lexemes, self.packed, self.search, self.characters, self.opens, self.fixes = ground
-        kind, self.end = call_ends(dialect)
-        for tool in tools:
-            check_named(tool, kind, dialect.table.literals)
-        self.rules = [
-            (around(kind, t.name, dialect.table.literals)[0].encode(), patterned(s), named(s)) for t in tools for s in [schema_of(t, kind)]
-        ]
-        base = build(dialect, tools, HoleBodies)
-        used = {hole for hole, _ in base.holes.values()}
-        self.first: dict[int, Any] = {}
-        self.endings: dict[int, tuple[int, ...]] = {}
-        if 0 in used:
-            self.first[0] = matcher(dialect, self.end, kind, tools)
-        for i, tool in enumerate(tools if used else ()):
-            if i + 1 in used:
-                self.first[i + 1] = matcher(dialect, self.end, kind, [tool])
-            self.endings[i + 1] = self._begun(self.first.get(i + 1, self.first.get(0)), tool, kind)
-        self.endings[0] = min(self.endings.values(), key=len, default=())
-        self.tables: Tables = base.with_holes([len(self.endings.get(i, ())) for i in range(len(tools) + 1)])
+    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec], barred: frozenset[str] = frozenset()) -> None:
+        self.dialect, self.ground, self.end = dialect, ground(dialect), call_ends(dialect)[1]
+        self.calls: Calls = calls_of(dialect, tools, barred)
+        self.tables, self.first, self.endings = self.calls.tables, self.calls.first, self.calls.endings
         self.size = self.tables.size
-        self.spare = [self.search.id_of[b] for b in b"0123456789"]  # they make a key another one
+        self.spare = [self.ground.search.id_of[b] for b in b"0123456789"]  # they make a key another one
         self.places: list[_Place] = []
         self._numbers: dict[tuple[int, int, int], int] = {}
         self._matchers: OrderedDict[int, Any] = OrderedDict()
@@ -121,7 +73,7 @@ class Guided:
 
     def enter(self, hole: int) -> int:
         """The state at the beginning of the body that a state of the tables leaves to this engine."""
-        return self._number(_Place(hole, -1, -1, self.lexemes.first, self.endings[self.tables.holes[hole][0]]))
+        return self._number(_Place(hole, -1, -1, self.ground.lexemes.first, self.endings[self.tables.holes[hole][0]]))
 
     def next(self, state: int, token: int) -> int:
         """The state behind a token: DEAD_STATE where it is refused, the tables' state where it completes the body."""
@@ -135,7 +87,7 @@ class Guided:
         known = self._numbers.get((place.hole, state, token))
         if known is not None:
             return known
-        companion = self.lexemes.next(place.companion, token)
+        companion = self.ground.lexemes.next(place.companion, token)
         return self._number(_Place(place.hole, state, token, companion, tuple(options.endings[int(options.ending[at])])))
 
     def minimum(self, state: int) -> int:
@@ -188,28 +140,12 @@ class Guided:
         self._matchers.move_to_end(state)
         return found
 
-    def _begun(self, first: Any, tool: ToolSpec, kind: str) -> tuple[int, ...]:
-        """The shortest body found of a call of one tool; the matcher may know others."""
-        before = around(kind, tool.name, self.dialect.table.literals)[0].encode()
-        here, spelled = first.deep_copy(), [self.search.id_of[b] for b in before]
-        companion = self.lexemes.run(self.lexemes.first, spelled)
-        ending, _ = self.search.ending(here, companion) if here.consume_tokens(spelled) and companion else (None, 0)
-        if ending is not None:
-            ending = self.search.tokens(before + self.dialect.tokenizer.decode_bytes(ending))
-        if ending is None or not self._proved(first, [], self.lexemes.first, ending):
-            raise SchemaFault(tool.name, "", "no call was found that fits its schema, is canonical JSON and spells no tag")
-        return tuple(ending)
-
-    def _proved(self, here: Any, before: list[int], companion: int, ending: list[int]) -> bool:
-        """Whether `before` and then an ending complete the body. `companion` stands behind `before`."""
-        tokens = [*before, *ending, self.end]
-        return here.validate_tokens(tokens) == len(tokens) and self.lexemes.run(companion, ending) != DEAD_STATE
-
     def _rules(self, hole: int, text: bytes) -> tuple[frozenset[str], bool]:
         """Of the tool that is called: the keys of members that patterns bind, and whether all members are named."""
         tool = self.tables.holes[hole][0] - 1
-        _, bound, closed = self.rules[tool] if tool >= 0 else next((r for r in self.rules if text.startswith(r[0])), (b"", frozenset([""]), False))
-        return bound, closed
+        rules = self.calls.rules
+        rule = rules[tool] if tool >= 0 else next((r for r in rules if text.startswith(r.begins)), Rule(b"", frozenset([""]), False))
+        return rule.bound, rule.closed
 
     def _sound(self, text: bytes, before: list[int], ending: list[int]) -> bool:
         """Whether no key stands twice in the whole body, and nothing is nested too deep."""
@@ -220,9 +156,9 @@ class Guided:
 
     def _find(self, state: int) -> Options:
         place, here = self.places[state - self.size], self._matcher(state)
-        both, then, stays = self.lexemes.allowed(place.companion)
-        both &= self.packed.bits(here)
-        both[len(self.characters) :] = False
+        both, then, stays = self.ground.lexemes.allowed(place.companion)
+        both &= self.ground.packed.bits(here)
+        both[len(self.ground.characters) :] = False
         if here.is_error():
             return _only(place.ending)
         both[place.ending[0]] = True
@@ -232,42 +168,66 @@ class Guided:
         ids = np.flatnonzero(both)
         # In a value that only a length can bind, tokens that leave the companion in one state are alike if they are as long.
         alike = stays & both
-        alike[: len(self.characters)] &= self.characters > 0
+        alike[: len(self.ground.characters)] &= self.ground.characters > 0
         if at.key or alike.sum() < _FREE or "" in bound or at.member in bound:
             alike[:] = False
-        first, members = _groups(alike[ids], then[ids] << 8 | np.minimum(self.characters[ids], 255))
-        endings: list[list[int]] = [list(place.ending)[1:], list(place.ending), []]
+        first, members = _groups(alike[ids], then[ids] << 8 | np.minimum(self.ground.characters[ids], 255))
+        tried = _Endings(self.ground.lexemes, here, self.end, [list(place.ending)[1:], list(place.ending), []])
         which, hints, looked = np.full(len(first), -1, dtype=np.int32), dict[int, int](), 0
-        for i, token in enumerate(ids[first].tolist()):
-            after = int(then[token])
-            doubtful = not closed and (at.key or self.opens[token])
+        tokens, afters = ids[first].tolist(), then[ids[first]].tolist()
+        doubts = (np.full(len(first), not closed) & (at.key | self.ground.opens[ids[first]])).tolist()
+        alikes = (then[ids[first]] << 8 | self.ground.characters[ids[first]]).tolist()
+        for i, (token, after, doubtful, hint) in enumerate(zip(tokens, afters, doubts, alikes, strict=True)):
 
-            def good(ending: list[int], token: int = token, after: int = after, doubtful: bool = doubtful) -> bool:
-                return self._proved(here, [token], after, ending) and not (doubtful and not self._sound(text, [token], ending))
+            def good(ending: list[int], token: int = token, doubtful: bool = doubtful) -> bool:
+                return not (doubtful and not self._sound(text, [token], ending))
 
-            hint = after << 8 | int(self.characters[token])
             guess = hints.get(hint, 0)
-            found = next((e for e in (guess, *range(len(endings))) if good(endings[e])), -1)
-            if found < 0 and after in self.fixes:
-                mended = next((e for e in ([*self.fixes[after], *e] for e in endings) if good(e)), None)
-                if mended is not None:
-                    found = len(endings)
-                    endings.append(mended)
+            found = guess if tried.fits(guess, token, after) and good(tried.list[guess]) else -1
+            if found < 0:
+                found = next((e for e in range(len(tried.list)) if tried.fits(e, token, after) and good(tried.list[e])), -1)
+            if found < 0 and after in self.ground.fixes:
+                found = tried.first([[*self.ground.fixes[after], *e] for e in tried.list], token, after, good)
             if found < 0 and looked < _MORE:
                 behind = here.deep_copy()
-                ending, count = self.search.ending(behind, after) if behind.consume_token(token) else (None, 0)
+                ending, count = self.ground.search.ending(behind, after) if behind.consume_token(token) else (None, 0)
                 looked += count
                 more = [] if ending is None else [ending, *([i, *ending] for i in self.spare if at.key)]
-                ending = next((e for e in more if good(e)), None)
-                if ending is not None:
-                    found = len(endings)
-                    endings.append(ending)
-            which[i] = hints[hint] = found
+                found = tried.first(more, token, after, good)
+            which[i] = found
+            hints[hint] = max(found, 0)
         ending_of = which[members]
         ending_of[np.searchsorted(ids, place.ending[0])] = 0  # whatever else was tried: this is how the body is known to end
         kept = ending_of >= 0
-        lengths = np.array([len(e) for e in endings], dtype=np.int32)
-        return Options(ids[kept].astype(np.int32), lengths[ending_of[kept]], ending_of[kept], endings)
+        lengths = np.array([len(e) for e in tried.list], dtype=np.int32)
+        return Options(ids[kept].astype(np.int32), lengths[ending_of[kept]], ending_of[kept], tried.list)
+
+
+class _Endings:
+    """Endings that are tried behind many tokens in one place; `here` is the matcher there, `end` stands behind a body."""
+
+    def __init__(self, lexemes: Lexemes, here: Any, end: int, endings: list[list[int]]) -> None:
+        self.list, self._lexemes, self._here, self._end = endings, lexemes, here, end
+        self._tails = [[*e, end] for e in endings]
+        self._closes: dict[tuple[int, int], bool] = {}  # the companion says the same behind all tokens that leave it in one state
+
+    def fits(self, ending: int, token: int, after: int) -> bool:
+        """Whether a token and then an ending, by its number, complete the body. `after` is the companion's state behind the token."""
+        closes = self._closes.get((after, ending))
+        if closes is None:
+            closes = self._closes[after, ending] = self._lexemes.run(after, self.list[ending]) != DEAD_STATE
+        tail = self._tails[ending]
+        return closes and self._here.validate_tokens([token, *tail]) == len(tail) + 1
+
+    def first(self, more: Iterable[list[int]], token: int, after: int, good: Callable[[list[int]], bool]) -> int:
+        """The number of the first of other endings that fits, which is kept; -1 if none does."""
+        for ending in more:
+            tail = [*ending, self._end]
+            if self._lexemes.run(after, ending) != DEAD_STATE and self._here.validate_tokens([token, *tail]) == len(tail) + 1 and good(ending):
+                self.list.append(ending)
+                self._tails.append(tail)
+                return len(self.list) - 1
+        return -1
 
 
 def _groups(alike: npt.NDArray[np.bool_], keys: Ints) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:

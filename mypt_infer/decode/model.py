@@ -63,10 +63,10 @@ _texts: dict[str, Leaf] = {}  # by the dialect's fingerprint
 
 
 class Speaker:
-    """Builds `Spoken`. One use."""
+    """Builds `Spoken`. One use. `barred` are the kinds of block that the model may not open."""
 
-    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec], bodies: MakeBodies = Bodies) -> None:
-        self.dialect, self.tools, self.bodies = dialect, tools, bodies
+    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec], bodies: MakeBodies = Bodies, barred: frozenset[str] = frozenset()) -> None:
+        self.dialect, self.tools, self.bodies, self.barred = dialect, tools, bodies, barred
         self.table, self.machine = dialect.table, dialect.automaton
         self.stacks = open_blocks(self.machine, self.table)
         self.heads = {name: self._head(t) for name, t in self.table.terminals.items()}
@@ -76,11 +76,14 @@ class Speaker:
         self.text = _texts[dialect.fingerprint]
         self.nodes: dict[tuple[int, bool], Node] = {}
         self.after: dict[tuple[int, str, int], Node] = {}
-        self.ended = {s for g in self.machine.states for n in self._tags(g) for s in [self.machine.steps[g][n]]}
+        self.ended = {s for g in self.machine.states for n in self._speakable(g) for s in [self.machine.steps[g][n]]}
 
     def build(self) -> Spoken:
+        """Raises ValueError where the barred blocks leave nothing to say."""
         outside = [g for g in self.machine.states if self._block(g) != CALLING]
         states = [g for g in outside if self._tags(g) or self._writes_text(g) or self._hands_over(g)]
+        if any(self._speakable(g) and g not in states for g in outside):
+            raise ValueError(f"no turn can be ended without {' and '.join(sorted(self.barred))}, which is barred")
         net = settle([self._node(g) for g in states])
         return Spoken(net, dict(zip(states, net.starts, strict=True)), self.text)
 
@@ -91,7 +94,11 @@ class Speaker:
         return all(self.table.openers[kind].body_loss for kind in stack)
 
     def _tags(self, state: int) -> list[str]:
-        """The tags that the model may write in a state."""
+        """The tags that the model may write in a state: of those that it could, what opens no barred block."""
+        return [n for n in self._speakable(state) if self.table.terminals[n].opens not in self.barred]
+
+    def _speakable(self, state: int) -> list[str]:
+        """The tags that the model may write in a state by the grammar."""
         stack = self.stacks[state]
         while stack and stack[-1] not in self.table.closers:
             stack = stack[:-1]
@@ -106,7 +113,7 @@ class Speaker:
         """Whether generation may end in a state that the model has reached: nothing is left to say, or a result may follow."""
         openers = [self.table.terminals[n] for n in self.machine.steps[state] if n != TEXT]
         awaited = any(t.origin != "model" and t.opens and t.opens != self.table.turn_opener and not t.body_loss for t in openers)
-        return state in self.ended and (awaited or not (self._tags(state) or self._writes_text(state)))
+        return state in self.ended and (awaited or not (self._speakable(state) or self._writes_text(state)))
 
     def _block(self, state: int) -> int:
         kind = self.stacks[state][-1] if self.stacks[state] else ""
@@ -202,6 +209,11 @@ def call_ends(dialect: Dialect) -> tuple[str, int]:
         one = closer[0].value if len(closer) == 1 and closer[0].kind == "special" else ""
         return table.openers[kind].body, table.special.get(one, dialect.tokenizer.ordinary)
     return "call", dialect.tokenizer.ordinary
+
+
+def names_in_tags(dialect: Dialect) -> bool:
+    """Whether the model writes the name of a tool in the tag that opens its call."""
+    return any(dialect.table.openers[kind].patterns for kind in kinds_of(dialect, CALLING))
 
 
 def forbidden_texts(dialect: Dialect) -> list[str]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mypt_infer.decode.bodies import Bodies
 from mypt_infer.decode.leafset import LeafSet, leaf_set
-from mypt_infer.decode.model import MakeBodies, Speaker, Spoken
+from mypt_infer.decode.model import MakeBodies, Speaker, Spoken, names_in_tags
 from mypt_infer.decode.net import HOLE, NO_BLOCK, Net
 from mypt_infer.decode.rows import FAR, Rows
 from mypt_infer.decode.tools import ToolSpec
@@ -62,6 +62,7 @@ class Tables:
     frames: tuple[Frame, ...]
     spine: tuple[Ints, Ints, Ints]
     holes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    unfilled: Tables | None = None  # these, where no hole has an end
 
     def following(self, state: int) -> Ints:
         """The next state for every class of tokens; DEAD_STATE where refused. Shape (classes,)."""
@@ -73,25 +74,35 @@ class Tables:
         """The next state, DEAD_STATE if the token is refused."""
         if not 0 <= token < self.vocabulary:
             return DEAD_STATE
-        after = int(self.after[self.row[state], self.classes[token]])
-        found = int(self.base[state]) + after if after >= 0 else int(self.exits[self.frame[state], -1 - after])
-        return found if self.distance[found] < FAR else DEAD_STATE
+        classes, after, row, base, exits, frame, distance = self._views
+        then = after[row[state], classes[token]]
+        found: int = base[state] + then if then >= 0 else exits[frame[state], -1 - then]
+        return found if distance[found] < FAR else DEAD_STATE
+
+    @cached_property
+    def _views(self) -> tuple[memoryview, ...]:
+        """The arrays once more: one number at a time, a view is several times as quick."""
+        return tuple(map(memoryview, (self.classes, self.after, self.row, self.base, self.exits, self.frame, self.distance)))  # type: ignore[arg-type]
 
     @cached_property
     def distance(self) -> Ints:
-        return self.measure(self.final)
+        return self.measure(self.final, above=self.unfilled.distance if self.unfilled else None)
 
     @cached_property
     def to_close(self) -> Ints:
-        return self.measure((self.block == NO_BLOCK) & (np.arange(self.size) != DEAD_STATE))
+        goal = (self.block == NO_BLOCK) & (np.arange(self.size) != DEAD_STATE)
+        return self.measure(goal, above=self.unfilled.to_close if self.unfilled else None)
 
-    def measure(self, goal: npt.NDArray[np.bool_], *, barred: npt.NDArray[np.bool_] | None = None) -> Ints:
-        """The least number of tokens from each state to a goal, around barred states; FAR where none leads there."""
-        found = np.where(goal, 0, FAR).astype(np.int32)
+    def measure(self, goal: npt.NDArray[np.bool_], *, barred: npt.NDArray[np.bool_] | None = None, above: Ints | None = None) -> Ints:
+        """The least number of tokens from each state to a goal, around barred states; FAR where none leads there.
+
+        `above`: the same numbers where nothing was nearer; then only what has come nearer is looked at.
+        """
+        found = np.where(goal, 0, FAR).astype(np.int32) if above is None else above.copy()
         blocked = np.zeros(self.size, bool) if barred is None else barred
         found[blocked] = FAR
         source, target, cost = self.spine
-        seen: dict[int, Ints] = {}
+        seen = {} if above is None else {i: above[self.exits[i + 1, f.column : f.column + len(f.rows.exits)]] for i, f in enumerate(self.frames)}
         while True:
             before = found.copy()
             np.minimum.at(found, source, np.minimum(before[target] + cost, FAR))
@@ -106,14 +117,15 @@ class Tables:
             if (found == before).all():
                 return found
 
-
     def with_holes(self, least: Sequence[int]) -> Tables:
         """The same, where body i takes at least `least[i]` tokens."""
         source, target, cost = self.spine
         cost = cost.copy()
         for state, (body, _) in self.holes.items():
             cost[source == state] = least[body]
-        return replace(self, spine=(source, target, cost))
+        out = replace(self, spine=(source, target, cost), unfilled=self.unfilled or self)
+        vars(out)["members"] = self.members  # the classes are the same
+        return out
 
     # What a decoder reads off again and again.
 
@@ -133,15 +145,18 @@ _built: OrderedDict[tuple[str, str], Tables] = OrderedDict()
 _KEPT = 32
 
 
-def build(dialect: Dialect, tools: Sequence[ToolSpec], bodies: MakeBodies = Bodies) -> Tables:
-    """The tables of a dialect and some tools; those built last are kept. Raises SchemaFault for tools that they cannot hold.
+def build(dialect: Dialect, tools: Sequence[ToolSpec], bodies: MakeBodies = Bodies, barred: frozenset[str] = frozenset()) -> Tables:
+    """The tables of a dialect and some tools, without `barred` kinds of block; those built last are kept. Raises SchemaFault for tools that they cannot hold.
 
-    `bodies` makes the nets of calls; those of another engine hold nothing of the tools but names.
+    `bodies` makes the nets of calls; those of another engine hold nothing of the tools but
+    names, and these only where a tag has them.
     """
-    known = [(t.name, t.schema) for t in tools] if bodies is Bodies else [t.name for t in tools]
-    key = (dialect.fingerprint, repr((bodies.__name__, known)))
+    known: object = [(t.name, t.schema) for t in tools]
+    if bodies is not Bodies:
+        known = [t.name for t in tools] if names_in_tags(dialect) else bool(tools)
+    key = (dialect.fingerprint, repr((bodies.__name__, known, sorted(barred))))
     if key not in _built:
-        spoken = Speaker(dialect, tools, bodies).build()
+        spoken = Speaker(dialect, tools, bodies, barred).build()
         _built[key] = tables_of(spoken, leaf_set(dialect, spoken.text))
         if len(_built) > _KEPT:
             _built.popitem(last=False)

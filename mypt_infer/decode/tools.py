@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 _TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
-_NOTES = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "strict"}
+NOTES = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "strict"}
 _BOUNDS = {"minLength", "minimum", "maximum"}
-_KNOWN = {"type", "enum", "const", "properties", "required", "additionalProperties", "items"} | _BOUNDS | _NOTES
+_KNOWN = {"type", "enum", "const", "properties", "required", "additionalProperties", "items"} | _BOUNDS | NOTES
 _LLGUIDANCE = {
     "$defs", "$ref", "allOf", "anyOf", "definitions", "exclusiveMaximum", "exclusiveMinimum", "format", "maxItems", "maxLength", "maximum",
     "minItems", "minLength", "minimum", "multipleOf", "oneOf", "pattern", "patternProperties", "prefixItems",

@@ -46,6 +46,7 @@ class Search:
         ids = {token[0]: i for i, token in enumerate(vocabulary.tokens) if len(token) == 1}
         self.id_of = ids
         self.inside, self.outside = (np.array([ids[b] for b in dict.fromkeys(order)], dtype=np.int32) for order in (_INSIDE, _OUTSIDE))
+        self._orders: dict[int, tuple[Ints, list[int], list[int]]] = {}
 
     def ending(self, matcher: Any, state: int, limit: int = EXPANSIONS) -> tuple[list[int] | None, int]:
         """Tokens that complete the body, None if none were found, and how many places were looked at.
@@ -70,14 +71,22 @@ class Search:
                 text += forced
             if here.is_accepting():
                 return self.tokens(text), looked
-            order = self.inside if at in self.lexemes.strings else self.outside
-            choices = [(token, self.lexemes.next(at, token)) for token in order[self.packed.some(here, order)].tolist()]
-            for rank, (token, then) in enumerate((token, then) for token, then in choices if then != DEAD_STATE):
-                byte = self.vocabulary.tokens[token][0]
+            order, follows, bytes_ = self._order(at)
+            chosen = np.flatnonzero(self.packed.some(here, order)).tolist()
+            for rank, (token, then, byte) in enumerate((int(order[i]), follows[i], bytes_[i]) for i in chosen):
                 more = cost + self._cost(at, byte) + rank
                 count += 1
                 heapq.heappush(heap, (more + (then in self.lexemes.strings), -count, text + bytes([byte]), then, more, here, token))
         return None, looked
+
+    def _order(self, at: int) -> tuple[Ints, list[int], list[int]]:
+        """The tokens of one byte that the companion takes in a state, as they are tried; the states behind them; the bytes."""
+        if at not in self._orders:
+            order = self.inside if at in self.lexemes.strings else self.outside
+            follows = {int(i): self.lexemes.next(at, int(i)) for i in order}
+            order = order[[follows[int(i)] != DEAD_STATE for i in order]]
+            self._orders[at] = order, [follows[int(i)] for i in order], [self.vocabulary.tokens[int(i)][0] for i in order]
+        return self._orders[at]
 
     def _cost(self, at: int, byte: int) -> int:
         """What a byte adds to the search's order: members and items count, open containers more."""

@@ -51,6 +51,12 @@ def test_a_question(chat: Any) -> None:
     assert lines[4].startswith("  [1] policy-")
 
 
+def test_a_question_without_a_thought(chat: Any) -> None:
+    lines = chat("What about passwords?", options=("--no-think",)).splitlines()
+    assert lines[0] == '  workspace.search(query="What about passwords?", top_k=3) [/show 1]'
+    assert lines[2] == '"Security Policy v2" says: Passwords must be at least 12 characters long. [1]'
+
+
 def test_commands(chat: Any, tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     out = chat("passwords", "/show 1", "/show 2", "/open 1", "/why", "/mask", "/tools", "/help", "/nope", "/show 99", "/open x", f"/save {path}", "/save", "/reset", "/why", "/open 1", "/mask", "/quit", "never")  # fmt: skip

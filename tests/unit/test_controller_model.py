@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+import mypt_spec
 from mypt_infer.controller import Controller, Options, replay
 from mypt_infer.controller.model import ModelSource
 from mypt_infer.decode import BudgetError, Decoder
@@ -134,3 +135,61 @@ def test_a_summary_by_a_model(dialect: str) -> None:
         assert made(text)
     with pytest.raises(BudgetError):
         summarizer(model(decoder), dialect, max_new_tokens=1)
+
+
+def thoughts(controller: Controller) -> int:
+    return sum(kind == "ThinkDelta" for kind, _ in controller.record()["_transcript"]["events"])
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_thinking_that_is_ruled_out_is_not_drawn(dialect: str) -> None:
+    """The model is fond of tags: left alone it thinks, where the format lets it."""
+    thinks = "think" in mypt_spec.dialect(dialect).table.openers
+    free = [talk(dialect, seed, ["Hi", "And?"]) for seed in range(3)]
+    assert bool(sum(thoughts(c) for c, _ in free)) == thinks
+    for seed in range(3):
+        controller, _ = talk(dialect, seed, ["Hi", "And?"], think=False)
+        assert not thoughts(controller)
+        assert controller.last_end is not None
+        assert "illegal" not in {f.get("reason") for _, f in controller.record()["_transcript"]["events"]}
+        replay(controller.record(), dialect)
+
+
+def test_thinking_can_be_ruled_out_for_a_turn() -> None:
+    found = []
+    for seed in range(4):
+        controller, _ = talk("mypt", seed, ["Hi"], think=False)
+        before = thoughts(controller)
+        controller.options = Options(max_tokens=40)
+        list(controller.say("And?"))
+        controller.options = Options(max_tokens=40, think=False)
+        between = thoughts(controller)
+        list(controller.say("So?"))
+        assert before == 0
+        assert thoughts(controller) == between
+        assert controller.last_end is not None
+        assert controller.last_end.reason != "illegal"
+        found.append(between)
+    assert any(found)
+
+
+def test_calls_are_not_drawn_where_there_are_no_tools() -> None:
+    """The decoder knows tools, the conversation has none."""
+    decoder = Decoder("mypt", TOOLS.schemas)
+    for seed in range(3):
+        controller = Controller(ModelSource(model(decoder, seed), decoder, seed=seed), system="S.", options=Options(max_tokens=40))
+        events = list(controller.say("Hi"))
+        assert controller.last_end is not None
+        assert controller.last_end.reason == "stop", controller.last_end
+        assert "CallStart" not in {type(e).__name__ for e in events}
+
+
+def test_a_bar_of_its_own_stays() -> None:
+    decoder = Decoder("mypt", TOOLS.schemas, barred=["cite"])
+    source = ModelSource(model(decoder), decoder)
+    source.bar(frozenset({"think"}))
+    assert source.decoder.barred == {"cite", "think"}
+    source.bar(frozenset({"cite"}))
+    assert source.decoder is decoder
+    source.bar(frozenset())
+    assert source.decoder is decoder

@@ -229,6 +229,41 @@ def test_states_can_be_kept_and_forked() -> None:
         made.step([states[0], states[0]], [ids[0], 50259])
 
 
+@pytest.mark.parametrize(("think", "call"), [(None, None), (3, 30)])
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+def test_what_is_remembered_is_what_is_found_anew(engine: str, think: int | None, call: int | None) -> None:
+    """A decoder that has seen a place with one budget says of it with another what one says that has seen nothing."""
+    if engine == "llguidance":
+        pytest.importorskip("llguidance")
+    made, calm = (Decoder("mypt", TOOLS, max_think_tokens=think, max_toolcall_tokens=call, engine=engine) for _ in range(2))
+    text = '{"name": "list_docs"}'
+    encode = made.dialect.tokenizer.encode
+    walks = [[50261, 50271, *encode("a b"), 50272, *encode(" Hello"), 50262, 50275], [50261, 50267, *encode(text), 50268, 50262]]
+    refused = 0
+    for budget in (None, 40, 12, 9, 7, None, 10):
+        for walk in walks:
+            try:
+                state = made.start(prompt("mypt"), max_new_tokens=budget)
+            except BudgetError:
+                continue
+            for token in walk:
+                for kept in (calm._sets, calm._free, calm._steps, calm._jumps):
+                    kept.clear()
+                assert made.ids(state).tolist() == calm.ids(state).tolist() == np.flatnonzero(made.allowed(state)).tolist()
+                results = []
+                for of in (made, made, calm):
+                    try:
+                        results.append(of.next(state, token))
+                    except ValueError as error:
+                        results.append(str(error))
+                assert results[0] == results[1] == results[2]
+                if isinstance(results[0], str):
+                    refused += 1
+                    break
+                state = results[0]
+    assert refused >= 3
+
+
 def test_forced_tokens() -> None:
     made = Decoder("mypt", [{"name": "list_docs"}])
     state = read(made, "<myPT_assistant><myPT_toolcall>")

@@ -106,6 +106,19 @@ def test_errors(folder: Path, tmp_path: Path, text: str, options: list[str], say
     assert says in err
 
 
+@pytest.mark.parametrize(("name", "flags", "barred"), [("mypt", ["--no-think"], {"think"}), ("mypt", [], set()), ("usf-omega", ["--no-think"], {"reasoning", "self_reflection"}), ("praxis", ["--no-think"], set())])
+def test_thoughts_can_be_ruled_out(name: str, flags: list[str], barred: set[str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mypt_infer.decode import generate as module
+
+    seen: list[Any] = []
+    real = module.generate
+    monkeypatch.setattr(module, "generate", lambda *a, decoder, **k: seen.append(decoder) or real(*a, decoder=decoder, **k))
+    d = mypt_spec.dialect(name)
+    path = write(tmp_path / "p", d.tokenizer.decode(d.encode(prompt(name), partial=True).ids))
+    assert main(["--model", str(folder), "--prompt", path, "--dialect", name, "--max-new-tokens", "20", "--json", *flags]) == 0
+    assert [of.barred for of in seen] == [barred]
+
+
 def test_without_torch_it_says_what_to_install(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert main(["--model", "x", "--prompt", write(tmp_path / "p", json.dumps(RECORD))]) == 2

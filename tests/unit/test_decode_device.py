@@ -58,3 +58,40 @@ def test_a_batch_steps_in_one_graph() -> None:
         ids, after = compiled(logits, states)
         assert after.tolist() == [made.next(s, i) if s and made.allow(s).count else 0 for s, i in zip(states.tolist(), ids.tolist(), strict=True)]
         states = after
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("budget", [None, 12, 60])
+def test_one_row_is_masked_as_many_are(budget: int | None, dtype: torch.dtype) -> None:
+    """Row by row, twice each, where budgets bind and where they do not; other types in between."""
+    made = decoder("mypt", think=4, call=48)
+    device = DeviceDecoder(made)
+    states = [s for s, _ in states_of("mypt", budget)]
+    logits = torch.randn(len(states), made.tables.vocabulary, generator=torch.Generator().manual_seed(0)).to(dtype)
+    logits[:, 50300] = float("nan")
+    expected = device.mask_(logits.clone(), states)
+    bias = torch.from_numpy(made.bias(states))
+    assert torch.equal(expected.isinf(), bias.isinf())
+    assert torch.equal(expected[~expected.isinf()], logits[~expected.isinf()])
+    for again in (dtype, torch.float32, dtype):
+        for i, state in enumerate(states):
+            row = logits[i : i + 1].to(again, copy=True)
+            assert device.mask_(row, [state]) is row
+            assert torch.equal(row, expected[i : i + 1].to(again))
+    with pytest.raises(ValueError, match="2 rows of logits, 1 states"):
+        device.mask_(logits[:2].clone(), states[:1])
+    with pytest.raises(ValueError, match="1 rows of logits, 2 states"):
+        device.mask_(logits[:1].clone(), states[:2])
+
+
+def test_rows_that_are_no_block_of_memory() -> None:
+    made = decoder("mypt")
+    device = DeviceDecoder(made)
+    text = made.next(made.start(prompt("mypt")), 50261)
+    name = made.run(text, [50267, *made.dialect.tokenizer.encode('{"name": "')])
+    wide = torch.randn(3, 2 * made.tables.vocabulary)
+    for rows, state in ((slice(1, 2), text), (slice(1, 2), name), (slice(0, 3), text), (slice(0, 3), name)):
+        part = wide.clone()[rows, ::2]
+        expected = part + torch.from_numpy(made.bias([state] * len(part)))
+        for _ in range(2):
+            assert torch.equal(device.mask_(part, [state] * len(part)), expected)

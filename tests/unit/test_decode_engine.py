@@ -374,7 +374,7 @@ def test_without_llguidance(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(builtins, "__import__", no)
     with pytest.raises(EngineError, match=r"pip install 'mypt-tags\[llguidance\]'"):
-        Decoder("mypt", [PLAN], engine="llguidance")
+        Decoder("mypt", [{**PLAN, "name": "never_seen"}], engine="llguidance")
     assert Decoder("mypt", TOOLS, engine="auto")
 
 
