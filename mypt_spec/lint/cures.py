@@ -239,7 +239,7 @@ def _written(
     if count > 1:
         roles = ", ".join(m["role"] for m in mine)
         return f"make it {count} messages: {roles}", tuple(patch)
-    if mine[0]["role"] != first["role"]:
+    if mine[0]["role"] != d.adapter.SCHEMA.aliases.get(first["role"], first["role"]):
         return f'make it a message of role "{mine[0]["role"]}"', tuple(patch)
     named = " and ".join(f'"{key}"' for key in fields)
     return f"move it to {named}" if named else "put it where it belongs", tuple(patch)

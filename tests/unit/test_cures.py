@@ -31,6 +31,7 @@ SAFE = {
     "eot": ([USER, answer(f"A{EOT}")], [USER, ANSWER]),
     "close and eot": ([USER, answer(f"A</myPT_assistant>{EOT}")], [USER, ANSWER]),
     "a context": ([{"role": "user_context", "content": "d"}, USER, ANSWER], [USER | {"context": "d"}, ANSWER]),
+    "a thought and other roles": ([USER | {"role": "human"}, answer(f"{THINK}A") | {"role": "gpt"}], [USER, answer("A", think="t")]),
     "eot and alias": ([USER, CALL, RESULT | {"role": "tool"}, answer(f"A{EOT}")], [USER, CALL, RESULT, ANSWER]),
 }
 UNSAFE = {
@@ -120,3 +121,10 @@ def test_other_dialects() -> None:
     before = {"messages": [{"role": "context", "content": "d"}, USER, ANSWER]}
     fixed, _ = Fixer(checker).line(json.dumps(before).encode(), row=2)
     assert json.loads(fixed or b"") == {"messages": [USER | {"context": "d"}, ANSWER]}
+
+
+@pytest.mark.parametrize("role", ["assistant", "gpt"])
+def test_the_title_says_where_a_thought_goes(role: str) -> None:
+    line = json.dumps({"system": "S", "messages": [USER, answer(f"{THINK}A") | {"role": role}]})
+    titles = [item.finding.fix.title for item in CHECKER.line(line.encode(), row=1, filename="f") if item.finding.code == "MYP301" and item.finding.fix]
+    assert titles == ['move it to "think"']
