@@ -156,10 +156,12 @@ def _diff_line(sign: bytes, line: bytes) -> bytes:
 def _lines(fixer: Fixer, prover: Prover, source: Source, repairs: Repairs | None) -> Iterator[Piece]:
     kept = False  # whether a line has come that stays: a file is not emptied
     held: list[Piece] = []
+    size = 0  # bytes of these
     for piece in _each_line(fixer, prover, source, repairs):
         if not kept and not piece.new:
             held.append(piece)
-            if sum(len(p.old) for p in held) <= _HELD:
+            size += len(piece.old)
+            if size <= _HELD:
                 continue
             held = [p._replace(new=p.old, codes=Counter()) for p in held]
         kept = True
@@ -181,9 +183,9 @@ def _each_line(fixer: Fixer, prover: Prover, source: Source, repairs: Repairs | 
         _, doubtful = prover.unproved(block.data)
         if lines and not lines[-1].endswith(b"\n") and len(lines) - 1 not in {i for i, _ in doubtful}:
             doubtful.append((len(lines) - 1, lines[-1]))
-        gone = [i for i in range(len(lines)) if block.first_row + i in dropped] if dropped else []
-        also = [i for i in range(len(lines)) if block.first_row + i in untidy] if untidy else []
-        doubtful = sorted({**{i: lines[i].removesuffix(b"\n") for i in gone + also}, **dict(doubtful)}.items())
+        gone = {i for i in range(len(lines)) if block.first_row + i in dropped} if dropped else set()
+        also = {i for i in range(len(lines)) if block.first_row + i in untidy} if untidy else set()
+        doubtful = sorted({**{i: lines[i].removesuffix(b"\n") for i in gone | also}, **dict(doubtful)}.items())
         done = 0
         for index, raw in doubtful:
             row = block.first_row + index
