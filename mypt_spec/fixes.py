@@ -6,6 +6,7 @@ from copy import copy, deepcopy
 from typing import Any
 
 from mypt_spec.findings import Fix
+from mypt_spec.jsonvalue import unescape
 
 
 def apply(data: Any, fix: Fix) -> Any:
@@ -40,7 +41,7 @@ def _edit(text: Any, edits: tuple[tuple[int, int, str], ...]) -> str:
 
 def _operate(data: Any, operation: dict[str, Any]) -> Any:
     op, path = operation["op"], operation["path"]
-    *parents, last = [t.replace("~1", "/").replace("~0", "~") for t in path.split("/")]
+    *parents, last = map(unescape, path.split("/"))
     if op not in ("add", "remove", "replace") or (parents and parents[0]):
         raise ValueError(f"no fix does {op!r} at {path!r}")
     if not parents:  # the path "": the record itself

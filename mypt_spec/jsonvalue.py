@@ -174,6 +174,21 @@ def escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
+def unescape(token: str) -> str:
+    """The key that a reference token of a JSON pointer names."""
+    return token.replace("~1", "/").replace("~0", "~")
+
+
+def value_at(record: Any, pointer: str) -> Any:
+    """What a JSON pointer names, None where it names nothing."""
+    for token in pointer.split("/")[1:]:
+        try:
+            record = record[int(token) if isinstance(record, list) else unescape(token)]
+        except (KeyError, IndexError, ValueError, TypeError):
+            return None
+    return record
+
+
 def canonical(value: Any, literals: re.Pattern[str]) -> str:
     """Canonical JSON text of a faultless value; `literals` matches the dialect's tags."""
     text = _encode(value)

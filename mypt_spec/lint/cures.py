@@ -18,6 +18,7 @@ from mypt_spec.episode import Episode, Event, Message, Part, Place, events_of
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.fixes import apply
 from mypt_spec.frontdoor import Dialect
+from mypt_spec.jsonvalue import value_at
 from mypt_spec.nearmiss import near_miss
 from mypt_spec.parse import messages_of
 from mypt_spec.placement import Run
@@ -248,16 +249,6 @@ def _written(
 def _tame(message: Message, d: Dialect) -> tuple[Part, ...]:
     """Parts that any record can hold, in the place of a text with tags in it, which is another finding's."""
     return tuple(replace(p, text="x") if p.kind == "text" and d.table.literals.search(p.text) else p for p in message.parts)
-
-
-def value_at(record: Any, pointer: str) -> Any:
-    """What a JSON pointer names, None where it names nothing."""
-    for token in pointer.split("/")[1:]:
-        try:
-            record = record[int(token) if isinstance(record, list) else token.replace("~1", "/").replace("~0", "~")]
-        except (KeyError, IndexError, ValueError, TypeError):
-            return None
-    return record
 
 
 def _for_text(d: Dialect, text: str, finding: Finding) -> Iterator[Fix]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mypt_spec.jsonvalue import escape, unescape
 from mypt_spec.lint.members import Member, Members
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -35,7 +36,7 @@ class Node:
         tokens: list[str] = []
         node = self
         while node.parent is not None:
-            tokens.append(str(node.token).replace("~", "~0").replace("/", "~1"))
+            tokens.append(escape(str(node.token)))
             node = node.parent
         return "".join("/" + token for token in reversed(tokens))
 
@@ -209,7 +210,7 @@ class Places:
 
 def _tokens(pointer: str) -> list[str]:
     tokens = pointer.split("/")[1:]
-    return [token.replace("~1", "/").replace("~0", "~") for token in tokens] if "~" in pointer else tokens
+    return [unescape(token) for token in tokens] if "~" in pointer else tokens
 
 
 def locate(text: str, pointer: str, span: tuple[int, int] | None = None, on_key: bool = False) -> tuple[int, int]:

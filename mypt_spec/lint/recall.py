@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from mypt_spec.findings import Finding, Fix
+from mypt_spec.jsonvalue import value_at
 from mypt_spec.lint.check import Checker
-from mypt_spec.lint.cures import value_at
 from mypt_spec.lint.located import Located
 from mypt_spec.lint.optout import OPT_OUT
 from mypt_spec.lint.outline import SIGN, NoOutlineError, Outline, Outliner

@@ -11,7 +11,7 @@ from unicodedata import combining, is_normalized, normalize
 
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding, Fix
-from mypt_spec.lint.cures import value_at
+from mypt_spec.jsonvalue import value_at
 from mypt_spec.tokens import TokenTable
 
 CODES = frozenset({"MYP608", "MYP609"})
