@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 _SIZE = 1 << 22  # slots of 16 bytes, of which the system gives memory as they are used
-_FULL = _SIZE * 3 // 4
 
 
 class Seen:
@@ -26,23 +25,21 @@ class Seen:
 
     def put(self, key: int, value: int) -> int | None:
         """The value that the key had before, which stays; None for a new key, which gets `value`, if there is room."""
-        key = key or 1
-        at = key & self._mask
-        while (found := int(self._keys[at])) != 0:
-            if found == key:
-                return int(self._values[at])
-            at = (at + 1) & self._mask
-        if not self.full:
+        key, at, known = self._find(key)
+        if not known and not self.full:
             self._keys[at], self._values[at] = key, value
             self.count += 1
-        return None
+        return int(self._values[at]) if known else None
 
     def get(self, key: int) -> int | None:
         """The value of a key, None where there is none."""
+        _, at, known = self._find(key)
+        return int(self._values[at]) if known else None
+
+    def _find(self, key: int) -> tuple[int, int, bool]:
+        """The key as it is kept, its slot or the empty one where it would go, and whether it is there."""
         key = key or 1
         at = key & self._mask
-        while (found := int(self._keys[at])) != 0:
-            if found == key:
-                return int(self._values[at])
+        while (found := int(self._keys[at])) not in (0, key):
             at = (at + 1) & self._mask
-        return None
+        return key, at, found == key
