@@ -7,7 +7,6 @@ texts it may cut otherwise; these are for the slow way.
 
 from __future__ import annotations
 
-import base64
 import importlib.util
 import re
 import tempfile
@@ -17,6 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from mypt_spec.ranks import FILE, write_ranks
 
 if TYPE_CHECKING:
     import gigatoken
@@ -118,8 +119,8 @@ def _load(encoding: tiktoken.Encoding, special: dict[str, int]) -> gigatoken.Tok
     import gigatoken
 
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "ranks.tiktoken"
-        file.write_bytes(b"".join(b"%s %d\n" % (base64.b64encode(word), i) for word, i in encoding._mergeable_ranks.items()))
+        file = Path(folder) / FILE
+        file.write_bytes(write_ranks(encoding._mergeable_ranks))
         return gigatoken.Tokenizer.from_tiktoken(file, "gpt2", special)
 
 
