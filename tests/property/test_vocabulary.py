@@ -7,7 +7,6 @@ import re
 from functools import cache
 from itertools import pairwise
 
-import numpy as np
 import pytest
 import regex
 from hypothesis import given
@@ -16,11 +15,9 @@ from tiktoken_ext.openai_public import r50k_pat_str
 
 import mypt_spec
 from mypt_infer.decode import Decoder
-from mypt_infer.decode.net import CALLING
-from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec.ranks import read_ranks
 from tests.decoding import DIALECTS, TOOLS, complete, generated, prompt
-from tests.property.test_decode_exhaustive import Naive, everywhere
+from tests.property.test_decode_exhaustive import compare_with_validator
 from tests.property.test_injection import hostile
 from tests.strategies import any_text, episodes
 from tests.vocabulary import SIZE, path, small
@@ -99,18 +96,7 @@ def test_content_never_becomes_a_tag(episode: mypt_spec.Episode) -> None:
 
 
 def test_the_validator_has_the_same_allow_sets() -> None:
-    """Every state and every id; bodies of calls are left out, since the validator takes any tool there."""
-    made = decoder("mypt")
-    naive = Naive(made)
-    checked = 0
-    for state, (grammar_state, ids) in everywhere(made).items():
-        if made.tables.block[state] == CALLING:
-            continue
-        mine = (made.tables.following(state) != DEAD_STATE)[made.tables.classes]
-        theirs = naive.row(grammar_state, ids, made.tables.vocabulary)
-        assert (mine == theirs).all(), (ids, np.flatnonzero(mine != theirs)[:10])
-        checked += 1
-    assert checked > 50
+    compare_with_validator(decoder("mypt"))
 
 
 @pytest.mark.parametrize("name", DIALECTS)
