@@ -62,11 +62,6 @@ class DataSet:
                 yield from self._file(group.checker, source, number, source.path in evaluated)
                 number += 1
 
-    @property
-    def full(self) -> bool:
-        """Whether there were more episodes than are compared."""
-        return self.episodes.full
-
     def _remember(self, evaluated: set[str]) -> None:
         """The prompts of the evaluation data, before any of the training data."""
         number = 0
@@ -110,7 +105,6 @@ class DataSet:
     def _compared(self, checker: Checker, episode: Episode, place: int, evaluated: bool) -> Iterator[Finding]:
         table = checker.dialect.table
         before = self.episodes.put(whole(episode.messages, table), place)
-        asked = digest(self._asked(episode, checker))
         if before is not None:
             yield Finding("MYP601", f"the same episode stands at {self._place(before)}", help="delete one of the two")
         else:
@@ -122,7 +116,7 @@ class DataSet:
                 if first is not None and other != own:
                     cure = "keep the better answer, or make the prompts differ"
                     yield Finding("MYP602", f"the same prompt has another answer at {self._place(first)}", answer.parts[-1].at.pointer if answer.parts else "", help=cure)
-        if not evaluated and (where := self._evaluated.get(asked)) is not None:
+        if not evaluated and self._evaluated.count and (where := self._evaluated.get(digest(self._asked(episode, checker)))) is not None:
             cure = "take it out of one of the two: what is trained on measures nothing"
             yield Finding("MYP603", f"the same questions are evaluated at {self._place(where)}", help=cure)
         if not evaluated and self._reserved:
