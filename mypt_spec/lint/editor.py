@@ -17,7 +17,7 @@ from mypt_spec.lint.fixing import Fixer
 from mypt_spec.lint.locate import Places
 from mypt_spec.lint.located import Located
 from mypt_spec.lint.plan import Group
-from mypt_spec.lint.rawedit import in_common
+from mypt_spec.lint.rawedit import difference
 from mypt_spec.lint.runner import run
 from mypt_spec.lint.sources import Source
 from mypt_spec.lint.texts import text_episodes
@@ -166,6 +166,5 @@ def _changed(start: int, old: str, new: str) -> list[Edit]:
     """What makes one text of another, without what they have in common at both ends."""
     if old == new:
         return []
-    before = in_common(old, new)
-    after = in_common(old[before:][::-1], new[before:][::-1])
-    return [Edit(start + before, start + len(old) - after, new[before : len(new) - after])]
+    first, last, text = difference(old, new)
+    return [Edit(start + first, start + last, text)]

@@ -11,6 +11,7 @@ from typing import Any
 
 from mypt_spec.findings import Fix
 from mypt_spec.fixes import apply
+from mypt_spec.jsonvalue import unescape
 from mypt_spec.lint.locate import Item, scan, string_columns
 
 _COMMA = re.compile(r'[}\]"0-9el],( ?)[-"{\[0-9tfn]')
@@ -36,9 +37,8 @@ def replacement(line: str, fix: Fix) -> tuple[int, int, str] | None:
         new = edited(line, fix)
     except ValueError:
         return None
-    start = in_common(line, new)
-    end = in_common(line[start:][::-1], new[start:][::-1])
-    return start + 1, len(line) - end + 1, new[start : len(new) - end]
+    start, end, text = difference(line, new)
+    return start + 1, end + 1, text
 
 
 class _Source:
@@ -105,10 +105,9 @@ class _Source:
         start, end, new = item.start, item.end, self._spelled(value)
         if isinstance(value, str) and source[0] == '"':  # of a string, only what differs
             old = json.loads(source, strict=False)
-            before = in_common(old, value)
-            after = in_common(old[before:][::-1], value[before:][::-1])
-            start, end = string_columns(self.line, start, end, (before, len(old) - after))
-            new = self._spelled(value[before : len(value) - after])[1:-1]
+            first, last, text = difference(old, value)
+            start, end = string_columns(self.line, start, end, (first, last))
+            new = self._spelled(text)[1:-1]
         return self.line[:start] + new + self.line[end:]
 
     def _add(self, path: str, value: Any) -> str:
@@ -116,7 +115,7 @@ class _Source:
         owner, siblings = self._value(parent), self.inner.get(parent, [])
         new = self.gone[value] if isinstance(value, str) and value in self.gone else self._spelled(value)
         if self.line[owner.start] == "{":
-            new = f"{self._spelled(token.replace('~1', '/').replace('~0', '~'))}:{self._space(_COLON)}{new}"
+            new = f"{self._spelled(unescape(token))}:{self._space(_COLON)}{new}"
             at = 0 if not parent else len(siblings)  # what describes the whole record stands before its messages
         else:
             at = len(siblings) if token == "-" else int(token)
@@ -142,7 +141,14 @@ class _Source:
         return json.dumps(value, ensure_ascii=self.line.isascii(), separators=(comma, colon), allow_nan=False)
 
 
-def in_common(one: str, two: str) -> int:
+def difference(old: str, new: str) -> tuple[int, int, str]:
+    """Where the old string is to be replaced, and by what, without what the two have in common at both ends."""
+    before = _in_common(old, new)
+    after = _in_common(old[before:][::-1], new[before:][::-1])
+    return before, len(old) - after, new[before : len(new) - after]
+
+
+def _in_common(one: str, two: str) -> int:
     """How many characters two strings have in common at their beginning."""
     low, high = 0, min(len(one), len(two))
     while low < high:
