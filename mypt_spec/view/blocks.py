@@ -16,6 +16,7 @@ from mypt_spec.encode import Segment
 from mypt_spec.episode import Event
 from mypt_spec.findings import Finding
 from mypt_spec.frontdoor import Dialect
+from mypt_spec.jsonvalue import escape
 from mypt_spec.repair import open_blocks
 from mypt_spec.tokens import TEXT
 from mypt_spec.view.items import Item, plain_event
@@ -189,7 +190,7 @@ def _shown(value: Any) -> str:
 
 
 def _below(pointer: str, key: str) -> str:
-    return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+    return f"{pointer}/{escape(key)}"
 
 
 def _place(item: Item, blocks: list[Block]) -> list[Finding]:
