@@ -25,7 +25,9 @@ def lint(session: nox.Session) -> None:
 def spec(session: nox.Session) -> None:
     """Fail when a generated file is stale; `nox -s spec -- --write` writes them anew."""
     session.install("-e", ".[test]")
-    session.run("python", "tools/regenerate.py", *([] if "--write" in session.posargs else ["--check"]))
+    session.run(
+        "python", "tools/regenerate.py", *([] if "--write" in session.posargs else ["--check"])
+    )
 
 
 @nox.session

@@ -21,7 +21,9 @@ SHAPE = LlamaConfig(50304, 256, 768, 8, 4, 4, tie_word_embeddings=True)
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description="Appending to a cache beside reading everything anew.")
+    options = argparse.ArgumentParser(
+        description="Appending to a cache beside reading everything anew."
+    )
     options.add_argument("--rounds", type=int, default=15)
     rounds = options.parse_args().rounds
     torch.set_num_threads(1)
@@ -45,8 +47,12 @@ def main() -> None:
             times["anew"].append(time.perf_counter() - began)
             torch.testing.assert_close(appended, anew, atol=1e-3, rtol=1e-3)
     own, full = (statistics.median(times[name][1:]) for name in ("appended", "anew"))
-    print(f"{ADDED} tokens behind {KEPT}: {own * 1e3:.0f} ms; {KEPT + ADDED} anew: {full * 1e3:.0f} ms; ratio {own / full:.3f}")
-    print(f"torch {torch.__version__}, Python {platform.python_version()}, one thread, {rounds} rounds")
+    print(
+        f"{ADDED} tokens behind {KEPT}: {own * 1e3:.0f} ms; {KEPT + ADDED} anew: {full * 1e3:.0f} ms; ratio {own / full:.3f}"
+    )
+    print(
+        f"torch {torch.__version__}, Python {platform.python_version()}, one thread, {rounds} rounds"
+    )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ TOOLS = (
     'Format: <myPT_toolcall>{"name": "workspace.search", "query": "..."}</myPT_toolcall>'
 )
 _TEXTS = {
-    "en": "the model reads every line of its data and learns what comes next so a wrong tag is a wrong lesson, said \"Ada\", and 42 files later nobody knows why; search, list, summarise. Passwords must hold twelve characters or more\n",
+    "en": 'the model reads every line of its data and learns what comes next so a wrong tag is a wrong lesson, said "Ada", and 42 files later nobody knows why; search, list, summarise. Passwords must hold twelve characters or more\n',
     "de": "Das Modell liest jede Zeile seiner Daten und lernt, was als Nächstes kommt: ein falsches Tag ist eine falsche Lektion. Größe, Straße, Übung und „Anführung“ gehören dazu; nach 42 Dateien weiß niemand mehr, warum.\n",
 }
 WORDS = {language: words.split(" ") for language, words in _TEXTS.items()}
@@ -43,16 +43,38 @@ def record(rng: random.Random) -> dict[str, Any]:
             user["context"] = text(rng, language, share)
         messages.append(user)
         if phase >= 4:
-            call: dict[str, Any] = {"role": "assistant_toolcall", "name": "workspace.search", "arguments": {"query": text(rng, language, 30), "top_k": 3}}
+            call: dict[str, Any] = {
+                "role": "assistant_toolcall",
+                "name": "workspace.search",
+                "arguments": {"query": text(rng, language, 30), "top_k": 3},
+            }
             if phase == 5:
                 call["think"] = text(rng, language, share // 2)
-            found = [{"doc_id": f"doc-{i}", "title": text(rng, language, 20), "snippet": text(rng, language, share // 3)} for i in range(3)]
-            messages += [call, {"role": "toolresult", "name": "workspace.search", "content": {"documents": found, "total": 3}}]
+            found = [
+                {
+                    "doc_id": f"doc-{i}",
+                    "title": text(rng, language, 20),
+                    "snippet": text(rng, language, share // 3),
+                }
+                for i in range(3)
+            ]
+            messages += [
+                call,
+                {
+                    "role": "toolresult",
+                    "name": "workspace.search",
+                    "content": {"documents": found, "total": 3},
+                },
+            ]
         answer: dict[str, Any] = {"role": "assistant", "content": text(rng, language, share)}
         if phase == 5:
             answer["cite"] = "doc-1"
         messages.append(answer)
-    return {"system": SYSTEM[language] + (TOOLS if phase >= 4 else ""), "messages": messages, "language": language}
+    return {
+        "system": SYSTEM[language] + (TOOLS if phase >= 4 else ""),
+        "messages": messages,
+        "language": language,
+    }
 
 
 def make(path: Path, size: int, seed: int = 1) -> None:

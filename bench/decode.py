@@ -57,16 +57,30 @@ def ratio(times: Times, mine: str, theirs: str) -> float:
 def episodes(decoder: Decoder, count: int, length: int) -> list[list[int]]:
     """What models might write: half of them answers, half calls. All are at least `length` tokens."""
     made, seed = [], 0
-    words = decoder.dialect.tokenizer.encode(" the quick brown fox jumps over a lazy dog, and then some more happens")
+    words = decoder.dialect.tokenizer.encode(
+        " the quick brown fox jumps over a lazy dog, and then some more happens"
+    )
     special = decoder.dialect.tokenizer.special
     while len(made) < count:
         choose = random.Random(seed)
         seed += 1
         if len(made) % 2:
-            made.append([special["<myPT_assistant>"], *(choose.choice(words) for _ in range(length))])
+            made.append(
+                [special["<myPT_assistant>"], *(choose.choice(words) for _ in range(length))]
+            )
             continue
-        body = '{"name": "search", "query": "' + " ".join(choose.choice(["alpha", "beta", "gamma", "ünder"]) for _ in range(length)) + '", "top_k": 5}'
-        made.append([special["<myPT_assistant>"], special["<myPT_toolcall>"], *decoder.dialect.tokenizer.encode(body)])
+        body = (
+            '{"name": "search", "query": "'
+            + " ".join(choose.choice(["alpha", "beta", "gamma", "ünder"]) for _ in range(length))
+            + '", "top_k": 5}'
+        )
+        made.append(
+            [
+                special["<myPT_assistant>"],
+                special["<myPT_toolcall>"],
+                *decoder.dialect.tokenizer.encode(body),
+            ]
+        )
     assert generated
     return made
 
@@ -150,9 +164,16 @@ class Xgrammar:
 
 def steps(decoder: Decoder, batch: int, rounds: int) -> None:
     length = 40
-    rows = episodes(decoder, max(batch, 2), length)[:batch] if batch > 1 else episodes(decoder, 1, length)
+    rows = (
+        episodes(decoder, max(batch, 2), length)[:batch]
+        if batch > 1
+        else episodes(decoder, 1, length)
+    )
     engines: dict[str, Any] = {"ours": Ours(decoder, rows)}
-    for name, make in (("llguidance", lambda: Guidance(rows)), ("xgrammar", lambda: Xgrammar(decoder, rows))):
+    for name, make in (
+        ("llguidance", lambda: Guidance(rows)),
+        ("xgrammar", lambda: Xgrammar(decoder, rows)),
+    ):
         try:
             engines[name] = make()
         except ImportError:
@@ -174,7 +195,10 @@ def steps(decoder: Decoder, batch: int, rounds: int) -> None:
             seconds = timed(lambda: spare.amax(dim=-1))
             if round_ >= 0:
                 samples["read"].append(seconds)
-    print(f"batch {batch}: read {statistics.median(samples['read']) * 1e6:.0f} us, ours {ratio(samples, 'ours', 'read'):.2f} of it", end="")
+    print(
+        f"batch {batch}: read {statistics.median(samples['read']) * 1e6:.0f} us, ours {ratio(samples, 'ours', 'read'):.2f} of it",
+        end="",
+    )
     for name in engines:
         if name != "ours":
             print(f"; {name} {ratio(samples, name, 'ours'):.1f} times ours", end="")
@@ -182,8 +206,12 @@ def steps(decoder: Decoder, batch: int, rounds: int) -> None:
     shares(engines["ours"], statistics.median(samples["ours"]), batch, length, rounds)
 
 
-SMALL = LlamaConfig(VOCABULARY, 128, 256, 4, 4, 4, tie_word_embeddings=True)  # 7.1 M weights, most of them the embedding
-DEEP = LlamaConfig(VOCABULARY, 256, 896, 8, 4, 4, tie_word_embeddings=True)  # 7.6 M outside of the embedding
+SMALL = LlamaConfig(
+    VOCABULARY, 128, 256, 4, 4, 4, tie_word_embeddings=True
+)  # 7.1 M weights, most of them the embedding
+DEEP = LlamaConfig(
+    VOCABULARY, 256, 896, 8, 4, 4, tie_word_embeddings=True
+)  # 7.6 M outside of the embedding
 LARGE = LlamaConfig(VOCABULARY, 512, 1408, 8, 8, 8, tie_word_embeddings=True)  # 51 M
 
 
@@ -192,11 +220,24 @@ def shares(ours: Ours, alone: float, batch: int, length: int, rounds: int) -> No
 
     Behind a pass nothing that the step needs is in the processor's cache.
     """
-    small, deep, large = (int(sum(np.prod(s) for n, s in shapes(c).items() if c is not DEEP or "embed" not in n)) for c in (SMALL, DEEP, LARGE))
-    readings = [(f"{small / 1e6:.1f} M weights, a token on a cache of 100", SMALL, 100, 1), ("on a cache of 1,000", SMALL, 1000, 1)]
+    small, deep, large = (
+        int(sum(np.prod(s) for n, s in shapes(c).items() if c is not DEEP or "embed" not in n))
+        for c in (SMALL, DEEP, LARGE)
+    )
+    readings = [
+        (f"{small / 1e6:.1f} M weights, a token on a cache of 100", SMALL, 100, 1),
+        ("on a cache of 1,000", SMALL, 1000, 1),
+    ]
     if batch == 1:
         readings.append(("256 tokens without a cache", SMALL, 0, 256))
-    readings.append((f"{deep / 1e6:.1f} M weights outside of the embedding, a token on a cache of 100", DEEP, 100, 1))
+    readings.append(
+        (
+            f"{deep / 1e6:.1f} M weights outside of the embedding, a token on a cache of 100",
+            DEEP,
+            100,
+            1,
+        )
+    )
     if batch == 1:
         readings.append((f"{large / 1e6:.0f} M weights, on a cache of 100", LARGE, 100, 1))
     found = []
@@ -235,11 +276,20 @@ def building(decoder: Decoder, rounds: int) -> None:
 
     def fresh() -> tuple[dict[str, Any], ...]:
         count[0] += 1
-        return tuple({"name": f"{f.get('function', f)['name']}_{count[0]}", "parameters": f.get("function", f)["parameters"]} for f in TOOLS)  # type: ignore[attr-defined]
+        return tuple(
+            {
+                "name": f"{f.get('function', f)['name']}_{count[0]}",
+                "parameters": f.get("function", f)["parameters"],
+            }
+            for f in TOOLS
+        )  # type: ignore[attr-defined]
 
     tools = fresh()
     Decoder("mypt", tools)
-    works: dict[str, Callable[[], Any]] = {"new": lambda: Decoder("mypt", fresh()), "known": lambda: Decoder("mypt", tools)}
+    works: dict[str, Callable[[], Any]] = {
+        "new": lambda: Decoder("mypt", fresh()),
+        "known": lambda: Decoder("mypt", tools),
+    }
     try:
         import llguidance
 
@@ -251,12 +301,17 @@ def building(decoder: Decoder, rounds: int) -> None:
         works["new, our engine llguidance"] = lambda: guided(fresh())
         works["known, our engine llguidance"] = lambda: guided(tools)
         works["new, with the first allow set"] = lambda: first_set(guided(fresh()), [])
-        works["new, with the first allow set of a call"] = lambda: first_set(guided(fresh()), [50261, 50267])
+        works["new, with the first allow set of a call"] = lambda: first_set(
+            guided(fresh()), [50261, 50267]
+        )
         works["the same as tables"] = lambda: first_set(Decoder("mypt", fresh()), [50261, 50267])
         schemas = [f.get("function", f)["parameters"] for f in TOOLS]  # type: ignore[attr-defined]
         options = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
         works["llguidance, JSON schemas"] = lambda: [
-            llguidance.LLMatcher(words, llguidance.LLMatcher.grammar_from_json_schema(s, defaults=options)) for s in schemas
+            llguidance.LLMatcher(
+                words, llguidance.LLMatcher.grammar_from_json_schema(s, defaults=options)
+            )
+            for s in schemas
         ]
         other = Xgrammar(decoder, [])
         works["xgrammar, its grammar"] = lambda: other.compiler.compile_grammar(EBNF)
@@ -264,7 +319,12 @@ def building(decoder: Decoder, rounds: int) -> None:
         pass
     times = interleaved(works, max(5, rounds // 3))
     patterned(rounds)
-    print("a list of tools: " + "; ".join(f"{name} {statistics.median(found) * 1e3:.2f} ms" for name, found in times.items()))
+    print(
+        "a list of tools: "
+        + "; ".join(
+            f"{name} {statistics.median(found) * 1e3:.2f} ms" for name, found in times.items()
+        )
+    )
 
 
 def first_set(decoder: Decoder, ids: list[int]) -> None:
@@ -280,14 +340,28 @@ def patterned(rounds: int) -> None:
         return
     assert llguidance
     works: dict[str, Callable[[], Any]] = {}
-    for name, schema in (("free", {}), ("length", {"minLength": 5, "maxLength": 40}), ("pattern", {"pattern": "^[a-z ]+$"})):
-        parameters = {"type": "object", "properties": {"a": {"type": "string", **schema}}, "required": ["a"]}
+    for name, schema in (
+        ("free", {}),
+        ("length", {"minLength": 5, "maxLength": 40}),
+        ("pattern", {"pattern": "^[a-z ]+$"}),
+    ):
+        parameters = {
+            "type": "object",
+            "properties": {"a": {"type": "string", **schema}},
+            "required": ["a"],
+        }
         made = Decoder("mypt", [{"name": "t", "parameters": parameters}], engine="llguidance")
         body = made.dialect.tokenizer.encode('{"name": "t", "a": "some words and more')
         state = made.run(made.start(prompt("mypt")), [50261, 50267, *body])
         works[name] = lambda made=made, state=state: made.bodies.guided._find(machine(state))  # type: ignore[misc]
     times = interleaved(works, max(5, rounds // 3))
-    print("an allow set of the engine llguidance: " + ", ".join(f"{name} string {statistics.median(found) * 1e3:.1f} ms" for name, found in times.items()))
+    print(
+        "an allow set of the engine llguidance: "
+        + ", ".join(
+            f"{name} string {statistics.median(found) * 1e3:.1f} ms"
+            for name, found in times.items()
+        )
+    )
 
 
 def sampling(decoder: Decoder, rounds: int) -> None:
@@ -303,7 +377,9 @@ def sampling(decoder: Decoder, rounds: int) -> None:
         "text": lambda: draw(logits, text, device, choice, 0.5),
     }
     times = interleaved(works, rounds * 3)
-    print(f"sampling: softmax + multinomial over all ids {ratio(times, 'all', 'narrow'):.1f} times a draw inside structure, {ratio(times, 'all', 'text'):.1f} times one in text (lost probability included)")
+    print(
+        f"sampling: softmax + multinomial over all ids {ratio(times, 'all', 'narrow'):.1f} times a draw inside structure, {ratio(times, 'all', 'text'):.1f} times one in text (lost probability included)"
+    )
     assert machine(text) != machine(narrow)
 
 

@@ -27,9 +27,14 @@ def converted(path: Path, name: str) -> Path:
     out = path.with_name(f"{path.stem}-{name}.jsonl")
     if not out.exists():
         converter = Converter(BASE, name)
-        lines = [converter.record(json.loads(line)).record for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [
+            converter.record(json.loads(line)).record
+            for line in path.read_text(encoding="utf-8").splitlines()
+        ]
         assert all(lines), name
-        out.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in lines), encoding="utf-8")
+        out.write_text(
+            "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in lines), encoding="utf-8"
+        )
     return out
 
 
@@ -51,8 +56,12 @@ def main() -> None:
                 speeds[name].append(file.stat().st_size / 1e6 / seconds)
     print(f"{path.name}, one process; Python {platform.python_version()}")
     for name, found in speeds.items():
-        ratio = statistics.median(mine / base for mine, base in zip(found, speeds[BASE], strict=True))
-        print(f"{name:10} {files[name].stat().st_size / 1e6:6.1f} MB  {statistics.median(found):7.1f} MB/s  {ratio:5.2f} of {BASE}'s speed")
+        ratio = statistics.median(
+            mine / base for mine, base in zip(found, speeds[BASE], strict=True)
+        )
+        print(
+            f"{name:10} {files[name].stat().st_size / 1e6:6.1f} MB  {statistics.median(found):7.1f} MB/s  {ratio:5.2f} of {BASE}'s speed"
+        )
 
 
 if __name__ == "__main__":

@@ -46,7 +46,9 @@ def _tag(record: dict[str, Any]) -> None:
 
 
 def _thought(record: dict[str, Any]) -> None:
-    record["messages"][-1]["content"] = "<myPT_think>so</myPT_think>" + record["messages"][-1]["content"]
+    record["messages"][-1]["content"] = (
+        "<myPT_think>so</myPT_think>" + record["messages"][-1]["content"]
+    )
 
 
 def _order(record: dict[str, Any]) -> None:
@@ -119,12 +121,19 @@ def flood(lines: int) -> None:
     seconds, done = timed_run([sys.executable, "-c", code, str(path)])
     peak = int(re.findall(r"peak (\d+)", done.stderr)[0]) / 1024
     printed = len(done.stdout.splitlines()) + len(done.stderr.splitlines()) - 1
-    print(f"{lines:,} equal mistakes: {printed} lines printed, {peak:.0f} MB at the peak, {seconds:.0f} s")
+    print(
+        f"{lines:,} equal mistakes: {printed} lines printed, {peak:.0f} MB at the peak, {seconds:.0f} s"
+    )
 
 
 def timed_run(arguments: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]:
     done: list[subprocess.CompletedProcess[str]] = []
-    seconds, _ = timed(lambda: len(done.append(subprocess.run(arguments, capture_output=True, text=True, check=False)) or done))
+    seconds, _ = timed(
+        lambda: len(
+            done.append(subprocess.run(arguments, capture_output=True, text=True, check=False))
+            or done
+        )
+    )
     return seconds, done[0]
 
 
@@ -144,11 +153,18 @@ def main() -> None:
     for _ in range(chosen.rounds):
         for way, path in {"": clean, **files}.items():
             times[way].append(lint(path))
-    print(f"{clean.name}: every line broken, against the same lines clean (medians of {chosen.rounds} rounds)")
+    print(
+        f"{clean.name}: every line broken, against the same lines clean (medians of {chosen.rounds} rounds)"
+    )
     for way in files:
-        ratios = [statistics.median(b[i] / a[i] for a, b in zip(times[""], times[way], strict=True)) for i in (0, 1)]
+        ratios = [
+            statistics.median(b[i] / a[i] for a, b in zip(times[""], times[way], strict=True))
+            for i in (0, 1)
+        ]
         middle = statistics.median(seconds for seconds, _ in times[way])
-        print(f"{way:22} {middle * 1e3:8.1f} ms  {ratios[0]:6.1f} times as long  {ratios[1]:6.1f} in processor time")
+        print(
+            f"{way:22} {middle * 1e3:8.1f} ms  {ratios[0]:6.1f} times as long  {ratios[1]:6.1f} in processor time"
+        )
     if chosen.flood:
         flood(chosen.flood)
 

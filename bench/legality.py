@@ -58,10 +58,31 @@ def data(folder: Path) -> list[Path]:
                 for record in episodes(phase, n, seed=1, split=split):
                     file.write(record)
     small = folder / "small.tiktoken"
-    _ran(vocab.main([*(str(folder / f"train{phase}.jsonl") for phase in COUNTS), "--size", str(TEXT_IDS), "-o", str(small), "-q"]))
+    _ran(
+        vocab.main(
+            [
+                *(str(folder / f"train{phase}.jsonl") for phase in COUNTS),
+                "--size",
+                str(TEXT_IDS),
+                "-o",
+                str(small),
+                "-q",
+            ]
+        )
+    )
     for path in out:
         held = ["--val-fraction", "1"] if path.name.startswith("heldout") else []
-        args = [f"{path}.jsonl", "--out", str(path), "--phase", path.name[-1], "--vocab", str(small), "--context-length", str(CONTEXT)]
+        args = [
+            f"{path}.jsonl",
+            "--out",
+            str(path),
+            "--phase",
+            path.name[-1],
+            "--vocab",
+            str(small),
+            "--context-length",
+            str(CONTEXT),
+        ]
         _ran(cli.main([*args, *held, "--workers", "1", "-q"]))
     return out
 
@@ -75,21 +96,42 @@ def run(variant: str, seed: int, folders: list[Path], out: Path, steps: int) -> 
     """Train one model, and let it answer."""
     found: Result = {"variant": variant, "seed": seed, "steps": steps}
     config = Config.of(ROOT / "configs" / "tiny.json").with_train(
-        steps=max(1, steps), seed=seed, threads=1, dtype="float32", save_every=0, val_every=0, val_rows=10_000, train_on="all" if variant == "all" else "mask"
+        steps=max(1, steps),
+        seed=seed,
+        threads=1,
+        dtype="float32",
+        save_every=0,
+        val_every=0,
+        val_rows=10_000,
+        train_on="all" if variant == "all" else "mask",
     )
     held = corpus(open_data(folders), "val")
     if variant == "random":
         model = random_transformer(config.shape(held.dialect.tokenizer.vocab_size), seed)
-        llama = Llama(model.config, {name: weight.detach() for name, weight in model.named_parameters()})
+        llama = Llama(
+            model.config, {name: weight.detach() for name, weight in model.named_parameters()}
+        )
         found["weights"] = sum(weight.numel() for weight in model.parameters())
     else:
         begun = time.perf_counter()
         report = train(folders, config, out, phases=sorted(COUNTS) if variant == "phases" else None)
-        found |= {"seconds": time.perf_counter() - begun, "loss": report.loss, "validation": report.validation}
+        found |= {
+            "seconds": time.perf_counter() - begun,
+            "loss": report.loss,
+            "validation": report.validation,
+        }
         llama = load(report.folder)
     tools = json.loads((ROOT / "examples" / "tools.json").read_text(encoding="utf-8"))
     for temperature in TEMPERATURES:
-        found[f"t{temperature:g}"] = measure(llama, held, prompts=len(held.episodes), max_new_tokens=ANSWER, temperature=temperature, tools=tools, seed=seed)
+        found[f"t{temperature:g}"] = measure(
+            llama,
+            held,
+            prompts=len(held.episodes),
+            max_new_tokens=ANSWER,
+            temperature=temperature,
+            tools=tools,
+            seed=seed,
+        )
     return found
 
 
@@ -97,7 +139,9 @@ def cells(results: list[Result], kind: str, temperature: float) -> str:
     """A row of a table: by phase and in all, the mean over seeds."""
     measured = [r[f"t{temperature:g}"][kind] for r in results]
     phases = sorted({phase for m in measured for phase in m["phases"]})
-    shares = [statistics.mean(m["phases"][phase] for m in measured) for phase in phases] + [statistics.mean(m["legal"] for m in measured)]
+    shares = [statistics.mean(m["phases"][phase] for m in measured) for phase in phases] + [
+        statistics.mean(m["legal"] for m in measured)
+    ]
     return " | ".join(f"{share:.1%}" for share in shares)
 
 
@@ -117,7 +161,16 @@ def tables(results: list[Result]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for variant, found in by_variant.items():
         if found and variant != "random":
-            means = [statistics.mean(values) for values in zip(*((r["validation"]["loss"], r["validation"]["accuracy"], r["seconds"]) for r in found), strict=True)]
+            means = [
+                statistics.mean(values)
+                for values in zip(
+                    *(
+                        (r["validation"]["loss"], r["validation"]["accuracy"], r["seconds"])
+                        for r in found
+                    ),
+                    strict=True,
+                )
+            ]
             yield f"| {VARIANTS[variant]} | {means[0]:.3f} | {means[1]:.1%} | {means[2]:.0f} | {', '.join(str(r['seed']) for r in found)} |"
     for variant, found in by_variant.items():
         reasons = Counter[str]()
@@ -125,12 +178,16 @@ def tables(results: list[Result]) -> Iterator[str]:
             for temperature in TEMPERATURES:
                 reasons.update(r[f"t{temperature:g}"]["unconstrained"]["reasons"])
         if reasons:
-            yield f"\nWhy not, {VARIANTS[variant]}, unconstrained: " + ", ".join(f"{name} {count}" for name, count in reasons.most_common(5))
+            yield f"\nWhy not, {VARIANTS[variant]}, unconstrained: " + ", ".join(
+                f"{name} {count}" for name, count in reasons.most_common(5)
+            )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--out", type=Path, metavar="DIR", help="default: a new folder for temporary files")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="default: a new folder for temporary files"
+    )
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--only", default=",".join(VARIANTS), help="default: %(default)s")
@@ -142,7 +199,11 @@ def main() -> None:
     for seed in map(int, chosen.seeds.split(",")):
         for variant in chosen.only.split(","):
             steps = 0 if variant == "random" else chosen.steps
-            done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+            done = (
+                [json.loads(line) for line in kept.read_text().splitlines()]
+                if kept.exists()
+                else []
+            )
             if any((r["variant"], r["seed"], r["steps"]) == (variant, seed, steps) for r in done):
                 continue
             found = run(variant, seed, folders, out / f"{variant}-{seed}-{steps}", steps)

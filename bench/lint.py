@@ -1,6 +1,6 @@
 """Lint speed against parsing alone: both sides read the same file, interleaved in one process; medians of the ratios.
 
-    python -m bench.lint [--mb 50] [--rounds 9]
+python -m bench.lint [--mb 50] [--rounds 9]
 """
 
 from __future__ import annotations
@@ -75,14 +75,20 @@ def main() -> None:
             times[name].append(seconds)
             counts.add(count)
         assert len(counts) == 1, counts
-    print(f"{path.name}: {size:.1f} MB, {counts.pop()} lines; Python {platform.python_version()}, orjson {version('orjson')}, msgspec {version('msgspec')}")
+    print(
+        f"{path.name}: {size:.1f} MB, {counts.pop()} lines; Python {platform.python_version()}, orjson {version('orjson')}, msgspec {version('msgspec')}"
+    )
     base = times["orjson.loads"]
     for name, seconds in times.items():
         ratio = statistics.median(b / s for b, s in zip(base, seconds, strict=True))
         middle = statistics.median(seconds)
-        print(f"{name:14} {middle * 1e3:8.1f} ms  {size / middle:7.1f} MB/s  {ratio:5.2f} of parse-only speed")
+        print(
+            f"{name:14} {middle * 1e3:8.1f} ms  {size / middle:7.1f} MB/s  {ratio:5.2f} of parse-only speed"
+        )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"peak memory of this process: {peak:.0f} MB; of its largest worker: {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:.0f} MB")
+    print(
+        f"peak memory of this process: {peak:.0f} MB; of its largest worker: {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:.0f} MB"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Peak memory of `mypt-prepare` on a small and a large input: of the process that leads, and of the largest worker.
 
-    python -m bench.memory [--mb 20 200]
+python -m bench.memory [--mb 20 200]
 """
 
 from __future__ import annotations
@@ -30,9 +30,18 @@ def main() -> None:
         if not path.exists():
             make(path, size << 20)
         for workers in (1, 2):
-            done = subprocess.run([sys.executable, "-c", RUN, str(path), str(workers)], check=True, capture_output=True, text=True)
+            done = subprocess.run(
+                [sys.executable, "-c", RUN, str(path), str(workers)],
+                check=True,
+                capture_output=True,
+                text=True,
+            )
             own, child = json.loads(done.stdout)
-            print(f"{path.name}, {workers} workers: {own:.0f} MB" + (f", largest worker {child:.0f} MB" if workers > 1 else ""), flush=True)
+            print(
+                f"{path.name}, {workers} workers: {own:.0f} MB"
+                + (f", largest worker {child:.0f} MB" if workers > 1 else ""),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

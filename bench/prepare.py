@@ -38,7 +38,12 @@ def once(path: Path, workers: int, length: int = 1 << 14) -> dict[str, Any]:
     """Prepare a file into a folder that is thrown away; the manifest."""
     folder = Path(tempfile.mkdtemp(dir=DATA))
     try:
-        made = prepare([Source(str(path), size=path.stat().st_size)], folder / "out", Options(context_length=length, long="drop"), workers=workers)
+        made = prepare(
+            [Source(str(path), size=path.stat().st_size)],
+            folder / "out",
+            Options(context_length=length, long="drop"),
+            workers=workers,
+        )
         assert made["lines"]["written"] == made["lines"]["lines"] or length < 1 << 14
         return made
     finally:
@@ -62,7 +67,10 @@ def ways(path: Path) -> dict[str, Callable[[], Any]]:
         from tests.huggingface import encode, tokenizer
 
         tenth, tokens = records[: len(records) // 10], tokenizer()
-        return lambda: [encode(tokens, tenth[i : i + size], template=TEMPLATE) for i in range(0, len(tenth), size)]
+        return lambda: [
+            encode(tokens, tenth[i : i + size], template=TEMPLATE)
+            for i in range(0, len(tenth), size)
+        ]
 
     return {
         ORDINARY: ordinary,
@@ -79,7 +87,10 @@ def texts_of(path: Path) -> list[str]:
     kept = path.with_suffix(".texts.json")
     if not kept.exists():
         d = mypt_spec.dialect("mypt")
-        texts = [d.serialize(d.read(json.loads(line))[0]) for line in path.read_text(encoding="utf-8").splitlines()]  # type: ignore[arg-type]
+        texts = [
+            d.serialize(d.read(json.loads(line))[0])
+            for line in path.read_text(encoding="utf-8").splitlines()
+        ]  # type: ignore[arg-type]
         kept.write_text(json.dumps(texts, ensure_ascii=False), encoding="utf-8")
     found: list[str] = json.loads(kept.read_text(encoding="utf-8"))
     return found
@@ -110,23 +121,38 @@ def main() -> None:
     names = [name for name in ways(small) if theirs or not name.startswith("transformers")]
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(chosen.rounds):
-        for name in names:  # each in a process of its own, so that none finds its memory as another left it
+        for name in (
+            names
+        ):  # each in a process of its own, so that none finds its memory as another left it
             run = [sys.executable, "-m", "bench.prepare", "--mb", str(chosen.mb), "--way", name]
-            seconds[name].append(float(subprocess.run(run, check=True, capture_output=True, text=True).stdout))
-    print(f"{path.name}, {size:.1f} MB of text; Python {platform.python_version()}, tiktoken {version('tiktoken')}, prepare uses {engine(gpt2(), 50257).library}", end="")
-    print(f", transformers {version('transformers')}, tokenizers {version('tokenizers')}" if theirs else "")
+            seconds[name].append(
+                float(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
+            )
+    print(
+        f"{path.name}, {size:.1f} MB of text; Python {platform.python_version()}, tiktoken {version('tiktoken')}, prepare uses {engine(gpt2(), 50257).library}",
+        end="",
+    )
+    print(
+        f", transformers {version('transformers')}, tokenizers {version('tokenizers')}"
+        if theirs
+        else ""
+    )
     for name, spent in seconds.items():
         print(f"{name:38} {statistics.median(spent):6.2f} s")
     for mine in ("prepare, 1 process", "prepare, 2 processes"):
         for other in names[: names.index("prepare, 1 process")]:
-            ratio = statistics.median(b / a for a, b in zip(seconds[mine], seconds[other], strict=True))
+            ratio = statistics.median(
+                b / a for a, b in zip(seconds[mine], seconds[other], strict=True)
+            )
             print(f"{mine}: {ratio:.2f} of the speed of {other}")
     for length in (2048, 4096):
         for name, split in once(path, 2, length)["splits"].items():
             if split["rows"]:
                 bound = -(-split["episode_tokens"] // length)
                 padding = 1 - split["episode_tokens"] / split["tokens"]
-                print(f"rows of {length}, {name}: {padding:.3%} padding, {split['rows'] / bound:.4f} of the least number of rows")
+                print(
+                    f"rows of {length}, {name}: {padding:.3%} padding, {split['rows'] / bound:.4f} of the least number of rows"
+                )
 
 
 if __name__ == "__main__":

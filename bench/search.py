@@ -27,7 +27,17 @@ from typing import Any, NamedTuple
 from mypt_infer.workspace import Embedder, HashingEmbedder, WorkspaceEngine
 
 _FONT = re.compile(r"\\f(?:\[\w*\]|\(..|.)|\\s[-+]?\d|\\[&|^%:/,]")
-_CHARS = {r"\-": "-", r"\(aq": "'", r"\(cq": "'", r"\(oq": "'", r"\(dq": '"', r"\e": "\\", r"\ ": " ", r"\(em": "-", r"\(bu": "-"}
+_CHARS = {
+    r"\-": "-",
+    r"\(aq": "'",
+    r"\(cq": "'",
+    r"\(oq": "'",
+    r"\(dq": '"',
+    r"\e": "\\",
+    r"\ ": " ",
+    r"\(em": "-",
+    r"\(bu": "-",
+}
 TOP = 10
 
 
@@ -41,11 +51,17 @@ def plain(source: str) -> str:
     """The text of a manual page, without its macros: good enough to search."""
     lines = []
     for line in source.splitlines():
-        if line.startswith((".\\\"", "'\\\"", "..")):
+        if line.startswith(('.\\"', "'\\\"", "..")):
             continue
         if line.startswith((".", "'")):
             macro, _, rest = line[1:].strip().partition(" ")
-            line = f"\n{rest}" if macro in ("SH", "SS", "Sh", "Ss") else "" if macro in ("TH", "Dd", "Dt", "Os", "so", "de", "ds", "nr", "if", "ie", "el") else rest
+            line = (
+                f"\n{rest}"
+                if macro in ("SH", "SS", "Sh", "Ss")
+                else ""
+                if macro in ("TH", "Dd", "Dt", "Os", "so", "de", "ds", "nr", "if", "ie", "el")
+                else rest
+            )
         for spelled, char in _CHARS.items():
             line = line.replace(spelled, char)
         lines.append(_FONT.sub("", line).replace('"', ""))
@@ -55,7 +71,12 @@ def plain(source: str) -> str:
 def pages(root: Path, count: int, seed: int) -> list[Page]:
     """A sample of the English pages that say in one line what they are; none twice."""
     out: dict[str, Page] = {}
-    files = [f for folder in sorted(root.glob("man[1-8]")) for f in sorted(folder.glob("*.gz")) if not f.is_symlink()]
+    files = [
+        f
+        for folder in sorted(root.glob("man[1-8]"))
+        for f in sorted(folder.glob("*.gz"))
+        if not f.is_symlink()
+    ]
     random.Random(seed).shuffle(files)
     for file in files:
         source = gzip.decompress(file.read_bytes()).decode("utf-8", "replace")
@@ -73,8 +94,13 @@ def write(found: list[Page], folder: Path, *, titled: bool) -> dict[str, str]:
     """The pages as files; path -> what the page does."""
     does = {}
     for i, page in enumerate(found):
-        path = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', page.name)[:80]}-{i}.txt" if titled else f"{i}.txt"
-        (folder / path).write_text(f"{page.name} - {page.does}\n\n{page.body}" if titled else f"\n\n\n{page.body}", encoding="utf-8")
+        path = (
+            f"{re.sub(r'[^A-Za-z0-9_.-]', '_', page.name)[:80]}-{i}.txt" if titled else f"{i}.txt"
+        )
+        (folder / path).write_text(
+            f"{page.name} - {page.does}\n\n{page.body}" if titled else f"\n\n\n{page.body}",
+            encoding="utf-8",
+        )
         does[path] = page.does
     return does
 
@@ -96,9 +122,14 @@ def rivals(texts: list[str]) -> dict[str, Callable[[str], Any]]:
         import bm25s
 
         retriever = bm25s.BM25()
-        retriever.index(bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False)
+        retriever.index(
+            bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False
+        )
         out[f"bm25s {version('bm25s')}"] = lambda q: retriever.retrieve(
-            bm25s.tokenize(q, stopwords="en", show_progress=False), k=TOP, show_progress=False, n_threads=0
+            bm25s.tokenize(q, stopwords="en", show_progress=False),
+            k=TOP,
+            show_progress=False,
+            n_threads=0,
         )
     except ImportError:
         pass
@@ -114,29 +145,43 @@ def rivals(texts: list[str]) -> dict[str, Callable[[str], Any]]:
         writer.commit()
         index.reload()
         searcher = index.searcher()
-        out[f"tantivy {version('tantivy')}"] = lambda q: searcher.search(index.parse_query(re.sub(r"\W", " ", q), ["text"]), TOP).hits
+        out[f"tantivy {version('tantivy')}"] = lambda q: (
+            searcher.search(index.parse_query(re.sub(r"\W", " ", q), ["text"]), TOP).hits
+        )
     except (ImportError, PackageNotFoundError):
         pass
     return out
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description="Recall and latency of the workspace's search on manual pages.")
+    options = argparse.ArgumentParser(
+        description="Recall and latency of the workspace's search on manual pages."
+    )
     options.add_argument("--man", type=Path, default=Path("/usr/share/man"))
     options.add_argument("--documents", type=int, default=2000)
     options.add_argument("--queries", type=int, default=500)
-    options.add_argument("--letters", type=int, default=1_000_000, help="of a page that are taken: vectors of a model take time")
+    options.add_argument(
+        "--letters",
+        type=int,
+        default=1_000_000,
+        help="of a page that are taken: vectors of a model take time",
+    )
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--embed", action="store_true", help="with MiniLM (extra embed), too")
     chosen = options.parse_args()
-    found = [p._replace(body=p.body[: chosen.letters]) for p in pages(chosen.man, chosen.documents, chosen.seed)]
+    found = [
+        p._replace(body=p.body[: chosen.letters])
+        for p in pages(chosen.man, chosen.documents, chosen.seed)
+    ]
     sample = random.Random(chosen.seed).sample(found, min(chosen.queries, len(found)))
     embedders: list[Embedder] = [HashingEmbedder()]
     if chosen.embed:
         from mypt_infer.workspace.minilm import MiniLM
 
         embedders.append(MiniLM())
-    print(f"{len(found)} manual pages, {len(sample)} queries; Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}")
+    print(
+        f"{len(found)} manual pages, {len(sample)} queries; Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+    )
     with tempfile.TemporaryDirectory() as temporary:
         for embedder in embedders:
             compare(found, sample, embedder, Path(temporary))
@@ -148,9 +193,15 @@ def compare(found: list[Page], sample: list[Page], embedder: Embedder, temporary
         folder.mkdir()
         does = write(found, folder, titled=titled)
         began = time.perf_counter()
-        engine = WorkspaceEngine(folder, temporary / f"index-{embedder.name}-{titled}", embedder=embedder)
-        print(f"{embedder.name}, {'with' if titled else 'without'} the section NAME: indexed in {time.perf_counter() - began:.1f} s")
-        kinds = {"whole title": [(f"{p.name} - {p.does}", p.does) for p in sample]} if titled else {}
+        engine = WorkspaceEngine(
+            folder, temporary / f"index-{embedder.name}-{titled}", embedder=embedder
+        )
+        print(
+            f"{embedder.name}, {'with' if titled else 'without'} the section NAME: indexed in {time.perf_counter() - began:.1f} s"
+        )
+        kinds = (
+            {"whole title": [(f"{p.name} - {p.does}", p.does) for p in sample]} if titled else {}
+        )
         kinds["what it does"] = [(p.does, p.does) for p in sample]
         for kind, asked in kinds.items():
             print(f"  recall@{TOP}, {kind:13} {recall(engine, does, asked):.3f}")
@@ -159,8 +210,13 @@ def compare(found: list[Page], sample: list[Page], embedder: Embedder, temporary
 
 
 def latency(engine: WorkspaceEngine, queries: list[str]) -> None:
-    chunks = [str(row[0]) for row in engine._all("SELECT title || char(10) || text FROM passages ORDER BY id")]
-    runs: dict[str, Callable[[str], Any]] = {"workspace": lambda q: engine.search(q, TOP)} | rivals(chunks)
+    chunks = [
+        str(row[0])
+        for row in engine._all("SELECT title || char(10) || text FROM passages ORDER BY id")
+    ]
+    runs: dict[str, Callable[[str], Any]] = {"workspace": lambda q: engine.search(q, TOP)} | rivals(
+        chunks
+    )
     times: dict[str, list[float]] = {name: [] for name in runs}
     for query in queries:
         for name, run in runs.items():
@@ -170,7 +226,9 @@ def latency(engine: WorkspaceEngine, queries: list[str]) -> None:
     own = statistics.median(times["workspace"])
     for name, spent in times.items():
         middle = statistics.median(spent)
-        print(f"  p50 of a query, {len(chunks)} chunks: {name:16} {middle * 1e3:7.2f} ms, {middle / own:5.2f} of the workspace's")
+        print(
+            f"  p50 of a query, {len(chunks)} chunks: {name:16} {middle * 1e3:7.2f} ms, {middle / own:5.2f} of the workspace's"
+        )
 
 
 if __name__ == "__main__":

@@ -45,15 +45,23 @@ def data(folder: Path, length: int, size: int) -> Corpus:
         while out.tell() < size:
             out.write(json.dumps(record(rng), ensure_ascii=False) + "\n")
     path = folder / "in.jsonl"
-    prepare([Source(str(path), size=path.stat().st_size)], folder / "sft", Options(context_length=length, long="drop"))
+    prepare(
+        [Source(str(path), size=path.stat().st_size)],
+        folder / "sft",
+        Options(context_length=length, long="drop"),
+    )
     return corpus(open_data([folder / "sft"]), "train")
 
 
-def plain(model: nn.Module, optimizer: torch.optim.Optimizer, ids: Tensor, targets: Tensor, clip: float) -> float:
+def plain(
+    model: nn.Module, optimizer: torch.optim.Optimizer, ids: Tensor, targets: Tensor, clip: float
+) -> float:
     """One step as one would write it: `targets` (rows, n) are the next ids, -100 where nothing is learnt."""
 
     def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return F.scaled_dot_product_attention(q, spread(k, q.shape[1]), spread(v, q.shape[1]), is_causal=True)
+        return F.scaled_dot_product_attention(
+            q, spread(k, q.shape[1]), spread(v, q.shape[1]), is_causal=True
+        )
 
     at = torch.arange(ids.shape[1]).expand(ids.shape)
     logits = model(ids, at, attend, torch.arange(ids.numel()), F.linear)
@@ -67,7 +75,10 @@ def plain(model: nn.Module, optimizer: torch.optim.Optimizer, ids: Tensor, targe
 
 def padded(found: Corpus, rows: list[Row], length: int) -> tuple[Tensor, Tensor]:
     """Rows as they lie in the shards, and their targets."""
-    ids, targets = np.zeros((len(rows), length), np.int64), np.full((len(rows), length), -100, np.int64)
+    ids, targets = (
+        np.zeros((len(rows), length), np.int64),
+        np.full((len(rows), length), -100, np.int64),
+    )
     for i, row in enumerate(rows):
         begin = 0
         for number in row.tolist():
@@ -106,7 +117,9 @@ def main() -> None:
             return float(loss)
 
         def theirs(part: list[Row]) -> float:
-            return plain(models[1], optimizers[1], *padded(found, part, chosen.length), config.train.clip)
+            return plain(
+                models[1], optimizers[1], *padded(found, part, chosen.length), config.train.clip
+            )
 
         seconds: dict[str, list[float]] = {"ours": [], "plain": []}
         ways: dict[str, Callable[[list[Row]], float]] = {"ours": ours, "plain": theirs}
@@ -121,12 +134,17 @@ def main() -> None:
             trained += sum(int(found.tokens(n)[1].sum()) for row in part for n in row.tolist())
             tokens += len(part) * chosen.length
     weights = sum(w.numel() for w in models[0].parameters())
-    print(f"{chosen.config}: {weights / 1e6:.1f} M weights, vocabulary {shape.vocab_size}, {chosen.rows} rows of {chosen.length}, {trained / tokens:.0%} of the tokens trained; ", end="")
+    print(
+        f"{chosen.config}: {weights / 1e6:.1f} M weights, vocabulary {shape.vocab_size}, {chosen.rows} rows of {chosen.length}, {trained / tokens:.0%} of the tokens trained; ",
+        end="",
+    )
     print(f"Python {platform.python_version()}, torch {torch.__version__}, 1 thread")
     for name, spent in seconds.items():
         print(f"{name:6} {chosen.rows * chosen.length / statistics.median(spent):8,.0f} tokens/s")
     ratios = [b / a for a, b in zip(seconds["ours"], seconds["plain"], strict=True)]
-    print(f"ours: {statistics.median(ratios):.2f} times the speed of plain PyTorch (from {min(ratios):.2f} to {max(ratios):.2f})")
+    print(
+        f"ours: {statistics.median(ratios):.2f} times the speed of plain PyTorch (from {min(ratios):.2f} to {max(ratios):.2f})"
+    )
 
 
 if __name__ == "__main__":

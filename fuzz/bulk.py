@@ -11,7 +11,11 @@ from mypt_spec import bulk
 from mypt_spec.tokenizer import gpt2
 from tests.property.test_forms import PIECES, SPACES
 
-STRATEGY = st.lists(st.lists(PIECES | st.sampled_from(SPACES) | st.text(max_size=20), max_size=40).map("".join), min_size=1, max_size=20)
+STRATEGY = st.lists(
+    st.lists(PIECES | st.sampled_from(SPACES) | st.text(max_size=20), max_size=40).map("".join),
+    min_size=1,
+    max_size=20,
+)
 BETWEEN = 50257
 engines = [cache(bulk.engine), cache(bulk._Simple)]
 

@@ -19,19 +19,38 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-INVARIANTS = ("round_trip", "mask", "total_parsing", "automaton_lark", "fix_idempotence", "turns", "queries", "bulk", "recall")
+INVARIANTS = (
+    "round_trip",
+    "mask",
+    "total_parsing",
+    "automaton_lark",
+    "fix_idempotence",
+    "turns",
+    "queries",
+    "bulk",
+    "recall",
+)
 CORPUS = Path(__file__).parent / "corpus"
 ROUND = 200  # examples between two looks at the clock
 
 
 def load(path: Path) -> Any:
-    return path.read_bytes() if path.suffix == ".bin" else json.loads(path.read_text(encoding="utf-8"))
+    return (
+        path.read_bytes() if path.suffix == ".bin" else json.loads(path.read_text(encoding="utf-8"))
+    )
 
 
 def store(name: str, value: Any) -> Path:
     """Keep an input in the corpus, under the hash of its bytes."""
     data = value if isinstance(value, bytes) else (json.dumps(value, indent=1) + "\n").encode()
-    path = CORPUS / name / (hashlib.sha256(data).hexdigest()[:16] + (".bin" if isinstance(value, bytes) else ".json"))
+    path = (
+        CORPUS
+        / name
+        / (
+            hashlib.sha256(data).hexdigest()[:16]
+            + (".bin" if isinstance(value, bytes) else ".json")
+        )
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return path
@@ -63,7 +82,10 @@ def fuzz(name: str, minutes: float, start: int) -> bool:
             if not failing:
                 raise
             traceback.print_exc()
-            print(f"{name}: broken with seed {start + rounds}; input kept in {store(name, failing[0])}", flush=True)
+            print(
+                f"{name}: broken with seed {start + rounds}; input kept in {store(name, failing[0])}",
+                flush=True,
+            )
             return False
         rounds += 1
     print(f"{name}: held for {rounds * ROUND} examples", flush=True)
@@ -76,8 +98,12 @@ def main(names: tuple[str, ...]) -> int:
         description=f"Look for inputs that break: {', '.join(names)}.",
         epilog="example: python -m fuzz --minutes 5 --seed 1",
     )
-    parser.add_argument("--minutes", type=float, default=5.0, help="time in all (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=None, help="a seed that was printed before (default: a new one)")
+    parser.add_argument(
+        "--minutes", type=float, default=5.0, help="time in all (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=None, help="a seed that was printed before (default: a new one)"
+    )
     arguments = parser.parse_args()
     start = random.SystemRandom().randrange(2**32) if arguments.seed is None else arguments.seed
     print(f"seed {start}", flush=True)

@@ -20,12 +20,20 @@ def _inputs(draw: st.DrawFn) -> dict[str, Any]:
     name = draw(st.sampled_from([n for n in DIALECTS if n in FAULTS]))
     d = mypt_spec.dialect(name)
     if draw(st.booleans()):
-        record = draw(records(name, clean=False) if draw(st.booleans()) else broken_records(name).map(lambda pair: pair[0]))
+        record = draw(
+            records(name, clean=False)
+            if draw(st.booleans())
+            else broken_records(name).map(lambda pair: pair[0])
+        )
         return {"dialect": name, "data": draw(_foreign(d, json.loads(json.dumps(record))))}
     text = d.serialize(draw(episodes(name, clean=False)), layout=draw(layouts(name)))
     for _ in range(draw(st.integers(0, 4))):
         at = draw(st.integers(0, len(text)))
-        text = text[:at] + draw(st.sampled_from(["\n", " ", "\u2028", "\\u0041", "e0", ", ", '"'])) + text[at:]
+        text = (
+            text[:at]
+            + draw(st.sampled_from(["\n", " ", "\u2028", "\\u0041", "e0", ", ", '"']))
+            + text[at:]
+        )
     return {"dialect": name, "data": text}
 
 
@@ -34,7 +42,11 @@ def _foreign(draw: st.DrawFn, d: Dialect, record: Any) -> Any:
     """The record as other tools would write it: other names of roles, objects as strings, the system prompt as a message."""
     schema = d.adapter.SCHEMA
     for message in record[schema.messages]:
-        names = [alias for alias, role in schema.aliases.items() if isinstance(message, dict) and role == message.get("role")]
+        names = [
+            alias
+            for alias, role in schema.aliases.items()
+            if isinstance(message, dict) and role == message.get("role")
+        ]
         if names and draw(st.booleans()):
             message["role"] = draw(st.sampled_from(names))
         for key in message if isinstance(message, dict) else ():

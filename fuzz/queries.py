@@ -11,7 +11,34 @@ from hypothesis import strategies as st
 from fuzz.driver import run
 from mypt_infer.workspace import WorkspaceEngine
 
-SYNTAX = ['"', "'", "*", "^", "(", ")", ":", "+", "-", "{", "}", "NEAR", "AND", "OR", "NOT", "NEAR(", "title", "rowid", "\0", "é", "漢字", "_", "\\", " ", "alpha", "beta"]
+SYNTAX = [
+    '"',
+    "'",
+    "*",
+    "^",
+    "(",
+    ")",
+    ":",
+    "+",
+    "-",
+    "{",
+    "}",
+    "NEAR",
+    "AND",
+    "OR",
+    "NOT",
+    "NEAR(",
+    "title",
+    "rowid",
+    "\0",
+    "é",
+    "漢字",
+    "_",
+    "\\",
+    " ",
+    "alpha",
+    "beta",
+]
 STRATEGY = st.one_of(st.text(), st.lists(st.sampled_from(SYNTAX)).map("".join))
 
 
@@ -20,7 +47,11 @@ def _engine() -> tuple[WorkspaceEngine, tempfile.TemporaryDirectory[str]]:
     folder = tempfile.TemporaryDirectory()
     base = Path(folder.name) / "docs"
     base.mkdir()
-    for name, text in {"a.txt": "alpha beta", "b.md": "# beta\n\ngamma NEAR title", "c.txt": "漢字仮名 \\ _ é"}.items():
+    for name, text in {
+        "a.txt": "alpha beta",
+        "b.md": "# beta\n\ngamma NEAR title",
+        "c.txt": "漢字仮名 \\ _ é",
+    }.items():
         (base / name).write_text(text, encoding="utf-8")
     return WorkspaceEngine(base, Path(folder.name) / "index"), folder
 

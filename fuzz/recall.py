@@ -23,7 +23,12 @@ def _inputs(draw: st.DrawFn) -> dict[str, Any]:
     line = draw(tagged_lines(name) | almost_records(name).flatmap(lines_of))
     outline = outline_of(_recall(name), line)
     other = alike(draw, name, outline) if outline is not None else None
-    return {"dialect": name, "lines": [item.decode("utf-8", "surrogateescape") for item in (line, other) if item is not None]}
+    return {
+        "dialect": name,
+        "lines": [
+            item.decode("utf-8", "surrogateescape") for item in (line, other) if item is not None
+        ],
+    }
 
 
 STRATEGY = _inputs()
@@ -35,7 +40,10 @@ def _recall(name: str) -> Recall:
 
 def check(value: dict[str, Any]) -> None:
     for line in value["lines"]:
-        for recall in (_recall(value["dialect"]), Prover(Checker(mypt_spec.dialect(value["dialect"]))).recall):
+        for recall in (
+            _recall(value["dialect"]),
+            Prover(Checker(mypt_spec.dialect(value["dialect"]))).recall,
+        ):
             agree(recall, line.encode("utf-8", "surrogateescape"))
 
 

@@ -11,7 +11,15 @@ from mypt_spec import Limits
 from mypt_spec.lint.check import Checker
 from mypt_spec.lint.runner import check_bytes
 from mypt_spec.lint.texts import check_generation, check_text
-from tests.strategies import ANY_JSON, DIALECTS, almost_records, any_text, lines_of, mutated, records
+from tests.strategies import (
+    ANY_JSON,
+    DIALECTS,
+    almost_records,
+    any_text,
+    lines_of,
+    mutated,
+    records,
+)
 
 
 def _lines(name: str) -> st.SearchStrategy[bytes]:
@@ -32,7 +40,11 @@ def check(value: bytes) -> None:
         d = mypt_spec.dialect(name)
         for limits in LIMITS:
             checker = Checker(d, limits)
-            slow = [f for row, line in enumerate(value.split(b"\n"), 1) for f in checker.line(line, row=row, filename="f")]
+            slow = [
+                f
+                for row, line in enumerate(value.split(b"\n"), 1)
+                for f in checker.line(line, row=row, filename="f")
+            ]
             assert all(f.finding.code != "MYP901" for f in slow), slow
             fast = check_bytes(checker, value + b"\n", "f") if value else []
             assert [f.finding for f in fast] == [f.finding for f in slow if value]

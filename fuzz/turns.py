@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from fuzz.driver import run
 from tests.faults import DIALECTS, conversation
 
-STRATEGY = st.fixed_dictionaries({"dialect": st.sampled_from(DIALECTS), "seed": st.integers(0, 2**63)})
+STRATEGY = st.fixed_dictionaries(
+    {"dialect": st.sampled_from(DIALECTS), "seed": st.integers(0, 2**63)}
+)
 TURNS = 4  # of a conversation
 
 

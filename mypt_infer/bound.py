@@ -38,9 +38,17 @@ def bounded(value: Any, most: int, count: Callable[[Any], int]) -> tuple[Any, bo
         items = min(1, shape.longest_list)
         letters = _largest(min(shape.longest_text, _TOKEN * most), lambda n: fits(items, n))
         if letters < 0:
-            items, letters = 0, _largest(min(shape.longest_text, _TOKEN * most), lambda n: fits(0, n))
+            items, letters = (
+                0,
+                _largest(min(shape.longest_text, _TOKEN * most), lambda n: fits(0, n)),
+            )
         if letters < 0:
-            large = {"error": {"type": "result_too_large", "message": "the result does not fit, not even in part"}}
+            large = {
+                "error": {
+                    "type": "result_too_large",
+                    "message": "the result does not fit, not even in part",
+                }
+            }
             return large | {"truncated": True, "omitted": 1}, True
     return shape.cut(items, letters), True
 
@@ -86,5 +94,9 @@ class _Shape:
                 return value[:letters] + _MARK
             return value
 
-        made = {key: of(inner) for key, inner in self.whole.items() if key not in ("truncated", "omitted")}
+        made = {
+            key: of(inner)
+            for key, inner in self.whole.items()
+            if key not in ("truncated", "omitted")
+        }
         return made | {"truncated": True, "omitted": omitted}

@@ -17,7 +17,9 @@ from mypt_spec.repair import open_blocks
 from mypt_spec.tokens import CALLS, TEXT, Terminal, pattern
 from mypt_spec.truncated import nestings
 
-THINKING = frozenset({"think", "reasoning", "self_reflection"})  # kinds of block that a user does not see
+THINKING = frozenset(
+    {"think", "reasoning", "self_reflection"}
+)  # kinds of block that a user does not see
 CITING = frozenset({"cite"})
 
 
@@ -39,7 +41,9 @@ class Format:
     @cached_property
     def calls(self) -> frozenset[str]:
         """The kinds of block that hold tool calls."""
-        return frozenset(kind for kind, t in self.dialect.table.openers.items() if t.body in (*CALLS, "calls"))
+        return frozenset(
+            kind for kind, t in self.dialect.table.openers.items() if t.body in (*CALLS, "calls")
+        )
 
     @cached_property
     def thinking(self) -> frozenset[str]:
@@ -57,7 +61,11 @@ class Format:
             if not all(table.openers[kind].body_loss for kind in blocks[before]):
                 continue  # a quotation
             for state in [row[name] for name in closers if name in row]:
-                openers = {n for n in self._behind(state) if table.terminals[n].opens and not table.terminals[n].body_loss}
+                openers = {
+                    n
+                    for n in self._behind(state)
+                    if table.terminals[n].opens and not table.terminals[n].body_loss
+                }
                 found = openers if found is None else found & openers
         return table.terminals[min(found)] if found else None
 
@@ -100,7 +108,9 @@ class Format:
     @cached_property
     def _spelled(self) -> re.Pattern[str]:
         """What in a text would be read as a tag though it is made of ordinary ids."""
-        return re.compile("|".join(pattern(t, core=True) for t in self.dialect.table.plain_tags) or r"(?!)")
+        return re.compile(
+            "|".join(pattern(t, core=True) for t in self.dialect.table.plain_tags) or r"(?!)"
+        )
 
     def harmless(self, text: str) -> str:
         """A text that cannot be read as a tag of plain text: the first character of what can is written as a `\\u` escape.
@@ -117,7 +127,9 @@ class Format:
         if self.result.body == "json":
             return canonical(value, literals)
         text = value if isinstance(value, str) else canonical(value, literals)
-        return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text) or ("" if self._may_be_empty else '""')
+        return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text) or (
+            "" if self._may_be_empty else '""'
+        )
 
     @cached_property
     def _may_be_empty(self) -> bool:
@@ -125,17 +137,28 @@ class Format:
         machine, result = self.dialect.automaton, self.result
         assert result is not None
         closer = self.dialect.table.closers[result.opens].name
-        return all(closer in machine.steps[row[result.name]] for row in machine.steps if result.name in row)
+        return all(
+            closer in machine.steps[row[result.name]] for row in machine.steps if result.name in row
+        )
 
     def result_events(self, name: str, value: Any) -> list[Event]:
         """The events of a result of the tool `name`: a JSON value. Raises ValueError in a dialect without calls."""
         parts = [Part("text", self.result_body(value))]
         assert self.result is not None
         attrs: Attrs = (("name", name),) if "name" in self.result.patterns else ()
-        named = next((b for a, b in nestings(self.dialect.table, self.dialect.automaton) if a == self.result.opens and b.endswith("_name")), None)
+        named = next(
+            (
+                b
+                for a, b in nestings(self.dialect.table, self.dialect.automaton)
+                if a == self.result.opens and b.endswith("_name")
+            ),
+            None,
+        )
         if named is not None:
             parts.insert(0, Part(named, name))
-        return list(events_of([Message(self.result.opens, tuple(parts), attrs)], self.dialect.table))
+        return list(
+            events_of([Message(self.result.opens, tuple(parts), attrs)], self.dialect.table)
+        )
 
     def read_calls(self, opener: Event, body: str, raw: str) -> tuple[list[ToolCall], str]:
         """The calls of a block, given its opening tag and what it holds; where that is none, nothing and the reason."""
@@ -151,7 +174,9 @@ class Format:
             return [ToolCall(dict(opener.attrs).get("name", ""), read.value, raw)], ""
         if kind == "function":
             return [ToolCall(read.value[NAME], read.value[ARGUMENTS], raw)], ""
-        return [ToolCall(read.value[NAME], {k: v for k, v in read.value.items() if k != NAME}, raw)], ""
+        return [
+            ToolCall(read.value[NAME], {k: v for k, v in read.value.items() if k != NAME}, raw)
+        ], ""
 
 
 @cache
@@ -160,12 +185,17 @@ def of(dialect: str | mypt_spec.Dialect) -> Format:
     return Format(mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect)
 
 
-def iter_blocks(events: list[Event], kinds: frozenset[str], fmt: Format) -> Iterator[tuple[int, int]]:
+def iter_blocks(
+    events: list[Event], kinds: frozenset[str], fmt: Format
+) -> Iterator[tuple[int, int]]:
     """Where whole blocks of the given kinds stand among events, that hold one run of text: opening and closing tag."""
     table = fmt.dialect.table
     for i, event in enumerate(events):
         terminal = table.terminals.get(event.terminal)
         if terminal is None or terminal.opens not in kinds or i + 2 >= len(events):
             continue
-        if events[i + 1].terminal == TEXT and events[i + 2].terminal == table.closers[terminal.opens].name:
+        if (
+            events[i + 1].terminal == TEXT
+            and events[i + 2].terminal == table.closers[terminal.opens].name
+        ):
             yield i, i + 2

@@ -27,8 +27,13 @@ def prepare(log: str, message: str, *, think: bool = False) -> str:
     '<|user|>Hi<|assistant|>Hello!<|end|><|user|>How are you?<|assistant|>'
     """
     if any(terminal != TEXT for terminal, _ in _pieces(message)):
-        _log.warning("the message spells a tag of the format; it was written so that it is none: %r", message[:80])
-        message = mypt_spec.dialect("gabgpt").table.literals.sub(lambda m: "\\u003c" + m[0][1:], message)
+        _log.warning(
+            "the message spells a tag of the format; it was written so that it is none: %r",
+            message[:80],
+        )
+        message = mypt_spec.dialect("gabgpt").table.literals.sub(
+            lambda m: "\\u003c" + m[0][1:], message
+        )
     opened = _open_user(log)
     between = "\n" if message and not opened.endswith(USER) else ""
     return opened + between + message + (THINK if think else ASSISTANT)
@@ -62,7 +67,9 @@ def cleanup(log: str) -> str:
     return text if _inside(pieces) == USER and pieces else _open_user(log)
 
 
-def reply(log: str, message: str, generate: Callable[[str], str], *, think: bool = False) -> tuple[str, str]:
+def reply(
+    log: str, message: str, generate: Callable[[str], str], *, think: bool = False
+) -> tuple[str, str]:
     """The user says something, and the model answers: what it wrote, thinking included, and the log for the next message.
 
     `generate` goes on with a text until the model ends, and gives what it wrote. It is asked a second time where the model was
@@ -91,7 +98,10 @@ def _own(text: str) -> str:
             break
         out.append(piece)
     if len(out) + 1 < len(pieces):
-        _log.warning("left out what the model wrote behind the end of its turn: %.80r", text[sum(map(len, out)) :])
+        _log.warning(
+            "left out what the model wrote behind the end of its turn: %.80r",
+            text[sum(map(len, out)) :],
+        )
     return "".join(out)
 
 
@@ -127,7 +137,9 @@ def truncate(tokens: Sequence[_T], max_len: int, *, whole_turns: bool = True) ->
     boundary = (USER, mypt_spec.dialect("gabgpt").table.special[USER])
     turn = next((i for i in range(first, len(tokens)) if tokens[i] in boundary), None)
     if turn is None:
-        _log.warning("the last turn alone has more than %d tokens; its beginning was cut off", max_len)
+        _log.warning(
+            "the last turn alone has more than %d tokens; its beginning was cut off", max_len
+        )
         return list(tokens[first:])
     return list(tokens[turn:])
 
@@ -164,4 +176,9 @@ def _open_user(log: str) -> str:
 
 
 def _ends_an_answer(pieces: list[tuple[str, str]]) -> bool:
-    return len(pieces) > 2 and pieces[-1][1] == END and pieces[-2][0] == TEXT and pieces[-3][1] == ASSISTANT
+    return (
+        len(pieces) > 2
+        and pieces[-1][1] == END
+        and pieces[-2][0] == TEXT
+        and pieces[-3][1] == ASSISTANT
+    )

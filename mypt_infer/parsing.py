@@ -27,12 +27,16 @@ def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
     blocks = Blocks(table)
     written = []  # whether each event stands where the model writes
     for event in events:
-        written.append(all(table.openers[kind].body_loss for kind in blocks.open if kind in table.openers))
+        written.append(
+            all(table.openers[kind].body_loss for kind in blocks.open if kind in table.openers)
+        )
         blocks.read(event.terminal)
     for start, end in reversed(list(iter_blocks(events, fmt.calls, fmt))):
         if written[start]:
             first, last = events[start].at.span or (0, 0), events[end].at.span or (0, 0)
-            calls, _ = fmt.read_calls(events[start], events[start + 1].text, text[first[0] : last[1]].strip())
+            calls, _ = fmt.read_calls(
+                events[start], events[start + 1].text, text[first[0] : last[1]].strip()
+            )
             if calls:
                 return calls[-1]
     return None
@@ -50,5 +54,7 @@ def render_toolresult(name: str, result: Any, dialect: str = "mypt") -> str:
 
     fault = next(faults(result), None)
     if fault is not None:
-        raise ValueError(f"the result is no JSON value: {fault.message}{f' at {fault.pointer}' if fault.pointer else ''}")
+        raise ValueError(
+            f"the result is no JSON value: {fault.message}{f' at {fault.pointer}' if fault.pointer else ''}"
+        )
     return "".join(event.text for event in of(dialect).result_events(name, result))

@@ -43,7 +43,9 @@ def _headed(text: str) -> str:
     d = _dialect()
     first = next(iter(d.lex(text.lstrip()[:_BEGIN])), None)
     terminal = d.table.terminals.get(first.terminal) if first is not None else None
-    headed = first is not None and (first.terminal == STRAY or (terminal is not None and terminal.spelling[0].value == _BOS))
+    headed = first is not None and (
+        first.terminal == STRAY or (terminal is not None and terminal.spelling[0].value == _BOS)
+    )
     return text if headed else _HEADER + text
 
 
@@ -69,7 +71,11 @@ def _walk(text: str) -> Iterator[_Seen]:
         terminal = d.table.terminals.get(event.terminal)
         if terminal is not None:
             blocks.read(event.terminal)
-            legal = terminal.closes in before[-1:] if terminal.closes else tuple(blocks.open[-2:]) in nested
+            legal = (
+                terminal.closes in before[-1:]
+                if terminal.closes
+                else tuple(blocks.open[-2:]) in nested
+            )
             if terminal in d.table.plain_tags and not legal:
                 blocks.open, event = before, event._replace(terminal=TEXT)
         start, end = event.at.span or (0, 0)
@@ -93,9 +99,16 @@ def stop_set(generated: str, *, max_tool_tag_tokens: int | None = None) -> set[s
     bounded = max_tool_tag_tokens is not None and inside[-1:] == ("tin",)
     if bounded and len(d.tokenizer.encode(generated[began:])) > (max_tool_tag_tokens or 0):
         return {"EOS", "SEP"}
-    states = [s for s, stack in open_blocks(d.automaton, d.table).items() if stack[-1:] == inside[-1:]]
+    states = [
+        s for s, stack in open_blocks(d.automaton, d.table).items() if stack[-1:] == inside[-1:]
+    ]
     legal = {n for s in states for n in d.automaton.allowed(s)} - {TEXT}
-    stops = any(p.kind == "special" for n in legal if d.table.terminals[n].closes for p in d.table.terminals[n].spelling)
+    stops = any(
+        p.kind == "special"
+        for n in legal
+        if d.table.terminals[n].closes
+        for p in d.table.terminals[n].spelling
+    )
     return {"EOS", "SEP"} if stops or not inside else {"EOS"}
 
 
@@ -151,7 +164,11 @@ def answer(text: str, tools: Toolbox, *, seconds: float | None = None) -> str | 
     if found is None:
         return None
     call, reason, _, end = found
-    value = error("bad_call", reason) if call is None else tools.call(call.name, call.arguments, seconds=seconds)
+    value = (
+        error("bad_call", reason)
+        if call is None
+        else tools.call(call.name, call.arguments, seconds=seconds)
+    )
     return _spliced(text, end, of(_dialect().name).result_body(value))
 
 
@@ -174,7 +191,9 @@ def splice(text: str, result: str) -> str:
 
 def _spliced(text: str, at: int, body: str) -> str:
     table = _dialect().table
-    return text[:at] + table.openers["tout"].spell() + body + table.closers["tout"].spell() + text[at:]
+    return (
+        text[:at] + table.openers["tout"].spell() + body + table.closers["tout"].spell() + text[at:]
+    )
 
 
 def fix_truncated_tags(text: str) -> str:

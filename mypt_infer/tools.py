@@ -12,7 +12,13 @@ from mypt_spec.conform import SchemaError, misfits
 from mypt_spec.jsonvalue import faults
 
 MAX_MESSAGE = 300  # characters of an error's message
-FAULTS = ("unknown_tool", "bad_arguments", "tool_error", "timeout", "bad_result")  # the types of error that calls have by themselves
+FAULTS = (
+    "unknown_tool",
+    "bad_arguments",
+    "tool_error",
+    "timeout",
+    "bad_result",
+)  # the types of error that calls have by themselves
 
 
 class ToolFault(Exception):
@@ -39,11 +45,22 @@ class Tool:
         >>> print(Tool("f", "does it", {"properties": {"a": {}, "b": {"default": 5}}, "required": ["a"]}, dict).usage)
         - f(a, b=5) - does it
         """
-        properties, required = self.parameters.get("properties", {}), self.parameters.get("required", ())
+        properties, required = (
+            self.parameters.get("properties", {}),
+            self.parameters.get("required", ()),
+        )
         told = [name for name in properties if name in required]
-        either = [name for name in properties if name not in required and "default" not in properties[name]]
+        either = [
+            name
+            for name in properties
+            if name not in required and "default" not in properties[name]
+        ]
         told += [" or ".join(either)] if either else []
-        told += [f"{name}={properties[name]['default']}" for name in properties if name not in required and "default" in properties[name]]
+        told += [
+            f"{name}={properties[name]['default']}"
+            for name in properties
+            if name not in required and "default" in properties[name]
+        ]
         return f"- {self.name}({', '.join(told)}) - {self.description}"
 
 
@@ -54,7 +71,9 @@ class Toolbox:
         held = list(tools)
         self._tools = {tool.name: tool for tool in held}
         if len(self._tools) < len(held):
-            raise ValueError(f"two tools of the same name among {', '.join(tool.name for tool in held)}")
+            raise ValueError(
+                f"two tools of the same name among {', '.join(tool.name for tool in held)}"
+            )
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
@@ -66,7 +85,14 @@ class Toolbox:
     def schemas(self) -> list[dict[str, Any]]:
         """The tools as OpenAI's API has them."""
         return [
-            {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": dict(t.parameters)}}
+            {
+                "type": "function",
+                "function": {
+                    "name": t.name,
+                    "description": t.description,
+                    "parameters": dict(t.parameters),
+                },
+            }
             for t in self._tools.values()
         ]
 
@@ -82,19 +108,27 @@ class Toolbox:
         """
         tool = self._tools.get(name)
         if tool is None:
-            return error("unknown_tool", f"there is no tool {name!r}; there are {', '.join(self._tools) or 'none'}")
+            return error(
+                "unknown_tool",
+                f"there is no tool {name!r}; there are {', '.join(self._tools) or 'none'}",
+            )
         try:
             wrong = misfits(arguments, dict(tool.parameters))
         except SchemaError as fault:
             return error("bad_arguments", f"the schema of {name} cannot be used: {fault}")
         if wrong:
-            return error("bad_arguments", "; ".join(f"{pointer or 'arguments'}: {message}" for pointer, message in wrong))
+            return error(
+                "bad_arguments",
+                "; ".join(f"{pointer or 'arguments'}: {message}" for pointer, message in wrong),
+            )
         answer = _Answer()
         if seconds is None:
             answer.of(tool, arguments)
         else:
             run = contextvars.copy_context().run
-            thread = threading.Thread(target=run, args=(answer.of, tool, arguments), daemon=True, name=f"tool {name}")
+            thread = threading.Thread(
+                target=run, args=(answer.of, tool, arguments), daemon=True, name=f"tool {name}"
+            )
             thread.start()
             thread.join(seconds)
             if thread.is_alive():
@@ -118,13 +152,24 @@ class _Answer:
             self.value = error("tool_error", f"{type(unknown).__name__}: {unknown}".rstrip(": "))
         else:
             at = f" at {fault.pointer}" if fault is not None and fault.pointer else ""
-            self.value = value if fault is None else error("bad_result", f"{tool.name} answered with what is no JSON{at}: {fault.message}")
+            self.value = (
+                value
+                if fault is None
+                else error(
+                    "bad_result", f"{tool.name} answered with what is no JSON{at}: {fault.message}"
+                )
+            )
 
 
 def error(kind: str, message: str) -> dict[str, Any]:
     """An error as a result."""
     text = message.encode("utf-8", "replace").decode()
-    return {"error": {"type": kind, "message": text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "…"}}
+    return {
+        "error": {
+            "type": kind,
+            "message": text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "…",
+        }
+    }
 
 
 def error_type(value: Any) -> str:

@@ -23,7 +23,11 @@ def newest(folder: str | Path) -> Path:
 
 def checkpoints(folder: Path) -> list[Path]:
     """The checkpoints `step_<number>` of a training run, the oldest first. A checkpoint gets this name when it is whole."""
-    found = [(int(p.name[5:]), p) for p in folder.glob("step_*") if p.name[5:].isdecimal() and (p / CONFIG).exists()]
+    found = [
+        (int(p.name[5:]), p)
+        for p in folder.glob("step_*")
+        if p.name[5:].isdecimal() and (p / CONFIG).exists()
+    ]
     return [path for _, path in sorted(found)]
 
 
@@ -42,8 +46,15 @@ def read_config(folder: Path) -> LlamaConfig:
         raise ModelError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise ModelError(f"{path} is not JSON: {error}") from None
-    if raw.get("model_type", "llama") != "llama" or raw.get("attention_bias") or raw.get("mlp_bias") or raw.get("rope_scaling"):
-        raise ModelError(f"{path}: only plain Llama models are read (no biases, no scaled positions)")
+    if (
+        raw.get("model_type", "llama") != "llama"
+        or raw.get("attention_bias")
+        or raw.get("mlp_bias")
+        or raw.get("rope_scaling")
+    ):
+        raise ModelError(
+            f"{path}: only plain Llama models are read (no biases, no scaled positions)"
+        )
     raw.setdefault("num_key_value_heads", raw.get("num_attention_heads"))
     for nested in (raw.get("rope_parameters"), raw.get("rope_theta")):
         if isinstance(nested, dict):
@@ -66,7 +77,9 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
         from safetensors import SafetensorError
         from safetensors.torch import load_file
     except ImportError:
-        raise ModelError("reading weights needs safetensors: pip install 'mypt-tags[infer]'") from None
+        raise ModelError(
+            "reading weights needs safetensors: pip install 'mypt-tags[infer]'"
+        ) from None
     weights: dict[str, Tensor] = {}
     for path in files:
         try:

@@ -39,14 +39,25 @@ class LlamaConfig:
     max_position_embeddings: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads"):
+        for name in (
+            "vocab_size",
+            "hidden_size",
+            "intermediate_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "num_key_value_heads",
+        ):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ModelError(f"{name} is {value!r}, expected a whole number above 0")
         if self.hidden_size % self.num_attention_heads or self.head % 2:
-            raise ModelError(f"hidden_size {self.hidden_size} cannot be shared by {self.num_attention_heads} heads of even size")
+            raise ModelError(
+                f"hidden_size {self.hidden_size} cannot be shared by {self.num_attention_heads} heads of even size"
+            )
         if self.num_attention_heads % self.num_key_value_heads:
-            raise ModelError(f"{self.num_attention_heads} heads cannot share {self.num_key_value_heads} key heads evenly")
+            raise ModelError(
+                f"{self.num_attention_heads} heads cannot share {self.num_key_value_heads} key heads evenly"
+            )
 
     @property
     def head(self) -> int:
@@ -54,9 +65,13 @@ class LlamaConfig:
 
     def as_json(self) -> dict[str, Any]:
         """What `config.json` holds."""
-        return {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "attention_bias": False, "mlp_bias": False} | {
-            key: value for key, value in asdict(self).items() if value is not None
-        }
+        return {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "hidden_act": "silu",
+            "attention_bias": False,
+            "mlp_bias": False,
+        } | {key: value for key, value in asdict(self).items() if value is not None}
 
 
 class RMSNorm(nn.Module):
@@ -67,7 +82,9 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         wide = x.float()
-        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)).to(x.dtype) * self.weight
+        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)).to(
+            x.dtype
+        ) * self.weight
 
 
 class Attention(nn.Module):
@@ -139,7 +156,14 @@ class Transformer(nn.Module):
         if not config.tie_word_embeddings:
             self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
 
-    def forward(self, ids: Tensor, at: Tensor, attend: Attend, places: Tensor, then: Callable[[Tensor, Tensor], Any]) -> Any:
+    def forward(
+        self,
+        ids: Tensor,
+        at: Tensor,
+        attend: Attend,
+        places: Tensor,
+        then: Callable[[Tensor, Tensor], Any],
+    ) -> Any:
         x = self.model.embed_tokens(ids)
         cos, sin = _angles(at, self.config, x.dtype)
         for i, layer in enumerate(self.model.layers):
@@ -182,7 +206,9 @@ def spread(keys: Tensor, heads: int) -> Tensor:
 def shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
     """The names and shapes of all weights."""
     with torch.device("meta"):
-        return {name: tuple(weight.shape) for name, weight in Transformer(config).named_parameters()}
+        return {
+            name: tuple(weight.shape) for name, weight in Transformer(config).named_parameters()
+        }
 
 
 def of_weights(config: LlamaConfig, weights: dict[str, Tensor]) -> Transformer:
@@ -190,10 +216,16 @@ def of_weights(config: LlamaConfig, weights: dict[str, Tensor]) -> Transformer:
     wanted = shapes(config)
     missing = sorted(set(wanted) - set(weights))
     if missing:
-        raise ModelError(f"the weights lack {missing[0]} and {len(missing) - 1} others" if len(missing) > 1 else f"the weights lack {missing[0]}")
+        raise ModelError(
+            f"the weights lack {missing[0]} and {len(missing) - 1} others"
+            if len(missing) > 1
+            else f"the weights lack {missing[0]}"
+        )
     for name, shape in wanted.items():
         if tuple(weights[name].shape) != shape:
-            raise ModelError(f"{name} has shape {tuple(weights[name].shape)}, config.json says {shape}")
+            raise ModelError(
+                f"{name} has shape {tuple(weights[name].shape)}, config.json says {shape}"
+            )
     with torch.device("meta"):
         out = Transformer(config)
     out.load_state_dict({name: weights[name] for name in wanted}, assign=True)

@@ -42,7 +42,9 @@ class Automaton:
         try:
             return self.steps[state][terminal]
         except KeyError:
-            raise ValueError(f"{terminal} is not allowed in state {state}; expected {sorted(self.steps[state])}") from None
+            raise ValueError(
+                f"{terminal} is not allowed in state {state}; expected {sorted(self.steps[state])}"
+            ) from None
 
     def accepting(self, state: int) -> bool:
         """Whether the episode may end here."""
@@ -63,7 +65,10 @@ class Automaton:
         return state
 
     def as_dict(self) -> dict[str, Any]:
-        return {"steps": [dict(sorted(s.items())) for s in self.steps], "accepts": sorted(self.accepts)}
+        return {
+            "steps": [dict(sorted(s.items())) for s in self.steps],
+            "accepts": sorted(self.accepts),
+        }
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Automaton:
@@ -135,7 +140,9 @@ def minimise(steps: list[dict[str, int]], accepts: set[int]) -> Automaton:
     while True:
         seen: dict[Any, int] = {}
         classes = [
-            seen.setdefault((classes[s], tuple(sorted((t, classes[n]) for t, n in row.items()))), len(seen))
+            seen.setdefault(
+                (classes[s], tuple(sorted((t, classes[n]) for t, n in row.items()))), len(seen)
+            )
             for s, row in enumerate(steps)
         ]
         if len(seen) == count:

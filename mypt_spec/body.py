@@ -31,12 +31,19 @@ class Body(NamedTuple):
     findings: list[Finding]
 
 
-def call_text(name: str, arguments: dict[str, Any], literals: re.Pattern[str], kind: str = "call") -> str:
+def call_text(
+    name: str, arguments: dict[str, Any], literals: re.Pattern[str], kind: str = "call"
+) -> str:
     """The canonical body of a call: the name first, then the arguments, which in a "call" have no key "name"."""
-    return canonical({NAME: name, ARGUMENTS: arguments} if kind == "function" else {NAME: name, **arguments}, literals)
+    return canonical(
+        {NAME: name, ARGUMENTS: arguments} if kind == "function" else {NAME: name, **arguments},
+        literals,
+    )
 
 
-def read_body(text: str, kind: str, literals: re.Pattern[str], at: Place, name_at: Place | None = None) -> Body:
+def read_body(
+    text: str, kind: str, literals: re.Pattern[str], at: Place, name_at: Place | None = None
+) -> Body:
     """Read the body of a block whose `body` column is `kind`: any but "text".
 
     `name_at` is where a call's name was read, if elsewhere.
@@ -48,7 +55,11 @@ def read_body(text: str, kind: str, literals: re.Pattern[str], at: Place, name_a
         value = loads(text)
     except Fault as fault:
         code = "MYP304" if fault.code == "MYP001" else fault.code
-        return Body(None, None, [_at(code, f"the {what} is {fault.message}", at, fault.offset, cure=_CURES[kind])])
+        return Body(
+            None,
+            None,
+            [_at(code, f"the {what} is {fault.message}", at, fault.offset, cure=_CURES[kind])],
+        )
     found = [_at(*_in_body(f, kind), at) for f in faults(value)]
     if kind in CALLS:
         found += _call_faults(value, kind, at, name_at or at)
@@ -73,32 +84,63 @@ def _read_namespace(text: str, literals: re.Pattern[str], at: Place) -> Body:
         value = read_namespace(text)
     except NamespaceError as error:
         cure = "write them as the specification does: type name = (_: {...}) => any;"
-        return Body(None, None, [_at("MYP340", f"not definitions of functions: {error}", at, error.offset, cure=cure)])
+        return Body(
+            None,
+            None,
+            [_at("MYP340", f"not definitions of functions: {error}", at, error.offset, cure=cure)],
+        )
     clean = write_namespace(value, literals)
-    return Body(clean, value, [] if clean == text else [_fixable("MYP341", "the definitions are not in canonical form", at, clean)])
+    return Body(
+        clean,
+        value,
+        []
+        if clean == text
+        else [_fixable("MYP341", "the definitions are not in canonical form", at, clean)],
+    )
 
 
 def _calls(value: Any, at: Place) -> tuple[Any, list[Finding]]:
     """An array of calls with its keys in order, and what is wrong with it. `id` may be left out."""
     if not isinstance(value, list) or not value:
-        return value, [_at("MYP354", f"the tool calls are {kind_of(value) if value != [] else 'none'}, expected an array", at)]
+        return value, [
+            _at(
+                "MYP354",
+                f"the tool calls are {kind_of(value) if value != [] else 'none'}, expected an array",
+                at,
+            )
+        ]
     out, found = [], []
     for i, item in enumerate(value):
         function = item.get("function") if isinstance(item, dict) else None
         if not isinstance(function, dict):
-            found.append(_at("MYP305", f'call {i} is {a_kind_of(item)}, expected {{"type": "function", "function": {{...}}}}', at))
+            found.append(
+                _at(
+                    "MYP305",
+                    f'call {i} is {a_kind_of(item)}, expected {{"type": "function", "function": {{...}}}}',
+                    at,
+                )
+            )
             continue
         name, arguments = function.get(NAME), function.get("arguments")
-        strange = sorted({*item} - {"id", "type", "function"}) + sorted({*function} - {NAME, "arguments"})
+        strange = sorted({*item} - {"id", "type", "function"}) + sorted(
+            {*function} - {NAME, "arguments"}
+        )
         if not isinstance(name, str) or not name:
             found.append(_at("MYP306", f'call {i} has no "name"', at))
         elif not isinstance(arguments, dict):
             found.append(_at("MYP354", f'the "arguments" of call {i} must be an object', at))
-        elif item.get("type", "function") != "function" or not isinstance(item.get("id", ""), str) or item.get("id") == "":
+        elif (
+            item.get("type", "function") != "function"
+            or not isinstance(item.get("id", ""), str)
+            or item.get("id") == ""
+        ):
             found.append(_at("MYP354", f'call {i} has an "id" or "type" that is none', at))
         elif strange:
             found.append(_at("MYP354", f"call {i} has an unknown key {strange[0]!r}", at))
-        out.append({k: item[k] for k in ("id",) if k in item} | {"type": "function", "function": {NAME: name, "arguments": arguments}})
+        out.append(
+            {k: item[k] for k in ("id",) if k in item}
+            | {"type": "function", "function": {NAME: name, "arguments": arguments}}
+        )
     return out, found
 
 
@@ -112,10 +154,19 @@ def _call_faults(value: Any, kind: str, at: Place, name_at: Place) -> list[Findi
     if not isinstance(value, dict):
         return [_at("MYP305", f"the tool call is {a_kind_of(value)}, expected an object", at)]
     if kind == "arguments":
-        return [_at("MYP307", _RESERVED, at, cure="the name stands in the tag; give the argument another name")] * (NAME in value)
+        return [
+            _at(
+                "MYP307",
+                _RESERVED,
+                at,
+                cure="the name stands in the tag; give the argument another name",
+            )
+        ] * (NAME in value)
     if not isinstance(value.get(NAME), str) or not value[NAME]:
         got = kind_of(value[NAME]) if NAME in value and value[NAME] != "" else "nothing"
-        return [_at("MYP306", f'the tool call has no "name": expected a string, got {got}', name_at)]
+        return [
+            _at("MYP306", f'the tool call has no "name": expected a string, got {got}', name_at)
+        ]
     return _function_faults(value, at) if kind == "function" else []
 
 
@@ -124,15 +175,31 @@ def _function_faults(value: dict[str, Any], at: Place) -> list[Finding]:
     if not isinstance(value.get(ARGUMENTS), dict):
         got = kind_of(value[ARGUMENTS]) if ARGUMENTS in value else "nothing"
         cure = 'write {} where there are none: "arguments": {}'
-        found.append(_at("MYP332", f'the tool call has no "{ARGUMENTS}": expected an object, got {got}', at, cure=cure))
+        found.append(
+            _at(
+                "MYP332",
+                f'the tool call has no "{ARGUMENTS}": expected an object, got {got}',
+                at,
+                cure=cure,
+            )
+        )
     extra = [k for k in value if k not in (NAME, ARGUMENTS)]
     if extra:
         cure = f'arguments stand inside "{ARGUMENTS}"'
-        found.append(_at("MYP333", f'the tool call has a key {extra[0]!r} beside "{NAME}" and "{ARGUMENTS}"', at, cure=cure))
+        found.append(
+            _at(
+                "MYP333",
+                f'the tool call has a key {extra[0]!r} beside "{NAME}" and "{ARGUMENTS}"',
+                at,
+                cure=cure,
+            )
+        )
     return found
 
 
-def _at(code: str, message: str, at: Place, offset: int | None = None, *, cure: str = "") -> Finding:
+def _at(
+    code: str, message: str, at: Place, offset: int | None = None, *, cure: str = ""
+) -> Finding:
     span = at.span
     if offset is not None and span is not None:
         start = min(span[0] + offset, span[1])

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     import tiktoken
 
 BETWEEN = "\0"
-_REMEMBERED = 32 << 20  # characters after which gigatoken's memory of words, which has no bound, is emptied
+_REMEMBERED = (
+    32 << 20
+)  # characters after which gigatoken's memory of words, which has no bound, is emptied
 
 
 class Engine(Protocol):
@@ -54,7 +56,15 @@ def engine(base: tiktoken.Encoding, between: int) -> Engine:
 # something, are cut alike by this pattern, which needs no look-ahead: a finite automaton runs it, twice as fast.
 _PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s"
 _LONG_RUN = re.compile(r"\s\s\s|\s\s\Z")
-_WIDE_SPACES = (0xE19A80, 0xE2819F, 0xE38080, *range(0xE28080, 0xE2808B), 0xE280A8, 0xE280A9, 0xE280AF)
+_WIDE_SPACES = (
+    0xE19A80,
+    0xE2819F,
+    0xE38080,
+    *range(0xE28080, 0xE2808B),
+    0xE280A8,
+    0xE280A9,
+    0xE280AF,
+)
 
 
 class _Simple:
@@ -66,10 +76,17 @@ class _Simple:
         import tiktoken
 
         special = {BETWEEN: between}
-        self.encoding = tiktoken.Encoding(f"{base.name}-simple", pat_str=_PATTERN, mergeable_ranks=base._mergeable_ranks, special_tokens=special)
+        self.encoding = tiktoken.Encoding(
+            f"{base.name}-simple",
+            pat_str=_PATTERN,
+            mergeable_ranks=base._mergeable_ranks,
+            special_tokens=special,
+        )
 
     def encode(self, joined: str) -> npt.NDArray[np.uint32]:
-        found: npt.NDArray[np.uint32] = self.encoding.encode_to_numpy(joined, allowed_special={BETWEEN}, disallowed_special=())
+        found: npt.NDArray[np.uint32] = self.encoding.encode_to_numpy(
+            joined, allowed_special={BETWEEN}, disallowed_special=()
+        )
         return found
 
     def doubts(self, joined: str) -> re.Pattern[str] | None:
@@ -87,7 +104,9 @@ def _long_runs(data: bytes) -> bool:
     if np.isin(chars[np.flatnonzero(chars == 0xC2) + 1], (0x85, 0xA0)).any():
         return True
     wide = np.flatnonzero(chars - np.uint8(0xE1) < 3)  # below it, the difference wraps around
-    codes = chars[wide].astype(np.int64) << 16 | chars[wide + 1].astype(np.int64) << 8 | chars[wide + 2]
+    codes = (
+        chars[wide].astype(np.int64) << 16 | chars[wide + 1].astype(np.int64) << 8 | chars[wide + 2]
+    )
     return bool(np.isin(codes, _WIDE_SPACES).any())
 
 
@@ -135,8 +154,13 @@ class _Characters:
     def __init__(self) -> None:
         import tiktoken
 
-        ranks = {bytes([byte]): byte for byte in range(256)}  # what a pattern does not match gives no ids
-        self.kinds = [tiktoken.Encoding(p, pat_str=p, mergeable_ranks=ranks, special_tokens={}) for p in (r"\p{L}", r"\p{N}", r"\s")]
+        ranks = {
+            bytes([byte]): byte for byte in range(256)
+        }  # what a pattern does not match gives no ids
+        self.kinds = [
+            tiktoken.Encoding(p, pat_str=p, mergeable_ranks=ranks, special_tokens={})
+            for p in (r"\p{L}", r"\p{N}", r"\s")
+        ]
         self.known = np.zeros(0x110000, np.uint8)  # by code point: 1 alike, 2 not
         self.known[:128] = 1
 
@@ -150,7 +174,9 @@ class _Characters:
             return ""
         for char in map(chr, np.unique(codes[found == 0]).tolist()):
             number = next((i for i, kind in enumerate(self.kinds) if kind.encode_ordinary(char)), 3)
-            pieces = [piece.decode() for piece in gigatoken.pretokenizer(f"a{char}1.{char}.".encode())]
+            pieces = [
+                piece.decode() for piece in gigatoken.pretokenizer(f"a{char}1.{char}.".encode())
+            ]
             alike = pieces == [
                 [f"a{char}", "1", ".", char, "."], ["a", f"{char}1", ".", char, "."], ["a", char, "1", ".", char, "."], ["a", char, "1", f".{char}."],
             ][number]  # fmt: skip

@@ -23,9 +23,14 @@ MAX_MISFITS = 5  # named for one value
 _SECONDS = 1.0  # of processor time for one check: a few references in a small schema can mean billions of steps
 _ALTOGETHER = 4.0  # for all checks of one record
 _FRAMES = 350  # of Python's stack: where it ends, a library beneath does not fail but panics
-_REPEATS = 100_000  # times that counted repeats of a pattern may multiply to: it is expanded to that size
+_REPEATS = (
+    100_000  # times that counted repeats of a pattern may multiply to: it is expanded to that size
+)
 _SMALL = 20_000  # characters of a schema that is remembered
-_UNBOUNDED = ("unevaluatedProperties", "patternProperties")  # together: the library's own search, which has no limit
+_UNBOUNDED = (
+    "unevaluatedProperties",
+    "patternProperties",
+)  # together: the library's own search, which has no limit
 _COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
 _clock = threading.local()
 
@@ -90,7 +95,9 @@ def misfits(value: Any, schema: Any) -> list[tuple[str, str]]:
             if len(found) == MAX_MISFITS:
                 break
     except RecursionError:
-        raise SchemaError("it refers to itself without end, or nests too deep", in_use=True) from None
+        raise SchemaError(
+            "it refers to itself without end, or nests too deep", in_use=True
+        ) from None
     except Exception as error:  # a reference that leads nowhere, arithmetic on huge numbers: the schema's fault, not ours
         raise SchemaError(_short(str(error)), in_use=True) from None
     return sorted(found)
@@ -128,7 +135,9 @@ def _compile(source: str) -> _Compiled:
         error = next(bounded(kind.META_SCHEMA, registry=Registry()).iter_errors(schema), None)
         if error is not None:
             return _Compiled(None, (_short(error.message), _pointer(error.absolute_path)))
-        return _Compiled(bounded(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER), None)
+        return _Compiled(
+            bounded(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER), None
+        )
     except RecursionError:
         return _Compiled(None, ("it nests too deep", ""))
     except Exception as error:
@@ -162,7 +171,9 @@ def _bounded(kind: Any) -> Any:
         if isinstance(value, str) and not _matches(wanted, value):
             yield jsonschema.ValidationError(f"{value!r} does not match {wanted!r}")
 
-    def pattern_properties(validator: Any, wanted: dict[str, Any], value: Any, schema: Any) -> Iterator[Any]:
+    def pattern_properties(
+        validator: Any, wanted: dict[str, Any], value: Any, schema: Any
+    ) -> Iterator[Any]:
         for expression, inner in wanted.items() if isinstance(value, dict) else ():
             for key in [k for k in value if _matches(expression, k)]:
                 yield from validator.descend(value[key], inner, path=key, schema_path=expression)
@@ -172,7 +183,9 @@ def _bounded(kind: Any) -> Any:
         for key in value if isinstance(value, dict) else ():
             if key not in known and not any(_matches(e, key) for e in expressions):
                 if wanted is False:
-                    yield jsonschema.ValidationError(f"{key!r} is a property that the schema does not have")
+                    yield jsonschema.ValidationError(
+                        f"{key!r} is a property that the schema does not have"
+                    )
                 else:
                     yield from validator.descend(value[key], wanted, path=key)
 
@@ -191,7 +204,12 @@ def _bounded(kind: Any) -> Any:
         given = {name: getattr(validator, attribute) for attribute, name in fields}
         return bounded(**given | changes)
 
-    own = {"pattern": pattern, "patternProperties": pattern_properties, "additionalProperties": additional, "uniqueItems": unique}
+    own = {
+        "pattern": pattern,
+        "patternProperties": pattern_properties,
+        "additionalProperties": additional,
+        "uniqueItems": unique,
+    }
     bounded = jsonschema.validators.extend(kind, own)
     fields = [(a.name, a.alias) for a in bounded.__attrs_attrs__ if a.init]
     bounded.evolve = evolve
@@ -210,7 +228,9 @@ def _plain(value: Any) -> Any:
 def _matches(expression: str, text: str) -> bool:
     import regex
 
-    times = math.prod(max(int(n[:9] or 1) for n in counts) or 1 for counts in _COUNTS.findall(expression[:_SMALL]))
+    times = math.prod(
+        max(int(n[:9] or 1) for n in counts) or 1 for counts in _COUNTS.findall(expression[:_SMALL])
+    )
     if times > _REPEATS or len(expression) > _SMALL:
         raise ValueError(f"the pattern {_short(expression)!r} is too large")
     return regex.search(expression, text, timeout=_left()) is not None

@@ -43,7 +43,9 @@ def segments(events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer) -
 
     A token is trained exactly when every block around it is trained, so an outer block that is masked masks all within it.
     """
-    around: list[tuple[tuple[str, ...], int]] = [((), 1)]  # the open blocks and their loss, outermost first
+    around: list[tuple[tuple[str, ...], int]] = [
+        ((), 1)
+    ]  # the open blocks and their loss, outermost first
     for event in events:
         terminal = table.terminals.get(event.terminal)
         if terminal is None:

@@ -103,7 +103,11 @@ def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
     out: list[Part] = []
     for kind, group in groupby(parts, key=lambda part: part.kind):
         run = list(group)
-        out += [Part("text", "".join(p.text for p in run), at=run[0].at)] if kind == "text" and len(run) > 1 else run
+        out += (
+            [Part("text", "".join(p.text for p in run), at=run[0].at)]
+            if kind == "text" and len(run) > 1
+            else run
+        )
     some = any(p.kind == "text" and p.text for p in out)
     return tuple(p for p in out if p.kind != "text" or p.text or not some)
 
@@ -118,32 +122,54 @@ def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]
         mark = table.marks.get(message.role)
         if mark is not None:
             if message.parts:
-                raise ValueError(f"`{mark.shown}` is a mark and holds nothing, got {len(message.parts)} parts")
+                raise ValueError(
+                    f"`{mark.shown}` is a mark and holds nothing, got {len(message.parts)} parts"
+                )
             yield Event(mark.name, mark.spell(message.attrs), message.at, message.attrs)
         else:
             after = table.marks.get(following.role) if following is not None else None
             closed = after is None or message.role not in after.ends
-            yield from _block(message.role, message.attrs, message.parts, message.at, table, closed=closed)
+            yield from _block(
+                message.role, message.attrs, message.parts, message.at, table, closed=closed
+            )
 
 
 def _block(
-    kind: str, attrs: Attrs, parts: tuple[Part, ...], at: Place, table: TokenTable, *, closed: bool = True
+    kind: str,
+    attrs: Attrs,
+    parts: tuple[Part, ...],
+    at: Place,
+    table: TokenTable,
+    *,
+    closed: bool = True,
 ) -> list[Event]:
     opener = table.openers.get(kind)
     if opener is None:
-        raise ValueError(f"{table.name} has no block or mark {kind!r}; it has {', '.join([*table.openers, *table.marks])}")
+        raise ValueError(
+            f"{table.name} has no block or mark {kind!r}; it has {', '.join([*table.openers, *table.marks])}"
+        )
     out = [Event(opener.name, opener.spell(attrs), at, attrs)]
     end = at
     closer = table.closers.get(kind)
     for part in parts:
         if part.kind != "text":
             if closer is None:
-                raise ValueError(f"`{opener.shown}` ends where the next tag stands, so it holds no block {part.kind!r}")
-            out += _block(part.kind, part.attrs, (Part("text", part.text, (), part.at, part.name_at),), part.at, table)
+                raise ValueError(
+                    f"`{opener.shown}` ends where the next tag stands, so it holds no block {part.kind!r}"
+                )
+            out += _block(
+                part.kind,
+                part.attrs,
+                (Part("text", part.text, (), part.at, part.name_at),),
+                part.at,
+                table,
+            )
         elif part.text:
             out.append(Event(TEXT, part.text, part.at, (), part.name_at))
         else:
-            end = part.at  # an empty field is missed when the block closes: that is the place to point to
+            end = (
+                part.at
+            )  # an empty field is missed when the block closes: that is the place to point to
     if closer is not None and closed:
         own = tuple(a for a in attrs if a[0] in closer.patterns) if attrs else ()
         out.append(Event(closer.name, closer.spell(attrs), end, own))

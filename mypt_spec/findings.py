@@ -30,7 +30,10 @@ class Fix:
     edits: tuple[tuple[int, int, str], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"message": self.title, "applicability": "safe" if self.safe else "unsafe"}
+        out: dict[str, Any] = {
+            "message": self.title,
+            "applicability": "safe" if self.safe else "unsafe",
+        }
         if self.patch:
             out["patch"] = list(self.patch)
         if self.edits:

@@ -75,7 +75,9 @@ class Dialect:
         another name than its call). Whether the Episode is *legal* is for `validate` to say. Never raises.
         """
         check = getattr(self.adapter, "check", None)
-        checked, findings, first = check(record) if check else check_record(record, self.adapter.SCHEMA)
+        checked, findings, first = (
+            check(record) if check else check_record(record, self.adapter.SCHEMA)
+        )
         if checked is None:
             return None, findings
         messages = self.adapter.read(checked, Reader(self.table, findings, first))
@@ -94,7 +96,9 @@ class Dialect:
         record |= episode.meta
         back, findings = self.read(record)
         if back != episode:
-            raise ValueError(f"no record can hold this Episode: {findings[0].message if findings else 'it comes back as another'}")
+            raise ValueError(
+                f"no record can hold this Episode: {findings[0].message if findings else 'it comes back as another'}"
+            )
         return record
 
     def serialize(self, episode: Episode, *, layout: str = "compact") -> str:
@@ -114,18 +118,32 @@ class Dialect:
         """
         return parse_text(text, self.table, self.automaton)
 
-    def validate(self, episode: Episode, phase: int | None = None, *, limits: Limits | None = None) -> list[Finding]:
+    def validate(
+        self, episode: Episode, phase: int | None = None, *, limits: Limits | None = None
+    ) -> list[Finding]:
         """Everything that can be said of an Episode: placement, payload, and, if given, the phase (1-5) and other limits.
 
         An Episode without errors is exactly one that `serialize` can write and the decoder can generate. Never raises.
         """
         limits = limits or Limits(phase=phase)
-        return check_episode(episode, self.table, self.automaton, self.tokenizer, limits, getattr(self.adapter, "validate", None))
+        return check_episode(
+            episode,
+            self.table,
+            self.automaton,
+            self.tokenizer,
+            limits,
+            getattr(self.adapter, "validate", None),
+        )
 
-    def check(self, record: object, *, limits: Limits | None = None) -> tuple[Episode | None, list[Finding]]:
+    def check(
+        self, record: object, *, limits: Limits | None = None
+    ) -> tuple[Episode | None, list[Finding]]:
         """`read`, and where that gives an Episode `validate`: all that can be said of a record. Never raises."""
         episode, findings = self.read(record)
-        return episode, findings if episode is None else [*findings, *self.validate(episode, limits=limits)]
+        return episode, findings if episode is None else [
+            *findings,
+            *self.validate(episode, limits=limits),
+        ]
 
     @property
     def preferences(self) -> bool:
@@ -134,7 +152,9 @@ class Dialect:
 
     def preference(self, record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
         """What a legal record says beside its answer: the record with the rejected answer in its place, and the label; None each if not."""
-        found: tuple[dict[str, Any] | None, bool | None] = self.adapter.preference(record) if self.preferences else (None, None)  # type: ignore[attr-defined]
+        found: tuple[dict[str, Any] | None, bool | None] = (
+            self.adapter.preference(record) if self.preferences else (None, None)
+        )  # type: ignore[attr-defined]
         return found
 
     def encode(self, episode: Episode, *, partial: bool = False) -> Encoded:
@@ -152,13 +172,17 @@ class Dialect:
     def _encodable(self, episode: Episode, partial: bool) -> list[Event]:
         events = legal_events(episode, self.table, self.automaton, complete=not partial)
         if self.table.plain_tags:
-            prove(events, self.table, ids=True)  # where tags are ordinary text, content that spells one would come back as structure
+            prove(
+                events, self.table, ids=True
+            )  # where tags are ordinary text, content that spells one would come back as structure
         return events
 
     def parse_ids(self, ids: Sequence[int] | Iterable[int]) -> tuple[Episode | None, list[Finding]]:
         """Token ids (any integers, shape (n,)) to an Episode; spans of the findings count tokens. Never raises."""
         numbers = [int(i) for i in ids]
-        events, findings = lex_ids(numbers, self.table, self.tokenizer.decode_bytes, self.tokenizer.ordinary)
+        events, findings = lex_ids(
+            numbers, self.table, self.tokenizer.decode_bytes, self.tokenizer.ordinary
+        )
         outcome = Run(self.table, self.automaton, spaces=False).check(events)
         episode, found = build(outcome, self.table)
         return (None if findings else episode), findings + found + spacing(outcome)
@@ -187,7 +211,9 @@ def load(folder: Path, adapter: Adapter | None = None) -> Dialect:
         adapter = cast(Adapter, importlib.import_module(f"mypt_spec.adapters.{folder.name}"))
     machine = _compiled(folder.name, grammar) or _automaton.extract(grammar)
     _check(table, machine, folder)
-    return Dialect(table, machine, adapter, hashlib.sha256(f"{grammar}\0{tokens}".encode()).hexdigest())
+    return Dialect(
+        table, machine, adapter, hashlib.sha256(f"{grammar}\0{tokens}".encode()).hexdigest()
+    )
 
 
 def _compiled(name: str, grammar: str) -> Automaton | None:
@@ -197,7 +223,11 @@ def _compiled(name: str, grammar: str) -> Automaton | None:
         data = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-    return Automaton.from_dict(data) if data.get("grammar_sha256") == _automaton.fingerprint(grammar) else None
+    return (
+        Automaton.from_dict(data)
+        if data.get("grammar_sha256") == _automaton.fingerprint(grammar)
+        else None
+    )
 
 
 def _check(table: TokenTable, machine: Automaton, folder: Path) -> None:
@@ -240,7 +270,12 @@ def _loaded(name: str) -> Dialect:
 def _on(name: str, ranks: Ranks) -> Dialect:
     base = _loaded(name)
     fingerprint = hashlib.sha256(f"{base.fingerprint}\0{ranks.sha256}".encode()).hexdigest()
-    return replace(base, table=base.table.on(ranks.name, len(ranks.ranks)), ranks=ranks, fingerprint=fingerprint)
+    return replace(
+        base,
+        table=base.table.on(ranks.name, len(ranks.ranks)),
+        ranks=ranks,
+        fingerprint=fingerprint,
+    )
 
 
 def folder(name: str) -> Path:
@@ -249,4 +284,3 @@ def folder(name: str) -> Path:
     if name not in folders:
         raise KeyError(f"no dialect {name!r}; known are {', '.join(sorted(folders))}")
     return folders[name]
-

@@ -30,7 +30,9 @@ CURES = {  # of the faults that a message alone does not show how to mend
 class Fault(ValueError):
     """Why a text is not strict JSON: the rule's code, a message, and the offset where it shows (None: unknown)."""
 
-    def __init__(self, code: str, message: str, offset: int | None = None, pointer: str = "") -> None:
+    def __init__(
+        self, code: str, message: str, offset: int | None = None, pointer: str = ""
+    ) -> None:
         super().__init__(message)
         self.code, self.message, self.offset, self.pointer = code, message, offset, pointer
 
@@ -55,7 +57,9 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits.lstrip("-")) <= _DIGITS else math.inf
 
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` would make an encoder every time
+_encode = json.JSONEncoder(
+    ensure_ascii=False
+).encode  # `json.dumps` would make an encoder every time
 _decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=_integer)
 
 
@@ -72,7 +76,9 @@ def loads(text: str) -> Any:
     try:
         return _decoder.decode(text)
     except json.JSONDecodeError as error:
-        raise Fault("MYP001", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}", error.pos) from None
+        raise Fault(
+            "MYP001", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}", error.pos
+        ) from None
 
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -90,7 +96,9 @@ def _depth(text: str) -> int:
     return deepest
 
 
-Node = tuple[Any, str | int] | None  # the node of the value around it, and the key or index there; None: the whole
+Node = (
+    tuple[Any, str | int] | None
+)  # the node of the value around it, and the key or index there; None: the whole
 
 
 def pointer_to(node: Node) -> str:
@@ -122,30 +130,65 @@ def faults(value: Any) -> Iterator[Fault]:
         elif isinstance(item, str):
             found = _SURROGATE.search(item)
             if found:
-                yield Fault("MYP006", f"lone surrogate U+{ord(found[0]):04X}: no UTF-8 can hold it", found.start(), pointer_to(node))
+                yield Fault(
+                    "MYP006",
+                    f"lone surrogate U+{ord(found[0]):04X}: no UTF-8 can hold it",
+                    found.start(),
+                    pointer_to(node),
+                )
         elif isinstance(item, dict):
             if getattr(item, "duplicate", None) is not None:
                 key = item.duplicate  # type: ignore[attr-defined]
-                yield Fault("MYP004", f"key {key!r} stands twice; only the last value would be read", pointer=pointer_to((node, key)))
+                yield Fault(
+                    "MYP004",
+                    f"key {key!r} stands twice; only the last value would be read",
+                    pointer=pointer_to((node, key)),
+                )
             for key in item if not _ascii(item) else ():
                 if not isinstance(key, str):
-                    yield Fault("MYP104", f"a key is {type(key).__name__}; JSON keys are strings", pointer=pointer_to(node))
+                    yield Fault(
+                        "MYP104",
+                        f"a key is {type(key).__name__}; JSON keys are strings",
+                        pointer=pointer_to(node),
+                    )
                 elif _SURROGATE.search(key):
-                    yield Fault("MYP006", f"lone surrogate in key {key!r}: no UTF-8 can hold it", pointer=pointer_to((node, key)))
+                    yield Fault(
+                        "MYP006",
+                        f"lone surrogate in key {key!r}: no UTF-8 can hold it",
+                        pointer=pointer_to((node, key)),
+                    )
             if depth < MAX_DEPTH and _sound(item.values()):
                 continue
-            stack += [(v, (node, str(k)), depth + 1) for k, v in reversed(item.items()) if v.__class__ is not str or not v.isascii() or depth == MAX_DEPTH]
+            stack += [
+                (v, (node, str(k)), depth + 1)
+                for k, v in reversed(item.items())
+                if v.__class__ is not str or not v.isascii() or depth == MAX_DEPTH
+            ]
         elif isinstance(item, list):
-            stack += [(v, (node, i), depth + 1) for i, v in reversed(list(enumerate(item))) if v.__class__ is not str or not v.isascii() or depth == MAX_DEPTH]
+            stack += [
+                (v, (node, i), depth + 1)
+                for i, v in reversed(list(enumerate(item)))
+                if v.__class__ is not str or not v.isascii() or depth == MAX_DEPTH
+            ]
         elif isinstance(item, float):
             if not math.isfinite(item):
                 shown = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
-                yield Fault("MYP005", f"{shown} is no JSON number (or one too large to read)", pointer=pointer_to(node))
+                yield Fault(
+                    "MYP005",
+                    f"{shown} is no JSON number (or one too large to read)",
+                    pointer=pointer_to(node),
+                )
         elif isinstance(item, int):
             if not -_TOO_LARGE < item < _TOO_LARGE:
-                yield Fault("MYP005", f"an integer of more than {_DIGITS} digits: too large to read", pointer=pointer_to(node))
+                yield Fault(
+                    "MYP005",
+                    f"an integer of more than {_DIGITS} digits: too large to read",
+                    pointer=pointer_to(node),
+                )
         elif item is not None:
-            yield Fault("MYP104", f"{type(item).__name__} is no JSON value", pointer=pointer_to(node))
+            yield Fault(
+                "MYP104", f"{type(item).__name__} is no JSON value", pointer=pointer_to(node)
+            )
 
 
 def _ascii(keys: Iterable[Any]) -> bool:
@@ -207,4 +250,6 @@ def kind_of(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "boolean"
-    return {str: "string", int: "integer", float: "number", list: "array", dict: "object"}.get(type(value), "object" if isinstance(value, dict) else type(value).__name__)
+    return {str: "string", int: "integer", float: "number", list: "array", dict: "object"}.get(
+        type(value), "object" if isinstance(value, dict) else type(value).__name__
+    )

@@ -18,8 +18,23 @@ from mypt_spec.jsonvalue import Fault, canonical, faults, loads
 HEAD, TAIL = "namespace functions {\n\n", "} // namespace functions"
 FUNCTION_KEYS = ("name", "description", "parameters", "strict")
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
-_WORDS = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null", "object": "object", "array": "any[]"}
-_BASES = {"string": "string", "number": "number", "boolean": "boolean", "null": "null", "object": "object", "any[]": "array"}
+_WORDS = {
+    "string": "string",
+    "number": "number",
+    "integer": "number",
+    "boolean": "boolean",
+    "null": "null",
+    "object": "object",
+    "array": "any[]",
+}
+_BASES = {
+    "string": "string",
+    "number": "number",
+    "boolean": "boolean",
+    "null": "null",
+    "object": "object",
+    "any[]": "array",
+}
 _TOKEN = re.compile(r'any\[\]|Array<|string|number|boolean|null|object|any|\{|"(?:[^"\\]|\\.)*"')
 
 
@@ -65,13 +80,17 @@ class _Writer:
         return isinstance(text, str) and text != "" and self.literals.search(text) is None
 
     def lines(self, text: str, pad: str) -> str:
-        return "".join(f"{pad}// {line}".rstrip(" " if not line else "") + "\n" for line in text.split("\n"))
+        return "".join(
+            f"{pad}// {line}".rstrip(" " if not line else "") + "\n" for line in text.split("\n")
+        )
 
     def function(self, function: dict[str, Any]) -> str:
         description = function.get("description")
         said = {"name", "parameters"} | ({"description"} if self.says(description) else set())
         head = self.lines(str(description), "") if "description" in said else ""
-        parameters = f"_: {self.typed(function['parameters'], '')}" if "parameters" in function else ""
+        parameters = (
+            f"_: {self.typed(function['parameters'], '')}" if "parameters" in function else ""
+        )
         rest = {k: function[k] for k in FUNCTION_KEYS if k in function and k not in said}
         return f"{head}type {self.name(function['name'])} = ({parameters}) => any{self.comment(rest) if rest else ''};"
 
@@ -86,13 +105,25 @@ class _Writer:
     def base(self, schema: dict[str, Any], pad: str) -> tuple[str, dict[str, Any]]:
         """What TypeScript can say of a schema, and what that means."""
         kind, choices = schema.get("type"), schema.get("enum")
-        if kind == "string" and isinstance(choices, list) and choices and all(isinstance(c, str) for c in choices):
+        if (
+            kind == "string"
+            and isinstance(choices, list)
+            and choices
+            and all(isinstance(c, str) for c in choices)
+        ):
             return " | ".join(self.json(c) for c in choices), {"type": kind, "enum": choices}
-        if isinstance(kind, list) and len(kind) > 1 and all(isinstance(k, str) and k in _WORDS for k in kind):
+        if (
+            isinstance(kind, list)
+            and len(kind) > 1
+            and all(isinstance(k, str) and k in _WORDS for k in kind)
+        ):
             words = [_WORDS[k] for k in kind]
             return " | ".join(words), {"type": [_BASES[w] for w in words]}
         if kind == "array" and "items" in schema:
-            return f"Array<{self.typed(schema['items'], pad)}>", {"type": kind, "items": schema["items"]}
+            return f"Array<{self.typed(schema['items'], pad)}>", {
+                "type": kind,
+                "items": schema["items"],
+            }
         if kind == "object" and isinstance(schema.get("properties"), dict):
             return self.properties(schema, pad)
         if isinstance(kind, str) and kind in _WORDS:
@@ -103,7 +134,9 @@ class _Writer:
         fields, wanted = schema["properties"], schema.get("required")
         named = {f for f in wanted if isinstance(f, str)} if isinstance(wanted, list) else set()
         required = [f for f in fields if f in named]
-        said = {"type": "object", "properties": fields} | ({"required": required} if required else {})
+        said = {"type": "object", "properties": fields} | (
+            {"required": required} if required else {}
+        )
         if not fields:
             return "{}", said
         inner = pad + "  "
@@ -122,7 +155,9 @@ class _Reader:
 
     def fail(self, what: str) -> NamespaceError:
         got = self.text[self.at : self.at + 20]
-        return NamespaceError(f"expected {what}, got {got!r}" if got else f"expected {what}, got the end", self.at)
+        return NamespaceError(
+            f"expected {what}, got {got!r}" if got else f"expected {what}, got the end", self.at
+        )
 
     def space(self) -> None:
         while self.at < len(self.text) and self.text[self.at] in " \n":
@@ -178,10 +213,25 @@ class _Reader:
         self.take("any")
         rest = self.comment({})
         self.take(";")
-        out = {k: (out | rest)[k] for k in FUNCTION_KEYS if k in out or k in rest} if isinstance(rest, dict) else {}
-        fine = out and {*rest} <= {"description", "strict"} and isinstance(out.get("parameters", {}), dict)
-        if not fine or not isinstance(out.get("strict", True), bool) or not isinstance(out.get("description", ""), str):
-            raise NamespaceError("a function has a name, a description, parameters that are a schema, and strict", start)
+        out = (
+            {k: (out | rest)[k] for k in FUNCTION_KEYS if k in out or k in rest}
+            if isinstance(rest, dict)
+            else {}
+        )
+        fine = (
+            out
+            and {*rest} <= {"description", "strict"}
+            and isinstance(out.get("parameters", {}), dict)
+        )
+        if (
+            not fine
+            or not isinstance(out.get("strict", True), bool)
+            or not isinstance(out.get("description", ""), str)
+        ):
+            raise NamespaceError(
+                "a function has a name, a description, parameters that are a schema, and strict",
+                start,
+            )
         return out
 
     def description(self) -> str | None:
@@ -290,4 +340,6 @@ class _Reader:
                 schema = schema | {"description": description}
             fields[name] = schema
             required += [] if optional else [name]
-        return {"type": "object", "properties": fields} | ({"required": required} if required else {})
+        return {"type": "object", "properties": fields} | (
+            {"required": required} if required else {}
+        )

@@ -46,7 +46,10 @@ def beginnings(tags: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]
     for tag in tags:
         seconds.setdefault(tag[0], set()).add(re.escape(tag[1:2]))
     loose = r"[\w. /|\\-]"  # as in `_candidates`
-    return tuple((first, re.compile(f"{re.escape(first)}(?:{'|'.join([loose, *sorted(more)])})")) for first, more in sorted(seconds.items()))
+    return tuple(
+        (first, re.compile(f"{re.escape(first)}(?:{'|'.join([loose, *sorted(more)])})"))
+        for first, more in sorted(seconds.items())
+    )
 
 
 @lru_cache(maxsize=32)
@@ -55,7 +58,9 @@ def _candidates(tags: tuple[str, ...], attributes: bool = False) -> re.Pattern[s
     shortest = min((len(_letters(t)) for t in tags), default=2) - 2
     first = "".join(re.escape(c) for c in sorted({t[0] for t in tags} or {"<"}))
     plain = rf"[{first}] ?[/|\\]?\|? ?[\w.-][\w. -]{{{max(0, shortest)},{_MAX}}}[/|]?[>\]]"
-    return re.compile(rf"{plain}|< ?[\w.-]{{1,{_MAX}}}[ =][^<>\n]{{0,{_MAX}}}>" if attributes else plain)
+    return re.compile(
+        rf"{plain}|< ?[\w.-]{{1,{_MAX}}}[ =][^<>\n]{{0,{_MAX}}}>" if attributes else plain
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -66,21 +71,27 @@ def _meant(found: str, tags: tuple[str, ...]) -> str:
     for tag, theirs in letters.items():
         if mine == theirs and theirs:
             return tag
-    close = get_close_matches(mine, [t for t in letters.values() if len(t) >= _SHORT or bars], n=1, cutoff=_CUTOFF)
+    close = get_close_matches(
+        mine, [t for t in letters.values() if len(t) >= _SHORT or bars], n=1, cutoff=_CUTOFF
+    )
     return next((t for t, theirs in letters.items() if close and theirs == close[0]), "")
 
 
 @lru_cache(maxsize=32)
 def _letters_of(tags: tuple[str, ...], closing: bool, bars: bool) -> dict[str, str]:
     letters = {t: _letters(t) for t in tags if t.startswith(("</", "[/")) == closing}
-    return {t: theirs for t, theirs in letters.items() if len(theirs) >= _SHORT or ("|" in t) == bars}
+    return {
+        t: theirs for t, theirs in letters.items() if len(theirs) >= _SHORT or ("|" in t) == bars
+    }
 
 
 @lru_cache(maxsize=4096)
 def _attributed(found: str, tags: tuple[str, ...]) -> str:
     """The tag with attributes whose first word is almost that of `found`."""
     words = {_letters(t.split()[0]): t for t in tags}
-    close = get_close_matches(_letters(re.split(r"(?<=\w)[ =>]", found)[0]), words, n=1, cutoff=_CUTOFF)
+    close = get_close_matches(
+        _letters(re.split(r"(?<=\w)[ =>]", found)[0]), words, n=1, cutoff=_CUTOFF
+    )
     return words[close[0]] if close and not found.startswith("</") else ""
 
 

@@ -19,15 +19,25 @@ from mypt_spec.truncated import Cut, cuts, mended
 _REACH = 200  # characters around a misspelt tag in which the rest of a longer tag is looked for
 
 
-def parse_text(text: str, table: TokenTable, automaton: Automaton) -> tuple[Episode | None, list[Finding]]:
+def parse_text(
+    text: str, table: TokenTable, automaton: Automaton
+) -> tuple[Episode | None, list[Finding]]:
     """Serialised text, in any layout, to an Episode. None when there is an error among the findings."""
-    broken = [Finding(f.code, f.message, span=(f.offset or 0, (f.offset or 0) + 1)) for f in faults(text)]
+    broken = [
+        Finding(f.code, f.message, span=(f.offset or 0, (f.offset or 0) + 1)) for f in faults(text)
+    ]
     events = list(lex(text, table))
     outcome = Run(table, automaton).check(events)
     if outcome.findings:
-        outcome = _with_cut_tags(events, outcome, table, automaton) or _with_near_misses(events, outcome, table, automaton)
+        outcome = _with_cut_tags(events, outcome, table, automaton) or _with_near_misses(
+            events, outcome, table, automaton
+        )
     episode, findings = build(outcome, table)
-    white = [] if any(f.severity == "error" for f in findings) else [*spacing(outcome, edits=True), *_gaps(text, outcome, table)]
+    white = (
+        []
+        if any(f.severity == "error" for f in findings)
+        else [*spacing(outcome, edits=True), *_gaps(text, outcome, table)]
+    )
     return (None if broken else episode), [*broken, *findings, *white]
 
 
@@ -36,24 +46,42 @@ def spacing(outcome: Outcome, *, edits: bool = False) -> list[Finding]:
     out = []
     for event in outcome.events:
         if event.spaced and event.at.span is not None:
-            fix = Fix("write the white space of the format", True, edits=((*event.at.span, event.text),)) if edits else None
+            fix = (
+                Fix(
+                    "write the white space of the format",
+                    True,
+                    edits=((*event.at.span, event.text),),
+                )
+                if edits
+                else None
+            )
             message = f"`{event.text.strip()}` stands with other white space around it than the format writes"
-            out.append(Finding("MYP230", message, "", event.at.span, help=f"write {event.text!r}", fix=fix))
+            out.append(
+                Finding("MYP230", message, "", event.at.span, help=f"write {event.text!r}", fix=fix)
+            )
     return out
 
 
-def _with_cut_tags(events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton) -> Outcome | None:
+def _with_cut_tags(
+    events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton
+) -> Outcome | None:
     """Read cut tags as what they mean, and say so, if that explains any of the findings; None if it does not."""
     found = cuts(events, table, automaton)
     if not found:
         return None
     again = Run(table, automaton).check(mended(events, found))
     # What stands behind a tag that ends early was refused for that reason alone.
-    explained = {events[c.last + 1].at.span if c.last + 1 < len(events) else (c.span[1],) * 2 for c in found if not c.split}
+    explained = {
+        events[c.last + 1].at.span if c.last + 1 < len(events) else (c.span[1],) * 2
+        for c in found
+        if not c.split
+    }
     left = [f for f in again.findings if f.span not in explained]
     if len(left) >= len(outcome.findings):
         return None
-    again.findings = sorted([*left, *(_name_cut(c) for c in found)], key=lambda f: (f.span or (0, 0), f.code))
+    again.findings = sorted(
+        [*left, *(_name_cut(c) for c in found)], key=lambda f: (f.span or (0, 0), f.code)
+    )
     return again
 
 
@@ -61,12 +89,29 @@ def _name_cut(cut: Cut) -> Finding:
     """What is to be said of a cut tag."""
     if cut.split:
         fix = Fix(f"write `{cut.tag.shown}` in one piece", True, edits=((*cut.span, cut.meant),))
-        message = f"`{cut.tag.shown}` is torn: the block around it was closed and opened again there"
-        return Finding("MYP802", message, "", cut.span, help="take out what stands between, and write the tag in one piece", fix=fix)
-    return Finding("MYP801", f"`{cut.tag.shown}` is cut short", "", cut.span, help=f"write `{cut.tag.shown}` in full")
+        message = (
+            f"`{cut.tag.shown}` is torn: the block around it was closed and opened again there"
+        )
+        return Finding(
+            "MYP802",
+            message,
+            "",
+            cut.span,
+            help="take out what stands between, and write the tag in one piece",
+            fix=fix,
+        )
+    return Finding(
+        "MYP801",
+        f"`{cut.tag.shown}` is cut short",
+        "",
+        cut.span,
+        help=f"write `{cut.tag.shown}` in full",
+    )
 
 
-def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton) -> Outcome:
+def _with_near_misses(
+    events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton
+) -> Outcome:
     """Read misspelt tags as what they mean, and say so, if that explains any of the findings."""
     spelled: list[Event] = []
     findings = []
@@ -76,7 +121,9 @@ def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, 
         while found is not None:
             meant, first, last = _corrected(event.text, at, found, table)
             if first > at:
-                spelled.append(Event(TEXT, event.text[at:first], Place("", (start + at, start + first))))
+                spelled.append(
+                    Event(TEXT, event.text[at:first], Place("", (start + at, start + first)))
+                )
             place = Place("", (start + found.start, start + found.end))
             spelled.append(meant._replace(at=place, spaced=False))
             message = f"`{found.text}` is no tag; did you mean `{found.meant}`?"
@@ -84,7 +131,11 @@ def _with_near_misses(events: list[Event], outcome: Outcome, table: TokenTable, 
             at = last
             found = near_miss(event.text, table, at)
         if at < len(event.text):
-            spelled.append(event._replace(text=event.text[at:], at=Place("", (start + at, start + len(event.text)))))
+            spelled.append(
+                event._replace(
+                    text=event.text[at:], at=Place("", (start + at, start + len(event.text)))
+                )
+            )
     again = Run(table, automaton).check(spelled)
     if len(again.findings) >= len(outcome.findings):
         return outcome
@@ -145,7 +196,9 @@ def _end_of(events: Sequence[Event], at: int, table: TokenTable) -> int:
     return len(events)
 
 
-def _parts(events: Sequence[Event], kind: str, quotes: bool, table: TokenTable, findings: list[Finding]) -> list[Part]:
+def _parts(
+    events: Sequence[Event], kind: str, quotes: bool, table: TokenTable, findings: list[Finding]
+) -> list[Part]:
     parts: list[Part] = []
     pos = 0
     while pos < len(events):
@@ -160,14 +213,21 @@ def _parts(events: Sequence[Event], kind: str, quotes: bool, table: TokenTable, 
         body = "".join(e.text for e in events[pos + 1 : end])
         span = _join(events[pos + 1 : end], event)
         text = Event(TEXT, body, span)
-        part = _part(opener.opens, "text" if quotes else opener.body, text, event.attrs, table, findings)
+        part = _part(
+            opener.opens, "text" if quotes else opener.body, text, event.attrs, table, findings
+        )
         parts.append(replace(part, name_at=event.at) if event.attrs else part)
         pos = end + 1
     return parts
 
 
 def _part(
-    kind: str, body: str, event: Event, attrs: tuple[tuple[str, str], ...], table: TokenTable, findings: list[Finding]
+    kind: str,
+    body: str,
+    event: Event,
+    attrs: tuple[tuple[str, str], ...],
+    table: TokenTable,
+    findings: list[Finding],
 ) -> Part:
     text = event.text
     if body != "text":
@@ -190,9 +250,22 @@ def _gaps(text: str, outcome: Outcome, table: TokenTable) -> list[Finding]:
     spans = [g.at.span or (0, 0) for g in outcome.gaps]
     joints = len(top_level(outcome.events, table)) - 1
     inner = spans[0][0] > 0 and spans[-1][1] < len(text)
-    if inner and len(spans) == joints and any({g.text for g in outcome.gaps} == {s} for s in table.layouts.values()):
+    if (
+        inner
+        and len(spans) == joints
+        and any({g.text for g in outcome.gaps} == {s} for s in table.layouts.values())
+    ):
         return []
     odd = next((g for g in outcome.gaps if g.text not in table.layouts.values()), outcome.gaps[0])
     fix = Fix("write the compact layout", True, edits=tuple((*span, "") for span in spans))
     message = "white space between blocks means nothing and does not come back: this is no layout of the format"
-    return [Finding("MYP224", message, odd.at.pointer, odd.at.span, help=f"layouts: {', '.join(table.layouts)}", fix=fix)]
+    return [
+        Finding(
+            "MYP224",
+            message,
+            odd.at.pointer,
+            odd.at.span,
+            help=f"layouts: {', '.join(table.layouts)}",
+            fix=fix,
+        )
+    ]

@@ -38,7 +38,9 @@ class Outcome:
 class Run:
     """One pass over events. `complete=False` accepts any legal prefix; `spaces=False` allows nothing between blocks."""
 
-    def __init__(self, table: TokenTable, automaton: Automaton, *, spaces: bool = True, complete: bool = True) -> None:
+    def __init__(
+        self, table: TokenTable, automaton: Automaton, *, spaces: bool = True, complete: bool = True
+    ) -> None:
         self.table, self.automaton, self.spaces, self.complete = table, automaton, spaces, complete
         self.open: list[str] = []
         self.last: str | None = ""  # the block or mark read last, between blocks; None: unknown
@@ -80,12 +82,18 @@ class Run:
                 self.out.findings.append(harmless)
                 at += 1
             elif errors >= MAX_FAULTS:
-                message = f"{MAX_FAULTS} misplaced tags in one episode; the rest of it was not checked"
-                self.out.findings.append(Finding("MYP299", message, event.at.pointer, event.at.span))
+                message = (
+                    f"{MAX_FAULTS} misplaced tags in one episode; the rest of it was not checked"
+                )
+                self.out.findings.append(
+                    Finding("MYP299", message, event.at.pointer, event.at.span)
+                )
                 break
             else:
                 table, machine = self.table, self.automaton
-                fix = repair(events, at, self.out.state, self.inside, table, machine, spaces=self.spaces)
+                fix = repair(
+                    events, at, self.out.state, self.inside, table, machine, spaces=self.spaces
+                )
                 errors += 1
                 if at < len(events) or self.out.events or not self.out.findings:
                     self.out.findings.append(self._name(event, fix))
@@ -123,13 +131,25 @@ class Run:
             return None
         expected = self.automaton.expected(self.out.state)
         row = mistake_of(event, expected, self.inside, self.last, self.table)
-        if row is None or RULES[row.code].severity == "error" or events[at + 1].terminal not in expected:
+        if (
+            row is None
+            or RULES[row.code].severity == "error"
+            or events[at + 1].terminal not in expected
+        ):
             return None
         fix = None
         if not event.at.pointer and event.at.span is not None:
             fix = Fix("delete it", True, edits=((*event.at.span, ""),))
         message = _sentence(event, self.inside, self.last, self.table)
-        return Finding(row.code, message, event.at.pointer, event.at.span, self.table.describe(expected), row.help, fix)
+        return Finding(
+            row.code,
+            message,
+            event.at.pointer,
+            event.at.span,
+            self.table.describe(expected),
+            row.help,
+            fix,
+        )
 
     def _is_gap(self, event: Event) -> bool:
         return self.spaces and not self.open and event.terminal == TEXT and event.text.isspace()
@@ -141,7 +161,9 @@ class Run:
             return
         closers = self.table.closers
         while self.open and self.open[-1] not in closers:
-            self.last = self.open.pop()  # a block without a closing tag ends where the next tag stands
+            self.last = (
+                self.open.pop()
+            )  # a block without a closing tag ends where the next tag stands
         if terminal.opens:
             self.open.append(terminal.opens)
         elif terminal.closes:
@@ -155,13 +177,24 @@ class Run:
         words = self.table.describe(expected)
         code, message, cure = name_refusal(event, expected, self.inside, self.last, fix, self.table)
         at = event.at
-        if code == "MYP214" and self.inside and self.inside not in self.table.closers and self.out.events:
+        if (
+            code == "MYP214"
+            and self.inside
+            and self.inside not in self.table.closers
+            and self.out.events
+        ):
             at = self.out.events[-1].at  # no closing tag to point to: the tag that opens it
         return Finding(code, message, at.pointer, at.span, words, cure)
 
 
 def mistake_of(
-    event: Event, expected: frozenset[str], inside: str, last: str | None, table: TokenTable, *, lesser: bool = True
+    event: Event,
+    expected: frozenset[str],
+    inside: str,
+    last: str | None,
+    table: TokenTable,
+    *,
+    lesser: bool = True,
 ) -> Mistake | None:
     """The row that names a refused event; without `lesser`, only rows that are errors."""
     for row in table.mistakes:
@@ -177,12 +210,25 @@ def mistake_of(
 
 
 def name_refusal(
-    event: Event, expected: frozenset[str], inside: str, last: str | None, fix: Repair, table: TokenTable
+    event: Event,
+    expected: frozenset[str],
+    inside: str,
+    last: str | None,
+    fix: Repair,
+    table: TokenTable,
 ) -> tuple[str, str, str]:
     """Code, message and cure of an event refused within block `inside`; `expected` is what would have been legal."""
     if event.terminal == STRAY:
-        known = [t.shown for t in table.terminals.values() if t.opens and t.spelling[0].value == event.text]
-        return "MYP240", f"`{event.text}` alone is no tag", f"tags that begin with it: {', '.join(known)}" if known else "delete it"
+        known = [
+            t.shown
+            for t in table.terminals.values()
+            if t.opens and t.spelling[0].value == event.text
+        ]
+        return (
+            "MYP240",
+            f"`{event.text}` alone is no tag",
+            f"tags that begin with it: {', '.join(known)}" if known else "delete it",
+        )
     terminal = table.terminals.get(event.terminal)
     message = _sentence(event, inside, last, table)
     around = table.closers.get(inside)
@@ -192,27 +238,49 @@ def name_refusal(
             if row is not None and row.expected:
                 return row.code, message, row.help
             missing = "text" if TEXT in expected else "complete content"
-            return "MYP214", f"`{table.openers[inside].shown}` holds no {missing}", "give it content, or delete the block"
+            return (
+                "MYP214",
+                f"`{table.openers[inside].shown}` holds no {missing}",
+                "give it content, or delete the block",
+            )
         if around is not None and fix.adds(around):
             return "MYP211", _unclosed(event, inside, table), f"write `{around.shown}` before it"
         meant = next(iter(fix.replaces.values()), "")
-        cure = f"did you mean `{table.terminals[meant].shown}`?" if meant else "delete it, or open its block before"
+        cure = (
+            f"did you mean `{table.terminals[meant].shown}`?"
+            if meant
+            else "delete it, or open its block before"
+        )
         if meant and table.terminals[meant].shown == terminal.shown:
             cure = f"this block ends with {table.terminals[meant].spell()!r}, line ends and all"
         return "MYP212", f"`{terminal.shown}` closes nothing here", cure
     if inside and around is None and expected == {TEXT}:
-        return "MYP214", f"`{table.openers[inside].shown}` holds no text", "give it content, or delete it"
+        return (
+            "MYP214",
+            f"`{table.openers[inside].shown}` holds no text",
+            "give it content, or delete it",
+        )
     row = mistake_of(event, expected, inside, last, table, lesser=False)
     if row is not None:
         return row.code, message, row.help
     if around is not None and (event.terminal == END or fix.adds(around)):
-        return "MYP211", _unclosed(event, inside, table), f"write `{around.shown}` where the block ends"
+        return (
+            "MYP211",
+            _unclosed(event, inside, table),
+            f"write `{around.shown}` where the block ends",
+        )
     return "MYP220", message, ""
 
 
 def _unclosed(event: Event, inside: str, table: TokenTable) -> str:
     terminal = table.terminals.get(event.terminal)
-    where = f"`{terminal.shown}` comes" if terminal else "the text ends" if event.terminal == END else "text comes"
+    where = (
+        f"`{terminal.shown}` comes"
+        if terminal
+        else "the text ends"
+        if event.terminal == END
+        else "text comes"
+    )
     return f"`{table.openers[inside].shown}` is still open where {where}"
 
 
@@ -238,4 +306,8 @@ def _end_place(events: Sequence[Event]) -> Place:
     if not events:
         return Place("", None)
     place = events[-1].at
-    return Place(place.pointer, (place.span[1], place.span[1])) if place.span and not place.pointer else place
+    return (
+        Place(place.pointer, (place.span[1], place.span[1]))
+        if place.span and not place.pointer
+        else place
+    )

@@ -39,7 +39,9 @@ def read_ranks(path: str | Path) -> Ranks:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {error.strerror or error}; name a file of ranks ({FILE})") from None
+        raise VocabularyError(
+            f"{path}: cannot be read: {error.strerror or error}; name a file of ranks ({FILE})"
+        ) from None
     digest = hashlib.sha256(data).hexdigest()
     if digest not in _known:
         _known[digest] = Ranks(f"ranks-{digest[:16]}", digest, _ranks(data, str(path)), data)
@@ -63,10 +65,18 @@ def _ranks(data: bytes, path: str) -> dict[bytes, int]:
         except (ValueError, binascii.Error):
             raise VocabularyError(f"{path}:{number}: {_SHAPE}") from None
         if not token or token in out or rank != len(out):
-            what = f"rank {rank} stands where {len(out)} is expected" if token and token not in out else "the token is empty, or stands twice"
-            raise VocabularyError(f"{path}:{number}: {what}; ranks count from 0, in order, and every token has one")
+            what = (
+                f"rank {rank} stands where {len(out)} is expected"
+                if token and token not in out
+                else "the token is empty, or stands twice"
+            )
+            raise VocabularyError(
+                f"{path}:{number}: {what}; ranks count from 0, in order, and every token has one"
+            )
         out[token] = rank
     lacks = [byte for byte in range(256) if bytes([byte]) not in out]
     if lacks:
-        raise VocabularyError(f"{path}: has no token for the byte {lacks[0]:#04x} ({len(lacks)} of 256 bytes lack); {_SHAPE}")
+        raise VocabularyError(
+            f"{path}: has no token for the byte {lacks[0]:#04x} ({len(lacks)} of 256 bytes lack); {_SHAPE}"
+        )
     return out

@@ -20,9 +20,17 @@ from mypt_spec.tokens import TEXT, Terminal, TokenTable
 HORIZON = 8  # events behind the fault that a repair must explain
 BLOCK_REACH = 40  # events within which the other tag of a block is looked for
 MAX_COST = 9.0
-_CLOSER, _TEXT, _MARK, _OPENER = 1.0, 1.1, 1.2, 2.0  # of an insertion: a forgotten closing tag is the likeliest mistake
+_CLOSER, _TEXT, _MARK, _OPENER = (
+    1.0,
+    1.1,
+    1.2,
+    2.0,
+)  # of an insertion: a forgotten closing tag is the likeliest mistake
 _DELETE, _UNWRAP, _HOIST, _REPLACE, _FORGET, _BLOCK = 1.0, 1.2, 1.3, 1.3, 1.5, 1.5
-_SKIP, _SKIPPED = 0.8, 0.15  # of a whole block, and of each event in it: rather explain much than skip it
+_SKIP, _SKIPPED = (
+    0.8,
+    0.15,
+)  # of a whole block, and of each event in it: rather explain much than skip it
 
 
 @dataclass(slots=True)
@@ -36,16 +44,27 @@ class Repair:
 
     def adds(self, terminal: Terminal | None) -> bool:
         """Whether the repair inserts this terminal where the fault is."""
-        return terminal is not None and any(name == terminal.name for pos, name in self.inserts if pos == self.inserts[0][0])
+        return terminal is not None and any(
+            name == terminal.name for pos, name in self.inserts if pos == self.inserts[0][0]
+        )
 
 
 _Edits = tuple[tuple[str, int, str], ...]
-_Node = tuple[int, int, int]  # state, position, position of a closing tag that is to be deleted (-1: none)
+_Node = tuple[
+    int, int, int
+]  # state, position, position of a closing tag that is to be deleted (-1: none)
 _Edge = tuple[float, _Node, _Edits]
 
 
 def repair(
-    events: Sequence[Event], at: int, state: int, inside: str, table: TokenTable, automaton: Automaton, *, spaces: bool
+    events: Sequence[Event],
+    at: int,
+    state: int,
+    inside: str,
+    table: TokenTable,
+    automaton: Automaton,
+    *,
+    spaces: bool,
 ) -> Repair:
     """The cheapest repair for the event at `at`, refused in `state` within block `inside` ("" between blocks).
 
@@ -83,7 +102,13 @@ class _Search:
             for extra, following, more in self._edges(node, goal):
                 if cost + extra <= MAX_COST and following not in done:
                     # Edits behind the first event that is read belong to a later fault, which gets its own search.
-                    item = (cost + extra, next(order), following, edits if shut else edits + more, shut or not more)
+                    item = (
+                        cost + extra,
+                        next(order),
+                        following,
+                        edits if shut else edits + more,
+                        shut or not more,
+                    )
                     heappush(queue, item)
         return Repair(deletes={self.at}) if self.at < last else Repair()
 
@@ -101,7 +126,11 @@ class _Search:
                 for other in _alike(self.automaton, self.table, state):
                     if event.terminal in self.automaton.steps[other]:
                         yield _FORGET, (other, pos, pending), (("forget", other, ""),)
-            if event.terminal == TEXT and event.terminal not in steps and self._is_gap(event, state):
+            if (
+                event.terminal == TEXT
+                and event.terminal not in steps
+                and self._is_gap(event, state)
+            ):
                 yield 0.0, (state, pos + 1, pending), ()
         yield from self._inserts(state, pos, pending)
         if pos < len(self.events):
@@ -109,12 +138,24 @@ class _Search:
 
     def _is_gap(self, event: Event, state: int) -> bool:
         """White space that means nothing: between blocks alone."""
-        return self.spaces and event.text.isspace() and not open_blocks(self.automaton, self.table)[state]
+        return (
+            self.spaces
+            and event.text.isspace()
+            and not open_blocks(self.automaton, self.table)[state]
+        )
 
     def _inserts(self, state: int, pos: int, pending: int) -> Iterator[_Edge]:
         for name, following in self.automaton.steps[state].items():
             terminal = self.table.terminals.get(name)
-            price = _TEXT if terminal is None else _CLOSER if terminal.closes else _OPENER if terminal.opens else _MARK
+            price = (
+                _TEXT
+                if terminal is None
+                else _CLOSER
+                if terminal.closes
+                else _OPENER
+                if terminal.opens
+                else _MARK
+            )
             edit = ("insert", pos, name)
             yield price, (following, pos, pending), (edit,)
             if terminal is not None and terminal.opens in self.table.closers:
@@ -138,13 +179,23 @@ class _Search:
         end = _closing(self.events, pos, table)
         if end is None or end >= goal or pending >= 0:
             return
-        yield _SKIP + _SKIPPED * (end + 1 - pos), (state, end + 1, -1), tuple(("delete", p, "") for p in range(pos, end + 1))
+        yield (
+            _SKIP + _SKIPPED * (end + 1 - pos),
+            (state, end + 1, -1),
+            tuple(("delete", p, "") for p in range(pos, end + 1)),
+        )
         yield _UNWRAP, (state, pos + 1, end), (("delete", pos, ""), ("delete", end, ""))
         if pos == self.at and self.inside in table.closers:
             closer, opener = table.closers[self.inside].name, table.openers[self.inside].name
-            after = self._walk(state, [closer, *(e.terminal for e in self.events[pos : end + 1]), opener])
+            after = self._walk(
+                state, [closer, *(e.terminal for e in self.events[pos : end + 1]), opener]
+            )
             if after is not None:
-                yield _HOIST, (after, end + 1, -1), (("insert", pos, closer), ("insert", end + 1, opener))
+                yield (
+                    _HOIST,
+                    (after, end + 1, -1),
+                    (("insert", pos, closer), ("insert", end + 1, opener)),
+                )
 
     def _walk(self, state: int, names: list[str]) -> int | None:
         here: int | None = state
@@ -183,7 +234,9 @@ def _closing(events: Sequence[Event], at: int, table: TokenTable) -> int | None:
     return None
 
 
-def _stray_closer(events: Sequence[Event], at: int, closer: Terminal, table: TokenTable) -> int | None:
+def _stray_closer(
+    events: Sequence[Event], at: int, closer: Terminal, table: TokenTable
+) -> int | None:
     """Where `closer` stands again before its block opens again: inserting it early makes that one stray."""
     openers = {table.openers[kind].name for kind in closer.ends}
     for pos in range(at, min(len(events), at + BLOCK_REACH)):
@@ -219,7 +272,13 @@ def _open_blocks(automaton: Automaton, table: TokenTable) -> dict[int, tuple[str
             if terminal is not None:
                 while stack and stack[-1] not in table.closers:
                     stack = stack[:-1]
-                stack = (*stack, terminal.opens) if terminal.opens else stack[:-1] if terminal.closes else stack
+                stack = (
+                    (*stack, terminal.opens)
+                    if terminal.opens
+                    else stack[:-1]
+                    if terminal.closes
+                    else stack
+                )
             if following not in stacks:
                 stacks[following] = stack
                 queue.append(following)

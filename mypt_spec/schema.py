@@ -14,13 +14,22 @@ from typing import Any
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import CURES, Fault, a_kind_of, escape, faults, kind_of, loads
 
-STRING, NAME, OBJECT, JSON, LIST, LANGUAGE = "string", "name", "object", "JSON value", "array", "language"
+STRING, NAME, OBJECT, JSON, LIST, LANGUAGE = (
+    "string",
+    "name",
+    "object",
+    "JSON value",
+    "array",
+    "language",
+)
 ITEMS, BOOLEAN, INTEGER = "array of items", "boolean", "integer"
 _PYTHON = {
     STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str, ITEMS: list, BOOLEAN: bool, INTEGER: int,
 }  # fmt: skip
 _PLAIN = (STRING, NAME, OBJECT, LIST)  # there is nothing to say of a value of the right type
-_BCP47 = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+")
+_BCP47 = re.compile(
+    r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+"
+)
 ROLE = "role"
 _CALLS = "OpenAI's records hold calls so; convert the file: mypt-convert --from openai"
 _ALPACA = "this is Alpaca's record: what it asks is a user message here, its output the assistant's"
@@ -29,7 +38,14 @@ _ELSEWHERE = {  # keys of formats that people have, and what they are here
     "conversations": 'ShareGPT calls the messages so; its "from" is the role of each, its "value" the content',
 }  # fmt: skip
 _WORD = 60  # characters of a key or role that can be a misspelling
-_UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107", "MYP307"}  # nothing that an Episode could hold
+_UNREADABLE = {
+    "MYP005",
+    "MYP006",
+    "MYP008",
+    "MYP104",
+    "MYP107",
+    "MYP307",
+}  # nothing that an Episode could hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +84,33 @@ class RecordSchema:
     metadata: bool = True
 
 
-def check_record(record: Any, schema: RecordSchema) -> tuple[dict[str, Any] | None, list[Finding], int]:
+def check_record(
+    record: Any, schema: RecordSchema
+) -> tuple[dict[str, Any] | None, list[Finding], int]:
     """Check a record: what to read (safe repairs made, each with its finding) or None, the findings, and the number of
     messages that were taken off the front.
     """
-    findings = [Finding(f.code, f.message, f.pointer, _one(f), help=CURES.get(f.code, ""), on_key=f.code == "MYP004") for f in faults(record)]
+    findings = [
+        Finding(
+            f.code,
+            f.message,
+            f.pointer,
+            _one(f),
+            help=CURES.get(f.code, ""),
+            on_key=f.code == "MYP004",
+        )
+        for f in faults(record)
+    ]
     if not isinstance(record, dict):
         message = f"the record is {a_kind_of(record)}, expected an object"
-        return None, [*findings, Finding("MYP101", message, help='one conversation a line: {"messages": [...]}')], 0
+        return (
+            None,
+            [
+                *findings,
+                Finding("MYP101", message, help='one conversation a line: {"messages": [...]}'),
+            ],
+            0,
+        )
     record = dict(record)
     checker = _Checker(schema, findings)
     checker.lift(record)
@@ -83,8 +118,16 @@ def check_record(record: Any, schema: RecordSchema) -> tuple[dict[str, Any] | No
     messages = record.get(schema.messages)
     if isinstance(messages, list):
         if not messages:
-            checker.add("MYP107", "the conversation has no messages", f"/{schema.messages}", help="delete the line, or write what was said")
-        checked = [checker.message(m, f"/{schema.messages}/{i + checker.offset}") for i, m in enumerate(messages)]
+            checker.add(
+                "MYP107",
+                "the conversation has no messages",
+                f"/{schema.messages}",
+                help="delete the line, or write what was said",
+            )
+        checked = [
+            checker.message(m, f"/{schema.messages}/{i + checker.offset}")
+            for i, m in enumerate(messages)
+        ]
         readable = readable and all(m is not None for m in checked)
         record[schema.messages] = checked
     if not readable or any(f.code in _UNREADABLE for f in findings):
@@ -110,7 +153,11 @@ class _Checker:
         if not isinstance(messages, list) or not messages or not isinstance(messages[0], dict):
             return
         first = messages[0]
-        key = self.schema.lifted.get(first.get(ROLE, "")) if isinstance(first.get(ROLE), str) else None
+        key = (
+            self.schema.lifted.get(first.get(ROLE, ""))
+            if isinstance(first.get(ROLE), str)
+            else None
+        )
         extra = [k for k in first if k not in (ROLE, "content")]
         if key is None or key in record or extra or not isinstance(first.get("content"), str):
             return
@@ -118,9 +165,17 @@ class _Checker:
         fix = Fix(
             f'move it to the top-level "{key}"',
             True,
-            patch=({"op": "remove", "path": base}, {"op": "add", "path": f"/{key}", "value": first["content"]}),
+            patch=(
+                {"op": "remove", "path": base},
+                {"op": "add", "path": f"/{key}", "value": first["content"]},
+            ),
         )
-        self.add("MYP108", f'the {key} prompt stands among the messages; its place is the top-level "{key}"', f"{base}/{ROLE}", fix=fix)
+        self.add(
+            "MYP108",
+            f'the {key} prompt stands among the messages; its place is the top-level "{key}"',
+            f"{base}/{ROLE}",
+            fix=fix,
+        )
         record[key] = first["content"]
         record[self.schema.messages] = messages[1:]
         self.offset = 1
@@ -131,7 +186,12 @@ class _Checker:
         for key, spec in fields.items():
             if key not in item:
                 if spec.required:
-                    self.add("MYP102", f'{what} has no "{key}"', at, help=f'add "{key}": {_sample(spec.kind)}')
+                    self.add(
+                        "MYP102",
+                        f'{what} has no "{key}"',
+                        at,
+                        help=f'add "{key}": {_sample(spec.kind)}',
+                    )
                     readable = False
                 continue
             value, wanted = item[key], _PYTHON.get(spec.kind)
@@ -139,7 +199,11 @@ class _Checker:
                 continue
             readable = self.value(item, key, spec, f"{at}/{escape(key)}", what) and readable
         kept = "_" if self.schema.metadata else ()
-        for key in [k for k in item if k not in fields and not (at and k == self.schema.tag) and not str(k).startswith(kept)]:
+        for key in [
+            k
+            for k in item
+            if k not in fields and not (at and k == self.schema.tag) and not str(k).startswith(kept)
+        ]:
             self.unknown(str(key), fields, f"{at}/{escape(str(key))}", what)
             del item[key]
         return readable
@@ -147,23 +211,40 @@ class _Checker:
     def value(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
         value = item[key]
         wanted = _PYTHON.get(spec.kind)
-        if wanted is None or (isinstance(value, wanted) and (wanted is not int or not isinstance(value, bool))):
+        if wanted is None or (
+            isinstance(value, wanted) and (wanted is not int or not isinstance(value, bool))
+        ):
             for name in spec.reserved:
                 if name in value:
-                    message = f'an argument is called "{name}": it would overwrite the {name} of the tool'
-                    self.add("MYP307", message, f"{at}/{escape(name)}", on_key=True, help="give the argument another name")
+                    message = (
+                        f'an argument is called "{name}": it would overwrite the {name} of the tool'
+                    )
+                    self.add(
+                        "MYP307",
+                        message,
+                        f"{at}/{escape(name)}",
+                        on_key=True,
+                        help="give the argument another name",
+                    )
             if spec.items is not None:
                 inner = _Checker(spec.items, self.findings)
                 item[key] = [inner.message(v, f"{at}/{i}") for i, v in enumerate(value)]
                 return all(v is not None for v in item[key])
             if spec.kind == LANGUAGE and not is_language(value):
-                self.add("MYP111", f"{value!r} is no language tag (BCP 47)", at, help='write a tag such as "en", "de" or "pt-BR"')
+                self.add(
+                    "MYP111",
+                    f"{value!r} is no language tag (BCP 47)",
+                    at,
+                    help='write a tag such as "en", "de" or "pt-BR"',
+                )
             return True
         if spec.kind == OBJECT and isinstance(value, str):
             return self.unquote(item, key, spec, at, what)
         kind = STRING if wanted is str else LIST if wanted is list else spec.kind
         cure = f"give it a {kind}" if value is not None or spec.required else "leave the key out"
-        self.add("MYP104", f'"{key}" of {what} must be {_a(kind)}, got {kind_of(value)}', at, help=cure)
+        self.add(
+            "MYP104", f'"{key}" of {what} must be {_a(kind)}, got {kind_of(value)}', at, help=cure
+        )
         return False
 
     def unquote(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
@@ -174,9 +255,13 @@ class _Checker:
         except Fault:
             fine = False
         if not fine:
-            self.add("MYP104", f'"{key}" must be an object, got a string that is not a JSON object', at)
+            self.add(
+                "MYP104", f'"{key}" must be an object, got a string that is not a JSON object', at
+            )
             return False
-        fix = Fix("write the object itself", True, patch=({"op": "replace", "path": at, "value": value},))
+        fix = Fix(
+            "write the object itself", True, patch=({"op": "replace", "path": at, "value": value},)
+        )
         self.add("MYP110", f'"{key}" is an object written as a string', at, fix=fix)
         item[key] = value
         return self.value(item, key, spec, at, what)
@@ -185,7 +270,13 @@ class _Checker:
         close = _meant(key, tuple(fields))
         keep = ', or begin its name with "_" to keep it as metadata' if self.schema.metadata else ""
         hint = f'did you mean "{close}"?' if close else _ELSEWHERE.get(key) or f"remove it{keep}"
-        self.add("MYP103", f'{what} has an unknown key "{key}"; the model would never see it', at, on_key=True, help=hint)
+        self.add(
+            "MYP103",
+            f'{what} has an unknown key "{key}"; the model would never see it',
+            at,
+            on_key=True,
+            help=hint,
+        )
 
     def message(self, message: Any, at: str) -> dict[str, Any] | None:
         what, tag = self.schema.what, self.schema.tag
@@ -193,13 +284,22 @@ class _Checker:
             self.add("MYP104", f"{_a(what)} must be an object, got {kind_of(message)}", at)
             return None
         if tag not in message:
-            self.add("MYP102", f'the {what} has no "{tag}"', at, help=f"{tag}s are {', '.join(self.schema.roles)}")
+            self.add(
+                "MYP102",
+                f'the {what} has no "{tag}"',
+                at,
+                help=f"{tag}s are {', '.join(self.schema.roles)}",
+            )
             return None
         message = dict(message)
         role = self.role(message, at)
         if role is None:
             return None
-        return message if self.keys(message, self.schema.roles[role], at, f"the {role} {what}") else None
+        return (
+            message
+            if self.keys(message, self.schema.roles[role], at, f"the {role} {what}")
+            else None
+        )
 
     def role(self, message: dict[str, Any], at: str) -> str | None:
         tag, what = self.schema.tag, self.schema.what
@@ -212,17 +312,25 @@ class _Checker:
         known = ", ".join(self.schema.roles)
         meant = self.schema.aliases.get(role)
         if meant is not None:
-            fix = Fix(f'write "{meant}"', True, patch=({"op": "replace", "path": f"{at}/{tag}", "value": meant},))
+            fix = Fix(
+                f'write "{meant}"',
+                True,
+                patch=({"op": "replace", "path": f"{at}/{tag}", "value": meant},),
+            )
             self.add("MYP109", f'{tag} "{role}" is called "{meant}" here', f"{at}/{tag}", fix=fix)
             message[tag] = meant
             return meant
         if role in self.schema.lifted:
-            hint = f'it is the top-level "{self.schema.lifted[role]}", once; merge this text into it'
+            hint = (
+                f'it is the top-level "{self.schema.lifted[role]}", once; merge this text into it'
+            )
             self.add("MYP108", f'"{role}" is no role of a message here', f"{at}/{ROLE}", help=hint)
             return None
         close = _meant(role, tuple(self.schema.roles))
         hint = f'did you mean "{close}"?' if close else f"{tag}s are {known}"
-        self.add("MYP105", f'unknown {tag} "{role}"; the {what} would be lost', f"{at}/{tag}", help=hint)
+        self.add(
+            "MYP105", f'unknown {tag} "{role}"; the {what} would be lost', f"{at}/{tag}", help=hint
+        )
         return None
 
 
@@ -246,11 +354,17 @@ def _a(kind: str) -> str:
 
 
 def _sample(kind: str) -> str:
-    samples = {OBJECT: "{...}", LIST: "[...]", ITEMS: "[...]", LANGUAGE: '"en"', BOOLEAN: "true", INTEGER: "1"}
+    samples = {
+        OBJECT: "{...}",
+        LIST: "[...]",
+        ITEMS: "[...]",
+        LANGUAGE: '"en"',
+        BOOLEAN: "true",
+        INTEGER: "1",
+    }
     return samples.get(kind, '"..."' if kind in (STRING, NAME) else "...")
 
 
 def metadata(item: dict[str, Any]) -> dict[str, Any]:
     """The metadata keys of an object: those that begin with `_`."""
     return {k: v for k, v in item.items() if k[:1] == "_"}
-

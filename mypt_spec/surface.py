@@ -48,7 +48,11 @@ def lex_ids(
             chunk = raw.decode("utf-8", errors="replace")
             if "\ufffd" in chunk and chunk.encode() != raw:
                 findings.append(
-                    Finding("MYP504", f"tokens {start}..{at} are not UTF-8: a character is cut in half", span=(start, at))
+                    Finding(
+                        "MYP504",
+                        f"tokens {start}..{at} are not UTF-8: a character is cut in half",
+                        span=(start, at),
+                    )
                 )
         else:
             at += 1
@@ -56,7 +60,13 @@ def lex_ids(
             if not chunk:
                 tags = f"tags are {min(by_id)}-{max(by_id)}, " if by_id else ""
                 what = f"{tags}ordinary text is 0-{ordinary - 1}"
-                findings.append(Finding("MYP503", f"id {token} means nothing in {table.name}: {what}", span=(start, at)))
+                findings.append(
+                    Finding(
+                        "MYP503",
+                        f"id {token} means nothing in {table.name}: {what}",
+                        span=(start, at),
+                    )
+                )
                 continue
         chunks.append(chunk)
         offsets.append(length)
@@ -70,7 +80,10 @@ def lex_ids(
 
 
 def _cut(
-    text: str, special: dict[str, str] | None, table: TokenTable, span: Callable[[int, int], tuple[int, int]]
+    text: str,
+    special: dict[str, str] | None,
+    table: TokenTable,
+    span: Callable[[int, int], tuple[int, int]],
 ) -> Iterator[Event]:
     at = 0
     lexer = table.lexer if special is None else table.id_lexer
@@ -89,7 +102,11 @@ def _cut(
             continue
         attrs: Attrs = ()
         if terminal.patterns or terminal.spelling[0].kind == "attr":
-            attrs = tuple((k.split("__", 1)[1], v) for k, v in match.groupdict().items() if v is not None and k.startswith(name + "__"))
+            attrs = tuple(
+                (k.split("__", 1)[1], v)
+                for k, v in match.groupdict().items()
+                if v is not None and k.startswith(name + "__")
+            )
         spaced = terminal.spaced and text[start:end] != terminal.spell(attrs, special)
         yield Event(name, terminal.spell(attrs), Place("", span(start, end)), attrs, spaced=spaced)
     if at < len(text):

@@ -48,9 +48,13 @@ def check_files(folder: Path) -> dict[str, Path]:
         try:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
         except OSError as error:
-            raise VocabularyError(f"cannot read {path}: {error.strerror or error}; {_CURE}") from None
+            raise VocabularyError(
+                f"cannot read {path}: {error.strerror or error}; {_CURE}"
+            ) from None
         if digest != expected:
-            raise VocabularyError(f"{path} was altered (SHA-256 {digest}, expected {expected}); {_CURE}")
+            raise VocabularyError(
+                f"{path} was altered (SHA-256 {digest}, expected {expected}); {_CURE}"
+            )
         found[name] = path
     return found
 
@@ -74,7 +78,11 @@ def gpt2() -> tiktoken.Encoding:
         else:
             os.environ["TIKTOKEN_CACHE_DIR"] = before
     return tiktoken.Encoding(
-        "gpt2", pat_str=r50k_pat_str, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 50256}, explicit_n_vocab=50257
+        "gpt2",
+        pat_str=r50k_pat_str,
+        mergeable_ranks=ranks,
+        special_tokens={"<|endoftext|>": 50256},
+        explicit_n_vocab=50257,
     )
 
 
@@ -86,7 +94,9 @@ def _of_ranks(ranks: Ranks) -> tiktoken.Encoding:
     import tiktoken
     from tiktoken_ext.openai_public import r50k_pat_str
 
-    return tiktoken.Encoding(ranks.name, pat_str=r50k_pat_str, mergeable_ranks=ranks.ranks, special_tokens={})
+    return tiktoken.Encoding(
+        ranks.name, pat_str=r50k_pat_str, mergeable_ranks=ranks.ranks, special_tokens={}
+    )
 
 
 class Tokenizer:
@@ -122,7 +132,9 @@ class Tokenizer:
             at = end
         return ids + self._base().encode_ordinary(text[at:])
 
-    def encode_batch(self, texts: list[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    def encode_batch(
+        self, texts: list[str]
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """The ids of all texts, one after another, and how many each text has: as `encode` gives them, several times as fast.
 
         ids: uint32, shape (n,); lengths: int64, shape (len(texts),). Raises ValueError for a lone surrogate.
@@ -137,7 +149,11 @@ class Tokenizer:
         doubt = quick.doubts(joined)
         slow: dict[int, list[int]] = {}
         if doubt or joined.count(BETWEEN) >= max(1, len(texts)):
-            slow = {i: self.encode(text) for i, text in enumerate(texts) if BETWEEN in text or (doubt and doubt.search(text))}
+            slow = {
+                i: self.encode(text)
+                for i, text in enumerate(texts)
+                if BETWEEN in text or (doubt and doubt.search(text))
+            }
             joined = BETWEEN.join("" if i in slow else text for i, text in enumerate(texts))
         found = quick.encode(joined)
         ends = np.append(np.flatnonzero(found == between), len(found))
@@ -156,7 +172,9 @@ class Tokenizer:
             at = len(joined) % len(texts)
             begin = int(lengths[:at].sum())
             if ids[begin : begin + int(lengths[at])].tolist() != self.encode(texts[at]):
-                raise VocabularyError(f"{quick.library} encodes {texts[at][:60]!r} otherwise than tiktoken's encode_ordinary; install another version of it, and please report this")
+                raise VocabularyError(
+                    f"{quick.library} encodes {texts[at][:60]!r} otherwise than tiktoken's encode_ordinary; install another version of it, and please report this"
+                )
         return ids, lengths
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
@@ -168,7 +186,9 @@ class Tokenizer:
                 run.append(i)
                 continue
             if i not in self._by_id:
-                raise ValueError(f"id {i} means nothing: ordinary ids are 0-{self.ordinary - 1}, tags {sorted(self._by_id)}")
+                raise ValueError(
+                    f"id {i} means nothing: ordinary ids are 0-{self.ordinary - 1}, tags {sorted(self._by_id)}"
+                )
             out += [self._base().decode_bytes(run), self._by_id[i]]
             run = []
         out.append(self._base().decode_bytes(run))

@@ -62,16 +62,26 @@ class Terminal:
     shared: tuple[str, ...] = ()
     mark: bool = False
     # What follows from these; asked for at every tag of every record.
-    ends: tuple[str, ...] = field(init=False, repr=False, compare=False)  # all kinds of block that it closes
+    ends: tuple[str, ...] = field(
+        init=False, repr=False, compare=False
+    )  # all kinds of block that it closes
     led: bool = field(init=False, repr=False, compare=False)  # whether white space stands in front
-    spaced: bool = field(init=False, repr=False, compare=False)  # whether white space is part of the spelling, and may be read otherwise
-    patterns: dict[str, str] = field(init=False, repr=False, compare=False)  # attribute -> the pattern of its values
-    shown: str = field(init=False, repr=False, compare=False)  # the spelling for people: attributes as `...`
+    spaced: bool = field(
+        init=False, repr=False, compare=False
+    )  # whether white space is part of the spelling, and may be read otherwise
+    patterns: dict[str, str] = field(
+        init=False, repr=False, compare=False
+    )  # attribute -> the pattern of its values
+    shown: str = field(
+        init=False, repr=False, compare=False
+    )  # the spelling for people: attributes as `...`
     bare: str = field(init=False, repr=False, compare=False)  # the spelling, attributes empty
 
     def __post_init__(self) -> None:
         pieces = self.spelling
-        patterns = {p.value: p.pattern for p in pieces if p.kind == "attr"} if len(pieces) > 1 else {}
+        patterns = (
+            {p.value: p.pattern for p in pieces if p.kind == "attr"} if len(pieces) > 1 else {}
+        )
         for name, value in {
             "ends": (self.closes, *self.shared) if self.closes else (),
             "led": bool(pieces) and pieces[0].kind == "space",
@@ -82,7 +92,9 @@ class Terminal:
         }.items():
             object.__setattr__(self, name, value)
 
-    def spell(self, attrs: tuple[tuple[str, str], ...] = (), special: dict[str, str] | None = None) -> str:
+    def spell(
+        self, attrs: tuple[tuple[str, str], ...] = (), special: dict[str, str] | None = None
+    ) -> str:
         """The spelling; an attribute without a value is empty. `special` replaces the spelling of single-id tags."""
         if not attrs and special is None:
             return self.bare
@@ -134,9 +146,13 @@ class TokenTable:
     def on(self, base: str, ordinary: int) -> TokenTable:
         """The same table on another base vocabulary with so many ids of text: the ids of tags follow these, and one for padding."""
         first = ordinary + 1
-        special = {tag: token - self.first_special_id + first for tag, token in self.special.items()}
+        special = {
+            tag: token - self.first_special_id + first for tag, token in self.special.items()
+        }
         size = _padded(first + len(special), self.pad_vocabulary_to)
-        return replace(self, base_vocabulary=base, first_special_id=first, special=special, vocab_size=size)
+        return replace(
+            self, base_vocabulary=base, first_special_id=first, special=special, vocab_size=size
+        )
 
     @cached_property
     def openers(self) -> dict[str, Terminal]:
@@ -148,7 +164,11 @@ class TokenTable:
 
     @cached_property
     def marks(self) -> dict[str, Terminal]:
-        return {t.name.lower(): t for t in self.terminals.values() if t.mark or not (t.opens or t.closes)}
+        return {
+            t.name.lower(): t
+            for t in self.terminals.values()
+            if t.mark or not (t.opens or t.closes)
+        }
 
     @cached_property
     def order(self) -> dict[str, int]:
@@ -159,7 +179,10 @@ class TokenTable:
     def describe(self, names: frozenset[str] | set[str]) -> tuple[str, ...]:
         """Spellings of a set of terminals in a fixed order; TEXT is "text" and END is "the end"."""
         words = {TEXT: "text", END: "the end"}
-        return tuple(words[n] if n in words else self.terminals[n].shown for n in sorted(names, key=self.order.__getitem__))
+        return tuple(
+            words[n] if n in words else self.terminals[n].shown
+            for n in sorted(names, key=self.order.__getitem__)
+        )
 
     @cached_property
     def literals(self) -> re.Pattern[str]:
@@ -171,7 +194,9 @@ class TokenTable:
     @cached_property
     def plain_tags(self) -> tuple[Terminal, ...]:
         """Terminals spelled without any single-id tag: for the tokenizer they are text."""
-        return tuple(t for t in self.terminals.values() if not any(p.kind == "special" for p in t.spelling))
+        return tuple(
+            t for t in self.terminals.values() if not any(p.kind == "special" for p in t.spelling)
+        )
 
     @cached_property
     def tags(self) -> tuple[str, ...]:
@@ -186,7 +211,10 @@ class TokenTable:
     @cached_property
     def attributes(self) -> tuple[re.Pattern[str], ...]:
         """The patterns of attribute values."""
-        return tuple(re.compile(p) for p in sorted({p for t in self.terminals.values() for p in t.patterns.values()}))
+        return tuple(
+            re.compile(p)
+            for p in sorted({p for t in self.terminals.values() for p in t.patterns.values()})
+        )
 
     @cached_property
     def first_characters(self) -> frozenset[str]:
@@ -213,12 +241,17 @@ class TokenTable:
         named = [(t.name, replace(t, spelling=t.spelling[t.led :])) for t in rows]
         parts = {special[s] if special else s for s in self.special if s not in self._whole}
         spelled = [(name, _first(t, special), pattern(t, special)) for name, t in named]
-        spelled += [(f"{_ALONE}{i}", part[0], re.escape(part)) for i, part in enumerate(sorted(parts))]
+        spelled += [
+            (f"{_ALONE}{i}", part[0], re.escape(part)) for i, part in enumerate(sorted(parts))
+        ]
         if not all(first for _, first, _ in spelled):
             return re.compile("|".join(f"(?P<{name}>{body})" for name, _, body in spelled))
         # The regex engine skips to a set of characters quickly, but only if no group stands before the set.
         firsts = "".join(re.escape(c) for c in sorted({first for _, first, _ in spelled}))
-        rest = (f"(?<={re.escape(first)})(?P<{name}>{body[len(re.escape(first)) :]})" for name, first, body in spelled)
+        rest = (
+            f"(?<={re.escape(first)})(?P<{name}>{body[len(re.escape(first)) :]})"
+            for name, first, body in spelled
+        )
         return re.compile(f"[{firsts}](?:{'|'.join(rest)})")
 
     @cached_property
@@ -243,7 +276,9 @@ def _first(terminal: Terminal, special: dict[str, str] | None) -> str:
     return piece.value[0] if piece.kind in ("special", "text") else ""
 
 
-def pattern(terminal: Terminal, special: dict[str, str] | None = None, *, core: bool = False) -> str:
+def pattern(
+    terminal: Terminal, special: dict[str, str] | None = None, *, core: bool = False
+) -> str:
     """A regular expression for a terminal; `special` replaces the spelling of single-id tags (by sentinels, for ids).
 
     White space in front of it is not in the expression: `surface` looks back for it. `core` leaves out all other, too.
@@ -269,7 +304,21 @@ _DIALECT_KEYS = {
     "name", "title", "doc", "base_vocabulary", "first_special_id", "pad_vocabulary_to", "layouts", "tool_declaration",
     "multi_turn_phase", "phases", "turn_opener", "prompts",
 }  # fmt: skip
-_TERMINAL_KEYS = {"name", "spelling", "id", "loss", "origin", "phase", "doc", "opens", "closes", "body", "quotes", "body_loss", "mark"}
+_TERMINAL_KEYS = {
+    "name",
+    "spelling",
+    "id",
+    "loss",
+    "origin",
+    "phase",
+    "doc",
+    "opens",
+    "closes",
+    "body",
+    "quotes",
+    "body_loss",
+    "mark",
+}
 _OPTIONS = ("opens", "body", "quotes", "body_loss", "mark")
 _MISTAKE_KEYS = {"code", "terminal", "inside", "after", "expected", "help"}
 
@@ -286,51 +335,96 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{where}: not TOML: {error}") from None
     head: dict[str, Any] = data.get("dialect", {})
-    need(isinstance(head, dict) and bool(head.get("name")), "[dialect]", 'expected a table with a "name"')
+    need(
+        isinstance(head, dict) and bool(head.get("name")),
+        "[dialect]",
+        'expected a table with a "name"',
+    )
     _known(head, _DIALECT_KEYS, "[dialect]", need)
     terminals: dict[str, Terminal] = {}
     special: dict[str, int] = {}
     first, pad = head.get("first_special_id", 50257), head.get("pad_vocabulary_to", 64)
     for key, number in (("first_special_id", first), ("pad_vocabulary_to", pad)):
         need(isinstance(number, int) and number > 0, "[dialect]", f'"{key}" must be a positive int')
-    need(isinstance(head.get("prompts", False), bool), "[dialect]", '"prompts" must be true or false')
+    need(
+        isinstance(head.get("prompts", False), bool), "[dialect]", '"prompts" must be true or false'
+    )
     for key in ("terminal", "mistake"):
         rows = data.get(key, [])
-        need(isinstance(rows, list) and all(isinstance(r, dict) for r in rows), f"[[{key}]]", "expected tables")
+        need(
+            isinstance(rows, list) and all(isinstance(r, dict) for r in rows),
+            f"[[{key}]]",
+            "expected tables",
+        )
     for row in data.get("terminal", []):
         entry = f"[[terminal]] {row.get('name', '(no name)')}"
         _known(row, _TERMINAL_KEYS, entry, need)
-        for key, kind in (("name", str), ("spelling", list), ("loss", int), ("origin", str), ("phase", int), ("doc", str)):
+        for key, kind in (
+            ("name", str),
+            ("spelling", list),
+            ("loss", int),
+            ("origin", str),
+            ("phase", int),
+            ("doc", str),
+        ):
             need(isinstance(row.get(key), kind), entry, f'"{key}" must be {kind.__name__}')
         name = row["name"]
-        need(re.fullmatch(r"[A-Z][A-Z0-9_]*", name) is not None and name != TEXT, entry, "the name must be UPPER_CASE, not TEXT")
+        need(
+            re.fullmatch(r"[A-Z][A-Z0-9_]*", name) is not None and name != TEXT,
+            entry,
+            "the name must be UPPER_CASE, not TEXT",
+        )
         need(name not in terminals, entry, "stands twice")
         need(row["loss"] in (0, 1), entry, '"loss" must be 0 or 1')
         need(row["origin"] in ("model", "system"), entry, '"origin" must be "model" or "system"')
         need(row.get("body", "text") in BODIES, entry, f'"body" must be one of {", ".join(BODIES)}')
         pieces = tuple(_piece(p, entry, need) for p in row["spelling"])
         need(bool(pieces), entry, '"spelling" is empty')
-        need(not ("opens" in row and "closes" in row), entry, "opens and closes; a terminal does one of them, or neither")
+        need(
+            not ("opens" in row and "closes" in row),
+            entry,
+            "opens and closes; a terminal does one of them, or neither",
+        )
         for piece in pieces:
             if piece.kind == "special":
                 special.setdefault(piece.value, first + len(special))
         if "id" in row:
-            need(len(pieces) == 1 and pieces[0].kind == "special", entry, '"id" needs a spelling of one special piece')
-            need(special[pieces[0].value] == row["id"], entry, f'"id" is {row["id"]}, the order of the table says {special[pieces[0].value]}')
+            need(
+                len(pieces) == 1 and pieces[0].kind == "special",
+                entry,
+                '"id" needs a spelling of one special piece',
+            )
+            need(
+                special[pieces[0].value] == row["id"],
+                entry,
+                f'"id" is {row["id"]}, the order of the table says {special[pieces[0].value]}',
+            )
         need(row.get("body_loss", 0) in (0, 1), entry, '"body_loss" must be 0 or 1')
         need(isinstance(row.get("mark", False), bool), entry, '"mark" must be true or false')
-        need("closes" in row or "mark" not in row, entry, '"mark" is for a terminal that closes a block')
-        options: dict[str, Any] = {"body_loss": row["loss"]} | {k: row[k] for k in _OPTIONS if k in row}
+        need(
+            "closes" in row or "mark" not in row,
+            entry,
+            '"mark" is for a terminal that closes a block',
+        )
+        options: dict[str, Any] = {"body_loss": row["loss"]} | {
+            k: row[k] for k in _OPTIONS if k in row
+        }
         if "closes" in row:
             ends = [row["closes"]] if isinstance(row["closes"], str) else row["closes"]
             fine = isinstance(ends, list) and ends and all(isinstance(e, str) for e in ends)
             need(bool(fine), entry, '"closes" must be a kind of block, or a list of them')
             options |= {"closes": ends[0], "shared": tuple(ends[1:])}
-        terminals[name] = Terminal(name, pieces, row["loss"], row["origin"], row["phase"], row["doc"], **options)
+        terminals[name] = Terminal(
+            name, pieces, row["loss"], row["origin"], row["phase"], row["doc"], **options
+        )
     need(bool(terminals), "[[terminal]]", "none")
     for t in terminals.values():
         for end in t.ends:
-            need(any(o.opens == end for o in terminals.values()), t.name, f"closes {end!r}, which nothing opens")
+            need(
+                any(o.opens == end for o in terminals.values()),
+                t.name,
+                f"closes {end!r}, which nothing opens",
+            )
     kinds = {"", *(t.opens or t.name.lower() for t in terminals.values() if t.mark or not t.closes)}
     lists = ("inside", "after")
     for row in data.get("mistake", []):
@@ -338,11 +432,22 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         _known(row, _MISTAKE_KEYS, entry, need)
         need(isinstance(row.get("code"), str), entry, '"code" must be str')
         for key in ("terminal", "expected"):
-            need(row.get(key, TEXT) in {*terminals, TEXT, END}, entry, f"no terminal {row.get(key)!r}")
+            need(
+                row.get(key, TEXT) in {*terminals, TEXT, END},
+                entry,
+                f"no terminal {row.get(key)!r}",
+            )
         for key in lists:
             need(isinstance(row.get(key, []), list), entry, f'"{key}" must be list')
-            need(set(row.get(key, [])) <= kinds, entry, f'"{key}" names no block or mark: {row.get(key)}')
-    mistakes = tuple(Mistake(**row | {k: tuple(row[k]) for k in lists if k in row}) for row in data.get("mistake", []))
+            need(
+                set(row.get(key, [])) <= kinds,
+                entry,
+                f'"{key}" names no block or mark: {row.get(key)}',
+            )
+    mistakes = tuple(
+        Mistake(**row | {k: tuple(row[k]) for k in lists if k in row})
+        for row in data.get("mistake", [])
+    )
     used = first + len(special)
     return TokenTable(
         name=head["name"],
@@ -370,15 +475,37 @@ def _padded(used: int, to: int) -> int:
 
 def _known(row: dict[str, Any], keys: set[str], entry: str, need: Any) -> None:
     unknown = sorted(set(row) - keys)
-    need(not unknown, entry, f"unknown key {', '.join(unknown)}; known are {', '.join(sorted(keys))}")
+    need(
+        not unknown, entry, f"unknown key {', '.join(unknown)}; known are {', '.join(sorted(keys))}"
+    )
 
 
 def _piece(raw: Any, entry: str, need: Any) -> Piece:
-    need(isinstance(raw, dict), entry, "a piece of a spelling is a table: special, text, space or attr")
+    need(
+        isinstance(raw, dict),
+        entry,
+        "a piece of a spelling is a table: special, text, space or attr",
+    )
     kind = next((k for k in ("special", "text", "space", "attr") if k in raw), "")
-    need(bool(kind) and set(raw) <= {kind, "pattern", "exact"}, entry, f"piece {raw} must have one of special, text, attr, space")
-    need(isinstance(raw[kind], str) and bool(raw[kind]), entry, f"{kind!r} of a piece must be str, and not empty")
-    need(kind != "attr" or isinstance(raw.get("pattern"), str), entry, "an attr piece needs a pattern")
+    need(
+        bool(kind) and set(raw) <= {kind, "pattern", "exact"},
+        entry,
+        f"piece {raw} must have one of special, text, attr, space",
+    )
+    need(
+        isinstance(raw[kind], str) and bool(raw[kind]),
+        entry,
+        f"{kind!r} of a piece must be str, and not empty",
+    )
+    need(
+        kind != "attr" or isinstance(raw.get("pattern"), str),
+        entry,
+        "an attr piece needs a pattern",
+    )
     need(kind != "space" or raw[kind].isspace(), entry, "a space piece must be white space")
-    need("exact" not in raw or (kind == "space" and isinstance(raw["exact"], bool)), entry, '"exact" is true or false, of a space')
+    need(
+        "exact" not in raw or (kind == "space" and isinstance(raw["exact"], bool)),
+        entry,
+        '"exact" is true or false, of a space',
+    )
     return Piece(kind, raw[kind], raw.get("pattern", ""), raw.get("exact", False))

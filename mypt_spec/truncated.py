@@ -130,11 +130,20 @@ def _needed(table: TokenTable, automaton: Automaton) -> dict[str, str]:
         for name, following in row.items():
             after.setdefault(name, set()).update(automaton.expected(following))
     one = {name: next(iter(names)) for name, names in after.items() if len(names) == 1}
-    return {name: behind for name, behind in one.items() if behind in table.terminals and table.terminals[behind].opens}
+    return {
+        name: behind
+        for name, behind in one.items()
+        if behind in table.terminals and table.terminals[behind].opens
+    }
 
 
 def _in_text(
-    events: Sequence[Event], i: int, outer: str, closer: Terminal, needed: dict[str, str], table: TokenTable
+    events: Sequence[Event],
+    i: int,
+    outer: str,
+    closer: Terminal,
+    needed: dict[str, str],
+    table: TokenTable,
 ) -> Cut | None:
     """A cut tag at the end of what block holds; `events[i]` is its text."""
     if i + 1 < len(events) and events[i + 1].terminal == closer.name:
@@ -156,12 +165,19 @@ def _in_text(
             return _cut(events, i, i + 2, head, "", closer, split=True)
     if begun:
         return _cut(events, i, i, head, "", closer)
-    ended = next((tag[n:] for n in range(1, len(tag) - _SHORTEST + 1) if kept.endswith(tag[n:])), "")
+    ended = next(
+        (tag[n:] for n in range(1, len(tag) - _SHORTEST + 1) if kept.endswith(tag[n:])), ""
+    )
     return _cut(events, i, i, kept[: -len(ended)], "", closer) if ended else None
 
 
 def _behind(
-    events: Sequence[Event], i: int, outer: str, closer: Terminal, needed: dict[str, str], table: TokenTable
+    events: Sequence[Event],
+    i: int,
+    outer: str,
+    closer: Terminal,
+    needed: dict[str, str],
+    table: TokenTable,
 ) -> Cut | None:
     """A header between the tag `events[i]` and the block that must stand behind it, perhaps with the rest of the tag again."""
     if closer.name not in needed or not _header(events, i + 1, outer, table):
@@ -174,7 +190,9 @@ def _behind(
             return None
     if last + 1 >= len(events) or events[last + 1].terminal != needed[closer.name]:
         return None
-    return Cut(i, last, "", "", closer, events[i].text, True, (_span(events[i])[0], _span(events[last])[1]))
+    return Cut(
+        i, last, "", "", closer, events[i].text, True, (_span(events[i])[0], _span(events[last])[1])
+    )
 
 
 def _header(events: Sequence[Event], i: int, outer: str, table: TokenTable) -> bool:
@@ -182,10 +200,21 @@ def _header(events: Sequence[Event], i: int, outer: str, table: TokenTable) -> b
     if i + 1 >= len(events):
         return False
     first, second = (table.terminals.get(e.terminal) for e in events[i : i + 2])
-    return first is not None and second is not None and outer in first.ends and second.opens == outer
+    return (
+        first is not None and second is not None and outer in first.ends and second.opens == outer
+    )
 
 
-def _cut(events: Sequence[Event], first: int, last: int, head: str, tail: str, closer: Terminal, *, split: bool = False) -> Cut:
+def _cut(
+    events: Sequence[Event],
+    first: int,
+    last: int,
+    head: str,
+    tail: str,
+    closer: Terminal,
+    *,
+    split: bool = False,
+) -> Cut:
     meant = closer.shown
     whole = closer.spell()
     own = whole.removesuffix(meant)  # a line break before the tag is its own
@@ -214,7 +243,11 @@ def fragment(text: str, tags: tuple[str, ...], start: int = 0) -> tuple[int, int
     if not tags:
         return None
     begun, ended = fragments(tags)
-    found = [match for sign, regex in (("<", begun), (">", ended)) if sign in text and (match := regex.search(text, start))]
+    found = [
+        match
+        for sign, regex in (("<", begun), (">", ended))
+        if sign in text and (match := regex.search(text, start))
+    ]
     if not found:
         return None
     first = min(found, key=re.Match.start)
@@ -229,8 +262,12 @@ def fragments(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
         if not (tag.startswith("<") and tag.endswith(">")):
             continue
         ways = [re.escape(tag[1:-1]) + r"(?![\w>-])"]  # all but its end
-        ways += [re.escape(tag[1:n]) + r"(?=\s*\Z)" for n in range(len(tag) - 2, _SHORTEST - 1, -1)]  # cut where the text ends
+        ways += [
+            re.escape(tag[1:n]) + r"(?=\s*\Z)" for n in range(len(tag) - 2, _SHORTEST - 1, -1)
+        ]  # cut where the text ends
         begun.append(f"(?P<t{i}>{'|'.join(ways)})")
         if tag.startswith("</"):
             ended.append(rf"(?P<t{i}>(?<![<\w]){re.escape(tag[1:])}|\A{re.escape(tag[2:])})")
-    return re.compile(f"<(?:{'|'.join(begun)})" if begun else r"(?!)"), re.compile("|".join(ended) or r"(?!)")
+    return re.compile(f"<(?:{'|'.join(begun)})" if begun else r"(?!)"), re.compile(
+        "|".join(ended) or r"(?!)"
+    )

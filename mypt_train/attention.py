@@ -29,7 +29,9 @@ def attend(way: str, lengths: Sequence[Sequence[int]], width: int, device: torch
     owner = owners(lengths, width).to(device)
     if way == "mask":
         mask = block_mask(owner)
-        return lambda _, q, k, v: F.scaled_dot_product_attention(q, spread(k, q.shape[1]), spread(v, q.shape[1]), attn_mask=mask)
+        return lambda _, q, k, v: F.scaled_dot_product_attention(
+            q, spread(k, q.shape[1]), spread(v, q.shape[1]), attn_mask=mask
+        )
     if way == "flex":
         return _flex(owner)
     raise ValueError(f"attention is {way!r}, expected auto or one of {', '.join(WAYS)}")
@@ -57,7 +59,9 @@ def _slices(lengths: Sequence[Sequence[int]], width: int) -> Attend:
         rows = []
         for row, found in enumerate(lengths):
             sizes = [*found, width - sum(found)]
-            *seen, rest = zip(*(torch.split(t[row : row + 1], sizes, dim=2) for t in (q, k, v)), strict=True)
+            *seen, rest = zip(
+                *(torch.split(t[row : row + 1], sizes, dim=2) for t in (q, k, v)), strict=True
+            )
             out = [F.scaled_dot_product_attention(a, b, c, is_causal=True) for a, b, c in seen]
             rows.append(torch.cat([*out, rest[2]], dim=2))  # padding: anything of its shape
         return torch.cat(rows) if len(rows) > 1 else rows[0]

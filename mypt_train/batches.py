@@ -34,7 +34,10 @@ class Batch:
     def to(self, device: torch.device) -> Batch:
         if device.type == "cpu":
             return self
-        ids, at, places, targets, owner = (t.to(device, non_blocking=True) for t in (self.ids, self.at, self.places, self.targets, self.owner))
+        ids, at, places, targets, owner = (
+            t.to(device, non_blocking=True)
+            for t in (self.ids, self.at, self.places, self.targets, self.owner)
+        )
         return Batch(ids, at, places, targets, owner, self.lengths, self.rows)
 
     @property
@@ -64,7 +67,15 @@ def batch(corpus: Corpus, rows: Sequence[Row], *, every: bool = False) -> Batch:
     found = np.flatnonzero(learnt.reshape(-1))
     flat = torch.from_numpy(found)
     whole, owners = torch.from_numpy(ids), torch.from_numpy(owner)
-    return Batch(whole, torch.from_numpy(at), flat - 1, whole.reshape(-1)[flat], owners.reshape(-1)[flat], tuple(sizes), tuple(rows))
+    return Batch(
+        whole,
+        torch.from_numpy(at),
+        flat - 1,
+        whole.reshape(-1)[flat],
+        owners.reshape(-1)[flat],
+        tuple(sizes),
+        tuple(rows),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +87,9 @@ class Pool:
 
     def row(self, index: int) -> Row:
         """The row that is read as number `index`, counted from 0, for ever."""
-        return self.rows[int(_order(self.key, index // len(self.rows), len(self.rows))[index % len(self.rows)])]
+        return self.rows[
+            int(_order(self.key, index // len(self.rows), len(self.rows))[index % len(self.rows)])
+        ]
 
 
 @lru_cache(maxsize=16)
@@ -100,17 +113,37 @@ class Stage:
         here = step - self.begin
         fresh = size - self.replayed
         out = [self.fresh.row(here * fresh + i) for i in range(fresh)]
-        return out + [self.old.row(here * self.replayed + i) for i in range(self.replayed) if self.old is not None]
+        return out + [
+            self.old.row(here * self.replayed + i)
+            for i in range(self.replayed)
+            if self.old is not None
+        ]
 
 
-def stages(pools: Sequence[tuple[int | None, Sequence[Row]]], *, steps: int, size: int, replay: float, seed: int) -> list[Stage]:
+def stages(
+    pools: Sequence[tuple[int | None, Sequence[Row]]],
+    *,
+    steps: int,
+    size: int,
+    replay: float,
+    seed: int,
+) -> list[Stage]:
     """The phases in order, with equal numbers of steps. One pool makes one stage without replay."""
     bounds = [round(steps * i / len(pools)) for i in range(len(pools) + 1)]
     out = []
     for i, ((phase, rows), (begin, end)) in enumerate(zip(pools, pairwise(bounds), strict=True)):
         before = [row for _, earlier in pools[:i] for row in earlier]
         replayed = min(size - 1, round(size * replay)) if before else 0
-        out.append(Stage(begin, end, phase, Pool(rows, (seed, i, 0)), Pool(before, (seed, i, 1)) if replayed else None, replayed))
+        out.append(
+            Stage(
+                begin,
+                end,
+                phase,
+                Pool(rows, (seed, i, 0)),
+                Pool(before, (seed, i, 1)) if replayed else None,
+                replayed,
+            )
+        )
     return out
 
 

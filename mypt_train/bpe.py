@@ -39,7 +39,9 @@ def learn(texts: Iterable[str], size: int) -> dict[bytes, int]:
     while len(ranks) < size:
         most = max(pairs.values(), default=0)
         if most < 1:
-            raise BpeError(f"the texts hold {len(ranks)} tokens, {size} are asked for; give more text, or ask for fewer")
+            raise BpeError(
+                f"the texts hold {len(ranks)} tokens, {size} are asked for; give more text, or ask for fewer"
+            )
         token = min(pair for pair, count in pairs.items() if count == most)
         ranks[token] = len(ranks)
         for i in where.pop(token):

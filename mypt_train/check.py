@@ -34,9 +34,19 @@ def check_folder(path: str, codes: frozenset[str]) -> Iterator[Chunk]:
     try:
         reader = ShardReader(path, verify=True)
         for split in reader.manifest["splits"]:
-            for entry, shard in zip(reader.manifest["splits"][split]["shards"], reader.shards(split), strict=True):
-                yield _chunk(_shard(reader, shard, entry), shard, reader.dialect.name, codes, str(Path(path) / min(entry["files"])))
-        yield _report(list(_unnamed(reader)), str(Path(path) / MANIFEST), reader.dialect.name, codes)
+            for entry, shard in zip(
+                reader.manifest["splits"][split]["shards"], reader.shards(split), strict=True
+            ):
+                yield _chunk(
+                    _shard(reader, shard, entry),
+                    shard,
+                    reader.dialect.name,
+                    codes,
+                    str(Path(path) / min(entry["files"])),
+                )
+        yield _report(
+            list(_unnamed(reader)), str(Path(path) / MANIFEST), reader.dialect.name, codes
+        )
     except ShardError as error:
         yield _report([(0, 0, 0, Finding("MYP505", str(error)))], path, "", codes)
 
@@ -68,13 +78,27 @@ _Place = tuple[int, int, int, Finding]  # episode, first and last token in the s
 def _shard(reader: ShardReader, shard: Shard, entry: dict[str, int]) -> Iterator[_Place]:
     yield from _padding(shard, reader.dialect.tokenizer.pad)
     rows = len(shard.ids) // shard.row_length if shard.row_length else len(shard.index)
-    counted = {"tokens": len(shard.ids), "trained_tokens": int(shard.mask.sum()), "episodes": len(shard.index), "rows": rows}
+    counted = {
+        "tokens": len(shard.ids),
+        "trained_tokens": int(shard.mask.sum()),
+        "episodes": len(shard.index),
+        "rows": rows,
+    }
     for name, number in counted.items():
         if entry[name] != number:
-            yield 0, 0, 0, Finding("MYP508", f"{name}: the manifest says {entry[name]}, the shard has {number}")
+            yield (
+                0,
+                0,
+                0,
+                Finding(
+                    "MYP508", f"{name}: the manifest says {entry[name]}, the shard has {number}"
+                ),
+            )
     for seen in episodes(reader.dialect, shard):
         for finding in seen.findings:
-            start, end = finding.span if finding.span and not finding.pointer else (0, len(seen.ids))
+            start, end = (
+                finding.span if finding.span and not finding.pointer else (0, len(seen.ids))
+            )
             yield seen.number, seen.start + start, seen.start + end, finding
 
 
@@ -84,10 +108,24 @@ def _padding(shard: Shard, pad: int) -> Iterator[_Place]:
         start, length = int(entry["start"]), int(entry["length"])
         end = start + length
         row = shard.row_length
-        if end > len(shard.ids) or not length or (row and (start // row != (end - 1) // row or start // row != entry["row"])):
-            yield number, start, end, Finding("MYP507", f"the episode at tokens {start}..{end} does not lie in its row")
+        if (
+            end > len(shard.ids)
+            or not length
+            or (row and (start // row != (end - 1) // row or start // row != entry["row"]))
+        ):
+            yield (
+                number,
+                start,
+                end,
+                Finding("MYP507", f"the episode at tokens {start}..{end} does not lie in its row"),
+            )
         elif covered[start:end].any():
-            yield number, start, end, Finding("MYP507", f"the episode at tokens {start}..{end} reaches into another one")
+            yield (
+                number,
+                start,
+                end,
+                Finding("MYP507", f"the episode at tokens {start}..{end} reaches into another one"),
+            )
         covered[start:end] = 1
     between = np.flatnonzero((covered[:-1] == 0) & ((shard.ids != pad) | (shard.mask != 0)))
     if len(between):
@@ -97,24 +135,54 @@ def _padding(shard: Shard, pad: int) -> Iterator[_Place]:
 
 
 def _unnamed(reader: ShardReader) -> Iterator[_Place]:
-    named = {name for split in reader.manifest["splits"].values() for shard in split["shards"] for name in shard["files"]}
+    named = {
+        name
+        for split in reader.manifest["splits"].values()
+        for shard in split["shards"]
+        for name in shard["files"]
+    }
     for split in reader.manifest["splits"]:
         for path in sorted((reader.folder / split).glob("shard_*")):
             if f"{split}/{path.name}" not in named:
-                yield 0, 0, 0, Finding("MYP508", f"{split}/{path.name} is in the folder, and not in the manifest", help="delete it, or prepare the data again")
+                yield (
+                    0,
+                    0,
+                    0,
+                    Finding(
+                        "MYP508",
+                        f"{split}/{path.name} is in the folder, and not in the manifest",
+                        help="delete it, or prepare the data again",
+                    ),
+                )
 
 
-def _chunk(places: Iterator[_Place], shard: Shard, dialect: str, codes: frozenset[str], filename: str) -> Chunk:
+def _chunk(
+    places: Iterator[_Place], shard: Shard, dialect: str, codes: frozenset[str], filename: str
+) -> Chunk:
     chunk = _report(list(places), filename, dialect, codes)
     faulty = len({item.row for item in chunk.found if item.row})
-    total = Summary(units=len(shard.index), clean=len(shard.index) - faulty, faulty=faulty, files=1, bytes=2 * len(shard.ids))
+    total = Summary(
+        units=len(shard.index),
+        clean=len(shard.index) - faulty,
+        faulty=faulty,
+        files=1,
+        bytes=2 * len(shard.ids),
+    )
     return replace(chunk, summary=_added(total, chunk.summary))
 
 
 def _report(places: list[_Place], filename: str, dialect: str, codes: frozenset[str]) -> Chunk:
     found = sorted(
         (
-            Located(finding, filename, max(1, number), start + 1, max(1, number), max(end, start + 1) + 1, dialect)
+            Located(
+                finding,
+                filename,
+                max(1, number),
+                start + 1,
+                max(1, number),
+                max(end, start + 1) + 1,
+                dialect,
+            )
             for number, start, end, finding in places
             if finding.code in codes
         ),

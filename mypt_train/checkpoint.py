@@ -33,7 +33,17 @@ class CheckpointError(Exception):
     """A checkpoint that cannot be written, or trained on from; the message says why and what to do."""
 
 
-def save(out: Path, step: int, model: Transformer, optimizer: torch.optim.Optimizer, facts: dict[str, Any], ranks: Ranks, *, keep: int, beside: Mapping[str, bytes] | None = None) -> Path:
+def save(
+    out: Path,
+    step: int,
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    facts: dict[str, Any],
+    ranks: Ranks,
+    *,
+    keep: int,
+    beside: Mapping[str, bytes] | None = None,
+) -> Path:
     """Write the checkpoint behind `step` steps, and delete all but the last `keep`. All processes call it, the first one writes.
 
     `beside`: further files, by name.
@@ -48,14 +58,27 @@ def save(out: Path, step: int, model: Transformer, optimizer: torch.optim.Optimi
         for key, value in optimizer.state.get(weight, {}).items()
     }
     if ranks.first:
-        spoilt = [name for name, weight in weights.items() if not bool(torch.isfinite(weight).all())]
+        spoilt = [
+            name for name, weight in weights.items() if not bool(torch.isfinite(weight).all())
+        ]
         if spoilt:
-            raise CheckpointError(f"behind step {step} {len(spoilt)} weights are no numbers, {spoilt[0]} for one; {_left(out)}. Lower train.lr")
+            raise CheckpointError(
+                f"behind step {step} {len(spoilt)} weights are no numbers, {spoilt[0]} for one; {_left(out)}. Lower train.lr"
+            )
         try:
-            _write(path, weights, state, model, facts | {"schema": SCHEMA, "version": VERSION, "step": step}, beside or {})
+            _write(
+                path,
+                weights,
+                state,
+                model,
+                facts | {"schema": SCHEMA, "version": VERSION, "step": step},
+                beside or {},
+            )
         except (OSError, SafetensorError) as error:
             shutil.rmtree(_part(path), ignore_errors=True)
-            raise CheckpointError(f"{path}: cannot be written: {error}; {_left(out)}. Free some space and go on with --resume") from None
+            raise CheckpointError(
+                f"{path}: cannot be written: {error}; {_left(out)}. Free some space and go on with --resume"
+            ) from None
         for old in checkpoints(out)[:-keep]:
             shutil.rmtree(old)
     ranks.wait()
@@ -76,7 +99,14 @@ def _part(path: Path) -> Path:
     return path.with_name(path.name + durable.PART)
 
 
-def _write(path: Path, weights: dict[str, Tensor], state: dict[str, Tensor], model: Transformer, facts: dict[str, Any], beside: Mapping[str, bytes]) -> None:
+def _write(
+    path: Path,
+    weights: dict[str, Tensor],
+    state: dict[str, Tensor],
+    model: Transformer,
+    facts: dict[str, Any],
+    beside: Mapping[str, bytes],
+) -> None:
     part = _part(path)
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
@@ -84,10 +114,18 @@ def _write(path: Path, weights: dict[str, Tensor], state: dict[str, Tensor], mod
     save_file(state, part / OPTIMIZER)
     for name, content in beside.items():
         (part / name).write_bytes(content)
-    files = {name: {"bytes": (part / name).stat().st_size, "sha256": durable.sha256(part / name)} for name in (WEIGHTS, OPTIMIZER, *beside)}
+    files = {
+        name: {"bytes": (part / name).stat().st_size, "sha256": durable.sha256(part / name)}
+        for name in (WEIGHTS, OPTIMIZER, *beside)
+    }
     dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
-    for name, value in ((CONFIG, model.config.as_json() | {"torch_dtype": dtype}), (TRAINER, facts | {"files": files})):
-        (part / name).write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    for name, value in (
+        (CONFIG, model.config.as_json() | {"torch_dtype": dtype}),
+        (TRAINER, facts | {"files": files}),
+    ):
+        (part / name).write_text(
+            json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+        )
     for file in part.iterdir():
         with file.open("rb") as data:
             os.fsync(data.fileno())
@@ -106,11 +144,16 @@ def facts_of(folder: Path) -> dict[str, Any]:
         facts = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from None
-    if not isinstance(facts, dict) or (facts.get("schema"), facts.get("version")) != (SCHEMA, VERSION):
+    if not isinstance(facts, dict) or (facts.get("schema"), facts.get("version")) != (
+        SCHEMA,
+        VERSION,
+    ):
         raise CheckpointError(f"{path}: is no {SCHEMA} of version {VERSION}")
     for name, entry in facts["files"].items():
         if not (folder / name).exists() or durable.sha256(folder / name) != entry["sha256"]:
-            raise CheckpointError(f"{folder / name}: is missing or was altered; delete {folder} to go on from the checkpoint before it")
+            raise CheckpointError(
+                f"{folder / name}: is missing or was altered; delete {folder} to go on from the checkpoint before it"
+            )
     return facts
 
 
@@ -133,14 +176,20 @@ def load_weights(folder: Path, model: Transformer) -> int:
     wanted = model.config.as_json() | {"vocab_size": given.vocab_size}
     for key, value in given.as_json().items():
         if wanted.get(key, value) != value and key != "max_position_embeddings":
-            raise CheckpointError(f"{folder}: {key} is {value}, the config has {wanted[key]}; use the shape of the model that training begins with")
+            raise CheckpointError(
+                f"{folder}: {key} is {value}, the config has {wanted[key]}; use the shape of the model that training begins with"
+            )
     if fresh < 0:
-        raise CheckpointError(f"{folder}: has {given.vocab_size} ids, the data {model.config.vocab_size}: these are different vocabularies")
+        raise CheckpointError(
+            f"{folder}: has {given.vocab_size} ids, the data {model.config.vocab_size}: these are different vocabularies"
+        )
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if name not in weights:
                 raise CheckpointError(f"{folder}: the weights lack {name}")
-            weight[: len(weights[name])].copy_(weights[name]) if fresh and name.endswith(("embed_tokens.weight", "lm_head.weight")) else weight.copy_(weights[name])
+            weight[: len(weights[name])].copy_(weights[name]) if fresh and name.endswith(
+                ("embed_tokens.weight", "lm_head.weight")
+            ) else weight.copy_(weights[name])
     return fresh
 
 
@@ -153,12 +202,16 @@ def load_state(folder: Path, model: Transformer, optimizer: torch.optim.Optimize
     weights = dict(model.named_parameters())
     for full, value in stored.items():
         key, _, name = full.partition(":")
-        optimizer.state[weights[name]][key] = value.clone() if value.dim() == 0 else like(value, weights[name])
+        optimizer.state[weights[name]][key] = (
+            value.clone() if value.dim() == 0 else like(value, weights[name])
+        )
 
 
 def size_of(model: Transformer) -> int:
     """The bytes of a checkpoint, about: weights and two moments."""
-    return 3 * sum(weight.numel() * weight.element_size() for weight in model.parameters()) + (1 << 16)
+    return 3 * sum(weight.numel() * weight.element_size() for weight in model.parameters()) + (
+        1 << 16
+    )
 
 
 def check_space(out: Path, model: Transformer, keep: int) -> None:
@@ -167,4 +220,6 @@ def check_space(out: Path, model: Transformer, keep: int) -> None:
     there = sum(file.stat().st_size for folder in checkpoints(out) for file in folder.iterdir())
     wanted = size_of(model) * (keep + 1) - there
     if wanted > free:
-        raise CheckpointError(f"{out}: {keep + 1} checkpoints take {wanted / 1e6:,.0f} MB, {free / 1e6:,.0f} MB are free; free some space or set train.keep")
+        raise CheckpointError(
+            f"{out}: {keep + 1} checkpoints take {wanted / 1e6:,.0f} MB, {free / 1e6:,.0f} MB are free; free some space or set train.keep"
+        )

@@ -70,22 +70,37 @@ class TrainConfig:
         _choice(self, "dtype", ("auto", "float32", "bfloat16"))
         _choice(self, "attention", ("auto", "slices", "mask", "flex"))
         _choice(self, "parallel", ("ddp", "fsdp"))
-        for name in ("steps", "batch_rows", "micro_rows", "keep", "log_every", "legality_prompts", "legality_tokens", "val_rows"):
+        for name in (
+            "steps",
+            "batch_rows",
+            "micro_rows",
+            "keep",
+            "log_every",
+            "legality_prompts",
+            "legality_tokens",
+            "val_rows",
+        ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name} is {getattr(self, name)}, expected 1 or more")
         for name in ("save_every", "val_every", "legality_every"):
             if getattr(self, name) < -1:
-                raise ConfigError(f"train.{name} is {getattr(self, name)}, expected steps, 0 (at the end) or -1 (never)")
+                raise ConfigError(
+                    f"train.{name} is {getattr(self, name)}, expected steps, 0 (at the end) or -1 (never)"
+                )
         for name in ("final_lr", "decay", "replay", "beta1", "beta2"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"train.{name} is {getattr(self, name)}, expected 0 to 1")
         for name in ("lr", "clip", "beta"):
             if getattr(self, name) <= 0:
-                raise ConfigError(f"train.{name} is {getattr(self, name)}, expected a number above 0")
+                raise ConfigError(
+                    f"train.{name} is {getattr(self, name)}, expected a number above 0"
+                )
         if self.warmup < 0 or self.weight_decay < 0:
             raise ConfigError("train.warmup and train.weight_decay are 0 or more")
         if self.save_every == -1:
-            raise ConfigError("train.save_every is -1: the model would be lost; use 0 to save it at the end")
+            raise ConfigError(
+                "train.save_every is -1: the model would be lost; use 0 to save it at the end"
+            )
         if self.replay == 1:
             raise ConfigError("train.replay is 1: nothing of a phase itself would be learnt")
 
@@ -99,7 +114,9 @@ class Config:
 
     def shape(self, vocab_size: int, context_length: int | None = None) -> LlamaConfig:
         """The shape of the model for a vocabulary and rows of some length. Raises ModelError for a shape that cannot be."""
-        return LlamaConfig(**{"max_position_embeddings": context_length} | self.model, vocab_size=vocab_size)
+        return LlamaConfig(
+            **{"max_position_embeddings": context_length} | self.model, vocab_size=vocab_size
+        )
 
     def as_dict(self) -> dict[str, Any]:
         return {"model": self.model, "train": asdict(self.train)}
@@ -137,7 +154,9 @@ class Config:
         model.setdefault("num_key_value_heads", model.get("num_attention_heads"))
         names = [f.name for f in fields(LlamaConfig) if f.name != "vocab_size"]
         if "vocab_size" in model:
-            raise ConfigError(f"{where}: model.vocab_size is not set here: the data says how many ids there are")
+            raise ConfigError(
+                f"{where}: model.vocab_size is not set here: the data says how many ids there are"
+            )
         _known(model, names, f"{where}: model")
         lacking = [name for name in names[:5] if model.get(name) is None]
         if lacking:
@@ -164,12 +183,20 @@ def _train(given: dict[str, Any], where: str) -> TrainConfig:
     _known(given, tuple(known), f"{where}: train")
     for name, value in given.items():
         kind = str(known[name].type)
-        kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "dict[str, str]": (dict,)}
+        kinds: dict[str, tuple[type, ...]] = {
+            "int": (int,),
+            "float": (int, float),
+            "str": (str,),
+            "bool": (bool,),
+            "dict[str, str]": (dict,),
+        }
         wanted = kinds[kind.removesuffix(" | None")]
         if value is None and kind.endswith("None"):
             continue
         if not isinstance(value, wanted) or (isinstance(value, bool) and kind != "bool"):
-            raise ConfigError(f"{where}: train.{name} is {value!r}, expected {kind.replace('dict[str, str]', 'an object of strings')}")
+            raise ConfigError(
+                f"{where}: train.{name} is {value!r}, expected {kind.replace('dict[str, str]', 'an object of strings')}"
+            )
     try:
         return TrainConfig(**given)
     except ConfigError as error:
@@ -178,13 +205,17 @@ def _train(given: dict[str, Any], where: str) -> TrainConfig:
 
 def _choice(config: TrainConfig, name: str, values: tuple[str, ...]) -> None:
     if getattr(config, name) not in values:
-        raise ConfigError(f"train.{name} is {getattr(config, name)!r}{_meant(getattr(config, name), values)}; it is one of {', '.join(values)}")
+        raise ConfigError(
+            f"train.{name} is {getattr(config, name)!r}{_meant(getattr(config, name), values)}; it is one of {', '.join(values)}"
+        )
 
 
 def _known(given: Mapping[str, Any], names: tuple[str, ...] | list[str], where: str) -> None:
     for key in given:
         if key not in names:
-            raise ConfigError(f"{where} has no key {key!r}{_meant(key, names)}; keys are {', '.join(names)}")
+            raise ConfigError(
+                f"{where} has no key {key!r}{_meant(key, names)}; keys are {', '.join(names)}"
+            )
 
 
 def _meant(word: Any, names: tuple[str, ...] | list[str]) -> str:
@@ -203,6 +234,8 @@ def _find(value: str | Path) -> Path:
     if not path.exists() and path.suffix == "" and len(path.parts) == 1:
         known = sorted(p.stem for p in configs_folder().glob("*.json"))
         if path.name not in known:
-            raise ConfigError(f"no config {path.name!r}{_meant(path.name, known)}; name a file, or one of {', '.join(known)}")
+            raise ConfigError(
+                f"no config {path.name!r}{_meant(path.name, known)}; name a file, or one of {', '.join(known)}"
+            )
         return configs_folder() / f"{path.name}.json"
     return path

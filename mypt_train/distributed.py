@@ -64,7 +64,11 @@ def spread_out(model: Transformer, ranks: Ranks, way: str, dtype: torch.dtype) -
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-        policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32) if dtype != torch.float32 else MixedPrecisionPolicy()
+        policy = (
+            MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+            if dtype != torch.float32
+            else MixedPrecisionPolicy()
+        )
         mesh = init_device_mesh(ranks.device.type, (ranks.size,))
         for layer in model.model.layers:
             fully_shard(layer, mesh=mesh, mp_policy=policy)
@@ -73,7 +77,9 @@ def spread_out(model: Transformer, ranks: Ranks, way: str, dtype: torch.dtype) -
     if ranks.size > 1:
         from torch.nn.parallel import DistributedDataParallel
 
-        return DistributedDataParallel(model, device_ids=[ranks.device.index] if ranks.device.type == "cuda" else None)
+        return DistributedDataParallel(
+            model, device_ids=[ranks.device.index] if ranks.device.type == "cuda" else None
+        )
     return model
 
 

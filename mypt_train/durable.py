@@ -88,4 +88,6 @@ class Journal:
         entries = list(self)
         bodies = [json.dumps(entry, sort_keys=True) for entry in entries]
         if self.path.exists():
-            write(self.path, [f"{zlib.crc32(body.encode()):08x} {body}\n".encode() for body in bodies])
+            write(
+                self.path, [f"{zlib.crc32(body.encode()):08x} {body}\n".encode() for body in bodies]
+            )

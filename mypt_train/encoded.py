@@ -60,7 +60,9 @@ class Encoder:
         self.options = options
         self.dialect = options.spec
         if self.dialect.tokenizer.vocab_size > 1 << 16:
-            raise ValueError(f"{options.dialect} has {self.dialect.tokenizer.vocab_size} ids; shards hold 16 bits a token")
+            raise ValueError(
+                f"{options.dialect} has {self.dialect.tokenizer.vocab_size} ids; shards hold 16 bits a token"
+            )
         self.prover = Prover(Checker(self.dialect, Limits(phase=options.phase)))
         self.forms = None if self.prover.alike or options.preferences else Forms(self.dialect)
 
@@ -76,7 +78,11 @@ class Encoder:
                 if known is not None:
                     found.append((i, *known))
         for (i, form, _), sample in zip(found, self._by_forms(found), strict=True):
-            out[i] = Outcome(WRITTEN, (sample,), tags=form.tags) if self._fits(sample) else self._too_long(sample)
+            out[i] = (
+                Outcome(WRITTEN, (sample,), tags=form.tags)
+                if self._fits(sample)
+                else self._too_long(sample)
+            )
         return [outcome or self.line(lines[i]) for i, outcome in enumerate(out)]
 
     def _by_forms(self, found: list[tuple[int, Form, list[Any]]]) -> Iterator[Sample]:
@@ -131,7 +137,9 @@ class Encoder:
             if rejected is None:
                 return _refused(*[f for f in findings if f.severity == "error"])
             episodes, kinds = [episode, rejected], [CHOSEN, REJECTED]
-        samples = tuple(replace(self.sample(e), kind=kind) for e, kind in zip(episodes, kinds, strict=True))
+        samples = tuple(
+            replace(self.sample(e), kind=kind) for e, kind in zip(episodes, kinds, strict=True)
+        )
         long = next((s for s in samples if not self._fits(s)), None)
         if long is not None:
             return self._too_long(long) or _refused(self._finding(long))
@@ -148,21 +156,32 @@ class Encoder:
         return not self.options.pack or len(sample.ids) <= self.options.context_length
 
     def _finding(self, sample: Sample) -> Finding:
-        return Finding("MYP502", f"the episode has {len(sample.ids)} tokens; a row holds {self.options.context_length}")
+        return Finding(
+            "MYP502",
+            f"the episode has {len(sample.ids)} tokens; a row holds {self.options.context_length}",
+        )
 
     def _too_long(self, sample: Sample) -> Outcome | None:
         """What becomes of an episode that does not fit a row; None where it is to be split."""
         if self.options.long == "split-turns":
             return None
-        return Outcome(REFUSED if self.options.long == "error" else LONG, findings=(self._finding(sample),))
+        return Outcome(
+            REFUSED if self.options.long == "error" else LONG, findings=(self._finding(sample),)
+        )
 
     def _parts(self, episode: Episode, sample: Sample) -> Outcome:
         finding, most = self._finding(sample), self.options.context_length
         parts = self._split(episode)
         samples = [self.sample(part) for part in parts]
         if not parts or any(len(s.ids) > most for s in samples):
-            cure = "one of its turns alone does not fit" if parts else "the format has no place to split it"
-            return Outcome(REFUSED, findings=(replace(finding, message=f"{finding.message}, and {cure}"),))
+            cure = (
+                "one of its turns alone does not fit"
+                if parts
+                else "the format has no place to split it"
+            )
+            return Outcome(
+                REFUSED, findings=(replace(finding, message=f"{finding.message}, and {cure}"),)
+            )
         return Outcome(WRITTEN, tuple(samples), tags=self._tags(parts))
 
     def _split(self, episode: Episode) -> list[Episode]:
@@ -176,7 +195,9 @@ class Encoder:
             return replace(episode, messages=messages[:head] + messages[begin:end])
 
         lengths = [len(self.sample(part(*span)).ids) for span in pairwise([head, *bounds])]
-        before = lengths[0] + lengths[1] - len(self.sample(part(head, bounds[1])).ids)  # what stands before the first turn is in each
+        before = (
+            lengths[0] + lengths[1] - len(self.sample(part(head, bounds[1])).ids)
+        )  # what stands before the first turn is in each
         parts: list[Episode] = []
         begin, size = head, lengths[0]
         for (end, _), length in zip(pairwise(bounds), lengths[1:], strict=True):
@@ -196,14 +217,29 @@ class Encoder:
             for event in events_of([message], table):
                 state = automaton.steps[state].get(event.terminal) if state is not None else None
             states.append(state)
-        follows = [frozenset(automaton.steps[state]) if state is not None else None for state in states]
-        ends = [i for i in range(1, len(messages)) if states[i] in automaton.accepts and messages[i].role not in table.marks]
-        head = max((i for i in range(ends[0]) if follows[i] == follows[ends[0]]), default=-1) if ends else -1
+        follows = [
+            frozenset(automaton.steps[state]) if state is not None else None for state in states
+        ]
+        ends = [
+            i
+            for i in range(1, len(messages))
+            if states[i] in automaton.accepts and messages[i].role not in table.marks
+        ]
+        head = (
+            max((i for i in range(ends[0]) if follows[i] == follows[ends[0]]), default=-1)
+            if ends
+            else -1
+        )
         return (head, [*ends, len(messages)]) if head >= 0 else (0, [len(messages)])
 
     def _tags(self, episodes: list[Episode]) -> Counter[str]:
         table = self.dialect.table
-        return Counter(e.terminal for episode in episodes for e in events_of(episode.messages, table) if e.terminal != TEXT)
+        return Counter(
+            e.terminal
+            for episode in episodes
+            for e in events_of(episode.messages, table)
+            if e.terminal != TEXT
+        )
 
 
 def _ranges(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -36,7 +36,9 @@ _dumps = json.JSONEncoder(ensure_ascii=False).encode
 _PLAIN, _QUOTED, _VALUE, _MEMBERS = range(4)
 Piece = tuple[str, int, int]  # the text before a value, which value, and how it stands there
 Text = tuple[int, tuple[Piece, ...], str]
-Rows = tuple[tuple[str, str, Field], ...]  # the attribute of a decoded record, the key, and what it holds
+Rows = tuple[
+    tuple[str, str, Field], ...
+]  # the attribute of a decoded record, the key, and what it holds
 Split = tuple[Rows, Rows]
 Key = tuple[Any, ...]
 
@@ -122,7 +124,9 @@ class Forms:
             values.append(getattr(record, attribute))
         self._others(record, others, key, values, names)
         for message in getattr(record, self.messages):
-            role, (free, others) = self.classes.get(message.__class__) or self._class(message.__class__)
+            role, (free, others) = self.classes.get(message.__class__) or self._class(
+                message.__class__
+            )
             key.append(role)
             for attribute, _, _ in free:
                 values.append(getattr(message, attribute))
@@ -135,7 +139,9 @@ class Forms:
         self.classes[kind] = role, self.roles[role]
         return self.classes[kind]
 
-    def _others(self, item: Any, rows: Rows, key: list[Any], values: list[Any], names: dict[str, int]) -> None:
+    def _others(
+        self, item: Any, rows: Rows, key: list[Any], values: list[Any], names: dict[str, int]
+    ) -> None:
         for attribute, _, spec in rows:
             kind, value = spec.kind, getattr(item, attribute)
             if value is UNSET:
@@ -164,7 +170,10 @@ class Forms:
         return spec.kind in (OBJECT, JSON)
 
     def _tagged(self, text: str) -> bool:
-        return any(c in text for c in self.first) and self.dialect.table.literals.search(text) is not None
+        return (
+            any(c in text for c in self.first)
+            and self.dialect.table.literals.search(text) is not None
+        )
 
     def _skeleton(self, record: dict[str, Any], kinds: list[str]) -> dict[str, Any]:
         """A record with marks in the place of its free values, in the order of `_take`; the kind of each is added to `kinds`."""
@@ -187,13 +196,17 @@ class Forms:
                     out[name] = names[value]
                 elif spec.items is not None:
                     tag, fields = spec.items.tag, spec.items.roles
-                    out[name] = [{tag: one[tag]} | shown(one, (), _rows(fields[one[tag]])) for one in value]
+                    out[name] = [
+                        {tag: one[tag]} | shown(one, (), _rows(fields[one[tag]])) for one in value
+                    ]
                 else:
                     out[name] = mark(spec.kind) if self._is_free(spec, value) else value
             return out
 
         skeleton, role = shown(record, *self.top), self.schema.tag
-        messages = [{role: m[role]} | shown(m, *self.roles[m[role]]) for m in record[self.schema.messages]]
+        messages = [
+            {role: m[role]} | shown(m, *self.roles[m[role]]) for m in record[self.schema.messages]
+        ]
         return skeleton | {self.schema.messages: messages}
 
     def _learn(self, record: dict[str, Any]) -> Form | None:
@@ -227,7 +240,14 @@ class Forms:
             return None
         lengths = np.array([length for length, _ in runs], np.int64)
         loss = np.array([loss for _, loss in runs], np.uint8)
-        return Form(tuple(texts), lengths, loss, np.flatnonzero(lengths == 0), np.array(ids, np.uint16), tags)
+        return Form(
+            tuple(texts),
+            lengths,
+            loss,
+            np.flatnonzero(lengths == 0),
+            np.array(ids, np.uint16),
+            tags,
+        )
 
     def _pieces(self, segment: Segment, kinds: list[str]) -> tuple[tuple[Piece, ...], str] | None:
         """The text of a segment around its marks; None where a mark does not stand as expected."""
@@ -235,7 +255,11 @@ class Forms:
         terminal = table.terminals.get(event.terminal)
         if terminal is not None and any(piece.kind == "special" for piece in terminal.spelling):
             return None  # several runs of text with ids between them
-        body = "text" if terminal is not None or not segment.inside else table.openers[segment.inside[-1]].body
+        body = (
+            "text"
+            if terminal is not None or not segment.inside
+            else table.openers[segment.inside[-1]].body
+        )
         pieces: list[Piece] = []
         at = 0
         for match in _MARK.finditer(event.text):
@@ -244,7 +268,11 @@ class Forms:
             if kind == JSON:
                 around, how = ('"', '"'), _VALUE
             elif kind == OBJECT:
-                around, how = (('{"', '": 0}'), _VALUE) if event.text.startswith('{"', start - 2) else ((', "', '": 0'), _MEMBERS)
+                around, how = (
+                    (('{"', '": 0}'), _VALUE)
+                    if event.text.startswith('{"', start - 2)
+                    else ((', "', '": 0'), _MEMBERS)
+                )
             else:
                 around = ("", "")
             start, end = start - len(around[0]), end + len(around[1])
@@ -262,5 +290,10 @@ def _rows(fields: dict[str, Field]) -> Rows:
 def _split(fields: dict[str, Field], messages: str = "") -> Split:
     """The fields whose values are there and free in every clean record, and the others that are in the text."""
     rows = tuple(row for row in _rows(fields) if row[1] != messages and row[2].kind != LANGUAGE)
-    free = tuple(r for r in rows if r[2].required and (r[2].kind in (OBJECT, JSON) or (r[2].kind == STRING and not r[2].inline)))
+    free = tuple(
+        r
+        for r in rows
+        if r[2].required
+        and (r[2].kind in (OBJECT, JSON) or (r[2].kind == STRING and not r[2].inline))
+    )
     return free, tuple(row for row in rows if row not in free)

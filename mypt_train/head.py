@@ -60,7 +60,9 @@ class _Sum(torch.autograd.Function):
     """The sum: every slope is 1, so the gradients are made while the logits are there."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         learns = hidden.requires_grad or weight.requires_grad
         found = _run(hidden, weight, targets, 1.0 if learns else None)
         if found.by_hidden is not None and found.by_weight is not None:
@@ -80,7 +82,11 @@ class _Each(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
         ctx.save_for_backward(hidden, weight, targets)
-        ctx.cast = torch.get_autocast_dtype(hidden.device.type) if torch.is_autocast_enabled(hidden.device.type) else None
+        ctx.cast = (
+            torch.get_autocast_dtype(hidden.device.type)
+            if torch.is_autocast_enabled(hidden.device.type)
+            else None
+        )
         return _run(hidden, weight, targets, None).losses
 
     @staticmethod
@@ -88,7 +94,11 @@ class _Each(torch.autograd.Function):
         hidden, weight, targets = ctx.saved_tensors
         with torch.autocast(hidden.device.type, dtype=ctx.cast, enabled=ctx.cast is not None):
             found = _run(hidden, weight, targets, slopes[0])
-        return found.by_hidden, None if found.by_weight is None else found.by_weight.to(weight.dtype), None
+        return (
+            found.by_hidden,
+            None if found.by_weight is None else found.by_weight.to(weight.dtype),
+            None,
+        )
 
 
 def loss(hidden: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -30,11 +30,21 @@ def legality_of(
 
     Only `failed`, which says why, where the decoder cannot take the tools or the budget: training is not lost for that.
     """
-    weights = {name: whole(weight).cpu() for name, weight in model.named_parameters()}  # all processes take part
+    weights = {
+        name: whole(weight).cpu() for name, weight in model.named_parameters()
+    }  # all processes take part
     found: dict[str, Any] = {}
     if ranks.first:
         try:
-            found = measure(Llama(model.config, weights), corpus, prompts=prompts, max_new_tokens=max_new_tokens, temperature=temperature, tools=tools, seed=seed)
+            found = measure(
+                Llama(model.config, weights),
+                corpus,
+                prompts=prompts,
+                max_new_tokens=max_new_tokens,
+                temperature=temperature,
+                tools=tools,
+                seed=seed,
+            )
         except ValueError as error:
             found = {"failed": str(error)}
     ranks.wait()
@@ -55,17 +65,36 @@ def measure(
     tools: Sequence[Mapping[str, Any]] | None = None, seed: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
     """The same of a model that is run by itself, on any split. Raises SchemaFault or BudgetError, as the decoder does."""
-    decoder = Decoder(corpus.dialect, observed_tools(_episodes(corpus), corpus.dialect) if tools is None else tools)
+    decoder = Decoder(
+        corpus.dialect,
+        observed_tools(_episodes(corpus), corpus.dialect) if tools is None else tools,
+    )
     chosen = choose(corpus, prompts, seed)
     ready = accepted([prompt for _, prompt in chosen], decoder)
-    kept = [(number, prompt) for (number, _), prompt in zip(chosen, ready, strict=True) if prompt is not None]
-    out: dict[str, Any] = {"prompts": len(kept), "refused_prompts": len(chosen) - len(kept), "temperature": temperature, "tools": [tool.name for tool in decoder.tools]}
+    kept = [
+        (number, prompt)
+        for (number, _), prompt in zip(chosen, ready, strict=True)
+        if prompt is not None
+    ]
+    out: dict[str, Any] = {
+        "prompts": len(kept),
+        "refused_prompts": len(chosen) - len(kept),
+        "temperature": temperature,
+        "tools": [tool.name for tool in decoder.tools],
+    }
     phases = [int(corpus.phase[number]) for number, _ in kept]
     for name, run in (("unconstrained", alone), ("constrained", constrained)):
         results: list[str] = []
         for begin in range(0, len(kept), _BATCH):
             part = [prompt for _, prompt in kept[begin : begin + _BATCH]]
-            results += run(llama, part, decoder, max_new_tokens=max_new_tokens, temperature=temperature, seed=seed + begin)
+            results += run(
+                llama,
+                part,
+                decoder,
+                max_new_tokens=max_new_tokens,
+                temperature=temperature,
+                seed=seed + begin,
+            )
         out[name] = _summary(results, phases)
     return out
 
@@ -83,7 +112,10 @@ def choose(corpus: Corpus, count: int, seed: int) -> list[tuple[int, list[int]]]
 
 
 def _episodes(corpus: Corpus) -> list[Episode]:
-    found = (corpus.dialect.parse_ids(corpus.tokens(number)[0])[0] for number in range(min(len(corpus.episodes), _LOOKED_AT)))
+    found = (
+        corpus.dialect.parse_ids(corpus.tokens(number)[0])[0]
+        for number in range(min(len(corpus.episodes), _LOOKED_AT))
+    )
     return [episode for episode in found if episode is not None]
 
 
@@ -94,6 +126,10 @@ def _summary(results: Sequence[str], phases: Sequence[int]) -> dict[str, Any]:
     reasons = Counter(result for result in results if result != LEGAL)
     return {
         "legal": results.count(LEGAL) / max(1, len(results)),
-        "phases": {phase: sum(legal) / len(legal) for phase, legal in sorted(by_phase.items()) if phase != "0"},
+        "phases": {
+            phase: sum(legal) / len(legal)
+            for phase, legal in sorted(by_phase.items())
+            if phase != "0"
+        },
         "reasons": dict(reasons.most_common()),
     }

@@ -20,7 +20,16 @@ class Log:
     Only the first of several processes makes one that `writes`. `tensorboard` needs the package of that name.
     """
 
-    def __init__(self, out: Path, *, step: int, steps: int, writes: bool, quiet: bool = False, tensorboard: bool = False) -> None:
+    def __init__(
+        self,
+        out: Path,
+        *,
+        step: int,
+        steps: int,
+        writes: bool,
+        quiet: bool = False,
+        tensorboard: bool = False,
+    ) -> None:
         self.path, self.steps, self.writes = out / LOG, steps, writes
         self.shows = writes and not quiet
         self.begun = time.perf_counter()
@@ -82,9 +91,20 @@ def _kept(line: bytes, step: int) -> bool:
 
 def _bar(steps: int, step: int) -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.add_task("", total=steps, completed=step)
     return bar
@@ -94,5 +114,7 @@ def _board(out: Path) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise ConfigError('train.tensorboard needs the package: pip install "mypt-tags[tensorboard]"') from None
+        raise ConfigError(
+            'train.tensorboard needs the package: pip install "mypt-tags[tensorboard]"'
+        ) from None
     return SummaryWriter(str(out / BOARD))

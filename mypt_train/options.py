@@ -47,11 +47,17 @@ class Options:
         if self.format not in ("bin", "parquet"):
             raise ValueError(f"format is {self.format!r}, expected bin or parquet")
         if self.format == "parquet" and self.tokens_per_shard >= 1 << 31:
-            raise ValueError(f"a Parquet shard of {self.tokens_per_shard} tokens is too large; at most {(1 << 31) - 1}")
+            raise ValueError(
+                f"a Parquet shard of {self.tokens_per_shard} tokens is too large; at most {(1 << 31) - 1}"
+            )
         if self.format == "parquet" and self.preferences:
-            raise ValueError("Parquet shards have no place for preferences; leave out one of the two")
+            raise ValueError(
+                "Parquet shards have no place for preferences; leave out one of the two"
+            )
         if self.pack and self.tokens_per_shard < self.context_length:
-            raise ValueError(f"a shard of {self.tokens_per_shard} tokens holds no row of {self.context_length}")
+            raise ValueError(
+                f"a shard of {self.tokens_per_shard} tokens holds no row of {self.context_length}"
+            )
 
     @property
     def spec(self) -> mypt_spec.Dialect:

@@ -8,13 +8,17 @@ from collections.abc import Iterable, Iterator
 WINDOW = 1 << 14  # episodes looked at at once
 
 
-def pack(lengths: Iterable[tuple[int, int]], row: int, *, window: int = WINDOW) -> Iterator[list[int]]:
+def pack(
+    lengths: Iterable[tuple[int, int]], row: int, *, window: int = WINDOW
+) -> Iterator[list[int]]:
     """Rows as lists of indices. `lengths` are `(length, index)`, each length at most `row`; every index is in one row.
 
     The longest of the window begins a row; what fits best is added until nothing fits. Within a row, the order of the input.
     Raises ValueError for a length that no row holds.
     """
-    held: list[tuple[int, int]] = []  # (length, -index): of equal lengths the first comes first from the end
+    held: list[
+        tuple[int, int]
+    ] = []  # (length, -index): of equal lengths the first comes first from the end
     source = iter(lengths)
     more = True
     while more or held:

@@ -24,24 +24,38 @@ def missing() -> str:
     return ""
 
 
-def dump(ids: npt.NDArray[np.uint16], mask: npt.NDArray[np.uint8], index: npt.NDArray[np.void], starts: npt.NDArray[np.int64]) -> memoryview:
+def dump(
+    ids: npt.NDArray[np.uint16],
+    mask: npt.NDArray[np.uint8],
+    index: npt.NDArray[np.void],
+    starts: npt.NDArray[np.int64],
+) -> memoryview:
     """The bytes of a file. `starts`: the first token of each row, in order."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     def lists(values: npt.NDArray[Any], begins: npt.NDArray[np.int64]) -> Any:
-        return pa.ListArray.from_arrays(pa.array(np.append(begins, len(values)).astype(np.int32)), pa.array(values))
+        return pa.ListArray.from_arrays(
+            pa.array(np.append(begins, len(values)).astype(np.int32)), pa.array(values)
+        )
 
     firsts = np.searchsorted(index["row"], np.arange(len(starts)))
     columns = {"input_ids": lists(ids, starts), "loss_mask": lists(mask, starts)}
-    columns["starts"] = lists((index["start"] - starts[index["row"]].astype(np.uint64)).astype(np.uint32), firsts)
-    columns |= {f"{name}s": lists(np.ascontiguousarray(index[name]), firsts) for name in ("length", "file", "line")}
+    columns["starts"] = lists(
+        (index["start"] - starts[index["row"]].astype(np.uint64)).astype(np.uint32), firsts
+    )
+    columns |= {
+        f"{name}s": lists(np.ascontiguousarray(index[name]), firsts)
+        for name in ("length", "file", "line")
+    }
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink, compression="zstd", row_group_size=_GROUP)
     return memoryview(sink.getvalue())
 
 
-def load(path: Path, dtype: np.dtype[np.void]) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.void]]:
+def load(
+    path: Path, dtype: np.dtype[np.void]
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.void]]:
     """The ids, targets and index of a file. Raises ValueError or KeyError for one that `dump` has not made."""
     import pyarrow.parquet as pq
 

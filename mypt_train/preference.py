@@ -39,4 +39,6 @@ def kto(policy: Tensor, reference: Tensor, good: Tensor, drift: Tensor, *, beta:
 
 def by_answer(losses: Tensor, owner: Tensor, answers: int) -> Tensor:
     """The log-likelihood of each answer, from the losses of tokens, (m,), and the answers these belong to, int64, (m,)."""
-    return -torch.zeros(answers, dtype=losses.dtype, device=losses.device).index_add(0, owner, losses)
+    return -torch.zeros(answers, dtype=losses.dtype, device=losses.device).index_add(
+        0, owner, losses
+    )

@@ -73,18 +73,26 @@ def prepare(
         raise PrepareError(lacks)
     try:
         if options.preferences and not options.spec.preferences:
-            raise PrepareError(f"records of {options.dialect} hold no preferences: leave out --preferences")
+            raise PrepareError(
+                f"records of {options.dialect} hold no preferences: leave out --preferences"
+            )
         inputs = _inputs(sources)
         folder = _open_folder(out, inputs, options, unit_size, resume=resume)
         keys = _encode_all(sources, options, folder, workers, unit_size, progress)
         if _inputs(sources) != inputs:
-            raise PrepareError("an input has changed while it was read; delete the output and begin anew")
+            raise PrepareError(
+                "an input has changed while it was read; delete the output and begin anew"
+            )
         return _assemble(sources, inputs, out, folder, keys, options)
     except (UsageError, VocabularyError) as error:
         raise PrepareError(str(error)) from None
     except OSError as error:
         where = error.filename or out
-        cure = "free some space and run again with --resume" if error.errno == 28 else "check the disk and its permissions, then use --resume"
+        cure = (
+            "free some space and run again with --resume"
+            if error.errno == 28
+            else "check the disk and its permissions, then use --resume"
+        )
         raise PrepareError(f"{where}: {error.strerror or error}; {cure}") from None
 
 
@@ -96,7 +104,9 @@ def _inputs(sources: list[Source]) -> list[dict[str, Any]]:
     return [{"path": source.path, "sha256": _sha256(source.path)} for source in sources]
 
 
-def _open_folder(out: Path, inputs: list[dict[str, Any]], options: Options, unit_size: int, *, resume: bool) -> Path:
+def _open_folder(
+    out: Path, inputs: list[dict[str, Any]], options: Options, unit_size: int, *, resume: bool
+) -> Path:
     """The working folder, with a plan that says what it is for."""
     folder = out / WORK
     plan = {
@@ -109,9 +119,13 @@ def _open_folder(out: Path, inputs: list[dict[str, Any]], options: Options, unit
     if folder.exists():
         there = folder / "plan.json"
         if not resume:
-            raise PrepareError(f"{out}: an earlier run stopped here; go on with --resume, or delete {folder}")
+            raise PrepareError(
+                f"{out}: an earlier run stopped here; go on with --resume, or delete {folder}"
+            )
         if there.exists() and there.read_bytes() != wanted:
-            raise PrepareError(f"{out}: the earlier run had {_difference(json.loads(there.read_bytes()), plan)}; delete {folder} to begin anew")
+            raise PrepareError(
+                f"{out}: the earlier run had {_difference(json.loads(there.read_bytes()), plan)}; delete {folder} to begin anew"
+            )
     elif out.exists() and any(out.iterdir()):
         if resume and (out / MANIFEST).exists():
             raise PrepareError(f"{out}: is complete, there is nothing to resume")
@@ -138,7 +152,12 @@ def _sha256(path: str) -> str:
 
 
 def _encode_all(
-    sources: list[Source], options: Options, folder: Path, workers: int, unit_size: int, progress: Callable[[int], None]
+    sources: list[Source],
+    options: Options,
+    folder: Path,
+    workers: int,
+    unit_size: int,
+    progress: Callable[[int], None],
 ) -> tuple[Key, ...]:
     """Encode what no earlier run has encoded; the keys of all units, in order."""
     journal = durable.Journal(folder / "journal")
@@ -149,7 +168,9 @@ def _encode_all(
         path = path_of(folder, key)
         if path.exists() and durable.crc_of(path) == entry["crc"]:
             done[key] = entry["crc"]
-    todo = [t for t in tasks(sources, size=unit_size) if t.span is None or (t.file, t.part) not in done]
+    todo = [
+        t for t in tasks(sources, size=unit_size) if t.span is None or (t.file, t.part) not in done
+    ]
     for entry in _run(todo, options, folder, frozenset(done), workers, unit_size):
         if "bytes" in entry:
             progress(entry["bytes"])
@@ -160,7 +181,12 @@ def _encode_all(
 
 
 def _run(
-    todo: list[Task], options: Options, folder: Path, done: frozenset[Key], workers: int, unit_size: int
+    todo: list[Task],
+    options: Options,
+    folder: Path,
+    done: frozenset[Key],
+    workers: int,
+    unit_size: int,
 ) -> Iterator[dict[str, Any]]:
     """Journal entries of all tasks, as they come, and after each task the bytes that it read."""
     if workers <= 1 or len(todo) <= 1:
@@ -176,17 +202,23 @@ def _run(
     options.spec.tokenizer.encode_batch([" "])  # loaded once, before the workers fork
     pool = ProcessPoolExecutor(workers, get_context(method))
     try:
-        futures = {pool.submit(_whole, task, options, folder, done, unit_size): task for task in todo}
+        futures = {
+            pool.submit(_whole, task, options, folder, done, unit_size): task for task in todo
+        }
         for future in as_completed(futures):
             yield from future.result()
             yield {"bytes": _bytes(futures[future])}
     except BrokenProcessPool:
-        raise PrepareError("a worker process was killed, perhaps for want of memory; go on with --resume --workers 1") from None
+        raise PrepareError(
+            "a worker process was killed, perhaps for want of memory; go on with --resume --workers 1"
+        ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _whole(task: Task, options: Options, folder: Path, done: frozenset[Key], unit_size: int) -> list[dict[str, Any]]:
+def _whole(
+    task: Task, options: Options, folder: Path, done: frozenset[Key], unit_size: int
+) -> list[dict[str, Any]]:
     return list(work(task, options, folder, done, size=unit_size))
 
 
@@ -195,7 +227,12 @@ def _bytes(task: Task) -> int:
 
 
 def _assemble(
-    sources: list[Source], inputs: list[dict[str, Any]], out: Path, folder: Path, keys: tuple[Key, ...], options: Options
+    sources: list[Source],
+    inputs: list[dict[str, Any]],
+    out: Path,
+    folder: Path,
+    keys: tuple[Key, ...],
+    options: Options,
 ) -> dict[str, Any]:
     """The shards, and the manifest, from the units."""
     accounts = [Account() for _ in sources]
@@ -207,11 +244,15 @@ def _assemble(
         raise PrepareError(f"the lines do not add up: {total.as_dict()}; please report this")
     durable.write(out / "rejects.jsonl", rejects)
     if total.refused and options.on_error == "fail":
-        raise PrepareError(f"{total.refused} of {total.lines} lines are refused: see {out / 'rejects.jsonl'}; repair them, or use --on-error reject")
+        raise PrepareError(
+            f"{total.refused} of {total.lines} lines are refused: see {out / 'rejects.jsonl'}; repair them, or use --on-error reject"
+        )
     if not total.written:
         raise PrepareError(f"nothing to write: none of {total.lines} lines is an episode")
     with Units(folder, keys) as units:
-        splits = {name: _write_split(out / name, items, options, units) for name, items in placed.items()}
+        splits = {
+            name: _write_split(out / name, items, options, units) for name, items in placed.items()
+        }
     ranks = options.spec.ranks
     if ranks is not None:
         durable.write(out / FILE, [ranks.data])
@@ -243,23 +284,47 @@ def _collect(
         account.refused += unit.head["statuses"].get("refused", 0)
         account.long += unit.head["statuses"].get("long", 0)
         for reject in unit.head["rejects"]:
-            entry = {"file": sources[file].path, "line": base + reject["row"], **{k: reject[k] for k in ("status", "findings")}}
+            entry = {
+                "file": sources[file].path,
+                "line": base + reject["row"],
+                **{k: reject[k] for k in ("status", "findings")},
+            }
             rejects.append(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
         tags.update(unit.head["tags"])
         offset = 0
         written: dict[int, bool] = {}  # rows -> whether any of their samples is new
         kinds: list[int] = unit.head.get("kinds") or [SFT] * len(unit.lengths)
-        for i, (length, row, kind) in enumerate(zip(unit.lengths.tolist(), unit.rows.tolist(), kinds, strict=True)):
+        for i, (length, row, kind) in enumerate(
+            zip(unit.lengths.tolist(), unit.rows.tolist(), kinds, strict=True)
+        ):
             if kind != REJECTED:  # which goes where its chosen answer goes
                 key = unit.digests[i].tobytes()
-                split = "val" if int.from_bytes(key[:8], "little") < options.val_fraction * 2**64 else "train"
-                key += bytes([kind]) + (unit.digests[i + 1].tobytes() if kind == CHOSEN else b"") if kind else b""
+                split = (
+                    "val"
+                    if int.from_bytes(key[:8], "little") < options.val_fraction * 2**64
+                    else "train"
+                )
+                key += (
+                    bytes([kind]) + (unit.digests[i + 1].tobytes() if kind == CHOSEN else b"")
+                    if kind
+                    else b""
+                )
                 fresh = not (options.dedup and key in seen)
                 seen |= {key} if options.dedup else set()
                 pairs += kind == CHOSEN
             written[row] = written.get(row, False) or fresh
             if fresh:
-                placed[split].append(Placed(number, offset, length, file, base + row, kind, pairs if kind in (CHOSEN, REJECTED) else 0))
+                placed[split].append(
+                    Placed(
+                        number,
+                        offset,
+                        length,
+                        file,
+                        base + row,
+                        kind,
+                        pairs if kind in (CHOSEN, REJECTED) else 0,
+                    )
+                )
             offset += length
         account.written += sum(written.values())
         account.duplicate += len(written) - sum(written.values())
@@ -267,10 +332,15 @@ def _collect(
     return rejects
 
 
-def _write_split(folder: Path, items: list[Placed], options: Options, units: Units) -> list[dict[str, Any]]:
+def _write_split(
+    folder: Path, items: list[Placed], options: Options, units: Units
+) -> list[dict[str, Any]]:
     row_length = options.context_length if options.pack else 0
     if row_length:
-        rows = [[items[i] for i in row] for row in pack(((p.length, i) for i, p in enumerate(items)), row_length)]
+        rows = [
+            [items[i] for i in row]
+            for row in pack(((p.length, i) for i, p in enumerate(items)), row_length)
+        ]
     else:
         rows = [[item] for item in items]
     order = np.random.Generator(np.random.PCG64(options.seed)).permutation(len(rows))
@@ -279,7 +349,16 @@ def _write_split(folder: Path, items: list[Placed], options: Options, units: Uni
         left.unlink()
     shuffled = [rows[i] for i in order.tolist()]
     return [
-        write_shard(folder, number, shard, row_length, units, options.spec.tokenizer.pad, options.format, preferences=options.preferences)
+        write_shard(
+            folder,
+            number,
+            shard,
+            row_length,
+            units,
+            options.spec.tokenizer.pad,
+            options.format,
+            preferences=options.preferences,
+        )
         for number, shard in enumerate(shards_of(shuffled, row_length, options.tokens_per_shard))
     ]
 
@@ -307,10 +386,13 @@ def _manifest(
         "spec_fingerprint": dialect.fingerprint,
         "vocabulary_sha256": dialect.tokenizer.files,
         "options": options.as_dict(),
-        "inputs": [entry | account.as_dict() for entry, account in zip(inputs, accounts, strict=True)],
+        "inputs": [
+            entry | account.as_dict() for entry, account in zip(inputs, accounts, strict=True)
+        ],
         "lines": total.as_dict(),
         "tags": dict(sorted(tags.items())),
         "splits": {
-            name: {key: sum(shard[key] for shard in shards) for key in counted} | {"shards": shards} for name, shards in splits.items()
+            name: {key: sum(shard[key] for shard in shards) for key in counted} | {"shards": shards}
+            for name, shards in splits.items()
         },
     }

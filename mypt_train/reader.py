@@ -74,14 +74,26 @@ class ShardReader:
             base = self.folder / entry["name"]
             ids, mask, index = self._arrays(base, entry, options.get("format", "bin"))
             if index.dtype != INDEX or len(index) != entry["episodes"]:
-                raise ShardError(f"{base}: the index holds {len(index)} entries of {index.dtype}, expected {entry['episodes']} of {INDEX}")
+                raise ShardError(
+                    f"{base}: the index holds {len(index)} entries of {index.dtype}, expected {entry['episodes']} of {INDEX}"
+                )
             kinds = self._kinds(base, entry) if options.get("preferences") else None
-            yield Shard(entry["name"], ids, mask, index, options["context_length"] if options["pack"] else 0, kinds)
+            yield Shard(
+                entry["name"],
+                ids,
+                mask,
+                index,
+                options["context_length"] if options["pack"] else 0,
+                kinds,
+            )
 
     def _arrays(self, base: Path, entry: dict[str, Any], form: str) -> tuple[Any, Any, Any]:
         if form == "bin":
             index = np.load(base.with_name(f"{base.name}_idx.npy"), allow_pickle=False)
-            bins = (base.with_name(f"{base.name}.bin"), "<u2"), (base.with_name(f"{base.name}_mask.bin"), "u1")
+            bins = (
+                (base.with_name(f"{base.name}.bin"), "<u2"),
+                (base.with_name(f"{base.name}_mask.bin"), "u1"),
+            )
             ids, mask = (_mapped(path, dtype, entry["tokens"]) for path, dtype in bins)
             return ids, mask, index
         path = base.with_name(f"{base.name}.parquet")
@@ -93,27 +105,38 @@ class ShardReader:
         except (ValueError, KeyError) as error:
             raise ShardError(f"{path}: cannot be read: {error}; prepare the data again") from None
         if not len(ids) == len(mask) == entry["tokens"]:
-            raise ShardError(f"{path}: holds {len(ids)} ids and {len(mask)} masks, expected {entry['tokens']}; prepare the data again")
+            raise ShardError(
+                f"{path}: holds {len(ids)} ids and {len(mask)} masks, expected {entry['tokens']}; prepare the data again"
+            )
         return ids, mask, index
 
     def _kinds(self, base: Path, entry: dict[str, Any]) -> npt.NDArray[np.void]:
         path = base.with_name(f"{base.name}_kinds.npy")
         kinds: npt.NDArray[np.void] = np.load(path, allow_pickle=False)
         if kinds.dtype != KINDS or len(kinds) != entry["episodes"]:
-            raise ShardError(f"{path}: holds {len(kinds)} entries of {kinds.dtype}, expected {entry['episodes']} of {KINDS}; prepare the data again")
+            raise ShardError(
+                f"{path}: holds {len(kinds)} entries of {kinds.dtype}, expected {entry['episodes']} of {KINDS}; prepare the data again"
+            )
         return kinds
 
     def _dialect(self) -> mypt_spec.Dialect:
         """The dialect on the vocabulary that the data was prepared with: the usual one, or the copy of another that lies in the folder."""
         expected = self.manifest["vocabulary_sha256"]
         try:
-            dialect = mypt_spec.dialect(self.manifest["options"]["dialect"], vocabulary=self.folder / FILE if FILE in expected else None)
+            dialect = mypt_spec.dialect(
+                self.manifest["options"]["dialect"],
+                vocabulary=self.folder / FILE if FILE in expected else None,
+            )
         except (VocabularyError, KeyError) as error:
             raise ShardError(f"{error.args[0]}; prepare the data again") from None
         if dialect.tokenizer.files != expected:
-            found = ", ".join(f"{name} {digest[:12]}" for name, digest in sorted(dialect.tokenizer.files.items()))
+            found = ", ".join(
+                f"{name} {digest[:12]}" for name, digest in sorted(dialect.tokenizer.files.items())
+            )
             wanted = ", ".join(f"{name} {digest[:12]}" for name, digest in sorted(expected.items()))
-            raise ShardError(f"{self.folder}: was prepared with another vocabulary ({wanted}, found is {found}); prepare it again")
+            raise ShardError(
+                f"{self.folder}: was prepared with another vocabulary ({wanted}, found is {found}); prepare it again"
+            )
         return dialect
 
     def _manifest(self) -> dict[str, Any]:
@@ -122,12 +145,21 @@ class ShardReader:
             manifest = json.loads(path.read_bytes())
         except FileNotFoundError:
             stopped = (self.folder / ".work").exists()
-            cure = "its preparation did not end: run mypt-prepare with --resume" if stopped else "name a folder that mypt-prepare has made"
+            cure = (
+                "its preparation did not end: run mypt-prepare with --resume"
+                if stopped
+                else "name a folder that mypt-prepare has made"
+            )
             raise ShardError(f"{self.folder}: has no {MANIFEST}; {cure}") from None
         except (OSError, ValueError) as error:
             raise ShardError(f"{path}: cannot be read: {error}; prepare the data again") from None
-        if not isinstance(manifest, dict) or (manifest.get("schema"), manifest.get("version")) != (SCHEMA, VERSION):
-            raise ShardError(f"{path}: is no manifest of schema {SCHEMA}, version {VERSION}; prepare the data again")
+        if not isinstance(manifest, dict) or (manifest.get("schema"), manifest.get("version")) != (
+            SCHEMA,
+            VERSION,
+        ):
+            raise ShardError(
+                f"{path}: is no manifest of schema {SCHEMA}, version {VERSION}; prepare the data again"
+            )
         return manifest
 
     def _check(self, name: str, entry: dict[str, Any], *, verify: bool) -> None:
@@ -137,11 +169,15 @@ class ShardReader:
         except OSError as error:
             raise ShardError(f"{path}: {error.strerror or error}; prepare the data again") from None
         if size != entry["bytes"]:
-            raise ShardError(f"{path}: has {size} bytes, expected {entry['bytes']}; copy or prepare it again")
+            raise ShardError(
+                f"{path}: has {size} bytes, expected {entry['bytes']}; copy or prepare it again"
+            )
         if verify:
             digest = durable.sha256(path)
             if digest != entry["sha256"]:
-                raise ShardError(f"{path}: was altered (SHA-256 {digest[:12]}, expected {entry['sha256'][:12]}); copy or prepare it again")
+                raise ShardError(
+                    f"{path}: was altered (SHA-256 {digest[:12]}, expected {entry['sha256'][:12]}); copy or prepare it again"
+                )
 
 
 def _mapped(path: Path, dtype: str, count: int) -> Any:

@@ -20,7 +20,9 @@ from mypt_train import durable, parquet
 from mypt_train.kinds import KINDS
 from mypt_train.units import Key, UnitFile, path_of
 
-INDEX = np.dtype([("start", "<u8"), ("length", "<u4"), ("row", "<u4"), ("file", "<u4"), ("line", "<u8")])
+INDEX = np.dtype(
+    [("start", "<u8"), ("length", "<u4"), ("row", "<u4"), ("file", "<u4"), ("line", "<u8")]
+)
 _OPEN = 200  # unit files that are held open
 _AT_ONCE = 1 << 18  # tokens that are written at once
 
@@ -75,7 +77,17 @@ class Units:
             raise OSError(None, "is shorter than it was written", str(self.paths[number]))
 
 
-def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length: int, units: Units, pad: int, form: str = "bin", *, preferences: bool = False) -> dict[str, Any]:
+def write_shard(
+    folder: Path,
+    number: int,
+    rows: list[list[Placed]],
+    row_length: int,
+    units: Units,
+    pad: int,
+    form: str = "bin",
+    *,
+    preferences: bool = False,
+) -> dict[str, Any]:
     """Write the files of a shard; its entry in the manifest. `row_length` 0: episodes one after another, no padding. `pad`: the id that fills up rows.
 
     Raises OSError where a file cannot be written.
@@ -104,12 +116,22 @@ def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length:
 
     name = f"shard_{number:05}"
     if form == "parquet":
-        files: dict[str, Iterable[memoryview]] = {f"{name}.parquet": [parquet.dump(np.concatenate([*ids()]), np.concatenate([*masks()]), index, starts)]}
+        files: dict[str, Iterable[memoryview]] = {
+            f"{name}.parquet": [
+                parquet.dump(np.concatenate([*ids()]), np.concatenate([*masks()]), index, starts)
+            ]
+        }
     else:
-        files = {f"{name}.bin": (a.data.cast("B") for a in ids()), f"{name}_mask.bin": (a.data for a in masks()), f"{name}_idx.npy": [_saved(index)]}
+        files = {
+            f"{name}.bin": (a.data.cast("B") for a in ids()),
+            f"{name}_mask.bin": (a.data for a in masks()),
+            f"{name}_idx.npy": [_saved(index)],
+        }
         if preferences:
             files[f"{name}_kinds.npy"] = [_saved(kinds)]
-    written = {f"{folder.name}/{file}": _write(folder / file, pieces) for file, pieces in files.items()}
+    written = {
+        f"{folder.name}/{file}": _write(folder / file, pieces) for file, pieces in files.items()
+    }
     return {
         "name": f"{folder.name}/{name}",
         "tokens": at,
@@ -121,10 +143,18 @@ def write_shard(folder: Path, number: int, rows: list[list[Placed]], row_length:
     }
 
 
-def _filled(rows: list[list[Placed]], row_length: int, dtype: str, pad: int, read: Callable[[Placed, Any], None]) -> Iterator[npt.NDArray[Any]]:
+def _filled(
+    rows: list[list[Placed]],
+    row_length: int,
+    dtype: str,
+    pad: int,
+    read: Callable[[Placed, Any], None],
+) -> Iterator[npt.NDArray[Any]]:
     """What is read for the episodes of rows, and padding, a few rows at a time: so a shard takes no memory of its size."""
     for some in shards_of(rows, row_length, _AT_ONCE):
-        out = np.full(row_length * len(some) or sum(p.length for row in some for p in row), pad, dtype)
+        out = np.full(
+            row_length * len(some) or sum(p.length for row in some for p in row), pad, dtype
+        )
         at = 0
         for row in some:
             begin = at
@@ -156,7 +186,9 @@ def _saved(array: npt.NDArray[np.void]) -> memoryview:
     return buffer.getbuffer()
 
 
-def shards_of(rows: list[list[Placed]], row_length: int, tokens_per_shard: int) -> Iterator[list[list[Placed]]]:
+def shards_of(
+    rows: list[list[Placed]], row_length: int, tokens_per_shard: int
+) -> Iterator[list[list[Placed]]]:
     """Rows in lists of at most `tokens_per_shard` tokens, at least one row each."""
     held: list[list[Placed]] = []
     size = 0

@@ -32,7 +32,12 @@ def parser() -> argparse.ArgumentParser:
     add("--phase", type=int, required=True, metavar="N", help="1 to 5")
     add("--n", type=int, default=1000, metavar="N", help="episodes (default: %(default)s)")
     add("--seed", type=int, default=0, help="other episodes (default: %(default)s)")
-    add("--split", choices=("train", "heldout"), default="train", help="whose prompts (default: %(default)s)")
+    add(
+        "--split",
+        choices=("train", "heldout"),
+        default="train",
+        help="whose prompts (default: %(default)s)",
+    )
     add("-o", "--output", default="-", metavar="FILE", help="default: -, stdout; .gz is compressed")
     add("-q", "--quiet", action="store_true", help="no summary")
     add("--version", action="version", version=f"mypt-synth {__version__}")
@@ -61,7 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return DONE
     if not chosen.quiet:
-        print(f"{chosen.output}: {chosen.n} episodes of phase {chosen.phase}, {chosen.split}, seed {chosen.seed}", file=sys.stderr)
+        print(
+            f"{chosen.output}: {chosen.n} episodes of phase {chosen.phase}, {chosen.split}, seed {chosen.seed}",
+            file=sys.stderr,
+        )
     return DONE
 
 

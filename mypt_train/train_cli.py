@@ -34,16 +34,55 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = out.add_argument
-    add("--data", required=True, action="append", metavar="DIR", help="a folder that mypt-prepare has made; may be repeated")
-    add("--config", required=True, metavar="FILE", help="a JSON file, or the name of a config that comes with the package: tiny, small, medium, toolchat_150M")
-    add("--out", required=True, metavar="DIR", help="checkpoints and log; an empty folder, or a new one")
-    add("--phases", metavar="A-B", help='run the curriculum in order, as "1-5" or "1,2,4", each phase with replay of those before it')
-    add("--steps", type=int, metavar="N", help="stop behind step N; the schedule stays that of the config")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="another value for a key of the config, as train.lr=0.001; may be repeated")
+    add(
+        "--data",
+        required=True,
+        action="append",
+        metavar="DIR",
+        help="a folder that mypt-prepare has made; may be repeated",
+    )
+    add(
+        "--config",
+        required=True,
+        metavar="FILE",
+        help="a JSON file, or the name of a config that comes with the package: tiny, small, medium, toolchat_150M",
+    )
+    add(
+        "--out",
+        required=True,
+        metavar="DIR",
+        help="checkpoints and log; an empty folder, or a new one",
+    )
+    add(
+        "--phases",
+        metavar="A-B",
+        help='run the curriculum in order, as "1-5" or "1,2,4", each phase with replay of those before it',
+    )
+    add(
+        "--steps",
+        type=int,
+        metavar="N",
+        help="stop behind step N; the schedule stays that of the config",
+    )
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="another value for a key of the config, as train.lr=0.001; may be repeated",
+    )
     add("--init-from", metavar="DIR", help="a model to begin with")
     add("--resume", action="store_true", help="go on from the last checkpoint in --out")
-    add("--tools", metavar="FILE", help="a JSON list of tools in OpenAI's style, for legality; without it, what the validation data calls")
-    add("--no-verify", action="store_true", help="do not compare the SHA-256 of all data files first")
+    add(
+        "--tools",
+        metavar="FILE",
+        help="a JSON list of tools in OpenAI's style, for legality; without it, what the validation data calls",
+    )
+    add(
+        "--no-verify",
+        action="store_true",
+        help="do not compare the SHA-256 of all data files first",
+    )
     add("-q", "--quiet", action="store_true", help="no progress")
     add("--version", action="version", version=f"mypt-train {__version__}")
     return out
@@ -55,7 +94,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         import torch  # noqa: F401
     except ImportError:
-        print("mypt-train: error: training needs torch: pip install 'mypt-tags[train]'", file=sys.stderr)
+        print(
+            "mypt-train: error: training needs torch: pip install 'mypt-tags[train]'",
+            file=sys.stderr,
+        )
         return FAILED
     from mypt_model.llama import ModelError
     from mypt_train.trainer import CheckpointError, ConfigError, ShardError, TrainError
@@ -81,7 +123,17 @@ def _run(chosen: argparse.Namespace) -> int:
     if report.first and sys.stdout.isatty():  # a person has read all of it above, as it came
         print(f"{report.folder}: step {report.step}, loss {report.loss:.4f}")
     elif report.first:
-        print(json.dumps({"step": report.step, "loss": report.loss, "folder": str(report.folder), "validation": report.validation, "legality": report.legality}))
+        print(
+            json.dumps(
+                {
+                    "step": report.step,
+                    "loss": report.loss,
+                    "folder": str(report.folder),
+                    "validation": report.validation,
+                    "legality": report.legality,
+                }
+            )
+        )
     return DONE
 
 

@@ -82,11 +82,22 @@ def train(
     if made.train.threads:
         torch.set_num_threads(made.train.threads)
     with joined() as ranks:
-        run = _Run(folders, made, out, phases, init_from, ranks, tools, resume=resume, verify=verify)
+        run = _Run(
+            folders, made, out, phases, init_from, ranks, tools, resume=resume, verify=verify
+        )
         last = made.train.steps if steps is None else steps
         if not 0 < last <= made.train.steps:
-            raise ConfigError(f"stop behind step {last}: the schedule of the config has {made.train.steps} steps; set train.steps")
-        with Log(out, step=run.begin, steps=last, writes=ranks.first, quiet=quiet, tensorboard=made.train.tensorboard) as log:
+            raise ConfigError(
+                f"stop behind step {last}: the schedule of the config has {made.train.steps} steps; set train.steps"
+            )
+        with Log(
+            out,
+            step=run.begin,
+            steps=last,
+            writes=ranks.first,
+            quiet=quiet,
+            tensorboard=made.train.tensorboard,
+        ) as log:
             return run.go(last, log)
 
 
@@ -104,13 +115,18 @@ class _Run:
 
             check_tools(tools)
         if c.batch_rows % ranks.size:
-            raise ConfigError(f"train.batch_rows is {c.batch_rows}, which {ranks.size} processes cannot share evenly")
+            raise ConfigError(
+                f"train.batch_rows is {c.batch_rows}, which {ranks.size} processes cannot share evenly"
+            )
         self.readers = open_data(folders, verify=verify)
         self.train, self.val = corpus(self.readers, "train"), corpus(self.readers, "val")
         self.notes: list[str] = []
         self.stages = self._stages([None] if phases is None else list(phases))
         self.val_rows = _rows(self.val, c)[: c.val_rows]
-        shape = config.shape(int(self.readers[0].manifest["vocab_size"]), c.context_length or self.train.packed or None)
+        shape = config.shape(
+            int(self.readers[0].manifest["vocab_size"]),
+            c.context_length or self.train.packed or None,
+        )
         self.facts = _facts(self.readers, config, self.stages)
         other = self.train.dialect.ranks
         self.beside = {} if other is None else {FILE: other.data}
@@ -142,12 +158,22 @@ class _Run:
         for phase in phases:
             rows = _rows(self.train, c, phase)
             if phase is not None and not rows and not self.train.told(phase):
-                self.notes.append(f"phase {phase}: no tag tells it from those before it, so its episodes are among theirs; prepare it by itself with --phase {phase}")
+                self.notes.append(
+                    f"phase {phase}: no tag tells it from those before it, so its episodes are among theirs; prepare it by itself with --phase {phase}"
+                )
                 continue
             if not rows:
-                have = f"; it has {', '.join(map(str, self.train.phases)) or 'no phases'}" if phase is not None else ""
-                what = {"dpo": "pairs", "orpo": "pairs", "kto": "labels"}.get(c.objective, "episodes")
-                raise TrainError(f"{self.readers[0].folder}: the data has no {what}{f' of phase {phase}' if phase is not None else ''} to train on{have}")
+                have = (
+                    f"; it has {', '.join(map(str, self.train.phases)) or 'no phases'}"
+                    if phase is not None
+                    else ""
+                )
+                what = {"dpo": "pairs", "orpo": "pairs", "kto": "labels"}.get(
+                    c.objective, "episodes"
+                )
+                raise TrainError(
+                    f"{self.readers[0].folder}: the data has no {what}{f' of phase {phase}' if phase is not None else ''} to train on{have}"
+                )
             pools.append((phase, rows))
         if len(pools) > c.steps:
             raise ConfigError(f"train.steps is {c.steps}: {len(pools)} phases need more")
@@ -158,42 +184,80 @@ class _Run:
         self._check_grammar(folder)
         facts = checkpoint.facts_of(folder)
         if not facts:
-            raise CheckpointError(f"{folder}: has no {checkpoint.TRAINER}: it is no checkpoint to go on from; use --init-from")
+            raise CheckpointError(
+                f"{folder}: has no {checkpoint.TRAINER}: it is no checkpoint to go on from; use --init-from"
+            )
         if facts["data"]["fingerprint"] != self.facts["data"]["fingerprint"]:
             was, now = facts["data"]["fingerprint"][:12], self.facts["data"]["fingerprint"][:12]
-            raise CheckpointError(f"{folder}: was trained on other data ({was}, this is {now}); give the same, or use --init-from to train on this")
+            raise CheckpointError(
+                f"{folder}: was trained on other data ({was}, this is {now}); give the same, or use --init-from to train on this"
+            )
         before, now = facts["config"], self.facts["config"]
-        free = ("parallel", "keep", "log_every", "save_every", "threads", "tensorboard", "val_every", "val_rows", "legality_every", "legality_prompts", "legality_tokens", "micro_rows")
+        free = (
+            "parallel",
+            "keep",
+            "log_every",
+            "save_every",
+            "threads",
+            "tensorboard",
+            "val_every",
+            "val_rows",
+            "legality_every",
+            "legality_prompts",
+            "legality_tokens",
+            "micro_rows",
+        )
         for part in ("model", "train"):
             for key in now[part]:
                 if before[part].get(key) != now[part][key] and key not in free:
-                    raise CheckpointError(f"{folder}: {part}.{key} was {before[part].get(key)!r}, now it is {now[part][key]!r}; resume with the same config")
+                    raise CheckpointError(
+                        f"{folder}: {part}.{key} was {before[part].get(key)!r}, now it is {now[part][key]!r}; resume with the same config"
+                    )
         if facts["phases"] != self.facts["phases"]:
-            raise CheckpointError(f"{folder}: the phases were {facts['phases']}, now they are {self.facts['phases']}; resume with the same")
+            raise CheckpointError(
+                f"{folder}: the phases were {facts['phases']}, now they are {self.facts['phases']}; resume with the same"
+            )
         return int(facts["step"])
 
     def _check_grammar(self, folder: Path) -> None:
         facts = checkpoint.facts_of(folder)
-        for key, what in (("spec_fingerprint", "grammar"), ("vocabulary_sha256", "vocabulary")) if facts else ():
+        for key, what in (
+            (("spec_fingerprint", "grammar"), ("vocabulary_sha256", "vocabulary")) if facts else ()
+        ):
             was, now = facts["data"][key], self.facts["data"][key]
             if was != now:
-                shown = [value[:12] if isinstance(value, str) else json.dumps(value, sort_keys=True) for value in (was, now)]
-                raise CheckpointError(f"{folder}: was trained with another {what} ({shown[0]}, the data has {shown[1]}); prepare the data with the same")
+                shown = [
+                    value[:12] if isinstance(value, str) else json.dumps(value, sort_keys=True)
+                    for value in (was, now)
+                ]
+                raise CheckpointError(
+                    f"{folder}: was trained with another {what} ({shown[0]}, the data has {shown[1]}); prepare the data with the same"
+                )
 
-    def _reference(self, model: Transformer, init_from: str | Path | None, last: Path | None) -> Transformer | None:
+    def _reference(
+        self, model: Transformer, init_from: str | Path | None, last: Path | None
+    ) -> Transformer | None:
         """The frozen model that DPO and KTO compare with: a run that goes on takes the one that it began with."""
         c = self.config.train
         if c.objective not in ("dpo", "kto"):
             return None
         frozen = random_transformer(model.config, c.seed)
         before = checkpoint.facts_of(last)["reference"] if last is not None else None
-        where = before["folder"] if before is not None else None if last is not None else c.reference or init_from
+        where = (
+            before["folder"]
+            if before is not None
+            else None
+            if last is not None
+            else c.reference or init_from
+        )
         if where is not None:
             folder = newest(where).resolve()
             checkpoint.load_weights(folder, frozen)
             self.facts["reference"] = {"folder": str(folder), "sha256": checkpoint.digest(folder)}
             if before is not None and before != self.facts["reference"]:
-                raise CheckpointError(f"{folder}: is no longer the reference that {last} was trained with; put it back, or begin anew")
+                raise CheckpointError(
+                    f"{folder}: is no longer the reference that {last} was trained with; put it back, or begin anew"
+                )
         return frozen.requires_grad_(False).to(self.ranks.device)
 
     # The steps.
@@ -203,14 +267,26 @@ class _Run:
         c = self.config.train
         weights = sum(weight.numel() for weight in self.model.parameters())
         begun = f"{weights:,} weights, {len(self.train.episodes):,} episodes, {self.ranks.size} process{'es' * (self.ranks.size > 1)}"
-        log.tell("begin", self.begin, begun, notes=self.notes, weights=weights, processes=self.ranks.size, fresh_ids=self.fresh_ids, **self.facts)
+        log.tell(
+            "begin",
+            self.begin,
+            begun,
+            notes=self.notes,
+            weights=weights,
+            processes=self.ranks.size,
+            fresh_ids=self.fresh_ids,
+            **self.facts,
+        )
         for note in self.notes:
             log.show(note)
         since, seen = time.perf_counter(), 0
         for step in range(self.begin, last):
             rows = next(s for s in self.stages if s.begin <= step < s.end).rows(step, c.batch_rows)
             mine = share(rows, self.ranks.rank, self.ranks.size, c.micro_rows)
-            batches = [batch(self.train, part, every=c.train_on == "all").to(self.ranks.device) for part in mine]
+            batches = [
+                batch(self.train, part, every=c.train_on == "all").to(self.ranks.device)
+                for part in mine
+            ]
             for group in self.optimizer.param_groups:
                 group["lr"] = rate(step, c)
             loss, norm, count = self._step(batches)
@@ -221,9 +297,22 @@ class _Run:
             seen += sum(b.tokens for b in batches)
             log.at(step + 1, loss)
             if (step + 1) % c.log_every == 0 or step + 1 == last:
-                speed = int(self.ranks.sum(torch.tensor(seen, device=self.ranks.device))) / (time.perf_counter() - since)
-                text = f"step {step + 1}: loss {loss:.4f}, gradient {norm:.3f}, {speed:,.0f} tokens/s"
-                log.tell("step", step + 1, text, loss=loss, norm=norm, lr=rate(step, c), counted=count, tokens_per_second=speed)
+                speed = int(self.ranks.sum(torch.tensor(seen, device=self.ranks.device))) / (
+                    time.perf_counter() - since
+                )
+                text = (
+                    f"step {step + 1}: loss {loss:.4f}, gradient {norm:.3f}, {speed:,.0f} tokens/s"
+                )
+                log.tell(
+                    "step",
+                    step + 1,
+                    text,
+                    loss=loss,
+                    norm=norm,
+                    lr=rate(step, c),
+                    counted=count,
+                    tokens_per_second=speed,
+                )
                 since, seen = time.perf_counter(), 0
             self._look(step + 1, last, log)
         return self.result
@@ -245,18 +334,45 @@ class _Run:
             found = self._validate()
             self.result = replace(self.result, validation=found)
             more = f", accuracy {found['accuracy']:.2%}" if "accuracy" in found else ""
-            log.tell("validation", step, f"step {step}: validation loss {found['loss']:.4f}{more}", **found)
+            log.tell(
+                "validation",
+                step,
+                f"step {step}: validation loss {found['loss']:.4f}{more}",
+                **found,
+            )
         if _due(c.save_every, step, last):
-            path = checkpoint.save(self.out, step, self.model, self.optimizer, self.facts, self.ranks, keep=c.keep, beside=self.beside)
+            path = checkpoint.save(
+                self.out,
+                step,
+                self.model,
+                self.optimizer,
+                self.facts,
+                self.ranks,
+                keep=c.keep,
+                beside=self.beside,
+            )
             self.result = replace(self.result, folder=path)
             log.tell("checkpoint", step, f"step {step}: {path}", folder=path.name)
         if _due(c.legality_every, step, last) and len(self.val.episodes):
             from mypt_train.legality import legality_of
 
-            found = legality_of(self.model, self.val, self.ranks, prompts=c.legality_prompts, max_new_tokens=c.legality_tokens, tools=self.tools, seed=c.seed)
+            found = legality_of(
+                self.model,
+                self.val,
+                self.ranks,
+                prompts=c.legality_prompts,
+                max_new_tokens=c.legality_tokens,
+                tools=self.tools,
+                seed=c.seed,
+            )
             self.result = replace(self.result, legality=found)
             if "failed" in found:
-                log.tell("legality", step, f"step {step}: legality was not measured: {found['failed']}", **found)
+                log.tell(
+                    "legality",
+                    step,
+                    f"step {step}: legality was not measured: {found['failed']}",
+                    **found,
+                )
             elif found:
                 text = f"{found['unconstrained']['legal']:.1%} legal by itself, {found['constrained']['legal']:.1%} constrained"
                 log.tell("legality", step, f"step {step}: {text}", **found)
@@ -267,19 +383,39 @@ class _Run:
             return validate(self.objective, self.called, self.val, self.val_rows, c.micro_rows)
         parts = share(self.val_rows, 0, 1, c.micro_rows)  # every process looks at all of them
         judged = Objective(c, self.val, Ranks(0, 1, self.ranks.device), self.objective.reference)
-        return {"loss": judged.mean(self.called, [batch(self.val, part).to(self.ranks.device) for part in parts])}
+        return {
+            "loss": judged.mean(
+                self.called, [batch(self.val, part).to(self.ranks.device) for part in parts]
+            )
+        }
 
     def _blame(self, step: int, rows: Sequence[Row], loss: float, norm: float) -> str:
         """Which batch made a step fail, and the source lines of it: of the rows that fail alone, if there are such."""
         alone: list[Row] = []
         if self.ranks.size == 1 and self.objective.config.objective == "sft":
             with torch.no_grad():
-                alone = [r for r in rows if not math.isfinite(float(self.objective.tell(self.called, batch(self.train, [r]).to(self.ranks.device))[0]))]
+                alone = [
+                    r
+                    for r in rows
+                    if not math.isfinite(
+                        float(
+                            self.objective.tell(
+                                self.called, batch(self.train, [r]).to(self.ranks.device)
+                            )[0]
+                        )
+                    )
+                ]
         lines = [self.train.place(number) for row in alone or rows for number in row.tolist()]
-        shown = ", ".join(lines[:20]) + (f" and {len(lines) - 20} others" if len(lines) > 20 else "")
+        shown = ", ".join(lines[:20]) + (
+            f" and {len(lines) - 20} others" if len(lines) > 20 else ""
+        )
         kept = checkpoints(self.out)
         left = f"the last good checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
-        what = "has no trained token" if math.isnan(norm) and math.isnan(loss) and not sum(self._trained(r) for r in rows) else f"has loss {loss}, gradient {norm}"
+        what = (
+            "has no trained token"
+            if math.isnan(norm) and math.isnan(loss) and not sum(self._trained(r) for r in rows)
+            else f"has loss {loss}, gradient {norm}"
+        )
         return f"step {step + 1} {what}; {left}. Its batch holds {shown}. Look at these lines, or lower train.lr"
 
     def _trained(self, row: Row) -> int:
@@ -312,14 +448,24 @@ def _optimizer(model: Transformer, config: TrainConfig) -> torch.optim.AdamW:
     """AdamW; norms are not decayed."""
     wide = [weight for weight in model.parameters() if weight.dim() > 1]
     norms = [weight for weight in model.parameters() if weight.dim() == 1]
-    groups = [{"params": wide, "weight_decay": config.weight_decay}, {"params": norms, "weight_decay": 0.0}]
+    groups = [
+        {"params": wide, "weight_decay": config.weight_decay},
+        {"params": norms, "weight_decay": 0.0},
+    ]
     return torch.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2), foreach=True)
 
 
-def _facts(readers: Sequence[ShardReader], config: Config, stages: Sequence[Stage]) -> dict[str, Any]:
+def _facts(
+    readers: Sequence[ShardReader], config: Config, stages: Sequence[Stage]
+) -> dict[str, Any]:
     """What a checkpoint says of how it came about."""
     first = readers[0].manifest
-    files = [shard["files"] for reader in readers for split in reader.manifest["splits"].values() for shard in split["shards"]]
+    files = [
+        shard["files"]
+        for reader in readers
+        for split in reader.manifest["splits"].values()
+        for shard in split["shards"]
+    ]
     data = {
         "dialect": readers[0].dialect.name,
         "spec_fingerprint": first["spec_fingerprint"],
@@ -327,15 +473,27 @@ def _facts(readers: Sequence[ShardReader], config: Config, stages: Sequence[Stag
         "vocab_size": first["vocab_size"],
         "fingerprint": hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest(),
     }
-    return {"data": data, "config": config.as_dict(), "phases": [stage.phase for stage in stages], "reference": None, "torch": str(torch.__version__)}
+    return {
+        "data": data,
+        "config": config.as_dict(),
+        "phases": [stage.phase for stage in stages],
+        "reference": None,
+        "torch": str(torch.__version__),
+    }
 
 
 def _last_checkpoint(out: Path, *, resume: bool) -> Path | None:
     """Where to go on from; None to begin anew. Raises TrainError where that would write over an earlier run."""
     found = checkpoints(out) if out.exists() else []
     if found and not resume:
-        raise TrainError(f"{out}: holds {found[-1].name} of an earlier run; go on with --resume, or name another folder")
-    if not found and out.exists() and any(p.name not in (LOG, BOARD) and p.suffix != durable.PART for p in out.iterdir()):
+        raise TrainError(
+            f"{out}: holds {found[-1].name} of an earlier run; go on with --resume, or name another folder"
+        )
+    if (
+        not found
+        and out.exists()
+        and any(p.name not in (LOG, BOARD) and p.suffix != durable.PART for p in out.iterdir())
+    ):
         raise TrainError(f"{out}: is not empty, and holds no checkpoint; name another folder")
     return found[-1] if found else None
 
@@ -351,10 +509,10 @@ def _name_tags(model: Transformer, corpus: Corpus, words: Mapping[str, str]) -> 
     tokenizer = corpus.dialect.tokenizer
     for tag, word in words.items():
         if tag not in tokenizer.special:
-            raise ConfigError(f"train.tag_words: {tag!r} is no tag of {corpus.dialect.name}; tags are {', '.join(tokenizer.special)}")
+            raise ConfigError(
+                f"train.tag_words: {tag!r} is no tag of {corpus.dialect.name}; tags are {', '.join(tokenizer.special)}"
+            )
         ids = tokenizer.encode(word)
         if not ids:
             raise ConfigError(f"train.tag_words: {tag!r} needs a word")
         embedding[tokenizer.special[tag]] = embedding[ids].mean(dim=0)
-
-

@@ -27,7 +27,9 @@ from mypt_train.options import Options
 
 SIZE = 4 << 20  # bytes of input, unpacked
 MAX_LINE = 8 << 20
-BATCH = 256 << 10  # bytes of input that are encoded at once: the arrays for them stay in the processor's cache
+BATCH = (
+    256 << 10
+)  # bytes of input that are encoded at once: the arrays for them stay in the processor's cache
 Key = tuple[int, int]
 
 
@@ -56,7 +58,9 @@ def path_of(folder: Path, key: Key) -> Path:
     return folder / f"unit_{key[0]:05}_{key[1]:06}.bin"
 
 
-def work(task: Task, options: Options, folder: Path, done: frozenset[Key], *, size: int = SIZE) -> Iterator[dict[str, Any]]:
+def work(
+    task: Task, options: Options, folder: Path, done: frozenset[Key], *, size: int = SIZE
+) -> Iterator[dict[str, Any]]:
     """Do a task; a journal entry for each unit that is now on the disk. Units in `done` are passed over.
 
     Raises UsageError for an input that cannot be read, and OSError where the file cannot be written.
@@ -67,7 +71,13 @@ def work(task: Task, options: Options, folder: Path, done: frozenset[Key], *, si
     for block in blocks(task.source, block_size=size, max_line=MAX_LINE, start=start, end=end):
         if (task.file, unit) not in done:
             if block.too_long:
-                lines.refuse(Finding("MYP007", f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"), block.first_row)
+                lines.refuse(
+                    Finding(
+                        "MYP007",
+                        f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read",
+                    ),
+                    block.first_row,
+                )
             elif block.broken:
                 lines.refuse(Finding("MYP003", block.broken), block.first_row)
             else:
@@ -103,7 +113,9 @@ class _Unit:
         self.encoder = encoder
         self.lines = 0
         self.statuses: Counter[str] = Counter()
-        self.tagged: dict[int, list[Any]] = {}  # [tags, records]: records of one form share the object that counts their tags
+        self.tagged: dict[
+            int, list[Any]
+        ] = {}  # [tags, records]: records of one form share the object that counts their tags
         self.rejects: list[dict[str, Any]] = []
         self.lengths: list[int] = []
         self.rows: list[int] = []
@@ -132,7 +144,10 @@ class _Unit:
         self.lines += 1
         self.statuses[outcome.status] += 1
         if outcome.status != WRITTEN:
-            shown = [{"code": f.code, "message": f.message, "pointer": f.pointer} for f in outcome.findings]
+            shown = [
+                {"code": f.code, "message": f.message, "pointer": f.pointer}
+                for f in outcome.findings
+            ]
             self.rejects.append({"row": row, "status": outcome.status, "findings": shown})
             return
         if outcome.tags:
@@ -161,7 +176,10 @@ class _Unit:
             b"".join(self.digests),
         ]  # fmt: skip
         if self.ids:
-            pieces += [np.concatenate(self.ids).astype("<u2", copy=False).data.cast("B"), np.concatenate(self.masks).data]
+            pieces += [
+                np.concatenate(self.ids).astype("<u2", copy=False).data.cast("B"),
+                np.concatenate(self.masks).data,
+            ]
         return {"unit": list(key), "crc": durable.write(path_of(folder, key), pieces)}
 
 
@@ -182,7 +200,8 @@ class UnitFile:
             (size,) = struct.unpack("<I", data.read(4))
             head = json.loads(data.read(size))
             arrays: list[Any] = [
-                np.frombuffer(data.read(np.dtype(dtype).itemsize * head["samples"]), dtype) for dtype in ("<u4", "<u8", "V16")
+                np.frombuffer(data.read(np.dtype(dtype).itemsize * head["samples"]), dtype)
+                for dtype in ("<u4", "<u8", "V16")
             ]
             at = data.tell()
         lengths, rows, digests = arrays

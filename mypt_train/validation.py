@@ -15,7 +15,9 @@ from mypt_train.objective import Objective
 
 
 @torch.no_grad()
-def validate(objective: Objective, model: nn.Module, corpus: Corpus, rows: Sequence[Row], micro: int) -> dict[str, Any]:
+def validate(
+    objective: Objective, model: nn.Module, corpus: Corpus, rows: Sequence[Row], micro: int
+) -> dict[str, Any]:
     """`loss` (mean over trained tokens), `accuracy`, `tokens`, and the same in `tags` and `phases`; over all processes.
 
     A tag that is one id is counted by its spelling, everything else as "text". Where there are more processes than rows, some repeat
@@ -35,16 +37,32 @@ def validate(objective: Objective, model: nn.Module, corpus: Corpus, rows: Seque
         if here:
             _add(sums, by_id, found, losses, right, corpus, len(groups))
     settle(model)
-    ranks.sum(sums) if ranks.device.type == "cpu" else sums.copy_(ranks.sum(sums.to(ranks.device)).cpu())
+    ranks.sum(sums) if ranks.device.type == "cpu" else sums.copy_(
+        ranks.sum(sums.to(ranks.device)).cpu()
+    )
     whole = sums[: len(groups)].sum(dim=0)
     return _shown(whole) | {
         "tags": {name: _shown(row) for name, row in zip(groups, sums, strict=False) if row[2]},
-        "phases": {str(phase): _shown(row) for phase, row in zip(phases, sums[len(groups) :], strict=True) if row[2]},
+        "phases": {
+            str(phase): _shown(row)
+            for phase, row in zip(phases, sums[len(groups) :], strict=True)
+            if row[2]
+        },
     }
 
 
-def _add(sums: Tensor, by_id: Tensor, found: Batch, losses: Tensor, right: Tensor, corpus: Corpus, first: int) -> None:
-    columns = torch.stack([losses.double(), right.double(), torch.ones_like(losses, dtype=torch.float64)], dim=1).cpu()
+def _add(
+    sums: Tensor,
+    by_id: Tensor,
+    found: Batch,
+    losses: Tensor,
+    right: Tensor,
+    corpus: Corpus,
+    first: int,
+) -> None:
+    columns = torch.stack(
+        [losses.double(), right.double(), torch.ones_like(losses, dtype=torch.float64)], dim=1
+    ).cpu()
     sums.index_add_(0, by_id[found.targets.cpu()], columns)
     if corpus.phases:
         numbers = [int(corpus.phase[n]) for row in found.rows for n in row.tolist()]

@@ -19,7 +19,9 @@ def shard_items(folder: str, number: int) -> Iterator[Item]:
         reader = ShardReader(folder)
         total = sum(split["episodes"] for split in reader.manifest["splits"].values())
         if number > total:
-            raise UsageError(f"{folder}:{number}: there is no episode {number}; the data set has {total}")
+            raise UsageError(
+                f"{folder}:{number}: there is no episode {number}; the data set has {total}"
+            )
         at = 0
         for split in reader.manifest["splits"]:
             for shard in reader.shards(split):
@@ -31,7 +33,19 @@ def shard_items(folder: str, number: int) -> Iterator[Item]:
                     if at >= number:
                         segments, lacks = encoded(reader.dialect, seen.episode)
                         label = f"{folder}:{at} ({shard.name}, episode {seen.number})"
-                        text = reader.dialect.tokenizer.decode(seen.ids) if seen.episode is None else "ids"
-                        yield Item(label, reader.dialect, seen.episode, segments, seen.findings, text, lacks=lacks)
+                        text = (
+                            reader.dialect.tokenizer.decode(seen.ids)
+                            if seen.episode is None
+                            else "ids"
+                        )
+                        yield Item(
+                            label,
+                            reader.dialect,
+                            seen.episode,
+                            segments,
+                            seen.findings,
+                            text,
+                            lacks=lacks,
+                        )
     except ShardError as error:
         raise UsageError(str(error)) from None

@@ -29,10 +29,20 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = out.add_argument
-    add("paths", nargs="+", metavar="PATH", help="files, folders and patterns of JSONL; .gz and .zst too")
+    add(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="files, folders and patterns of JSONL; .gz and .zst too",
+    )
     add("-o", "--output", required=True, metavar="FILE", help="the file of ranks")
     add("--size", type=int, default=1000, metavar="N", help="ids of text (default: %(default)s)")
-    add("--dialect", default="mypt", metavar="NAME", help="the format of the data (default: %(default)s)")
+    add(
+        "--dialect",
+        default="mypt",
+        metavar="NAME",
+        help="the format of the data (default: %(default)s)",
+    )
     add("-q", "--quiet", action="store_true", help="no summary")
     add("--version", action="version", version=f"mypt-vocab {__version__}")
     return out
@@ -71,8 +81,14 @@ def texts(paths: Sequence[str], dialect: str) -> Iterator[str]:
             episode, findings = d.read(line.value) if line.fault is None else (None, [line.fault])
             if episode is None:
                 first = next(f for f in findings if f.severity == "error")
-                raise UsageError(f"{line.path}:{line.row}: {first.code} {first.message}; mypt-lint says more")
-            yield from (event.text for event in events_of(episode.messages, d.table) if event.terminal == TEXT)
+                raise UsageError(
+                    f"{line.path}:{line.row}: {first.code} {first.message}; mypt-lint says more"
+                )
+            yield from (
+                event.text
+                for event in events_of(episode.messages, d.table)
+                if event.terminal == TEXT
+            )
 
 
 def _run(chosen: argparse.Namespace) -> int:
@@ -95,7 +111,10 @@ def _run(chosen: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"{chosen.output}: cannot be written: {error.strerror or error}") from None
     if not chosen.quiet:
-        print(f"{chosen.output}: {len(ranks)} ids of text, learnt from {read[0]} texts of {read[1]} bytes", file=sys.stderr)
+        print(
+            f"{chosen.output}: {len(ranks)} ids of text, learnt from {read[0]} texts of {read[1]} bytes",
+            file=sys.stderr,
+        )
     return DONE
 
 

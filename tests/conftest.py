@@ -7,8 +7,19 @@ import os
 from hypothesis import HealthCheck, settings
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # workers of pytest-xdist share the cores; threads of torch would fight for them
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # workers of pytest-xdist share the cores; threads of torch would fight for them
 
-settings.register_profile("ci", max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=_SLOW)
-settings.register_profile("deep", max_examples=3000, deadline=None, suppress_health_check=_SLOW, print_blob=True)
+settings.register_profile(
+    "ci",
+    max_examples=60,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=_SLOW,
+)
+settings.register_profile(
+    "deep", max_examples=3000, deadline=None, suppress_health_check=_SLOW, print_blob=True
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

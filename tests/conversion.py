@@ -24,7 +24,10 @@ def _said(text: str = "Hello.", **more: Any) -> Record:
 
 
 def _function(name: str, arguments: Any, ident: str = "") -> Record:
-    return ({"id": ident} if ident else {}) | {"type": "function", "function": {"name": name, "arguments": arguments}}
+    return ({"id": ident} if ident else {}) | {
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
 
 
 def _openai(*messages: Record, **more: Any) -> Record:
@@ -45,10 +48,25 @@ def _items(*items: Record) -> Record:
 
 _CALL = {"type": "toolcall", "name": "t", "arguments": {"q": 1}}
 _RESULT = {"type": "toolresult", "content": "4"}
-_TOOL = {"type": "function", "function": {"name": "t", "description": "d", "parameters": {"type": "object", "properties": {}}}}
-_ANSWERED = _openai(_user(), _said(None, tool_calls=[_function("t", '{"q": 1}', "c1")]), {"role": "tool", "tool_call_id": "c1", "content": "4"}, _said())  # type: ignore[arg-type]
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "t",
+        "description": "d",
+        "parameters": {"type": "object", "properties": {}},
+    },
+}
+_ANSWERED = _openai(
+    _user(),
+    _said(None, tool_calls=[_function("t", '{"q": 1}', "c1")]),
+    {"role": "tool", "tool_call_id": "c1", "content": "4"},
+    _said(),
+)  # type: ignore[arg-type]
 _TWO = [_function("t", {"q": 1}, "c1"), _function("t", {"q": 2}, "c2")]
-_TWO_RESULTS = [{"role": "tool", "tool_call_id": "c1", "name": "t", "content": "4"}, {"role": "tool", "tool_call_id": "c2", "name": "t", "content": "5"}]
+_TWO_RESULTS = [
+    {"role": "tool", "tool_call_id": "c1", "name": "t", "content": "4"},
+    {"role": "tool", "tool_call_id": "c2", "name": "t", "content": "5"},
+]
 
 # Feature -> format -> a record that has it, and little else.
 FEATURES: dict[str, dict[str, Record]] = {
@@ -158,7 +176,12 @@ def outcome(feature: str, source: str, target: str) -> Outcome | None:
     if converted.record is None:
         return Outcome(f"refused: {converted.findings[0].code}", record, system, converted)
     fields = ", ".join(dict.fromkeys(loss.field for loss in converted.losses))
-    return Outcome(f"loses {fields}{with_system}" if fields else f"kept{with_system}", record, system, converted)
+    return Outcome(
+        f"loses {fields}{with_system}" if fields else f"kept{with_system}",
+        record,
+        system,
+        converted,
+    )
 
 
 def table() -> dict[str, dict[tuple[str, str], Outcome]]:
@@ -188,7 +211,9 @@ def page() -> str:
     for source in sources():
         cells = []
         for target in targets:
-            here = [cells[source, target].word for cells in found.values() if (source, target) in cells]
+            here = [
+                cells[source, target].word for cells in found.values() if (source, target) in cells
+            ]
             kept = sum(word.startswith("kept") for word in here)
             cells.append("all kept" if kept == len(here) else f"{kept} of {len(here)} kept")
         lines.append(f"| [{source}](#from-{source}) | " + " | ".join(cells) + " |")
@@ -199,9 +224,16 @@ def page() -> str:
         "",
     ]
     for source in sources():
-        lines += [f"## From {source}", "", "| feature | " + " | ".join(targets) + " |", "|---" * (len(targets) + 1) + "|"]
+        lines += [
+            f"## From {source}",
+            "",
+            "| feature | " + " | ".join(targets) + " |",
+            "|---" * (len(targets) + 1) + "|",
+        ]
         for feature, cells in found.items():
             if any(pair[0] == source for pair in cells):
-                lines.append(f"| {feature} | " + " | ".join(cells[source, t].word for t in targets) + " |")
+                lines.append(
+                    f"| {feature} | " + " | ".join(cells[source, t].word for t in targets) + " |"
+                )
         lines.append("")
     return "\n".join(lines[:-1]) + "\n"

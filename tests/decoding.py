@@ -56,15 +56,30 @@ def prompt(name: str) -> Episode:
 
 
 @cache
-def decoder(name: str, *, tools: bool = True, think: int | None = None, call: int | None = None, engine: str = "table") -> Decoder:
-    return Decoder(name, TOOLS if tools else (), max_think_tokens=think, max_toolcall_tokens=call, engine=engine)
+def decoder(
+    name: str,
+    *,
+    tools: bool = True,
+    think: int | None = None,
+    call: int | None = None,
+    engine: str = "table",
+) -> Decoder:
+    return Decoder(
+        name,
+        TOOLS if tools else (),
+        max_think_tokens=think,
+        max_toolcall_tokens=call,
+        engine=engine,
+    )
 
 
 def witnesses(made: Decoder, first: int) -> dict[int, list[int]]:
     """Every state of the machine that the model can reach from a state, with the shortest ids that lead there."""
     found: dict[int, list[int]] = {first: []}
     queue = [first]
-    classes, ids = np.unique(made.tables.classes, return_index=True)  # one id a class; some classes have none
+    classes, ids = np.unique(
+        made.tables.classes, return_index=True
+    )  # one id a class; some classes have none
     for state in queue:
         following = made.tables.following(state)[classes]
         for then, at in zip(*np.unique(following, return_index=True), strict=True):
@@ -80,7 +95,9 @@ def to_call(made: Decoder) -> npt.NDArray[np.int32]:
     return made.tables.measure(made.tables.block == CALLING)
 
 
-def generated(made: Decoder, state: int, choose: random.Random, *, bold: float = 0.3, limit: int = 2000) -> Iterator[int]:
+def generated(
+    made: Decoder, state: int, choose: random.Random, *, bold: float = 0.3, limit: int = 2000
+) -> Iterator[int]:
     """Ids drawn from the allow sets; with probability `bold` a tag, where one is allowed. One in three aims for a call."""
     aim = choose.random() < 0.33
     for _ in range(limit):
@@ -98,7 +115,11 @@ def generated(made: Decoder, state: int, choose: random.Random, *, bold: float =
         elif made.calling(state) and choose.random() < 0.2:
             token = int(ids[made.tables.distance[following].argmin()])
         else:
-            token = int(choose.choice(tags)) if len(tags) and choose.random() < bold else int(choose.choice(ids))
+            token = (
+                int(choose.choice(tags))
+                if len(tags) and choose.random() < bold
+                else int(choose.choice(ids))
+            )
         yield token
         state = made.next(state, token)
     raise AssertionError("no end")
@@ -112,8 +133,17 @@ def complete(made: Decoder, ids: list[int]) -> bool:
         return not [f for f in findings if f.severity != "info"]
     events, broken = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
     outcome = Run(d.table, d.automaton, spaces=False, complete=False).check(events)
-    if broken or outcome.findings or any(e.spaced for e in outcome.events) or messages_of(outcome.events, d.table)[1]:
+    if (
+        broken
+        or outcome.findings
+        or any(e.spaced for e in outcome.events)
+        or messages_of(outcome.events, d.table)[1]
+    ):
         return False
     openers = [d.table.terminals[n] for n in d.automaton.allowed(outcome.state) if n != "TEXT"]
-    results = [t for t in openers if t.origin != "model" and t.opens != d.table.turn_opener and not t.body_loss]
+    results = [
+        t
+        for t in openers
+        if t.origin != "model" and t.opens != d.table.turn_opener and not t.body_loss
+    ]
     return bool(results)

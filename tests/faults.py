@@ -21,7 +21,12 @@ _CALLS = {
     "praxis": '<tin>\n{{"name": "{}", "arguments": {{"q": {}}}}}\n</tin>',
     "gabgpt": "",
 }
-_ENDS = {"mypt": "</myPT_assistant>", "mypt-3b": "</assistant>", "praxis": "\n[SEP]", "gabgpt": "<|end|>"}
+_ENDS = {
+    "mypt": "</myPT_assistant>",
+    "mypt-3b": "</assistant>",
+    "praxis": "\n[SEP]",
+    "gabgpt": "<|end|>",
+}
 _BEGINS = {"gabgpt": "<|assistant|>"}
 _THINKS = {"mypt": "<myPT_think>{}</myPT_think>", "gabgpt": "<|think|>{}"}
 
@@ -41,7 +46,12 @@ class Chaos:
         self.controller: Controller | None = None
 
     def call(self, name: str) -> list[int]:
-        return ids_of(_CALLS[self.d.name].format(name, json.dumps(self.rng.choice(["a", "ü😀", 3, None]), ensure_ascii=False)), self.d.name)
+        return ids_of(
+            _CALLS[self.d.name].format(
+                name, json.dumps(self.rng.choice(["a", "ü😀", 3, None]), ensure_ascii=False)
+            ),
+            self.d.name,
+        )
 
     def answer(self, text: str) -> list[int]:
         return ids_of(_BEGINS.get(self.d.name, "") + text + _ENDS[self.d.name], self.d.name)
@@ -51,7 +61,9 @@ class Chaos:
         think = _THINKS.get(self.d.name, "").format("Hm 😀") if rng.random() < 0.3 else ""
         out = ids_of(think, self.d.name)
         if _CALLS[self.d.name] and rng.random() < 0.5:
-            return out + self.call(rng.choice(["ok", "raises", "odd", "large", "cancels", "slow", "none"]))
+            return out + self.call(
+                rng.choice(["ok", "raises", "odd", "large", "cancels", "slow", "none"])
+            )
         return out + self.answer(rng.choice(["Yes.", "Ja, ü 😀 < & <t <my", "word " * 40]))
 
     def append(self, ids: Sequence[int]) -> None:
@@ -80,7 +92,13 @@ class Chaos:
             elif kind == 5:
                 self.coming = self._script()
             else:
-                self.coming = ids_of(self.rng.choice([t.shown for t in self.d.table.terminals.values()]) + "\n", self.d.name) + self.coming
+                self.coming = (
+                    ids_of(
+                        self.rng.choice([t.shown for t in self.d.table.terminals.values()]) + "\n",
+                        self.d.name,
+                    )
+                    + self.coming
+                )
         self.context.append(token)
         return token
 
@@ -106,7 +124,9 @@ def conversation(dialect: str, seed: int, *, turns: int) -> None:
         max_toolcall_tokens=rng.choice([None, 10]), context_length=rng.choice([None, 320, 600]), seconds=rng.choice([None, 30.0]),
         max_result_tokens=rng.choice([64, 300]), think=rng.choice([*[None] * 6, True, False]),
     )  # fmt: skip
-    controller = Controller(chaos, tools, dialect=dialect, system=chaos.system, options=options, clock=lambda: now[0])
+    controller = Controller(
+        chaos, tools, dialect=dialect, system=chaos.system, options=options, clock=lambda: now[0]
+    )
     chaos.controller = controller
     done = 0
     for i in range(turns):
@@ -131,14 +151,28 @@ def conversation(dialect: str, seed: int, *, turns: int) -> None:
     for ids in (controller.log.ids, controller.log.context()):
         episode, findings = d.parse_ids(ids)
         assert episode is not None, (findings[0].message, d.tokenizer.decode(ids))
-        assert not [f for f in d.validate(episode) if f.severity == "error" and f.code not in TEXTUAL], d.validate(episode)
+        assert not [
+            f for f in d.validate(episode) if f.severity == "error" and f.code not in TEXTUAL
+        ], d.validate(episode)
     drawn = [r for turn in controller.replies.turns for r in turn["replies"] if isinstance(r, int)]
     origins = [origin for origin, n in controller.log.origins for _ in range(n)]
-    kept = [token for token, origin in zip(controller.log.ids, origins, strict=True) if origin == "sampled"]
+    kept = [
+        token
+        for token, origin in zip(controller.log.ids, origins, strict=True)
+        if origin == "sampled"
+    ]
     lost = [token for dropped in controller.log.dropped for token in dropped.ids]
-    assert not Counter(drawn) - Counter(kept + lost), "what was drawn is in the log, or is known to have been taken off"
+    assert not Counter(drawn) - Counter(kept + lost), (
+        "what was drawn is in the log, or is known to have been taken off"
+    )
     log, _ = replay(json.loads(json.dumps(controller.record())), dialect)
     assert log.ids == controller.log.ids
 
 
-TEXTUAL = {"MYP301", "MYP302", "MYP303", "MYP801", "MYP802"}  # of what a model writes in ordinary letters: no structure
+TEXTUAL = {
+    "MYP301",
+    "MYP302",
+    "MYP303",
+    "MYP801",
+    "MYP802",
+}  # of what a model writes in ordinary letters: no structure

@@ -32,9 +32,16 @@ def gradients(data: Path, out: Path, rows: int, micro: int, objective: str) -> N
             made = Objective(config, train, ranks, frozen)
             called = spread_out(model, ranks, way, torch.float32)
             (stage,) = stages([(None, _rows(train, config))], steps=1, size=rows, replay=0, seed=0)
-            batches = [batch(train, part) for part in share(stage.rows(0, rows), ranks.rank, ranks.size, micro)]
+            batches = [
+                batch(train, part)
+                for part in share(stage.rows(0, rows), ranks.rank, ranks.size, micro)
+            ]
             loss = made.step(called, batches, made.count(batches))
-            found = {name: whole(weight.grad).contiguous() for name, weight in model.named_parameters() if weight.grad is not None}
+            found = {
+                name: whole(weight.grad).contiguous()
+                for name, weight in model.named_parameters()
+                if weight.grad is not None
+            }
             if ranks.first:
                 out.mkdir(exist_ok=True)
                 save_file(found | {"loss": loss}, out / f"{way}.safetensors")

@@ -30,7 +30,9 @@ _FRACTION = "|".join(rf"[1-9][0-9]{{{n - 1}}}\.(0|[0-9]{{0,{14 - n}}}[1-9])" for
 
 def number() -> str:
     """At most 15 digits in all, the zero in front of the point included."""
-    small = "|".join([r"0\.0", *(rf"0\.0{{{z}}}[1-9]([0-9]{{0,{12 - z}}}[1-9])?" for z in range(4))])
+    small = "|".join(
+        [r"0\.0", *(rf"0\.0{{{z}}}[1-9]([0-9]{{0,{12 - z}}}[1-9])?" for z in range(4))]
+    )
     return rf"({INTEGER}|-?({small}|{_FRACTION}))"
 
 
@@ -38,7 +40,13 @@ def value(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return "(" + "|".join(re.escape(json.dumps(v)) for v in schema["enum"]) + ")"
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    simple = {"string": STRING, "integer": INTEGER, "number": number(), "boolean": "(true|false)", "null": "null"}
+    simple = {
+        "string": STRING,
+        "integer": INTEGER,
+        "number": number(),
+        "boolean": "(true|false)",
+        "null": "null",
+    }
     out = []
     for kind in kinds:
         if kind == "array":
@@ -72,7 +80,9 @@ def body(kind: str, name: str, schema: dict[str, Any]) -> str:
     if kind == "arguments":
         return arguments
     function = rf'\{{"name": "{name}", "arguments": {arguments}\}}'
-    return function if kind == "function" else rf'\[\{{"type": "function", "function": {function}\}}\]'
+    return (
+        function if kind == "function" else rf'\[\{{"type": "function", "function": {function}\}}\]'
+    )
 
 
 class Judge:
@@ -84,12 +94,20 @@ class Judge:
         self.stacks = open_blocks(self.machine, self.table)
         self.states = set(_model_states(Checker(self.dialect)))
         self.terminals: dict[str, str] = {}
-        cut = {re.escape("".join(p.value for p in t.spelling if p.kind != "space").split('"')[0]) for t in self.table.plain_tags if t.patterns}
+        cut = {
+            re.escape("".join(p.value for p in t.spelling if p.kind != "space").split('"')[0])
+            for t in self.table.plain_tags
+            if t.patterns
+        }
         plain = {re.escape(t.shown.strip()) for t in self.table.plain_tags if not t.patterns}
         tags = "|".join(sorted({re.escape(t) for t in self.table.special} | plain))
         quoted = "|".join(c + '"' for c in cut)
-        self.no_tag = f"~/(?s:.*)({tags}{'|' + quoted if quoted else ''})(?s:.*)/".replace("\\ ", " ").replace("</", "<\\/")
-        self.no_cut = f"~/(?s:.*)({tags}{'|' + '|'.join(cut) if cut else ''})(?s:.*)/".replace("\\ ", " ").replace("</", "<\\/")
+        self.no_tag = f"~/(?s:.*)({tags}{'|' + quoted if quoted else ''})(?s:.*)/".replace(
+            "\\ ", " "
+        ).replace("</", "<\\/")
+        self.no_cut = f"~/(?s:.*)({tags}{'|' + '|'.join(cut) if cut else ''})(?s:.*)/".replace(
+            "\\ ", " "
+        ).replace("</", "<\\/")
         self.terminals["TEXT"] = f"/(?s:.+)/ & {self.no_tag}"
 
     def grammar(self, first: int) -> str:
@@ -98,10 +116,16 @@ class Judge:
             ways = []
             for before in (False, True):
                 at = state if not before else self.machine.steps[state].get(TEXT)
-                if at is None or (before and not (self.stacks[state] and self.own(self.stacks[state]))):
+                if at is None or (
+                    before and not (self.stacks[state] and self.own(self.stacks[state]))
+                ):
                     continue
                 for name in self.machine.steps[at]:
-                    if name != TEXT and self.table.terminals[name].origin == "model" and self.own(self.closed(at)):
+                    if (
+                        name != TEXT
+                        and self.table.terminals[name].origin == "model"
+                        and self.own(self.closed(at))
+                    ):
                         for way, then in self.ways(at, self.table.terminals[name], before):
                             ways.append(f"{way} s{then}")
                             if then not in queue:
@@ -115,7 +139,13 @@ class Judge:
     def waits(self, state: int) -> bool:
         """Whether the system has something to put in that begins no turn and no answer."""
         openers = [self.table.terminals[n] for n in self.machine.steps[state] if n != TEXT]
-        return any(t.origin == "system" and t.opens and not t.body_loss and t.opens != self.table.turn_opener for t in openers)
+        return any(
+            t.origin == "system"
+            and t.opens
+            and not t.body_loss
+            and t.opens != self.table.turn_opener
+            for t in openers
+        )
 
     def own(self, stack: tuple[str, ...]) -> bool:
         return all(self.table.openers[k].body_loss for k in stack)
@@ -132,7 +162,9 @@ class Judge:
             out = []
             for tool in (t.get("function", t) for t in TOOLS):
                 lexeme = f"BODY_{tool['name'].upper()}"
-                self.terminals[lexeme] = f"/{body(terminal.body, tool['name'], tool['parameters'])}/ & {self.no_cut}"
+                self.terminals[lexeme] = (
+                    f"/{body(terminal.body, tool['name'], tool['parameters'])}/ & {self.no_cut}"
+                )
                 opened = self.written(terminal, text, {"name": tool["name"]})
                 closer = self.table.closers[terminal.opens]
                 end = self.machine.steps[after][closer.name]
@@ -182,16 +214,26 @@ def tokenizer(name: str) -> Any:
     d = mypt_spec.dialect(name)
     base = gpt2()
     special = {"<|endoftext|>": 50256, **d.tokenizer.special}
-    special |= {f"<|padding {i}|>": i for i in range(50256, d.tokenizer.vocab_size) if i not in special.values()}
-    encoding = tiktoken.Encoding(name, pat_str=base._pat_str, mergeable_ranks=base._mergeable_ranks, special_tokens=special)
+    special |= {
+        f"<|padding {i}|>": i
+        for i in range(50256, d.tokenizer.vocab_size)
+        if i not in special.values()
+    }
+    encoding = tiktoken.Encoding(
+        name, pat_str=base._pat_str, mergeable_ranks=base._mergeable_ranks, special_tokens=special
+    )
     assert llguidance
-    return lltokenizer_from_encoding(encoding, n_vocab=d.tokenizer.vocab_size, eos_token=50256, slices=[])
+    return lltokenizer_from_encoding(
+        encoding, n_vocab=d.tokenizer.vocab_size, eos_token=50256, slices=[]
+    )
 
 
 def matcher(name: str, first: int) -> Any:
     import llguidance
 
-    found = llguidance.LLMatcher(tokenizer(name), llguidance.grammar_from("lark", Judge(name).grammar(first)), log_level=0)
+    found = llguidance.LLMatcher(
+        tokenizer(name), llguidance.grammar_from("lark", Judge(name).grammar(first)), log_level=0
+    )
     assert not found.is_error(), found.get_error()
     return found
 

@@ -19,7 +19,9 @@ class Oracle:
 
     def append(self, ids: Sequence[int]) -> None:
         self.context += ids
-        assert self.context == self.ids[: len(self.context)], "what the model is given is not what was said"
+        assert self.context == self.ids[: len(self.context)], (
+            "what the model is given is not what was said"
+        )
 
     def next(self, left: int = 0) -> int:
         if len(self.context) == len(self.ids):
@@ -41,7 +43,11 @@ def ids_of(text: str, dialect: str = "mypt") -> list[int]:
     out: list[int] = []
     for event in d.lex(text):
         terminal = d.table.terminals.get(event.terminal)
-        ids = tag_ids(event, d.table, d.tokenizer) if terminal is not None else d.tokenizer.encode(event.text)
+        ids = (
+            tag_ids(event, d.table, d.tokenizer)
+            if terminal is not None
+            else d.tokenizer.encode(event.text)
+        )
         space = terminal.spelling[-1] if terminal is not None else None
         if space is not None and space.kind == "space":
             behind = d.tokenizer.encode(space.value)

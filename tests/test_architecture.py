@@ -15,7 +15,10 @@ import mypt_spec
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("mypt_spec", "mypt_model", "mypt_train", "mypt_infer")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in FILES
+}
 MAX_LINES = 500
 
 # A module may import its own layer and those below. What is not named here is an engine module of layer 2.
@@ -33,7 +36,12 @@ HANDED_ON = {
     "mypt_spec.lint.cli": {"mypt_train.check"},
     "mypt_spec.view.cli": {"mypt_train.view"},
     # A trainer tells how often its model answers legally, which is for the decoder to say.
-    "mypt_train.legality": {"mypt_infer.decode.decoder", "mypt_infer.decode.legality", "mypt_infer.decode.llama", "mypt_infer.decode.tools"},
+    "mypt_train.legality": {
+        "mypt_infer.decode.decoder",
+        "mypt_infer.decode.legality",
+        "mypt_infer.decode.llama",
+        "mypt_infer.decode.tools",
+    },
 }
 
 
@@ -68,7 +76,11 @@ def test_layers(module: str) -> None:
     above -= HANDED_ON.get(module, set())
     assert not above, f"{module} is below {sorted(above)}"
     package = module.split(".", maxsplit=1)[0]
-    others = {name for name in imports(module) if layer(name) == TRAIN_AND_INFER and name.split(".")[0] != package}
+    others = {
+        name
+        for name in imports(module)
+        if layer(name) == TRAIN_AND_INFER and name.split(".")[0] != package
+    }
     others -= HANDED_ON.get(module, set())
     assert not others, f"{package} does not import {sorted(others)}"
 
@@ -82,10 +94,14 @@ def test_the_model_and_the_format_know_nothing_of_each_other() -> None:
 
 def test_no_module_imports_itself_through_others() -> None:
     """Within a layer of the engine too, there is an order. A package's `__init__` re-exports, so it counts as its own top."""
-    engine = [module for module in MODULES if layer(module) < LAYERS.index(["lint", "convert", "view"])]
-    graph = {module: {n for n in imports(module) if n != module.rpartition(".")[0]} for module in engine}
+    engine = [
+        module for module in MODULES if layer(module) < LAYERS.index(["lint", "convert", "view"])
+    ]
+    graph = {
+        module: {n for n in imports(module) if n != module.rpartition(".")[0]} for module in engine
+    }
     done: set[str] = set()
-    while (ready := {m for m in graph if m not in done and graph[m] <= done}):
+    while ready := {m for m in graph if m not in done and graph[m] <= done}:
         done |= ready
     assert not set(graph) - done, f"in a circle: {sorted(set(graph) - done)}"
 
@@ -113,30 +129,59 @@ def words(module: str) -> Iterator[str]:
             yield node.attr
 
 
-ENGINE = [m for m in MODULES if (layer(m) < TRAIN_AND_INFER and not m.startswith(("mypt_spec.adapters.", "mypt_spec.bridges."))) or m == "mypt_spec.adapters.common"]
-COMMANDS = ["mypt_spec.lint.cli", "mypt_spec.convert.cli", "mypt_spec.view.cli"]  # their default dialect
+ENGINE = [
+    m
+    for m in MODULES
+    if (
+        layer(m) < TRAIN_AND_INFER
+        and not m.startswith(("mypt_spec.adapters.", "mypt_spec.bridges."))
+    )
+    or m == "mypt_spec.adapters.common"
+]
+COMMANDS = [
+    "mypt_spec.lint.cli",
+    "mypt_spec.convert.cli",
+    "mypt_spec.view.cli",
+]  # their default dialect
 
 
 @pytest.mark.parametrize("module", sorted(set(ENGINE) - set(COMMANDS)))
 def test_the_engine_names_no_dialect(module: str) -> None:
-    tags = {t.shown for name in mypt_spec.dialects() for t in mypt_spec.dialect(name).table.terminals.values()}
+    tags = {
+        t.shown
+        for name in mypt_spec.dialects()
+        for t in mypt_spec.dialect(name).table.terminals.values()
+    }
     for word in words(module):
         assert word not in mypt_spec.dialects()
         assert not any(tag in word for tag in tags), word
 
 
-READERS = ["mypt_spec.frontdoor", "mypt_spec.ranks", "mypt_spec.tokenizer", "mypt_spec.bulk"]  # of grammar folders, and of the vocabulary
+READERS = [
+    "mypt_spec.frontdoor",
+    "mypt_spec.ranks",
+    "mypt_spec.tokenizer",
+    "mypt_spec.bulk",
+]  # of grammar folders, and of the vocabulary
 OPENING = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir"}
 PRINTING = {"print", "input", "stdout", "stderr", "stdin", "breakpoint"}
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if layer(m) < LAYERS.index(["lint", "convert", "view"])])
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if layer(m) < LAYERS.index(["lint", "convert", "view"])]
+)
 def test_nothing_below_the_linter_prints_or_opens_files(module: str) -> None:
     used = set()
     for node in ast.walk(tree(module)):
         if isinstance(node, ast.Call):
-            used.add(node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", ""))
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "sys":
+            used.add(
+                node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            )
+        elif (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "sys"
+        ):
             used.add(node.attr)
     assert not used & PRINTING
     assert module in READERS or not used & OPENING
@@ -147,7 +192,9 @@ def test_importing_the_package_loads_little() -> None:
     loaded = subprocess.run([sys.executable, "-c", "import mypt_spec, sys; print(*sys.modules)"], capture_output=True, text=True, check=True, cwd=ROOT)  # fmt: skip
     heavy = {"torch", "tiktoken", "numpy", "lark", "rich", "msgspec", "jsonschema", "regex"}
     assert not heavy & set(loaded.stdout.split())
-    used = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    used = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert not (heavy - {"lark"}) & set(used.stdout.split()), "reading needs no vocabulary"
 
 
@@ -155,5 +202,9 @@ def test_importing_the_package_loads_little() -> None:
 def test_files_are_short(path: Path) -> None:
     """Docstrings do not count: those of rules are their pages."""
     source = path.read_text(encoding="utf-8")
-    pages = sum(doc.value.count("\n") + 1 for doc in docstrings(ast.parse(source)) if isinstance(doc.value, str))
+    pages = sum(
+        doc.value.count("\n") + 1
+        for doc in docstrings(ast.parse(source))
+        if isinstance(doc.value, str)
+    )
     assert len(source.splitlines()) - pages <= MAX_LINES

@@ -17,8 +17,24 @@ from mypt_train import Options, prepare
 
 ROOT = Path(__file__).parent.parent
 PHASES = sorted(str(path) for path in (ROOT / "examples").glob("phase*.jsonl"))
-SHAPE = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
-TRAIN = {"steps": 8, "batch_rows": 2, "micro_rows": 1, "lr": 0.01, "warmup": 2, "threads": 1, "save_every": 0, "val_every": -1, "legality_every": -1}
+SHAPE = {
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+}
+TRAIN = {
+    "steps": 8,
+    "batch_rows": 2,
+    "micro_rows": 1,
+    "lr": 0.01,
+    "warmup": 2,
+    "threads": 1,
+    "save_every": 0,
+    "val_every": -1,
+    "legality_every": -1,
+}
 
 
 def data(out: Path, paths: list[str] = PHASES, **options: Any) -> Path:
@@ -42,9 +58,25 @@ def processes(code: list[str], count: int, **more: str) -> list[subprocess.Compl
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    env = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)} | more
+    env = (
+        os.environ
+        | {
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+            "WORLD_SIZE": str(count),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(ROOT),
+        }
+        | more
+    )
     running = [
-        subprocess.Popen([sys.executable, *code], env=env | {"RANK": str(r), "LOCAL_RANK": str(r)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, *code],
+            env=env | {"RANK": str(r), "LOCAL_RANK": str(r)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for r in range(count)
     ]
     out = []

@@ -21,9 +21,19 @@ SIZE = 380  # ids of text
 def texts() -> tuple[str, ...]:
     """All texts of the examples."""
     d = mypt_spec.dialect("mypt")
-    lines = [line for path in sorted((ROOT / "examples").glob("phase*.jsonl")) for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [
+        line
+        for path in sorted((ROOT / "examples").glob("phase*.jsonl"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
     episodes = [d.read(json.loads(line))[0] for line in lines]
-    return tuple(event.text for e in episodes if e is not None for event in events_of(e.messages, d.table) if event.terminal == TEXT)
+    return tuple(
+        event.text
+        for e in episodes
+        if e is not None
+        for event in events_of(e.messages, d.table)
+        if event.terminal == TEXT
+    )
 
 
 @cache

@@ -1,6 +1,6 @@
 """Write everything that is generated from the grammars and the rules; `--check` fails when something is stale.
 
-    python tools/regenerate.py [--check]
+python tools/regenerate.py [--check]
 """
 
 from __future__ import annotations
@@ -67,12 +67,18 @@ def diagram(dialect: mypt_spec.Dialect) -> str:
         "stateDiagram-v2",
         "  [*] --> s0",
     ]
-    lines += [f"  s{state}: {state} {' / '.join(names[state]) or 'between blocks'}" for state in machine.states]
+    lines += [
+        f"  s{state}: {state} {' / '.join(names[state]) or 'between blocks'}"
+        for state in machine.states
+    ]
     for state in machine.states:
         grouped: dict[int, list[str]] = {}
         for terminal, following in machine.steps[state].items():
             grouped.setdefault(following, []).append(terminal)
-        lines += [f"  s{state} --> s{following}: {', '.join(terms)}" for following, terms in grouped.items()]
+        lines += [
+            f"  s{state} --> s{following}: {', '.join(terms)}"
+            for following, terms in grouped.items()
+        ]
         if machine.accepting(state):
             lines.append(f"  s{state} --> [*]")
     return "\n".join([*lines, "```"]) + "\n"

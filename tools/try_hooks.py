@@ -1,6 +1,6 @@
 """Try the hooks as a user does: a repository of data, whose pre-commit configuration names this one. Needs git, pip and pre-commit.
 
-    python tools/try_hooks.py
+python tools/try_hooks.py
 """
 
 from __future__ import annotations
@@ -23,12 +23,20 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def main() -> int:
-    rev = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    rev = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / ".pre-commit-config.yaml").write_text(CONFIG.format(root=ROOT, rev=rev), encoding="utf-8")
+        (folder / ".pre-commit-config.yaml").write_text(
+            CONFIG.format(root=ROOT, rev=rev), encoding="utf-8"
+        )
         (folder / "good.jsonl").write_text(GOOD, encoding="utf-8")
-        (folder / "old.jsonl").write_text(GOOD.replace('"assistant"', '"assistant", "_n": 1').replace("\n", "\r\n"), encoding="utf-8", newline="")
+        (folder / "old.jsonl").write_text(
+            GOOD.replace('"assistant"', '"assistant", "_n": 1').replace("\n", "\r\n"),
+            encoding="utf-8",
+            newline="",
+        )
         (folder / "notes.json").write_text("{", encoding="utf-8")
         run(folder, "git", "init", "-q")
         run(folder, "git", "add", ".")

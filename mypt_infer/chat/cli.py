@@ -41,19 +41,78 @@ def parser() -> argparse.ArgumentParser:
     )
     add = out.add_argument
     source = out.add_mutually_exclusive_group(required=True)
-    source.add_argument("--model", metavar="DIR", help="config.json and *.safetensors of a Llama; needs the extra infer")
-    source.add_argument("--scripted", action="store_true", help="a stand-in for a model, which searches for what you say and quotes what it finds")
-    add("--workspace", metavar="DIR", help="a folder of documents for the tools; without it there are none")
-    add("--index-dir", metavar="DIR", help="where its index is kept (default: .mypt-index in the folder)")
+    source.add_argument(
+        "--model",
+        metavar="DIR",
+        help="config.json and *.safetensors of a Llama; needs the extra infer",
+    )
+    source.add_argument(
+        "--scripted",
+        action="store_true",
+        help="a stand-in for a model, which searches for what you say and quotes what it finds",
+    )
+    add(
+        "--workspace",
+        metavar="DIR",
+        help="a folder of documents for the tools; without it there are none",
+    )
+    add(
+        "--index-dir",
+        metavar="DIR",
+        help="where its index is kept (default: .mypt-index in the folder)",
+    )
     add("--system", metavar="TEXT", help="the system prompt; the tools are added to it")
-    add("--transcript", metavar="FILE", help="add the conversation to this file of JSONL when it ends")
-    add("--max-steps", type=int, default=3, metavar="N", help="calls and answers of a turn (default: %(default)s)")
-    add("--max-tokens", type=int, default=512, metavar="N", help="tokens of a turn that the model draws (default: %(default)s)")
-    add("--max-think-tokens", type=int, default=256, metavar="N", help="tokens of a thought (default: %(default)s)")
-    add("--no-think", action="store_true", help="the model answers or calls at once, without a thought")
-    add("--max-toolcall-tokens", type=int, default=128, metavar="N", help="tokens of a call (default: %(default)s)")
-    add("--context-length", type=int, metavar="N", help="ids that the model sees; the oldest turns are left out (default: what its config.json says)")
-    add("--temperature", type=float, default=0.7, metavar="T", help="0 takes the best (default: %(default)s); calls always do")
+    add(
+        "--transcript",
+        metavar="FILE",
+        help="add the conversation to this file of JSONL when it ends",
+    )
+    add(
+        "--max-steps",
+        type=int,
+        default=3,
+        metavar="N",
+        help="calls and answers of a turn (default: %(default)s)",
+    )
+    add(
+        "--max-tokens",
+        type=int,
+        default=512,
+        metavar="N",
+        help="tokens of a turn that the model draws (default: %(default)s)",
+    )
+    add(
+        "--max-think-tokens",
+        type=int,
+        default=256,
+        metavar="N",
+        help="tokens of a thought (default: %(default)s)",
+    )
+    add(
+        "--no-think",
+        action="store_true",
+        help="the model answers or calls at once, without a thought",
+    )
+    add(
+        "--max-toolcall-tokens",
+        type=int,
+        default=128,
+        metavar="N",
+        help="tokens of a call (default: %(default)s)",
+    )
+    add(
+        "--context-length",
+        type=int,
+        metavar="N",
+        help="ids that the model sees; the oldest turns are left out (default: what its config.json says)",
+    )
+    add(
+        "--temperature",
+        type=float,
+        default=0.7,
+        metavar="T",
+        help="0 takes the best (default: %(default)s); calls always do",
+    )
     add("--top-p", type=float, metavar="P", help="choose among the best that hold a share P")
     add("--seed", type=int, help="the same answers again")
     add("--version", action="version", version=f"mypt-chat {__version__}")
@@ -83,18 +142,35 @@ def _run(chosen: argparse.Namespace) -> int:
     try:
         if chosen.workspace is not None:
             base = Path(chosen.workspace)
-            engine = WorkspaceEngine(base, Path(chosen.index_dir) if chosen.index_dir else base / INDEX)
+            engine = WorkspaceEngine(
+                base, Path(chosen.index_dir) if chosen.index_dir else base / INDEX
+            )
             engine.refresh()
         played = _Played(chosen) if chosen.model is not None else None
         if engine is not None:
-            tools = toolbox(WorkspaceTools(engine, **({"summarizer": played.summarizer()} if played is not None else {})))
+            tools = toolbox(
+                WorkspaceTools(
+                    engine, **({"summarizer": played.summarizer()} if played is not None else {})
+                )
+            )
             system += f"\n\n{tools.usage}"
-        limits = {"max_think_tokens": chosen.max_think_tokens, "max_toolcall_tokens": chosen.max_toolcall_tokens}
+        limits = {
+            "max_think_tokens": chosen.max_think_tokens,
+            "max_toolcall_tokens": chosen.max_toolcall_tokens,
+        }
         length = chosen.context_length or (played.context_length if played is not None else None)
-        options = Options(max_steps=chosen.max_steps, max_tokens=chosen.max_tokens, context_length=length, think=False if chosen.no_think else None, **limits)
+        options = Options(
+            max_steps=chosen.max_steps,
+            max_tokens=chosen.max_tokens,
+            context_length=length,
+            think=False if chosen.no_think else None,
+            **limits,
+        )
         source = _demo(tools) if played is None else played.source(tools, limits)
         spoken: str | Dialect = DIALECT if played is None else played.dialect
-        controller = Controller(source, tools, dialect=spoken, system=system, options=options, seed=chosen.seed)
+        controller = Controller(
+            source, tools, dialect=spoken, system=system, options=options, seed=chosen.seed
+        )
         session = Session(controller, Screen(sys.stdout), engine)
     except (OSError, ValueError, WorkspaceError, VocabularyError) as error:
         print(f"mypt-chat: error: {error}", file=sys.stderr)
@@ -114,7 +190,9 @@ class _Played:
         try:
             import torch  # noqa: F401
         except ImportError:
-            raise ValueError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
+            raise ValueError(
+                "running a model needs torch: pip install 'mypt-tags[infer]'"
+            ) from None
         from mypt_infer.decode.llama import load
         from mypt_infer.decode.sample import Sampling
         from mypt_model.folder import beside
@@ -130,7 +208,12 @@ class _Played:
         from mypt_infer.decode.decoder import Decoder
 
         calls = limits["max_toolcall_tokens"] if len(tools) else None
-        decoder = Decoder(self.dialect, tools.schemas, max_think_tokens=limits["max_think_tokens"], max_toolcall_tokens=calls)
+        decoder = Decoder(
+            self.dialect,
+            tools.schemas,
+            max_think_tokens=limits["max_think_tokens"],
+            max_toolcall_tokens=calls,
+        )
         return ModelSource(self.model, decoder, sampling=self.sampling, seed=self.seed)
 
     def summarizer(self) -> Callable[[str], str]:

@@ -47,7 +47,9 @@ class Screen:
         if self._thought and not isinstance(event, ThinkDelta):
             thought = "".join(self._thought)
             self._thought = []
-            self.say(f"  thought {len(thought.split())} words [{self._detail(thought)}]", "dim italic")
+            self.say(
+                f"  thought {len(thought.split())} words [{self._detail(thought)}]", "dim italic"
+            )
         if isinstance(event, TextDelta):
             self._write(event.text)
         elif isinstance(event, ThinkDelta):
@@ -67,7 +69,10 @@ class Screen:
         elif isinstance(event, Notice):
             self.say(f"  note: {event.message}", "dim")
         elif isinstance(event, TurnsDropped):
-            self.say(f"  note: the context is full; the model does not see the oldest {'turn' if event.turns == 1 else f'{event.turns} turns'} any more", "dim")
+            self.say(
+                f"  note: the context is full; the model does not see the oldest {'turn' if event.turns == 1 else f'{event.turns} turns'} any more",
+                "dim",
+            )
         elif isinstance(event, StepEnd):
             self._fresh()
         elif isinstance(event, TurnEnd):
@@ -81,7 +86,10 @@ class Screen:
         for number, note in enumerate(self.notes, 1):
             self.say(f"  [{number}] {note}", "cyan")
         if event.reason != "stop":
-            self.say(f"  the turn was ended: {event.reason}{f': {event.message}' if event.message else ''}", "bold yellow")
+            self.say(
+                f"  the turn was ended: {event.reason}{f': {event.message}' if event.message else ''}",
+                "bold yellow",
+            )
 
     def _detail(self, text: str) -> str:
         self.details.append(text)

@@ -24,7 +24,9 @@ Ctrl-C ends the turn; what was said stays, and the log is legal. Twice: leaves."
 class Session:
     """One chat on one screen."""
 
-    def __init__(self, controller: Controller, screen: Screen, engine: WorkspaceEngine | None) -> None:
+    def __init__(
+        self, controller: Controller, screen: Screen, engine: WorkspaceEngine | None
+    ) -> None:
         self.controller, self.screen, self.engine = controller, screen, engine
 
     def turn(self, text: str) -> None:
@@ -45,7 +47,15 @@ class Session:
         rest = rest.strip()
         if name in ("quit", "exit"):
             return False
-        known = {"show": self._show, "open": self._open, "tools": self._tools, "mask": self._mask, "why": self._why, "save": self._save, "reset": self._reset}
+        known = {
+            "show": self._show,
+            "open": self._open,
+            "tools": self._tools,
+            "mask": self._mask,
+            "why": self._why,
+            "save": self._save,
+            "reset": self._reset,
+        }
         if name not in known:
             self.screen.say(HELP if name == "help" else f"no command /{name}; there are:\n{HELP}")
         else:
@@ -54,7 +64,11 @@ class Session:
 
     def _show(self, rest: str) -> None:
         found = _pick(self.screen.details, rest)
-        self.screen.say(found if found is not None else f"/show takes a number from 1 to {len(self.screen.details)}")
+        self.screen.say(
+            found
+            if found is not None
+            else f"/show takes a number from 1 to {len(self.screen.details)}"
+        )
 
     def _open(self, rest: str) -> None:
         note = _pick(self.screen.notes, rest)
@@ -62,15 +76,27 @@ class Session:
             self.screen.say(f"/open takes a number from 1 to {len(self.screen.notes)}")
             return
         chunk = self.engine.get_chunk(note) if self.engine is not None else None
-        doc = self.engine.get_doc(chunk.doc_id if chunk is not None else note) if self.engine is not None else None
+        doc = (
+            self.engine.get_doc(chunk.doc_id if chunk is not None else note)
+            if self.engine is not None
+            else None
+        )
         if doc is None or self.engine is None:
             self.screen.say(f"{note}: the workspace has no such chunk or document")
             return
         self.screen.say(f"{doc.title}  ({doc.path})", "bold")
-        self.screen.say((chunk.text if chunk is not None else self.engine.get_doc_text(doc.doc_id) or "").strip("\n"))
+        self.screen.say(
+            (chunk.text if chunk is not None else self.engine.get_doc_text(doc.doc_id) or "").strip(
+                "\n"
+            )
+        )
 
     def _tools(self, rest: str) -> None:
-        self.screen.say(self.controller.tools.usage if len(self.controller.tools) else "no tools: start with --workspace DIR")
+        self.screen.say(
+            self.controller.tools.usage
+            if len(self.controller.tools)
+            else "no tools: start with --workspace DIR"
+        )
 
     def _mask(self, rest: str) -> None:
         from mypt_spec.view.items import Item
@@ -82,7 +108,9 @@ class Session:
             self.screen.say("nothing was said yet" if not log.ids else findings[0].message)
             return
         findings += log.dialect.validate(episode)
-        item = Item("the log", log.dialect, episode, tuple(log.dialect.segments(episode)), tuple(findings))
+        item = Item(
+            "the log", log.dialect, episode, tuple(log.dialect.segments(episode)), tuple(findings)
+        )
         Terminal(self.screen.stream).show(item, "mask")
 
     def _why(self, rest: str) -> None:
@@ -93,12 +121,20 @@ class Session:
         said: Counter[str] = Counter()
         for origin, number in log.origins:
             said[origin] += number
-        self.screen.say(f"the last turn ended with {end.reason!r}{f': {end.message}' if end.message else ''}")
-        self.screen.say("ids in the log: " + ", ".join(f"{number} {origin}" for origin, number in said.items()))
+        self.screen.say(
+            f"the last turn ended with {end.reason!r}{f': {end.message}' if end.message else ''}"
+        )
+        self.screen.say(
+            "ids in the log: " + ", ".join(f"{number} {origin}" for origin, number in said.items())
+        )
         hidden = log.first
-        self.screen.say(f"the model sees {len(log)} ids" + (f"; {hidden} turns are dropped" if hidden else ""))
+        self.screen.say(
+            f"the model sees {len(log)} ids" + (f"; {hidden} turns are dropped" if hidden else "")
+        )
         for dropped in log.dropped:
-            self.screen.say(f"taken off at {dropped.at}: {log.dialect.tokenizer.decode([i for i in dropped.ids if _known(log, i)])!r}")
+            self.screen.say(
+                f"taken off at {dropped.at}: {log.dialect.tokenizer.decode([i for i in dropped.ids if _known(log, i)])!r}"
+            )
 
     def _save(self, rest: str) -> None:
         if not rest:
@@ -119,11 +155,21 @@ class Session:
 
 
 def _pick(items: list[str], number: str) -> str | None:
-    return items[int(number) - 1] if number.isascii() and number.isdigit() and len(number) < 7 and 1 <= int(number) <= len(items) else None
+    return (
+        items[int(number) - 1]
+        if number.isascii()
+        and number.isdigit()
+        and len(number) < 7
+        and 1 <= int(number) <= len(items)
+        else None
+    )
 
 
 def _known(log: Any, token: int) -> bool:
-    return 0 <= token < log.dialect.tokenizer.ordinary or token in log.dialect.tokenizer.special.values()
+    return (
+        0 <= token < log.dialect.tokenizer.ordinary
+        or token in log.dialect.tokenizer.special.values()
+    )
 
 
 @contextmanager

@@ -5,4 +5,14 @@ from mypt_infer.controller.source import Script, ScriptEnd, Source
 from mypt_infer.controller.transcript import TranscriptError, replay, save
 from mypt_infer.controller.turn import ContextError, Options
 
-__all__ = ["ContextError", "Controller", "Options", "Script", "ScriptEnd", "Source", "TranscriptError", "replay", "save"]
+__all__ = [
+    "ContextError",
+    "Controller",
+    "Options",
+    "Script",
+    "ScriptEnd",
+    "Source",
+    "TranscriptError",
+    "replay",
+    "save",
+]

@@ -10,7 +10,17 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
-from mypt_infer.controller.events import Ask, Event, Execute, Notice, Reply, Returned, Sample, Stop, TurnEnd
+from mypt_infer.controller.events import (
+    Ask,
+    Event,
+    Execute,
+    Notice,
+    Reply,
+    Returned,
+    Sample,
+    Stop,
+    TurnEnd,
+)
 from mypt_infer.controller.log import PROMPT, Log
 from mypt_infer.controller.source import Barring, NoRoom, Source
 from mypt_infer.controller.transcript import Replies, record_of
@@ -44,13 +54,20 @@ class Controller:
         seed: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.source, self.tools, self.options, self.seed = source, tools or Toolbox(), options or Options(), seed
+        self.source, self.tools, self.options, self.seed = (
+            source,
+            tools or Toolbox(),
+            options or Options(),
+            seed,
+        )
         self.dialect, self._clock, self._system = dialect, clock, system
         self._cancelled = False
         self.reset()
         table = self.log.dialect.table
         if any(table.openers[kind].body == "calls" for kind in self.log.format.calls):
-            raise ValueError(f"{self.log.dialect.name}: a block holds any number of calls; the controller runs dialects with one call a block")
+            raise ValueError(
+                f"{self.log.dialect.name}: a block holds any number of calls; the controller runs dialects with one call a block"
+            )
 
     def reset(self) -> None:
         """Begin a new conversation."""
@@ -104,7 +121,9 @@ class Controller:
         if fault:
             raise fault[0]
 
-    def _events_of(self, core: Core, end: float | None, fault: list[BaseException]) -> Iterator[Event]:
+    def _events_of(
+        self, core: Core, end: float | None, fault: list[BaseException]
+    ) -> Iterator[Event]:
         reply: Reply = None
         while True:
             try:
@@ -118,7 +137,9 @@ class Controller:
                 self._events.append(got)
                 yield got
 
-    async def aturn(self, messages: list[Message], *, max_steps: int | None = None) -> AsyncIterator[Event]:
+    async def aturn(
+        self, messages: list[Message], *, max_steps: int | None = None
+    ) -> AsyncIterator[Event]:
         """As `turn`; the model and the tools work in a thread, one ask at a time."""
         events = self.turn(messages, max_steps=max_steps)
         while True:
@@ -149,7 +170,9 @@ class Controller:
 
         return events()
 
-    def _answer(self, ask: Ask, end: float | None, fault: list[BaseException]) -> int | Returned | Stop:
+    def _answer(
+        self, ask: Ask, end: float | None, fault: list[BaseException]
+    ) -> int | Returned | Stop:
         """What a turn asks for, or that it must end."""
         left = None if end is None else end - self._clock()
         if self._cancelled:
@@ -160,7 +183,9 @@ class Controller:
             if isinstance(ask, Sample):
                 return self._draw(ask.left)
             bounds = [s for s in (self.options.tool_seconds, left) if s is not None]
-            return Returned(self.tools.call(ask.name, ask.arguments, seconds=min(bounds) if bounds else None))
+            return Returned(
+                self.tools.call(ask.name, ask.arguments, seconds=min(bounds) if bounds else None)
+            )
         except KeyboardInterrupt:
             return Stop("cancelled", "interrupted")
         except NoRoom as error:
@@ -191,7 +216,9 @@ class Controller:
         held = [_clean(m) for m in messages]
         given: dict[str, Any] = {d.adapter.SCHEMA.messages: held}
         if not self.log.ids:
-            system = {"role": "system", "content": self._system} if self._system is not None else None
+            system = (
+                {"role": "system", "content": self._system} if self._system is not None else None
+            )
             if held and held[0].get("role") == "system":
                 system = held.pop(0)
             if system is not None and "system" in d.adapter.SCHEMA.top:
@@ -201,12 +228,20 @@ class Controller:
         episode, findings = d.read(given)
         wrong = next((f for f in findings if f.severity == "error"), None)
         if episode is None or wrong is not None:
-            raise ValueError(f"{wrong.code} {wrong.message} at {wrong.pointer}" if wrong else "the messages cannot be read")
+            raise ValueError(
+                f"{wrong.code} {wrong.message} at {wrong.pointer}"
+                if wrong
+                else "the messages cannot be read"
+            )
         notices = []
         events: list[Tag] = []
         for event in events_of(episode.messages, d.table):
             if event.terminal == TEXT and (harmless := fmt.harmless(event.text)) != event.text:
-                notices.append(Notice(f"a text spells a tag of the format; it was written so that it is none: {event.text[:60]!r}"))
+                notices.append(
+                    Notice(
+                        f"a text spells a tag of the format; it was written so that it is none: {event.text[:60]!r}"
+                    )
+                )
                 event = event._replace(text=harmless)
             events.append(event)
         run = Run(d.table, d.automaton, spaces=False, complete=False)
@@ -214,7 +249,9 @@ class Controller:
         outcome = (run.start_at(self.log.state, last) if self.log.ids else run).check(events)
         if outcome.findings:
             first = outcome.findings[0]
-            raise ValueError(f"{first.code} {first.message} at {first.pointer}; expected {' or '.join(first.expected)}")
+            raise ValueError(
+                f"{first.code} {first.message} at {first.pointer}; expected {' or '.join(first.expected)}"
+            )
         self.log.write(events, PROMPT)
         return notices
 
@@ -231,8 +268,14 @@ class Controller:
             raise ValueError(f"the log cannot be read: {findings[0].message}")
         try:
             message = dict(d.write(episode)[d.adapter.SCHEMA.messages][-1])
-        except ValueError:  # the answer spells a whole reference in ordinary letters; no record keeps the two apart
-            message = {"role": "assistant", "content": "".join(p.text for p in episode.messages[-1].parts) or episode.messages[-2].text}
+        except (
+            ValueError
+        ):  # the answer spells a whole reference in ordinary letters; no record keeps the two apart
+            message = {
+                "role": "assistant",
+                "content": "".join(p.text for p in episode.messages[-1].parts)
+                or episode.messages[-2].text,
+            }
         return {key: value for key, value in message.items() if key not in ("think", "reasoning")}
 
     def record(self) -> Message:
@@ -249,6 +292,10 @@ def _clean(message: Message) -> Message:
     """A message without halves of characters, which no token has."""
 
     def of(value: Any) -> Any:
-        return value.encode("utf-8", "replace").decode() if isinstance(value, str) and lone_surrogate(value) else value
+        return (
+            value.encode("utf-8", "replace").decode()
+            if isinstance(value, str) and lone_surrogate(value)
+            else value
+        )
 
     return {key: of(value) for key, value in message.items()}

@@ -14,7 +14,11 @@ def ending(fmt: Format, state: int) -> list[str]:
     If possible one where it may go on as well. Raises ValueError where there is no such way.
     """
     table, machine = fmt.dialect.table, fmt.dialect.automaton
-    avoided = {t.name for t in table.terminals.values() if t.opens and (t.opens in fmt.calls or t.opens in CITING)}
+    avoided = {
+        t.name
+        for t in table.terminals.values()
+        if t.opens and (t.opens in fmt.calls or t.opens in CITING)
+    }
     ways: dict[int, list[str]] = {state: []}
     waiting = deque([state])
     last: list[str] | None = None
@@ -24,7 +28,9 @@ def ending(fmt: Format, state: int) -> list[str]:
             if machine.steps[here]:
                 return ways[here]
             last = ways[here] if last is None else last
-        for name, following in sorted(machine.steps[here].items(), key=lambda item: item[0] == TEXT):
+        for name, following in sorted(
+            machine.steps[here].items(), key=lambda item: item[0] == TEXT
+        ):
             if following not in ways and name not in avoided:
                 ways[following] = [*ways[here], name]
                 waiting.append(following)

@@ -99,7 +99,20 @@ class TurnEnd:
     message: str = ""
 
 
-Event = TurnStart | TurnsDropped | Notice | ThinkDelta | TextDelta | Cite | CallStart | ArgumentsDelta | CallParsed | ToolResult | StepEnd | TurnEnd
+Event = (
+    TurnStart
+    | TurnsDropped
+    | Notice
+    | ThinkDelta
+    | TextDelta
+    | Cite
+    | CallStart
+    | ArgumentsDelta
+    | CallParsed
+    | ToolResult
+    | StepEnd
+    | TurnEnd
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,13 +67,23 @@ class Feed:
 
     def missing(self) -> str:
         """The white space that the format writes behind a tag that is whole but for it; "" where there is no such tag."""
-        last = next(reversed(list(lex_sentinels(self._text, self._table))), None) if self._ends else None
+        last = (
+            next(reversed(list(lex_sentinels(self._text, self._table))), None)
+            if self._ends
+            else None
+        )
         terminal = self._table.terminals.get(last.terminal) if last is not None else None
         if last is None or terminal is None or self._utf8.getstate()[0]:
             return ""
         space = terminal.spelling[-1]
         whole = self._text[slice(*(last.at.span or (0, 0)))]
-        return space.value if space.kind == "space" and self._text.endswith(whole) and not whole.endswith(space.value) else ""
+        return (
+            space.value
+            if space.kind == "space"
+            and self._text.endswith(whole)
+            and not whole.endswith(space.value)
+            else ""
+        )
 
     def _settled(self, *, end: bool) -> list[Piece]:
         cut = self._free(end=end)
@@ -83,8 +93,14 @@ class Feed:
         for event in lex_sentinels(self._text[:cut], self._table):
             stop = (event.at.span or (0, 0))[1]
             if event.terminal != TEXT:  # its spelling, not the sentinel
-                event = event._replace(text=self._table.terminals[event.terminal].spell(event.attrs) if event.terminal != STRAY else event.text)
-            out.append(Piece(event, self.position + sum(e <= stop for e in self._ends), stop in self._ends))
+                event = event._replace(
+                    text=self._table.terminals[event.terminal].spell(event.attrs)
+                    if event.terminal != STRAY
+                    else event.text
+                )
+            out.append(
+                Piece(event, self.position + sum(e <= stop for e in self._ends), stop in self._ends)
+            )
         gone = sum(e <= cut for e in self._ends)
         self.position += gone
         self._ends = [e - cut for e in self._ends[gone:]]
@@ -109,7 +125,11 @@ class Feed:
 
     def _goes_on(self, tag: str) -> bool:
         """Whether white space that comes next would belong to the tag."""
-        behind = {t.spelling[-1].value for t in self._table.terminals.values() if t.spelling[-1].kind == "space"}
+        behind = {
+            t.spelling[-1].value
+            for t in self._table.terminals.values()
+            if t.spelling[-1].kind == "space"
+        }
         return any(not tag.endswith(v) and self._beginning.fullmatch(tag + v) for v in behind)
 
     def _ids_before(self, free: int, *, tags: int) -> int:
@@ -121,7 +141,9 @@ class Feed:
 def _beginning(name: str) -> Any:
     """Finds tags and beginnings of tags, or nothing where every tag is one id: there text is free at once."""
     table = mypt_spec.dialect(name).table
-    if all(len(t.spelling) == 1 and t.spelling[0].kind == "special" for t in table.terminals.values()):
+    if all(
+        len(t.spelling) == 1 and t.spelling[0].kind == "special" for t in table.terminals.values()
+    ):
         return None
     import regex
 

@@ -68,7 +68,11 @@ class Log:
     def context(self, begin: int = 0) -> list[int]:
         """The ids that the model sees, from the `begin`-th on."""
         head, start = self.head, self.start
-        return self.ids[begin:head] + self.ids[start:] if begin < head else self.ids[start + begin - head :]
+        return (
+            self.ids[begin:head] + self.ids[start:]
+            if begin < head
+            else self.ids[start + begin - head :]
+        )
 
     def settled(self) -> int:
         """The number of ids of the context that have not changed since this was last called."""
@@ -85,7 +89,11 @@ class Log:
         before = len(self.ids)
         table, tokenizer = self.dialect.table, self.dialect.tokenizer
         for event in events:
-            ids = tag_ids(event, table, tokenizer) if event.terminal in table.terminals else tokenizer.encode(event.text)
+            ids = (
+                tag_ids(event, table, tokenizer)
+                if event.terminal in table.terminals
+                else tokenizer.encode(event.text)
+            )
             self.step(event, len(self.ids))
             self.add(ids, origin)
         return len(self.ids) - before
@@ -120,7 +128,6 @@ class Log:
             self.unchanged = min(self.unchanged, self.head)
         return self.first - first, before - len(self)
 
-
     def own(self) -> frozenset[str]:
         """The terminals that the model may write now."""
         table = self.dialect.table
@@ -128,7 +135,11 @@ class Log:
         return frozenset(
             name
             for name in self.dialect.automaton.allowed(self.state)
-            if (mine and self.open if name == TEXT else table.terminals[name].origin == "model" and (mine or name not in self._closing))
+            if (
+                mine and self.open
+                if name == TEXT
+                else table.terminals[name].origin == "model" and (mine or name not in self._closing)
+            )
         )
 
     @property

@@ -27,13 +27,25 @@ class ModelSource:
     """
 
     def __init__(
-        self, model: Model, decoder: Decoder, *, sampling: Sampling | None = None, seed: int | None = None, device: torch.device | str = "cpu"
+        self,
+        model: Model,
+        decoder: Decoder,
+        *,
+        sampling: Sampling | None = None,
+        seed: int | None = None,
+        device: torch.device | str = "cpu",
     ) -> None:
         if model.vocab_size != decoder.tables.vocabulary:
-            raise ValueError(f"the model has {model.vocab_size} logits, {decoder.dialect.name} has {decoder.tables.vocabulary} ids")
+            raise ValueError(
+                f"the model has {model.vocab_size} logits, {decoder.dialect.name} has {decoder.tables.vocabulary} ids"
+            )
         self.model, self.decoder, self.sampling = model, decoder, sampling or Sampling()
         self.lost: list[float] = []
-        self._device, self._tensors, self._chance = device, DeviceDecoder(decoder), random.Random(seed)
+        self._device, self._tensors, self._chance = (
+            device,
+            DeviceDecoder(decoder),
+            random.Random(seed),
+        )
         self._barring = {frozenset[str](): (decoder, self._tensors)}
         self._ids: list[int] = []
         self._state: int | None = None
@@ -45,7 +57,9 @@ class ModelSource:
         if kinds not in self._barring:
             given = self._barring[frozenset()]
             found = given[0].barring(given[0].barred | kinds)
-            self._barring[kinds] = given if found.barred == given[0].barred else (found, DeviceDecoder(found))
+            self._barring[kinds] = (
+                given if found.barred == given[0].barred else (found, DeviceDecoder(found))
+            )
         decoder, tensors = self._barring[kinds]
         if decoder is not self.decoder:  # its states are others
             self.decoder, self._tensors, self._state = decoder, tensors, None
@@ -76,7 +90,9 @@ class ModelSource:
         if found.count == 1 and found.only is not None:
             token = int(found.only[0])
         else:
-            token, lost = draw(self._logits(), self._state, self._tensors, self.sampling, self._chance.random())
+            token, lost = draw(
+                self._logits(), self._state, self._tensors, self.sampling, self._chance.random()
+            )
             self.lost.append(lost)
         self._state = self.decoder.next(self._state, token)
         self._ids.append(token)

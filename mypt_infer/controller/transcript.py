@@ -58,7 +58,9 @@ class TranscriptError(ValueError):
     """A transcript that cannot be replayed; the message says where it differs."""
 
 
-def record_of(log: Log, replies: Replies, events: Iterable[Event], *, seed: int | None) -> dict[str, Any]:
+def record_of(
+    log: Log, replies: Replies, events: Iterable[Event], *, seed: int | None
+) -> dict[str, Any]:
     """The record of a log. Where no record of the dialect can hold what was said, its messages are empty, and it says why."""
     transcript: dict[str, Any] = {
         "version": VERSION, "grammar": log.dialect.fingerprint, "ids": list(log.ids), "origins": [list(run) for run in log.origins],
@@ -88,7 +90,9 @@ def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[Log, list[Ev
         raise TranscriptError(f'no transcript of version {VERSION} under the key "{KEY}"')
     log = Log(dialect)
     if kept["grammar"] != log.dialect.fingerprint:
-        raise TranscriptError(f"the transcript belongs to another grammar or vocabulary than that of {log.dialect.name}")
+        raise TranscriptError(
+            f"the transcript belongs to another grammar or vocabulary than that of {log.dialect.name}"
+        )
     events: list[Event] = []
     told = [restored(kind, fields) for kind, fields in kept["events"]]
     for turn in kept["replies"]:
@@ -147,5 +151,7 @@ def restored(kind: str, fields: dict[str, Any]) -> Event:
     try:
         event: Event = made(**fields)  # type: ignore[misc]
     except TypeError:
-        raise TranscriptError(f"an event {kind!r} with {', '.join(fields) or 'nothing'} is unknown") from None
+        raise TranscriptError(
+            f"an event {kind!r} with {', '.join(fields) or 'nothing'} is unknown"
+        ) from None
     return event

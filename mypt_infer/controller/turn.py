@@ -63,7 +63,12 @@ class Options:
     think: bool | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("max_steps", 1), ("max_tokens", 1), ("max_result_tokens", LEAST), ("context_length", RESERVE + LEAST)):
+        for name, least in (
+            ("max_steps", 1),
+            ("max_tokens", 1),
+            ("max_result_tokens", LEAST),
+            ("context_length", RESERVE + LEAST),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} is {value}, expected {least} or more")
@@ -93,9 +98,13 @@ class Turn:
         self._feed = Feed(log.dialect)
         self._blocks: list[_Block] = []  # that are open, of those opened in this turn
         self._opened: list[_Block] = []
-        self._marks = [(len(log.ids), log.state)]  # places that ids can be cut at, and the states there
+        self._marks = [
+            (len(log.ids), log.state)
+        ]  # places that ids can be cut at, and the states there
         self._pending: ToolCall | None = None
-        self.barred = (frozenset() if calls else log.format.calls) | (log.format.thinking if options.think is False else frozenset())
+        self.barred = (frozenset() if calls else log.format.calls) | (
+            log.format.thinking if options.think is False else frozenset()
+        )
         self._ended = False
         self.step, self.sampled = 1, 0
 
@@ -114,7 +123,9 @@ class Turn:
                 yield from self._system_writes()
                 continue
             elif forced := self._forced(own):
-                yield from self._put(Tag(forced, self.log.dialect.table.terminals[forced].spell()), FORCED)
+                yield from self._put(
+                    Tag(forced, self.log.dialect.table.terminals[forced].spell()), FORCED
+                )
                 continue
             limit = self._limit()
             if limit:
@@ -135,7 +146,9 @@ class Turn:
         most = length - RESERVE - min(self.options.max_tokens, length // 2)
         turns, ids = self.log.forget(most)
         if len(self.log) > length - RESERVE:
-            raise ContextError(f"the system prompt and the newest turn have {len(self.log)} ids; a context of {length} has room for {length - RESERVE}")
+            raise ContextError(
+                f"the system prompt and the newest turn have {len(self.log)} ids; a context of {length} has room for {length - RESERVE}"
+            )
         if turns:
             yield TurnsDropped(turns, ids)
 
@@ -152,11 +165,25 @@ class Turn:
         if len(own) == 1 and TEXT not in own:
             return next(iter(own))
         kind = self.log.open[-1] if self.log.open else ""
-        thinking = [table.openers[k].name for k in THINKING if k in table.openers and table.openers[k].name in own]
-        if self.options.think and thinking and kind not in THINKING and not any(b.kind in THINKING for b in self._blocks):
+        thinking = [
+            table.openers[k].name
+            for k in THINKING
+            if k in table.openers and table.openers[k].name in own
+        ]
+        if (
+            self.options.think
+            and thinking
+            and kind not in THINKING
+            and not any(b.kind in THINKING for b in self._blocks)
+        ):
             return thinking[0]
         limit = self.options.max_think_tokens
-        if limit is not None and kind in THINKING and self._blocks and len(self.log.ids) - self._blocks[-1].begin > limit:
+        if (
+            limit is not None
+            and kind in THINKING
+            and self._blocks
+            and len(self.log.ids) - self._blocks[-1].begin > limit
+        ):
             return self._way_out(own)
         return ""
 
@@ -177,7 +204,12 @@ class Turn:
         if self._left() <= 0:
             return f"the context of {self.options.context_length} ids is full"
         block, most = self._blocks[-1] if self._blocks else None, self.options.max_toolcall_tokens
-        if block is not None and most is not None and block.kind in self.log.format.calls and len(self.log.ids) - block.begin > most:
+        if (
+            block is not None
+            and most is not None
+            and block.kind in self.log.format.calls
+            and len(self.log.ids) - block.begin > most
+        ):
             return f"a tool call is longer than {most} tokens"
         return ""
 
@@ -194,7 +226,10 @@ class Turn:
                 yield from self._finish("illegal", str(fault))
                 return
             if not pieces and self._leads_nowhere(token):
-                yield from self._finish("illegal", f"the model wrote {self.log.dialect.tokenizer.decode([token])!r}, which nothing that may stand here holds")
+                yield from self._finish(
+                    "illegal",
+                    f"the model wrote {self.log.dialect.tokenizer.decode([token])!r}, which nothing that may stand here holds",
+                )
                 return
             base = len(self.log.ids) - self._feed.pushed
             for piece in pieces:
@@ -205,7 +240,9 @@ class Turn:
     def _leads_nowhere(self, token: int) -> bool:
         """Whether an id is a tag, or a part of one, that the model may not write now: no need to wait for the rest."""
         table = self.log.dialect.table
-        spelled = {p.value for name in self._own() if name != TEXT for p in table.terminals[name].spelling}
+        spelled = {
+            p.value for name in self._own() if name != TEXT for p in table.terminals[name].spelling
+        }
         return any(number == token and tag not in spelled for tag, number in table.special.items())
 
     def _piece(self, piece: Piece, base: int) -> Generator[Event | Ask, Reply, None]:
@@ -213,20 +250,34 @@ class Turn:
         begin = self._marks[-1][0]
         if name not in own:
             terminal = self.log.dialect.table.terminals.get(name)
-            ends = terminal is not None and not terminal.opens and self.log.open and self.log.open[-1] in THINKING
+            ends = (
+                terminal is not None
+                and not terminal.opens
+                and self.log.open
+                and self.log.open[-1] in THINKING
+            )
             out = self._way_out(own) if ends else ""
             if out:
                 self._cut(begin)
-                yield Notice(f"the model ended its turn while thinking; {self.log.dialect.table.terminals[out].shown} was put in, and it goes on")
-                yield from self._put(Tag(out, self.log.dialect.table.terminals[out].spell()), FORCED)
+                yield Notice(
+                    f"the model ended its turn while thinking; {self.log.dialect.table.terminals[out].shown} was put in, and it goes on"
+                )
+                yield from self._put(
+                    Tag(out, self.log.dialect.table.terminals[out].spell()), FORCED
+                )
                 return
             expected = " or ".join(self.log.dialect.table.describe(own))
-            yield from self._finish("illegal", f"the model wrote {piece.event.text[:60]!r} where only {expected} may stand")
+            yield from self._finish(
+                "illegal",
+                f"the model wrote {piece.event.text[:60]!r} where only {expected} may stand",
+            )
             return
         instead = self._instead(name, own)
         if instead:
             self._cut(begin)
-            yield from self._put(Tag(instead, self.log.dialect.table.terminals[instead].spell()), FORCED)
+            yield from self._put(
+                Tag(instead, self.log.dialect.table.terminals[instead].spell()), FORCED
+            )
             return
         yield from self._event(piece.event, begin)
         if piece.exact and not self._ended:
@@ -236,9 +287,20 @@ class Turn:
         """The tag that closes the same block as this mark, where the mark would end the conversation for good."""
         table, machine = self.log.dialect.table, self.log.dialect.automaton
         terminal = table.terminals.get(name)
-        if terminal is None or not terminal.mark or machine.allowed(machine.step(self.log.state, name)):
+        if (
+            terminal is None
+            or not terminal.mark
+            or machine.allowed(machine.step(self.log.state, name))
+        ):
             return ""
-        return next((n for n in sorted(own) if n not in (TEXT, name) and terminal.closes in table.terminals[n].ends), "")
+        return next(
+            (
+                n
+                for n in sorted(own)
+                if n not in (TEXT, name) and terminal.closes in table.terminals[n].ends
+            ),
+            "",
+        )
 
     def _put(self, tag: Tag, origin: str) -> Generator[Event | Ask, Reply, None]:
         """Write a tag that is not the model's choice."""
@@ -258,7 +320,11 @@ class Turn:
         if terminal is None:
             yield from self._text(event.text)
             return
-        closed = self._blocks.pop() if self._blocks and len(self._blocks) > len(self.log.open) - bool(terminal.opens) else None
+        closed = (
+            self._blocks.pop()
+            if self._blocks and len(self._blocks) > len(self.log.open) - bool(terminal.opens)
+            else None
+        )
         if terminal.opens:
             self._blocks.append(_Block(terminal.opens, event, begin, before))
             self._opened.append(self._blocks[-1])
@@ -268,7 +334,12 @@ class Turn:
             yield Cite("".join(closed.text))
         elif closed is not None and closed.kind in self.log.format.calls:
             yield from self._called(closed, event)
-        if not self._ended and not self.log.open and self.log.dialect.automaton.accepting(self.log.state) and not self._own():
+        if (
+            not self._ended
+            and not self.log.open
+            and self.log.dialect.automaton.accepting(self.log.state)
+            and not self._own()
+        ):
             yield StepEnd(self.step)
             yield TurnEnd("stop", self.sampled)
             self._ended = True
@@ -286,7 +357,9 @@ class Turn:
 
     def _called(self, block: _Block, closer: Tag) -> Generator[Event | Ask, Reply, None]:
         body = "".join(block.text)
-        calls, reason = self.log.format.read_calls(block.tag, body, (block.tag.text + body + closer.text).strip())
+        calls, reason = self.log.format.read_calls(
+            block.tag, body, (block.tag.text + body + closer.text).strip()
+        )
         if not calls:
             yield from self._finish("illegal", f"the call cannot be read: {reason}")
             return
@@ -301,9 +374,15 @@ class Turn:
         if self._pending is not None:
             yield from self._result(self._pending)
             return
-        openers = [n for n in sorted(self.log.dialect.automaton.allowed(self.log.state)) if n in table.terminals and table.terminals[n].body_loss]
+        openers = [
+            n
+            for n in sorted(self.log.dialect.automaton.allowed(self.log.state))
+            if n in table.terminals and table.terminals[n].body_loss
+        ]
         if not openers:
-            raise ValueError(f"the conversation does not end where the model may answer; expected {self.log.dialect.automaton.allowed(self.log.state)}")
+            raise ValueError(
+                f"the conversation does not end where the model may answer; expected {self.log.dialect.automaton.allowed(self.log.state)}"
+            )
         yield from self._put(Tag(openers[0], table.terminals[openers[0]].spell()), INJECTED)
 
     def _result(self, call: ToolCall) -> Generator[Event | Ask, Reply, None]:
@@ -312,7 +391,10 @@ class Turn:
             most = min(most, self.options.context_length - len(self.log) - RESERVE)
         if self.step >= self.options.max_steps or most < LEAST:
             full = self.step < self.options.max_steps
-            yield from self._finish("max_tokens" if full else "max_steps", "no room for a result" if full else f"{self.step} steps were taken")
+            yield from self._finish(
+                "max_tokens" if full else "max_steps",
+                "no room for a result" if full else f"{self.step} steps were taken",
+            )
             return
         reply = yield Execute(call.name, call.arguments)
         if isinstance(reply, Stop):
@@ -353,7 +435,13 @@ class Turn:
             terminal = self.log.dialect.table.terminals.get(name)
             if result is not None and name == result.name:
                 called = self._pending.name if self._pending is not None else ""
-                yield from self._give(called, error(reason, "the turn was ended before the tool was called or gave an answer"), False)
+                yield from self._give(
+                    called,
+                    error(
+                        reason, "the turn was ended before the tool was called or gave an answer"
+                    ),
+                    False,
+                )
                 inside = result.opens
             elif inside:
                 inside = "" if terminal is not None and terminal.closes == inside else inside
@@ -361,7 +449,10 @@ class Turn:
                 self.log.write([Tag(TEXT, STOPPED)], FORCED)
                 yield Notice(f"{STOPPED} was put in where the format wants text")
             else:
-                self.log.write([Tag(name, terminal.spell())], INJECTED if terminal.origin == "system" else FORCED)
+                self.log.write(
+                    [Tag(name, terminal.spell())],
+                    INJECTED if terminal.origin == "system" else FORCED,
+                )
         self._ended = True
         yield StepEnd(self.step)
         yield TurnEnd(reason, self.sampled, message)
@@ -370,7 +461,10 @@ class Turn:
         """The innermost block, if it is open and cannot stay as it is: a call, a reference, or one inside another without text."""
         around, machine = self.log.open, self.log.dialect.automaton
         kind = around[-1] if around else ""
-        block = next((b for b in reversed(self._opened) if b.kind == kind and b.begin < len(self.log.ids)), None)
+        block = next(
+            (b for b in reversed(self._opened) if b.kind == kind and b.begin < len(self.log.ids)),
+            None,
+        )
         if block is None or kind in self.log.format.calls or kind in CITING:
             return block
         empty = self.log.state == machine.step(block.before, block.tag.terminal)

@@ -8,4 +8,12 @@ from mypt_infer.decode.decoder import AllowSet, BudgetError, Decoder
 from mypt_infer.decode.prompt import PromptError
 from mypt_infer.decode.tools import SchemaFault, ToolSpec, declare
 
-__all__ = ["AllowSet", "BudgetError", "Decoder", "PromptError", "SchemaFault", "ToolSpec", "declare"]
+__all__ = [
+    "AllowSet",
+    "BudgetError",
+    "Decoder",
+    "PromptError",
+    "SchemaFault",
+    "ToolSpec",
+    "declare",
+]

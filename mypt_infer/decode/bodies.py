@@ -18,7 +18,13 @@ _HOLE = "{}"
 class Bodies:
     """Builds the net of the bodies of one kind ("call", "arguments", "function" or "calls") for some tools."""
 
-    def __init__(self, kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str], forbidden: Sequence[str]) -> None:
+    def __init__(
+        self,
+        kind: str,
+        tools: Sequence[ToolSpec],
+        literals: re.Pattern[str],
+        forbidden: Sequence[str],
+    ) -> None:
         self.kind, self.tools, self.literals = kind, tools, literals
         self.string = string_leaf(tuple(forbidden))
         self.owner = -1
@@ -38,7 +44,12 @@ class Bodies:
         before, after = self._around(tool.name)
         properties = tool.properties
         if before.endswith("{"):  # the arguments are an object of their own
-            rest = self._object(properties, tool.required, chain(spelled(after), then, block=CALLING, owner=index), inside=True)
+            rest = self._object(
+                properties,
+                tool.required,
+                chain(spelled(after), then, block=CALLING, owner=index),
+                inside=True,
+            )
         else:
             rest = self._members(properties, tool.required, self._text(after, then), comma=True)
         return self._text(before, rest)
@@ -56,13 +67,24 @@ class Bodies:
     def _either(self, nodes: list[Node]) -> Node:
         return nodes[0] if len(nodes) == 1 else Node(also=nodes, block=CALLING, owner=self.owner)
 
-    def _object(self, properties: dict[str, Any], required: frozenset[str], then: Node, *, inside: bool = False) -> Node:
+    def _object(
+        self,
+        properties: dict[str, Any],
+        required: frozenset[str],
+        then: Node,
+        *,
+        inside: bool = False,
+    ) -> Node:
         """Members and the closing brace are in `then` if `inside`; otherwise both braces are written here."""
         if inside:
             return self._members(properties, required, then, comma=False)
-        return self._text("{", self._members(properties, required, self._text("}", then), comma=False))
+        return self._text(
+            "{", self._members(properties, required, self._text("}", then), comma=False)
+        )
 
-    def _members(self, properties: dict[str, Any], required: frozenset[str], then: Node, *, comma: bool) -> Node:
+    def _members(
+        self, properties: dict[str, Any], required: frozenset[str], then: Node, *, comma: bool
+    ) -> Node:
         """The members in their order, the optional ones or not; a comma in front of the first one only if `comma`."""
         keys = list(properties)
         behind = Node(also=[then], block=CALLING, owner=self.owner)  # after the last member
@@ -92,10 +114,16 @@ class Bodies:
 
     def _typed(self, kind: str, schema: dict[str, Any], then: Node) -> Node:
         if kind == "string":
-            inside = Node({self.string.exits[0]: (then, 0)}, leaf=self.string, block=CALLING, owner=self.owner)
-            return self._text('"', self._begun(self.string, inside) if schema.get("minLength") else inside)
+            inside = Node(
+                {self.string.exits[0]: (then, 0)}, leaf=self.string, block=CALLING, owner=self.owner
+            )
+            return self._text(
+                '"', self._begun(self.string, inside) if schema.get("minLength") else inside
+            )
         if kind == "integer" and "minimum" in schema:
-            return self._either([self._text(str(n), then) for n in range(schema["minimum"], schema["maximum"] + 1)])
+            return self._either(
+                [self._text(str(n), then) for n in range(schema["minimum"], schema["maximum"] + 1)]
+            )
         if kind in ("integer", "number"):
             return self._number(number_leaf(fraction=kind == "number"), then)
         if kind == "boolean":
@@ -106,7 +134,14 @@ class Bodies:
             closing = self._text("]", then)
             again = Node(block=CALLING, owner=self.owner)
             again.also = [closing, self._text(", ", self.value(schema["items"], again))]
-            return self._text("[", Node(also=[closing, self.value(schema["items"], again)], block=CALLING, owner=self.owner))
+            return self._text(
+                "[",
+                Node(
+                    also=[closing, self.value(schema["items"], again)],
+                    block=CALLING,
+                    owner=self.owner,
+                ),
+            )
         properties = schema.get("properties", {})
         return self._object(properties, frozenset(schema.get("required", ())), then)
 
@@ -116,7 +151,9 @@ class Bodies:
 
     def _begun(self, leaf: Leaf, inside: Node) -> Node:
         """The first byte of a leaf that may not end before it."""
-        first: dict[Symbol, Place] = {("byte", b): (inside, int(q)) for b, q in enumerate(leaf.step[0]) if q >= 0}
+        first: dict[Symbol, Place] = {
+            ("byte", b): (inside, int(q)) for b, q in enumerate(leaf.step[0]) if q >= 0
+        }
         return Node(first, block=CALLING, owner=self.owner)
 
 
@@ -128,7 +165,9 @@ def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
         whole = call_text(name, {}, literals, kind)
         return whole[:-1], whole[-1]
     function = {NAME: name, "arguments": {}}
-    whole = canonical([{"type": "function", "function": function}] if kind == "calls" else function, literals)
+    whole = canonical(
+        [{"type": "function", "function": function}] if kind == "calls" else function, literals
+    )
     before, _, after = whole.rpartition(_HOLE)
     return before, after
 
@@ -144,6 +183,10 @@ def body_of(kind: str, name: str, arguments: dict[str, Any], literals: re.Patter
 def check_named(tool: ToolSpec, kind: str, literals: re.Pattern[str]) -> None:
     """Raises SchemaFault for a tool that calls of this kind cannot name."""
     if kind in ("call", "arguments") and NAME in tool.properties:
-        raise SchemaFault(tool.name, f"/properties/{NAME}", 'an argument is called "name", which is the place of the tool\'s name; rename it')
+        raise SchemaFault(
+            tool.name,
+            f"/properties/{NAME}",
+            'an argument is called "name", which is the place of the tool\'s name; rename it',
+        )
     if literals.search(tool.name):
         raise SchemaFault(tool.name, "", "the name spells a tag of the format")

@@ -29,7 +29,13 @@ def brief(schema: Mapping[str, Any], size: Callable[[Any], int]) -> Any:
     """A value, as short as may be; `size` decides between values. Raises Unclear."""
     try:
         return _Reader(schema, size).value(schema, 0)
-    except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:  # bounds that are no numbers, a list for an object
+    except (
+        TypeError,
+        ValueError,
+        AttributeError,
+        LookupError,
+        OverflowError,
+    ) as error:  # bounds that are no numbers, a list for an object
         raise error if isinstance(error, Unclear) else Unclear(str(error)) from None
 
 
@@ -77,24 +83,41 @@ class _Reader:
         if kind == "string":
             if schema.get("minLength", 0) > _MOST:
                 raise Unclear("a long string")
-            return _FORMATS[schema["format"]] if "format" in schema else "0" * schema.get("minLength", 0)
+            return (
+                _FORMATS[schema["format"]]
+                if "format" in schema
+                else "0" * schema.get("minLength", 0)
+            )
         if kind in ("integer", "number"):
             return _number(schema)
         if kind == "array":
             first = schema.get("prefixItems", [])
-            return [self.value(first[i] if i < len(first) else schema["items"], depth + 1) for i in range(schema.get("minItems", 0))]
+            return [
+                self.value(first[i] if i < len(first) else schema["items"], depth + 1)
+                for i in range(schema.get("minItems", 0))
+            ]
         if kind == "object":
             properties, required = schema.get("properties", {}), schema.get("required", ())
             if set(required) - set(properties):
                 raise Unclear("members that no schema describes")
-            return {key: self.value(part, depth + 1) for key, part in properties.items() if key in required}
+            return {
+                key: self.value(part, depth + 1)
+                for key, part in properties.items()
+                if key in required
+            }
         raise Unclear(f"the type {kind!r}")
 
 
 def _number(schema: Mapping[str, Any]) -> int:
     """The whole number nearest to 0 between the bounds."""
-    low = max(schema.get("minimum", -math.inf), math.floor(schema["exclusiveMinimum"]) + 1 if "exclusiveMinimum" in schema else -math.inf)
-    high = min(schema.get("maximum", math.inf), math.ceil(schema["exclusiveMaximum"]) - 1 if "exclusiveMaximum" in schema else math.inf)
+    low = max(
+        schema.get("minimum", -math.inf),
+        math.floor(schema["exclusiveMinimum"]) + 1 if "exclusiveMinimum" in schema else -math.inf,
+    )
+    high = min(
+        schema.get("maximum", math.inf),
+        math.ceil(schema["exclusiveMaximum"]) - 1 if "exclusiveMaximum" in schema else math.inf,
+    )
     step = schema.get("multipleOf", 1)
     if low > 0:
         return int(math.ceil(low / step) * step)

@@ -40,10 +40,15 @@ class Ground(NamedTuple):
     opens: npt.NDArray[np.bool_]
     fixes: dict[int, list[int]]
 
-    def proved(self, here: Any, before: list[int], companion: int, ending: list[int], end: int) -> bool:
+    def proved(
+        self, here: Any, before: list[int], companion: int, ending: list[int], end: int
+    ) -> bool:
         """Whether `before` and then an ending complete the body that `end` stands behind. `companion` stands behind `before`."""
         tokens = [*before, *ending, end]
-        return here.validate_tokens(tokens) == len(tokens) and self.lexemes.run(companion, ending) != DEAD_STATE
+        return (
+            here.validate_tokens(tokens) == len(tokens)
+            and self.lexemes.run(companion, ending) != DEAD_STATE
+        )
 
 
 class Rule(NamedTuple):
@@ -84,7 +89,9 @@ def ground(dialect: Dialect) -> Ground:
     return _grounds[dialect.fingerprint]
 
 
-def calls_of(dialect: Dialect, tools: Sequence[ToolSpec], barred: frozenset[str] = frozenset()) -> Calls:
+def calls_of(
+    dialect: Dialect, tools: Sequence[ToolSpec], barred: frozenset[str] = frozenset()
+) -> Calls:
     """The calls of some tools, in tables without `barred` kinds of block; those asked for last are kept. Raises SchemaFault for a tool that cannot be called."""
     key = (dialect.fingerprint, repr(([(t.name, t.schema) for t in tools], sorted(barred))))
     if key not in _known:
@@ -103,7 +110,11 @@ class _Opening:
     def calls(self, tools: Sequence[ToolSpec], barred: frozenset[str]) -> Calls:
         for tool in tools:
             check_named(tool, self.kind, self.literals)
-        rules = [Rule(self._before(tool), patterned(s), named(s)) for tool in tools for s in [schema_of(tool, self.kind)]]
+        rules = [
+            Rule(self._before(tool), patterned(s), named(s))
+            for tool in tools
+            for s in [schema_of(tool, self.kind)]
+        ]
         base = build(self.dialect, tools, HoleBodies, barred)
         used = {hole for hole, _ in base.holes.values()}
         first: dict[int, Any] = {}
@@ -115,7 +126,12 @@ class _Opening:
                 first[i + 1] = matcher(self.dialect, self.end, self.kind, [tool])
             endings[i + 1] = self._ending(first.get(i + 1, first.get(ANY)), tool)
         endings[ANY] = min(endings.values(), key=len, default=())
-        return Calls(base.with_holes([len(endings.get(i, ())) for i in range(len(tools) + 1)]), first, endings, tuple(rules))
+        return Calls(
+            base.with_holes([len(endings.get(i, ())) for i in range(len(tools) + 1)]),
+            first,
+            endings,
+            tuple(rules),
+        )
 
     def _before(self, tool: ToolSpec) -> bytes:
         return around(self.kind, tool.name, self.literals)[0].encode()
@@ -127,12 +143,19 @@ class _Opening:
         """
         for way in (self.read_off, self.searched):
             found = way(first, tool)
-            if found is not None and self.ground.proved(first, [], self.ground.lexemes.first, found, self.end):
+            if found is not None and self.ground.proved(
+                first, [], self.ground.lexemes.first, found, self.end
+            ):
                 return tuple(found)
-        raise SchemaFault(tool.name, "", "no call was found that fits its schema, is canonical JSON and spells no tag")
+        raise SchemaFault(
+            tool.name,
+            "",
+            "no call was found that fits its schema, is canonical JSON and spells no tag",
+        )
 
     def read_off(self, _: Any, tool: ToolSpec) -> list[int] | None:
         """A short body by the schema, as tokens; None where it does not tell. Whether it fits is to be proved."""
+
         def size(value: Any) -> int:  # nearly always a space stands in front
             return len(self.ground.search.tokens(f" {canonical(value, self.literals)}".encode()))
 
@@ -149,4 +172,8 @@ class _Opening:
         here, spelled = first.deep_copy(), [search.id_of[b] for b in before]
         at = companion.run(companion.first, spelled)
         ending, _ = search.ending(here, at) if here.consume_tokens(spelled) and at else (None, 0)
-        return None if ending is None else search.tokens(before + self.dialect.tokenizer.decode_bytes(ending))
+        return (
+            None
+            if ending is None
+            else search.tokens(before + self.dialect.tokenizer.decode_bytes(ending))
+        )

@@ -48,22 +48,53 @@ def parser() -> argparse.ArgumentParser:
     add("--model", required=True, metavar="DIR", help="config.json and *.safetensors")
     add("--prompt", required=True, metavar="FILE", help="a record or a serialised text; - is stdin")
     add("--dialect", default="mypt", metavar="NAME", help="the format (default: %(default)s)")
-    add("--vocab", metavar="FILE", help=f"the vocabulary, as ranks (default: {FILE} of the model, where it has one)")
-    add("--tools", metavar="FILE", help="a JSON list of tools in OpenAI's style; without it the model cannot call any")
-    add("--engine", default="auto", choices=("table", "llguidance", "auto"), help="what reads calls; auto: tables where they hold the schemas")
+    add(
+        "--vocab",
+        metavar="FILE",
+        help=f"the vocabulary, as ranks (default: {FILE} of the model, where it has one)",
+    )
+    add(
+        "--tools",
+        metavar="FILE",
+        help="a JSON list of tools in OpenAI's style; without it the model cannot call any",
+    )
+    add(
+        "--engine",
+        default="auto",
+        choices=("table", "llguidance", "auto"),
+        help="what reads calls; auto: tables where they hold the schemas",
+    )
     add("--max-new-tokens", type=int, default=256, metavar="N", help="default: %(default)s")
     add("--max-think-tokens", type=int, metavar="N", help="of each thought")
     add("--no-think", action="store_true", help="the model may not begin a thought")
     add("--max-toolcall-tokens", type=int, metavar="N", help="of each call")
-    add("--temperature", type=float, default=1.0, metavar="T", help="0 takes the best (default: %(default)s)")
+    add(
+        "--temperature",
+        type=float,
+        default=1.0,
+        metavar="T",
+        help="0 takes the best (default: %(default)s)",
+    )
     add("--top-k", type=int, metavar="K", help="choose among the K best")
     add("--top-p", type=float, metavar="P", help="choose among the best that hold a share P")
     add("--seed", type=int, help="the same tokens again")
-    add("--stop", action="append", default=[], metavar="TAG", help="stop behind this tag, too; may be repeated")
+    add(
+        "--stop",
+        action="append",
+        default=[],
+        metavar="TAG",
+        help="stop behind this tag, too; may be repeated",
+    )
     add("--device", default="cpu", help="where the model runs (default: %(default)s)")
     shape = out.add_mutually_exclusive_group()
-    shape.add_argument("--raw", action="store_true", help="exactly the generated text, tags included")
-    shape.add_argument("--json", action="store_true", help="one JSON object: text, ids, how it ended, the record, what was lost")
+    shape.add_argument(
+        "--raw", action="store_true", help="exactly the generated text, tags included"
+    )
+    shape.add_argument(
+        "--json",
+        action="store_true",
+        help="one JSON object: text, ids, how it ended, the record, what was lost",
+    )
     add("--version", action="version", version=f"mypt-generate {__version__}")
     return out
 
@@ -86,7 +117,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(chosen: argparse.Namespace) -> int:
     if chosen.dialect not in mypt_spec.dialects():
-        raise CliError(f"no dialect {chosen.dialect!r}; known are {', '.join(mypt_spec.dialects())}")
+        raise CliError(
+            f"no dialect {chosen.dialect!r}; known are {', '.join(mypt_spec.dialects())}"
+        )
     try:
         import torch
     except ImportError:
@@ -98,19 +131,32 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_infer.decode.generate import generate
     from mypt_infer.decode.llama import load
 
-    caps = {"max_think_tokens": chosen.max_think_tokens, "max_toolcall_tokens": chosen.max_toolcall_tokens}
+    caps = {
+        "max_think_tokens": chosen.max_think_tokens,
+        "max_toolcall_tokens": chosen.max_toolcall_tokens,
+    }
     barred = of(dialect).thinking if chosen.no_think else frozenset()
     decoder = Decoder(dialect, tools, engine=chosen.engine, barred=barred, **caps)
-    decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)  # what is wrong with it is said before the weights are read
+    decoder.start(
+        prompt, max_new_tokens=chosen.max_new_tokens
+    )  # what is wrong with it is said before the weights are read
     try:
         device = torch.device(chosen.device)
         model = load(chosen.model).to(device)
     except (RuntimeError, AssertionError) as error:
         raise CliError(f"--device {chosen.device}: {str(error).splitlines()[0]}") from None
-    options: dict[str, Any] = {n: getattr(chosen, n) for n in ("max_new_tokens", "temperature", "top_k", "top_p", "seed", "stop")}
+    options: dict[str, Any] = {
+        n: getattr(chosen, n)
+        for n in ("max_new_tokens", "temperature", "top_k", "top_p", "seed", "stop")
+    }
     show = None if chosen.json else _Raw(dialect) if chosen.raw else _Screen(dialect)
     found = generate(
-        model, [prompt], decoder=decoder, device=device, on_step=None if show is None else lambda _, step: show.token(step.token), **options
+        model,
+        [prompt],
+        decoder=decoder,
+        device=device,
+        on_step=None if show is None else lambda _, step: show.token(step.token),
+        **options,
     )[0]
     if show is None:
         print(json.dumps(summary(found), ensure_ascii=False))
@@ -124,7 +170,9 @@ def _dialect(chosen: argparse.Namespace) -> Dialect:
     from mypt_model.folder import beside
 
     try:
-        return mypt_spec.dialect(chosen.dialect, vocabulary=chosen.vocab or beside(chosen.model, FILE))
+        return mypt_spec.dialect(
+            chosen.dialect, vocabulary=chosen.vocab or beside(chosen.model, FILE)
+        )
     except VocabularyError as error:
         raise CliError(str(error)) from None
 
@@ -154,7 +202,9 @@ def _refuse(findings: list[Finding], what: str) -> None:
     if errors:
         first = errors[0]
         place = first.pointer or (f"character {first.span[0]}" if first.span else "")
-        raise CliError(f"the prompt is no legal beginning as a {what}: {first.code} {first.message}{f' ({place})' if place else ''}")
+        raise CliError(
+            f"the prompt is no legal beginning as a {what}: {first.code} {first.message}{f' ({place})' if place else ''}"
+        )
 
 
 def summary(found: Generation) -> dict[str, Any]:
@@ -239,9 +289,17 @@ class _Screen:
 
         for kind, text in pieces:
             if kind == "tag":
-                self.console.print(("" if self.fresh else "\n"), Text(f"{text}: ", style="bold cyan"), sep="", end="")
+                self.console.print(
+                    ("" if self.fresh else "\n"),
+                    Text(f"{text}: ", style="bold cyan"),
+                    sep="",
+                    end="",
+                )
             else:
-                self.console.print(Text("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)), end="")
+                self.console.print(
+                    Text("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)),
+                    end="",
+                )
             self.fresh = False
 
 

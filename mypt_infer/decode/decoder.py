@@ -53,7 +53,11 @@ class AllowSet:
     places: npt.NDArray[np.intp] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "places", np.asarray(self.refused if self.only is None else self.only, dtype=np.intp))
+        object.__setattr__(
+            self,
+            "places",
+            np.asarray(self.refused if self.only is None else self.only, dtype=np.intp),
+        )
 
 
 class Decoder:
@@ -86,11 +90,17 @@ class Decoder:
         self.barred = self._barred(barred)
         self.bodies: Engine = engine_of(self.dialect, self.tools, engine, self.barred)
         self.tables: Tables = self.bodies.tables
-        self._limits = {"max_think_tokens": max_think_tokens, "max_toolcall_tokens": max_toolcall_tokens}
+        self._limits = {
+            "max_think_tokens": max_think_tokens,
+            "max_toolcall_tokens": max_toolcall_tokens,
+        }
         self._engine = engine
         self._check_ways()
         self.caps = np.full(3, UNBOUNDED, dtype=np.int64)
-        for block, cap, what in ((THINKING, max_think_tokens, "max_think_tokens"), (CALLING, max_toolcall_tokens, "max_toolcall_tokens")):
+        for block, cap, what in (
+            (THINKING, max_think_tokens, "max_think_tokens"),
+            (CALLING, max_toolcall_tokens, "max_toolcall_tokens"),
+        ):
             if cap is not None:
                 self.caps[block] = _count(cap, what, UNBOUNDED - 64) + self._closing(block)
         self._check_caps(max_think_tokens, max_toolcall_tokens)
@@ -100,7 +110,9 @@ class Decoder:
         self._steps: dict[int, int] = {}
         self._jumps: dict[tuple[int, int], int] = {}
         self._caps, self._size = self.caps.tolist(), self.tables.size
-        self._block, self._distance, self._to_close = map(list, self.tables.lists)  # the engine's own states are added
+        self._block, self._distance, self._to_close = map(
+            list, self.tables.lists
+        )  # the engine's own states are added
 
     def barring(self, kinds: Iterable[str]) -> Decoder:
         """A decoder of the same tools and limits that has these kinds of block barred, and only these. Its states are others."""
@@ -113,7 +125,13 @@ class Decoder:
 
         Raises PromptError when it is none, or not for the model to go on; BudgetError when no legal ending fits in.
         """
-        state = start_state(self.dialect, self.tables, frozenset(t.name for t in self.tools), self.ids_of(prompt), self._step)
+        state = start_state(
+            self.dialect,
+            self.tables,
+            frozenset(t.name for t in self.tools),
+            self.ids_of(prompt),
+            self._step,
+        )
         return self.at(state, max_new_tokens=max_new_tokens)
 
     def ids_of(self, prompt: Episode | Sequence[int]) -> list[int]:
@@ -125,10 +143,17 @@ class Decoder:
 
     def at(self, machine: int, *, max_new_tokens: int | None = None) -> int:
         """A state of the machine with fresh budgets."""
-        left = ENDLESS if max_new_tokens is None else _count(max_new_tokens, "max_new_tokens", ENDLESS - 1)
+        left = (
+            ENDLESS
+            if max_new_tokens is None
+            else _count(max_new_tokens, "max_new_tokens", ENDLESS - 1)
+        )
         least = self._distance[machine]
         if left < least:
-            raise BudgetError(f"max_new_tokens is {left}; the shortest legal ending from here takes {least} tokens", least)
+            raise BudgetError(
+                f"max_new_tokens is {left}; the shortest legal ending from here takes {least} tokens",
+                least,
+            )
         block = self._block[machine]
         return _packed(machine, left, self._caps[block] if block else UNBOUNDED)
 
@@ -158,7 +183,11 @@ class Decoder:
     def ids(self, state: int) -> Ints:
         """The allowed ids, sorted, int32."""
         found = self.allow(state)
-        return np.flatnonzero(self.allowed(state)).astype(np.int32) if found.only is None else found.only
+        return (
+            np.flatnonzero(self.allowed(state)).astype(np.int32)
+            if found.only is None
+            else found.only
+        )
 
     def allowed(self, state: int) -> npt.NDArray[np.bool_]:
         """Whether each id may come next; shape (vocabulary,)."""
@@ -223,7 +252,9 @@ class Decoder:
                 return known ^ (ENDLESS ^ spent) << _BLOCK_BITS
         machine, left, inside = state >> _SHIFT, state >> _BLOCK_BITS & ENDLESS, state & UNBOUNDED
         if token >> _ID_BITS:
-            raise ValueError(f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids")
+            raise ValueError(
+                f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids"
+            )
         then = self._steps.get(machine << _ID_BITS | token) or self._step(machine, token)
         if then == DEAD_STATE or left < 1:
             raise ValueError(f"id {token} is not allowed in state {state}")
@@ -236,9 +267,13 @@ class Decoder:
         else:
             within = inside if inside == UNBOUNDED else inside - 1
         if self._distance[then] > spent or (block and self._to_close[then] > within):
-            raise ValueError(f"id {token} is not allowed in state {state}: no legal ending would fit into the budget")
+            raise ValueError(
+                f"id {token} is not allowed in state {state}: no legal ending would fit into the budget"
+            )
         after = then << _SHIFT | spent << _BLOCK_BITS | within
-        if inside == within == UNBOUNDED:  # no block with a budget: only the tokens left in all can refuse it next time
+        if (
+            inside == within == UNBOUNDED
+        ):  # no block with a budget: only the tokens left in all can refuse it next time
             if len(self._jumps) >= 16 * _REMEMBERED:
                 self._jumps.clear()
             self._jumps[int(state) | _MASK, int(token)] = after | _MASK
@@ -258,7 +293,9 @@ class Decoder:
             self._steps[machine << _ID_BITS | token] = then
         return then
 
-    def step(self, states: Sequence[int] | States, ids: Sequence[int] | npt.NDArray[np.integer]) -> States:
+    def step(
+        self, states: Sequence[int] | States, ids: Sequence[int] | npt.NDArray[np.integer]
+    ) -> States:
         """The states behind one token a row, int64, shape (rows,). Raises ValueError naming the row whose token is refused."""
         out = np.empty(len(states), dtype=np.int64)
         for row, (state, token) in enumerate(zip(states, ids, strict=True)):
@@ -300,7 +337,11 @@ class Decoder:
         found = tables.following(machine)
         spent = left if left == ENDLESS else left - 1
         block = tables.block[found]
-        within = self.caps[block] if tables.block[machine] == NO_BLOCK else np.int64(inside if inside == UNBOUNDED else inside - 1)
+        within = (
+            self.caps[block]
+            if tables.block[machine] == NO_BLOCK
+            else np.int64(inside if inside == UNBOUNDED else inside - 1)
+        )
         fits = (block == NO_BLOCK) | (tables.to_close[found] <= within)
         ok: npt.NDArray[np.bool_] = (found != DEAD_STATE) & (tables.distance[found] <= spent) & fits
         return ok
@@ -312,7 +353,11 @@ class Decoder:
             return int(distance.max()), int(to_close.max())
         found = self.tables.following(machine)
         found = found[found != DEAD_STATE]
-        inside = self.tables.to_close[found[self.tables.block[found] != NO_BLOCK]] if self.tables.block[machine] else found[:0]
+        inside = (
+            self.tables.to_close[found[self.tables.block[found] != NO_BLOCK]]
+            if self.tables.block[machine]
+            else found[:0]
+        )
         return int(self.tables.distance[found].max(initial=0)), int(inside.max(initial=0))
 
     def _allowed_ids(self, machine: int, left: int, inside: int) -> Ints:
@@ -325,7 +370,13 @@ class Decoder:
             ids = self._allowed_ids(machine, left, inside)
             if len(ids) * 2 <= self.tables.vocabulary:
                 return AllowSet(len(ids), ids, None)
-            return AllowSet(len(ids), None, np.setdiff1d(np.arange(self.tables.vocabulary, dtype=np.int32), ids, assume_unique=True))
+            return AllowSet(
+                len(ids),
+                None,
+                np.setdiff1d(
+                    np.arange(self.tables.vocabulary, dtype=np.int32), ids, assume_unique=True
+                ),
+            )
         ok = self._allowed_classes(machine, left, inside)
         count = int((self._bounds[1:] - self._bounds[:-1])[ok].sum())
         if count * 2 > self.tables.vocabulary:
@@ -333,7 +384,9 @@ class Decoder:
         return AllowSet(count, self._members(ok), None)
 
     def _members(self, classes: npt.NDArray[np.bool_]) -> Ints:
-        parts = [self._order[self._bounds[c] : self._bounds[c + 1]] for c in np.flatnonzero(classes)]
+        parts = [
+            self._order[self._bounds[c] : self._bounds[c + 1]] for c in np.flatnonzero(classes)
+        ]
         return np.sort(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int32)
 
     def _closing(self, block: int) -> int:
@@ -342,7 +395,10 @@ class Decoder:
         for kind in kinds_of(self.dialect, block):
             closer = table.closers.get(kind)
             if closer is not None:
-                longest = max(longest, len(tag_ids(Event(closer.name, closer.spell()), table, self.dialect.tokenizer)))
+                longest = max(
+                    longest,
+                    len(tag_ids(Event(closer.name, closer.spell()), table, self.dialect.tokenizer)),
+                )
         return longest
 
     def _barred(self, kinds: Iterable[str]) -> frozenset[str]:
@@ -352,26 +408,47 @@ class Decoder:
         openers, calls = self.dialect.table.openers, kinds_of(self.dialect, CALLING)
         for kind in (found := frozenset(kinds)):
             if kind not in openers:
-                raise ValueError(f"barred has {kind!r}, which is no block of {self.dialect.name}: {', '.join(openers)}")
-        return frozenset(k for k in found if openers[k].origin == "model" and (self.tools or k not in calls))
+                raise ValueError(
+                    f"barred has {kind!r}, which is no block of {self.dialect.name}: {', '.join(openers)}"
+                )
+        return frozenset(
+            k for k in found if openers[k].origin == "model" and (self.tools or k not in calls)
+        )
 
     def _check_ways(self) -> None:
         if self.barred and any(self.tables.distance[s] >= FAR for s in self.tables.start.values()):
-            raise ValueError(f"no turn can be ended without {' and '.join(sorted(self.barred))}, which is barred")
+            raise ValueError(
+                f"no turn can be ended without {' and '.join(sorted(self.barred))}, which is barred"
+            )
 
     def _check_caps(self, think: int | None, call: int | None) -> None:
         if think is not None:
             for state in self._entries(THINKING):
-                self._check_cap("max_think_tokens", think, int(self.tables.to_close[state]), THINKING, "a thought")
+                self._check_cap(
+                    "max_think_tokens",
+                    think,
+                    int(self.tables.to_close[state]),
+                    THINKING,
+                    "a thought",
+                )
         if call is not None:
             entries = self._entries(CALLING)
             for i, tool in enumerate(self.tools):
                 tables = self.bodies.only(i)
                 barred = (tables.owner != i) & (tables.owner >= 0)
-                closing = tables.measure((tables.block == NO_BLOCK) & (np.arange(tables.size) != DEAD_STATE), barred=barred)
+                closing = tables.measure(
+                    (tables.block == NO_BLOCK) & (np.arange(tables.size) != DEAD_STATE),
+                    barred=barred,
+                )
                 for state in entries:
                     if closing[state] < FAR:
-                        self._check_cap("max_toolcall_tokens", call, int(closing[state]), CALLING, f"a call of {tool.name!r}")
+                        self._check_cap(
+                            "max_toolcall_tokens",
+                            call,
+                            int(closing[state]),
+                            CALLING,
+                            f"a call of {tool.name!r}",
+                        )
 
     def _check_cap(self, name: str, cap: int, least: int, block: int, what: str) -> None:
         if least > self.caps[block]:
@@ -382,7 +459,9 @@ class Decoder:
         """The states right behind an opening tag of such a block."""
         tables = self.tables
         outside = {*tables.start.values(), *tables.spine[0].tolist()}
-        behind = np.concatenate([tables.following(s) for s in outside if tables.block[s] == NO_BLOCK])
+        behind = np.concatenate(
+            [tables.following(s) for s in outside if tables.block[s] == NO_BLOCK]
+        )
         return sorted(set(behind[tables.block[behind] == block].tolist()))
 
 
@@ -390,7 +469,9 @@ def _count(value: int, what: str, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
         raise BudgetError(f"{what} must be a number of tokens, 0 or more; got {value!r}", 0)
     if value > most:
-        raise BudgetError(f"{what} is {value}; at most {most} are counted. Leave it out for no budget", 0)
+        raise BudgetError(
+            f"{what} is {value}; at most {most} are counted. Leave it out for no budget", 0
+        )
     return int(value)
 
 

@@ -14,7 +14,10 @@ from mypt_infer.decode.tables import DEAD_STATE
 
 _REFUSED = -float("inf")
 _KEPT = 1 << 13  # allow sets as tensors
-_PLACES, _FEW = 1 << 11, 1 << 11  # places that one row is masked in by the short way, and ids in each
+_PLACES, _FEW = (
+    1 << 11,
+    1 << 11,
+)  # places that one row is masked in by the short way, and ids in each
 # Of a place with more tokens left than this, in all and in the block: the type of logits; the ids that are refused, and -inf for each;
 # or those that are allowed, and None.
 _Ready = tuple[int, int, torch.dtype, Tensor, Tensor | None]
@@ -33,7 +36,11 @@ class DeviceDecoder:
             return torch.as_tensor(np.ascontiguousarray(array), dtype=torch.int64, device=device)
 
         self.decoder = decoder
-        self.classes, self.after, self.exits = put(tables.classes), put(tables.after), put(tables.exits)
+        self.classes, self.after, self.exits = (
+            put(tables.classes),
+            put(tables.after),
+            put(tables.exits),
+        )
         self.place = put(np.stack([tables.row, tables.base, tables.frame, tables.block]))
         self.goal = put(np.stack([decoder.caps[tables.block], tables.distance, tables.to_close]))
         self._lists: dict[AllowSet, Tensor] = {}
@@ -65,12 +72,18 @@ class DeviceDecoder:
 
         For states that the host knows, as integers; the quicker way on a CPU.
         """
-        if len(states) == 1:  # behind a forward pass nothing is in the processor's cache: what counts is how little is looked at
+        if (
+            len(states) == 1
+        ):  # behind a forward pass nothing is in the processor's cache: what counts is how little is looked at
             state, dtype = states[0], logits.dtype
             ready = self._ready.get(state >> _SHIFT)
             if ready is None or ready[2] is not dtype:
                 ready = self._prepare(int(state), dtype)
-            if state >> _BLOCK_BITS & ENDLESS > ready[0] and state & UNBOUNDED > ready[1] and logits.shape[0] == 1:
+            if (
+                state >> _BLOCK_BITS & ENDLESS > ready[0]
+                and state & UNBOUNDED > ready[1]
+                and logits.shape[0] == 1
+            ):
                 if ready[4] is not None:
                     return logits.put_(ready[3], ready[4])
                 kept = logits.take(ready[3])
@@ -79,7 +92,10 @@ class DeviceDecoder:
             raise ValueError(f"{len(logits)} rows of logits, {len(states)} states")
         try:
             rows = logits.numpy()
-        except (TypeError, RuntimeError):  # on another device, of a type that NumPy lacks, or part of a graph
+        except (
+            TypeError,
+            RuntimeError,
+        ):  # on another device, of a type that NumPy lacks, or part of a graph
             return self._mask_torch(logits, states)
         for row, state in zip(rows, states, strict=True):
             found = self.decoder.allow(state)
@@ -98,7 +114,11 @@ class DeviceDecoder:
         left, inside, found = self.decoder.free(state)
         few = len(found.places) <= _FEW
         ids = self.list_of(found) if few else self.classes[:0]
-        values = torch.full(ids.shape, _REFUSED, dtype=dtype, device=ids.device) if found.only is None else None
+        values = (
+            torch.full(ids.shape, _REFUSED, dtype=dtype, device=ids.device)
+            if found.only is None
+            else None
+        )
         made = self._ready[state >> _SHIFT] = (left if few else ENDLESS, inside, dtype, ids, values)
         return made
 
@@ -116,7 +136,9 @@ class DeviceDecoder:
 
     def _check(self) -> None:
         if not self.decoder.bodies.whole:
-            raise ValueError("states that llguidance reads are numbered on the host: use `mask_` here, and `next` of the decoder")
+            raise ValueError(
+                "states that llguidance reads are numbered on the host: use `mask_` here, and `next` of the decoder"
+            )
 
     def list_of(self, found: AllowSet) -> Tensor:
         """The shorter list of an allow set, as a tensor."""
@@ -127,7 +149,9 @@ class DeviceDecoder:
             ids = self._lists[found] = torch.as_tensor(found.places, device=self.classes.device)
         return ids
 
-    def _budgets(self, states: Tensor, block: Tensor, then: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _budgets(
+        self, states: Tensor, block: Tensor, then: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Whether the next states fit into the budgets, and what is then left in all and in the block. `block` is that of the states.
 
         State 0 is further from any end than there are tokens to count, and where none are left, -1 are left behind.
@@ -135,5 +159,7 @@ class DeviceDecoder:
         left, inside = states >> _BLOCK_BITS & ENDLESS, states & UNBOUNDED
         left = torch.where(left == ENDLESS, left, left - 1)
         cap, distance, to_close = self.goal.index_select(1, then.flatten()).view(3, *then.shape)
-        within = torch.where(block == NO_BLOCK, cap, torch.where(inside == UNBOUNDED, inside, inside - 1))
+        within = torch.where(
+            block == NO_BLOCK, cap, torch.where(inside == UNBOUNDED, inside, inside - 1)
+        )
         return (distance <= left) & (to_close <= within), left, within

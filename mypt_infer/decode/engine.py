@@ -58,7 +58,9 @@ class TableEngine:
 class GuidedEngine:
     """The tables have a hole for each body; what stands there llguidance reads."""
 
-    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec], barred: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, dialect: Dialect, tools: Sequence[ToolSpec], barred: frozenset[str] = frozenset()
+    ) -> None:
         from mypt_infer.decode.guided import Guided
 
         self.guided = Guided(dialect, tools, barred)
@@ -72,7 +74,11 @@ class GuidedEngine:
 
     def allow(self, state: int) -> tuple[Ints, Ints, Ints]:
         options, behind = self.guided.options(state), self.guided.behind(state)
-        return options.ids, options.least + self.tables.distance[behind], options.least + self.tables.to_close[behind]
+        return (
+            options.ids,
+            options.least + self.tables.distance[behind],
+            options.least + self.tables.to_close[behind],
+        )
 
     def about(self, state: int) -> tuple[int, int]:
         least, behind = self.guided.minimum(state), self.guided.behind(state)
@@ -82,7 +88,9 @@ class GuidedEngine:
         return self.tables.with_holes([self.guided.least_of(tool)] * (1 + len(self.guided.first)))
 
 
-def engine_of(dialect: Dialect, tools: Sequence[ToolSpec], name: str, barred: frozenset[str] = frozenset()) -> Engine:
+def engine_of(
+    dialect: Dialect, tools: Sequence[ToolSpec], name: str, barred: frozenset[str] = frozenset()
+) -> Engine:
     """The engine of that name; "auto" is the tables, or llguidance where a schema is beyond them. `barred` kinds of block are not opened.
 
     Raises SchemaFault for tools that it cannot hold, EngineError when it is not known or not installed.
@@ -99,4 +107,6 @@ def engine_of(dialect: Dialect, tools: Sequence[ToolSpec], name: str, barred: fr
         try:
             return GuidedEngine(dialect, tools, barred)
         except SchemaFault as other:
-            raise SchemaFault(fault.tool, fault.pointer, f"{fault.reason}; and {other.reason}") from None
+            raise SchemaFault(
+                fault.tool, fault.pointer, f"{fault.reason}; and {other.reason}"
+            ) from None

@@ -118,36 +118,71 @@ def generate(
         named = next((p.dialect for p in prompts if isinstance(p, Episode)), None)
         if dialect is None and named is None:
             raise ValueError("prompts of ids need a dialect, or a decoder")
-        decoder = Decoder(dialect or named or "", tools, max_think_tokens=max_think_tokens, max_toolcall_tokens=max_toolcall_tokens)
+        decoder = Decoder(
+            dialect or named or "",
+            tools,
+            max_think_tokens=max_think_tokens,
+            max_toolcall_tokens=max_toolcall_tokens,
+        )
     elif tuple(tools) or max_think_tokens is not None or max_toolcall_tokens is not None:
         raise ValueError("tools and budgets of blocks belong to the decoder that is given")
-    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, greedy_calls=greedy_calls)
+    sampling = Sampling(
+        temperature=temperature, top_k=top_k, top_p=top_p, greedy_calls=greedy_calls
+    )
     if model.vocab_size != decoder.tables.vocabulary:
-        raise ValueError(f"the model has {model.vocab_size} logits, {decoder.dialect.name} has {decoder.tables.vocabulary} ids")
-    return _Loop(model, decoder, sampling, _stops(decoder, stop), on_step, device).run(prompts, max_new_tokens, seed)
+        raise ValueError(
+            f"the model has {model.vocab_size} logits, {decoder.dialect.name} has {decoder.tables.vocabulary} ids"
+        )
+    return _Loop(model, decoder, sampling, _stops(decoder, stop), on_step, device).run(
+        prompts, max_new_tokens, seed
+    )
 
 
 def _stops(decoder: Decoder, stop: Iterable[str]) -> list[bytes]:
     found = [stop] if isinstance(stop, str) else list(stop)
-    tags = [t.shown.strip() for t in decoder.dialect.table.terminals.values() if t.origin == "model" and not t.patterns]
+    tags = [
+        t.shown.strip()
+        for t in decoder.dialect.table.terminals.values()
+        if t.origin == "model" and not t.patterns
+    ]
     for tag in found:
         if tag not in tags:
-            raise ValueError(f"stop is {tag!r}; in {decoder.dialect.name} a model can write {', '.join(tags)}")
+            raise ValueError(
+                f"stop is {tag!r}; in {decoder.dialect.name} a model can write {', '.join(tags)}"
+            )
     return [tag.encode() for tag in found]
 
 
 class _Loop:
-    def __init__(self, model: Model, decoder: Decoder, sampling: Sampling, stops: list[bytes], on_step: Listener | None, device: Any) -> None:
-        self.model, self.decoder, self.sampling, self.stops, self.on_step = model, decoder, sampling, stops, on_step
+    def __init__(
+        self,
+        model: Model,
+        decoder: Decoder,
+        sampling: Sampling,
+        stops: list[bytes],
+        on_step: Listener | None,
+        device: Any,
+    ) -> None:
+        self.model, self.decoder, self.sampling, self.stops, self.on_step = (
+            model,
+            decoder,
+            sampling,
+            stops,
+            on_step,
+        )
         self.device = device
         self.tensors = DeviceDecoder(decoder)
 
-    def run(self, prompts: Sequence[Episode | Sequence[int]], budget: int, seed: int | None) -> list[Generation]:
+    def run(
+        self, prompts: Sequence[Episode | Sequence[int]], budget: int, seed: int | None
+    ) -> list[Generation]:
         out = [Generation(self.decoder.dialect, self.decoder.ids_of(p)) for p in prompts]
         states = [self.decoder.start(g.prompt, max_new_tokens=budget) for g in out]
         if not out:
             return []
-        chances = [random.Random(None if seed is None else f"{seed} {row}") for row in range(len(out))]
+        chances = [
+            random.Random(None if seed is None else f"{seed} {row}") for row in range(len(out))
+        ]
         pending = [list(g.prompt) for g in out]  # what the model has not read yet
         for row, g in enumerate(out):
             states[row] = self._forced(row, g, states[row], pending[row])
@@ -157,7 +192,9 @@ class _Loop:
             for row, g in enumerate(out):
                 if g.ended:
                     continue
-                drawn = draw(logits[row], states[row], self.tensors, self.sampling, chances[row].random())
+                drawn = draw(
+                    logits[row], states[row], self.tensors, self.sampling, chances[row].random()
+                )
                 pending[row] = []
                 states[row] = self._add(row, g, states[row], drawn.token, drawn.lost, pending[row])
                 if not g.ended:
@@ -167,7 +204,9 @@ class _Loop:
     def _read(self, pending: list[list[int]], ended: list[bool], cache: Any) -> Tensor:
         rows = [[] if over else tokens for tokens, over in zip(pending, ended, strict=True)]
         longest = max(map(len, rows))
-        ids = torch.tensor([tokens + [0] * (longest - len(tokens)) for tokens in rows], device=self.device)
+        ids = torch.tensor(
+            [tokens + [0] * (longest - len(tokens)) for tokens in rows], device=self.device
+        )
         lengths = torch.tensor([len(tokens) for tokens in rows], device=self.device)
         with torch.inference_mode():
             return self.model(ids, lengths, cache).cpu()
@@ -179,7 +218,15 @@ class _Loop:
                 state = self._add(row, g, state, token, None, pending)
         return state
 
-    def _add(self, row: int, g: Generation, state: int, token: int, lost: float | None, pending: list[int]) -> int:
+    def _add(
+        self,
+        row: int,
+        g: Generation,
+        state: int,
+        token: int,
+        lost: float | None,
+        pending: list[int],
+    ) -> int:
         step = Step(token, state, lost)
         g.steps.append(step)
         pending.append(token)

@@ -27,7 +27,13 @@ class EngineError(ValueError):
 class HoleBodies:
     """Leaves a hole for every body: another engine reads what stands there."""
 
-    def __init__(self, kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str], forbidden: Sequence[str]) -> None:
+    def __init__(
+        self,
+        kind: str,
+        tools: Sequence[ToolSpec],
+        literals: re.Pattern[str],
+        forbidden: Sequence[str],
+    ) -> None:
         """Nothing of these is in the net."""
 
     def any_tool(self, then: Node) -> Node:
@@ -49,7 +55,9 @@ def patterned(schema: Any) -> frozenset[str]:
                 walk(one, key)
         elif isinstance(part, dict):
             reference = part.get("$ref", "#/$defs/")
-            if any(word in part for word in _BOUND) or not str(reference).startswith(("#/$defs/", "#/definitions/")):
+            if any(word in part for word in _BOUND) or not str(reference).startswith(
+                ("#/$defs/", "#/definitions/")
+            ):
                 found.add(key)
             for word, value in part.items():
                 if word in _MAPS and isinstance(value, dict):
@@ -71,7 +79,11 @@ def named(schema: Any) -> bool:
     if "const" in schema or "enum" in schema:
         return True
     kinds = schema.get("type", "object")
-    if "$ref" in schema or "patternProperties" in schema or ("object" in kinds and schema.get("additionalProperties") is not False):
+    if (
+        "$ref" in schema
+        or "patternProperties" in schema
+        or ("object" in kinds and schema.get("additionalProperties") is not False)
+    ):
         return False
     if "array" in kinds and "items" not in schema and "prefixItems" not in schema:
         return False
@@ -94,12 +106,18 @@ def schema_of(tool: ToolSpec, kind: str) -> dict[str, Any]:
     if schema.get("type", "object") != "object":
         raise SchemaFault(tool.name, "/type", "the arguments of a tool are an object")
     schema["type"] = "object"
-    if not any(word in schema for word in (*_CHOOSING, "patternProperties", "additionalProperties")):
+    if not any(
+        word in schema for word in (*_CHOOSING, "patternProperties", "additionalProperties")
+    ):
         schema["additionalProperties"] = False
     if kind == "call":
         for word in (*_CHOOSING, *_COUNTING):
             if word in schema:
-                raise SchemaFault(tool.name, f"/{word}", f"{word!r} cannot stand at the top: a call has its name among its arguments; use it in a property")
+                raise SchemaFault(
+                    tool.name,
+                    f"/{word}",
+                    f"{word!r} cannot stand at the top: a call has its name among its arguments; use it in a property",
+                )
         schema["properties"] = {NAME: {"const": tool.name}, **schema.get("properties", {})}
         schema["required"] = [NAME, *schema.get("required", ())]
     return schema
@@ -110,9 +128,16 @@ def grammar(kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str]) -> 
     ways, rules = [], []
     for i, tool in enumerate(tools):
         before, after = ("", "") if kind == "call" else around(kind, tool.name, literals)
-        parts = [json.dumps(before, ensure_ascii=False) if before else "", f"arguments_{i}", json.dumps(after, ensure_ascii=False) if after else ""]
+        parts = [
+            json.dumps(before, ensure_ascii=False) if before else "",
+            f"arguments_{i}",
+            json.dumps(after, ensure_ascii=False) if after else "",
+        ]
         ways.append(" ".join(p for p in parts if p))
-        rules.append(f"arguments_{i}: %json " + json.dumps({**schema_of(tool, kind), "x-guidance": _SPACING}, ensure_ascii=False))
+        rules.append(
+            f"arguments_{i}: %json "
+            + json.dumps({**schema_of(tool, kind), "x-guidance": _SPACING}, ensure_ascii=False)
+        )
     return "\n".join(['%llguidance {"no_forcing": true}', f"start: {' | '.join(ways)}", *rules])
 
 
@@ -129,7 +154,11 @@ class _Words:
         self.tokens = [*known.tokens, *(b"<|%d|>" % i for i in self.special_token_ids)]
 
     def __call__(self, text: str | bytes) -> list[int]:
-        return list(self.tokenizer.encode(text if isinstance(text, str) else text.decode("utf-8", "replace")))
+        return list(
+            self.tokenizer.encode(
+                text if isinstance(text, str) else text.decode("utf-8", "replace")
+            )
+        )
 
 
 _words: dict[tuple[str, int], Any] = {}
@@ -140,7 +169,9 @@ def words(dialect: Dialect, end: int) -> Any:
     try:
         from llguidance import LLTokenizer, TokenizerWrapper
     except ImportError:
-        raise EngineError("the engine \"llguidance\" is not installed: pip install 'mypt-tags[llguidance]'") from None
+        raise EngineError(
+            "the engine \"llguidance\" is not installed: pip install 'mypt-tags[llguidance]'"
+        ) from None
     key = (dialect.fingerprint, end)
     if key not in _words:
         _words[key] = LLTokenizer(TokenizerWrapper(_Words(dialect, end)), slices=[])
@@ -152,10 +183,18 @@ def matcher(dialect: Dialect, end: int, kind: str, tools: Sequence[ToolSpec]) ->
     known = words(dialect, end)
     import llguidance
 
-    found = llguidance.LLMatcher(known, llguidance.grammar_from("lark", grammar(kind, tools, dialect.table.literals)), log_level=0)
+    found = llguidance.LLMatcher(
+        known,
+        llguidance.grammar_from("lark", grammar(kind, tools, dialect.table.literals)),
+        log_level=0,
+    )
     if found.is_error():
         for tool in tools if len(tools) > 1 else ():
             matcher(dialect, end, kind, [tool])
         reason = found.get_error().split("JSON schema: ")[-1].splitlines()[0]
-        raise SchemaFault(tools[0].name if len(tools) == 1 else "?", "", f"llguidance cannot read its schema either: {reason}")
+        raise SchemaFault(
+            tools[0].name if len(tools) == 1 else "?",
+            "",
+            f"llguidance cannot read its schema either: {reason}",
+        )
     return found

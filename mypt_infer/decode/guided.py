@@ -54,12 +54,20 @@ class Options:
 class Guided:
     """The states of bodies, from `tables.size` on; below are those of the tables, which have a hole for each body."""
 
-    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec], barred: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, dialect: Dialect, tools: Sequence[ToolSpec], barred: frozenset[str] = frozenset()
+    ) -> None:
         self.dialect, self.ground, self.end = dialect, ground(dialect), call_ends(dialect)[1]
         self.calls: Calls = calls_of(dialect, tools, barred)
-        self.tables, self.first, self.endings = self.calls.tables, self.calls.first, self.calls.endings
+        self.tables, self.first, self.endings = (
+            self.calls.tables,
+            self.calls.first,
+            self.calls.endings,
+        )
         self.size = self.tables.size
-        self.spare = [self.ground.search.id_of[b] for b in b"0123456789"]  # they make a key another one
+        self.spare = [
+            self.ground.search.id_of[b] for b in b"0123456789"
+        ]  # they make a key another one
         self.places: list[_Place] = []
         self._numbers: dict[tuple[int, int, int], int] = {}
         self._matchers: OrderedDict[int, Any] = OrderedDict()
@@ -73,7 +81,11 @@ class Guided:
 
     def enter(self, hole: int) -> int:
         """The state at the beginning of the body that a state of the tables leaves to this engine."""
-        return self._number(_Place(hole, -1, -1, self.ground.lexemes.first, self.endings[self.tables.holes[hole][0]]))
+        return self._number(
+            _Place(
+                hole, -1, -1, self.ground.lexemes.first, self.endings[self.tables.holes[hole][0]]
+            )
+        )
 
     def next(self, state: int, token: int) -> int:
         """The state behind a token: DEAD_STATE where it is refused, the tables' state where it completes the body."""
@@ -88,7 +100,11 @@ class Guided:
         if known is not None:
             return known
         companion = self.ground.lexemes.next(place.companion, token)
-        return self._number(_Place(place.hole, state, token, companion, tuple(options.endings[int(options.ending[at])])))
+        return self._number(
+            _Place(
+                place.hole, state, token, companion, tuple(options.endings[int(options.ending[at])])
+            )
+        )
 
     def minimum(self, state: int) -> int:
         """The least number of tokens to the end of the body that is known."""
@@ -132,7 +148,9 @@ class Guided:
             place = self.places[state - self.size]
             before = self._matchers.get(place.before)
             found = (before or self.first[self.tables.holes[place.hole][0]]).deep_copy()
-            if place.before >= 0 and not found.consume_tokens([place.token] if before is not None else self.tokens(state)):
+            if place.before >= 0 and not found.consume_tokens(
+                [place.token] if before is not None else self.tokens(state)
+            ):
                 raise RuntimeError(f"llguidance stopped: {found.get_error()}")
             self._matchers[state] = found
             if len(self._matchers) > _KEPT:
@@ -144,13 +162,23 @@ class Guided:
         """Of the tool that is called: the keys of members that patterns bind, and whether all members are named."""
         tool = self.tables.holes[hole][0] - 1
         rules = self.calls.rules
-        rule = rules[tool] if tool >= 0 else next((r for r in rules if text.startswith(r.begins)), Rule(b"", frozenset([""]), False))
+        rule = (
+            rules[tool]
+            if tool >= 0
+            else next(
+                (r for r in rules if text.startswith(r.begins)), Rule(b"", frozenset([""]), False)
+            )
+        )
         return rule.bound, rule.closed
 
     def _sound(self, text: bytes, before: list[int], ending: list[int]) -> bool:
         """Whether no key stands twice in the whole body, and nothing is nested too deep."""
         try:
-            return not list(faults(loads((text + self.dialect.tokenizer.decode_bytes([*before, *ending])).decode())))
+            return not list(
+                faults(
+                    loads((text + self.dialect.tokenizer.decode_bytes([*before, *ending])).decode())
+                )
+            )
         except (Fault, UnicodeDecodeError):
             return False
 
@@ -171,13 +199,21 @@ class Guided:
         alike[: len(self.ground.characters)] &= self.ground.characters > 0
         if at.key or alike.sum() < _FREE or "" in bound or at.member in bound:
             alike[:] = False
-        first, members = _groups(alike[ids], then[ids] << 8 | np.minimum(self.ground.characters[ids], 255))
-        tried = _Endings(self.ground.lexemes, here, self.end, [list(place.ending)[1:], list(place.ending), []])
+        first, members = _groups(
+            alike[ids], then[ids] << 8 | np.minimum(self.ground.characters[ids], 255)
+        )
+        tried = _Endings(
+            self.ground.lexemes, here, self.end, [list(place.ending)[1:], list(place.ending), []]
+        )
         which, hints, looked = np.full(len(first), -1, dtype=np.int32), dict[int, int](), 0
         tokens, afters = ids[first].tolist(), then[ids[first]].tolist()
-        doubts = (np.full(len(first), not closed) & (at.key | self.ground.opens[ids[first]])).tolist()
+        doubts = (
+            np.full(len(first), not closed) & (at.key | self.ground.opens[ids[first]])
+        ).tolist()
         alikes = (then[ids[first]] << 8 | self.ground.characters[ids[first]]).tolist()
-        for i, (token, after, doubtful, hint) in enumerate(zip(tokens, afters, doubts, alikes, strict=True)):
+        for i, (token, after, doubtful, hint) in enumerate(
+            zip(tokens, afters, doubts, alikes, strict=True)
+        ):
 
             def good(ending: list[int], token: int = token, doubtful: bool = doubtful) -> bool:
                 return not (doubtful and not self._sound(text, [token], ending))
@@ -185,22 +221,43 @@ class Guided:
             guess = hints.get(hint, 0)
             found = guess if tried.fits(guess, token, after) and good(tried.list[guess]) else -1
             if found < 0:
-                found = next((e for e in range(len(tried.list)) if tried.fits(e, token, after) and good(tried.list[e])), -1)
+                found = next(
+                    (
+                        e
+                        for e in range(len(tried.list))
+                        if tried.fits(e, token, after) and good(tried.list[e])
+                    ),
+                    -1,
+                )
             if found < 0 and after in self.ground.fixes:
-                found = tried.first([[*self.ground.fixes[after], *e] for e in tried.list], token, after, good)
+                found = tried.first(
+                    [[*self.ground.fixes[after], *e] for e in tried.list], token, after, good
+                )
             if found < 0 and looked < _MORE:
                 behind = here.deep_copy()
-                ending, count = self.ground.search.ending(behind, after) if behind.consume_token(token) else (None, 0)
+                ending, count = (
+                    self.ground.search.ending(behind, after)
+                    if behind.consume_token(token)
+                    else (None, 0)
+                )
                 looked += count
-                more = [] if ending is None else [ending, *([i, *ending] for i in self.spare if at.key)]
+                more = (
+                    []
+                    if ending is None
+                    else [ending, *([i, *ending] for i in self.spare if at.key)]
+                )
                 found = tried.first(more, token, after, good)
             which[i] = found
             hints[hint] = max(found, 0)
         ending_of = which[members]
-        ending_of[np.searchsorted(ids, place.ending[0])] = 0  # whatever else was tried: this is how the body is known to end
+        ending_of[np.searchsorted(ids, place.ending[0])] = (
+            0  # whatever else was tried: this is how the body is known to end
+        )
         kept = ending_of >= 0
         lengths = np.array([len(e) for e in tried.list], dtype=np.int32)
-        return Options(ids[kept].astype(np.int32), lengths[ending_of[kept]], ending_of[kept], tried.list)
+        return Options(
+            ids[kept].astype(np.int32), lengths[ending_of[kept]], ending_of[kept], tried.list
+        )
 
 
 class _Endings:
@@ -209,28 +266,40 @@ class _Endings:
     def __init__(self, lexemes: Lexemes, here: Any, end: int, endings: list[list[int]]) -> None:
         self.list, self._lexemes, self._here, self._end = endings, lexemes, here, end
         self._tails = [[*e, end] for e in endings]
-        self._closes: dict[tuple[int, int], bool] = {}  # the companion says the same behind all tokens that leave it in one state
+        self._closes: dict[
+            tuple[int, int], bool
+        ] = {}  # the companion says the same behind all tokens that leave it in one state
 
     def fits(self, ending: int, token: int, after: int) -> bool:
         """Whether a token and then an ending, by its number, complete the body. `after` is the companion's state behind the token."""
         closes = self._closes.get((after, ending))
         if closes is None:
-            closes = self._closes[after, ending] = self._lexemes.run(after, self.list[ending]) != DEAD_STATE
+            closes = self._closes[after, ending] = (
+                self._lexemes.run(after, self.list[ending]) != DEAD_STATE
+            )
         tail = self._tails[ending]
         return closes and self._here.validate_tokens([token, *tail]) == len(tail) + 1
 
-    def first(self, more: Iterable[list[int]], token: int, after: int, good: Callable[[list[int]], bool]) -> int:
+    def first(
+        self, more: Iterable[list[int]], token: int, after: int, good: Callable[[list[int]], bool]
+    ) -> int:
         """The number of the first of other endings that fits, which is kept; -1 if none does."""
         for ending in more:
             tail = [*ending, self._end]
-            if self._lexemes.run(after, ending) != DEAD_STATE and self._here.validate_tokens([token, *tail]) == len(tail) + 1 and good(ending):
+            if (
+                self._lexemes.run(after, ending) != DEAD_STATE
+                and self._here.validate_tokens([token, *tail]) == len(tail) + 1
+                and good(ending)
+            ):
                 self.list.append(ending)
                 self._tails.append(tail)
                 return len(self.list) - 1
         return -1
 
 
-def _groups(alike: npt.NDArray[np.bool_], keys: Ints) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def _groups(
+    alike: npt.NDArray[np.bool_], keys: Ints
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Groups of those that are alike and have one key; the others each alone. The first of each group, and the group of each."""
     alone, many = np.flatnonzero(~alike), np.flatnonzero(alike)
     first_of = np.full(int(keys.max(initial=0)) + 1, -1, dtype=np.intp)

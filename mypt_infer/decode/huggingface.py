@@ -20,13 +20,20 @@ class TagLogitsProcessor:
     """
 
     def __init__(
-        self, decoder: Decoder, *, max_new_tokens: int | None = None, eos_token_id: int | None = None, pad_token_id: int | None = None
+        self,
+        decoder: Decoder,
+        *,
+        max_new_tokens: int | None = None,
+        eos_token_id: int | None = None,
+        pad_token_id: int | None = None,
     ) -> None:
         self.decoder, self.budget = decoder, max_new_tokens
         self.eos = decoder.dialect.tokenizer.ordinary if eos_token_id is None else eos_token_id
         self.pad = self.eos if pad_token_id is None else pad_token_id
         self.device: DeviceDecoder | None = None
-        self.states: dict[tuple[int, ...], int | None] = {}  # of what the last call saw; None behind the end
+        self.states: dict[
+            tuple[int, ...], int | None
+        ] = {}  # of what the last call saw; None behind the end
         self.begun = 0
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -35,7 +42,13 @@ class TagLogitsProcessor:
             self.device = DeviceDecoder(self.decoder, scores.device)
         rows = [tuple(row) for row in input_ids.tolist()]
         if not all(row[:-1] in self.states for row in rows):
-            self.states, self.begun = {row: self.decoder.start(self._stripped(row), max_new_tokens=self.budget) for row in rows}, len(rows[0])
+            self.states, self.begun = (
+                {
+                    row: self.decoder.start(self._stripped(row), max_new_tokens=self.budget)
+                    for row in rows
+                },
+                len(rows[0]),
+            )
         else:
             self.states = {row: self._after(row) for row in rows}
         out = scores.clone()

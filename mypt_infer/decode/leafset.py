@@ -36,7 +36,12 @@ def leaf_set(dialect: Dialect, text: Leaf) -> LeafSet:
     """Computed once a dialect."""
     if dialect.fingerprint not in _leaf_sets:
         words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
-        leaves = [text, string_leaf(tuple(forbidden_texts(dialect))), number_leaf(fraction=False), number_leaf(fraction=True)]
+        leaves = [
+            text,
+            string_leaf(tuple(forbidden_texts(dialect))),
+            number_leaf(fraction=False),
+            number_leaf(fraction=True),
+        ]
         ids = list(dialect.table.special.values())
         rows = {leaf.name: leaf_rows(leaf, words, ids) for leaf in leaves}
         exits: list[Exit] = []
@@ -47,7 +52,9 @@ def leaf_set(dialect: Dialect, text: Leaf) -> LeafSet:
             exits += found.exits
             at += found.leaf.states
         classes, columns = _classes(np.concatenate(parts))
-        _leaf_sets[dialect.fingerprint] = LeafSet(words, columns, classes, tuple(exits), first_row, rows, first_exit)
+        _leaf_sets[dialect.fingerprint] = LeafSet(
+            words, columns, classes, tuple(exits), first_row, rows, first_exit
+        )
     return _leaf_sets[dialect.fingerprint]
 
 

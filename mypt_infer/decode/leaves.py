@@ -82,7 +82,12 @@ def _codes(text: str) -> tuple[int, ...]:
 
 
 def text_leaf(
-    forbidden: Sequence[str], tags: Sequence[str], led_tags: dict[str, str], led_ids: dict[int, str], *, name: str = "text"
+    forbidden: Sequence[str],
+    tags: Sequence[str],
+    led_tags: dict[str, str],
+    led_ids: dict[int, str],
+    *,
+    name: str = "text",
 ) -> Leaf:
     """Any text in UTF-8 that spells none of `forbidden`.
 
@@ -92,7 +97,9 @@ def text_leaf(
     ends = {_codes(f): f for f in forbidden}
     leads = {_codes(space) for space in led_ids.values()}
     opening: dict[tuple[int, ...], Symbol] = {(START, *_codes(tag)): ("first", tag) for tag in tags}
-    opening |= {(START, *_codes(space + tag)): ("first led", tag) for tag, space in led_tags.items()}
+    opening |= {
+        (START, *_codes(space + tag)): ("first led", tag) for tag, space in led_tags.items()
+    }
     patterns = [*ends, *leads, *((START, *lead) for lead in leads), *opening, (START,)]
     order = [p for p in _matcher(patterns) if p not in opening and p not in ends and p != (START,)]
     order = [(START,), *order]
@@ -114,7 +121,9 @@ def text_leaf(
     _pending_bytes(step, pending, states[()])
     size = len(step)
     whole = np.array([s < len(order) for s in range(size)])
-    fresh = np.array([s < len(order) and order[s][1:] in leads and order[s][0] == START for s in range(size)])
+    fresh = np.array(
+        [s < len(order) and order[s][1:] in leads and order[s][0] == START for s in range(size)]
+    )
     led = [frozenset(i for i, space in led_ids.items() if _ends(p, _codes(space))) for p in order]
     return Leaf(name, step, tuple(exits), whole, fresh, (*led, *[frozenset[int]()] * len(pending)))
 
@@ -161,14 +170,26 @@ def string_leaf(forbidden: tuple[str, ...]) -> Leaf:
     for byte in _SHORT:
         step[more["esc"], byte] = states[()]
     step[more["esc"], ord("u")] = more["u"]
-    for at, digit, then in (("u", "0", "u0"), ("u0", "0", "u00"), ("u00", "0", "u000"), ("u00", "1", "u001")):
+    for at, digit, then in (
+        ("u", "0", "u0"),
+        ("u0", "0", "u00"),
+        ("u00", "0", "u000"),
+        ("u00", "1", "u001"),
+    ):
         step[more[at], ord(digit)] = more[then]
     for high, at in ((0x00, "u000"), (0x10, "u001")):
         for low in range(16):
             if high + low not in _HAS_SHORT:
                 step[more[at], ord(f"{low:x}")] = states[()]
     size = len(step)
-    return Leaf("string", step, (("byte", QUOTE),), np.zeros(size, bool), np.zeros(size, bool), (frozenset(),) * size)
+    return Leaf(
+        "string",
+        step,
+        (("byte", QUOTE),),
+        np.zeros(size, bool),
+        np.zeros(size, bool),
+        (frozenset(),) * size,
+    )
 
 
 DIGITS = 15  # as many as a float keeps; integers and fractions with no more of them are canonical as they stand
@@ -187,7 +208,9 @@ class _Number(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        return self.part in ("0", "int") or (self.part == "fraction" and (self.single or not self.zero))
+        return self.part in ("0", "int") or (
+            self.part == "fraction" and (self.single or not self.zero)
+        )
 
     def after(self, byte: int, *, fraction: bool) -> _Number | None:
         if byte == ord("-"):
@@ -232,4 +255,6 @@ def number_leaf(*, fraction: bool) -> Leaf:
             step[i, list(_BEHIND)] = -2 - np.arange(len(_BEHIND))
     none = np.zeros(len(order), bool)
     exits: tuple[Symbol, ...] = tuple(("byte", b) for b in _BEHIND)
-    return Leaf("number" if fraction else "integer", step, exits, none, none, (frozenset(),) * len(order))
+    return Leaf(
+        "number" if fraction else "integer", step, exits, none, none, (frozenset(),) * len(order)
+    )

@@ -19,27 +19,56 @@ from mypt_spec.placement import Run
 from mypt_spec.surface import lex_ids
 from mypt_spec.tokens import CALLS, TEXT
 
-LEGAL, UNFINISHED, NOT_DECLARED, NARROWER = "legal", "unfinished", "call-not-as-declared", "text-not-offered"
+LEGAL, UNFINISHED, NOT_DECLARED, NARROWER = (
+    "legal",
+    "unfinished",
+    "call-not-as-declared",
+    "text-not-offered",
+)
 
 
 def judge(dialect: Dialect, ids: Sequence[int]) -> str:
-    """"legal" for a complete episode, or one that waits for the system's result; else the name of the first error, or "unfinished"."""
+    """ "legal" for a complete episode, or one that waits for the system's result; else the name of the first error, or "unfinished"."""
     episode, found = dialect.parse_ids(ids)
     if episode is not None:
         errors = [f for f in [*found, *dialect.validate(episode)] if f.severity == "error"]
         return errors[0].name if errors else LEGAL
-    events, broken = lex_ids([int(i) for i in ids], dialect.table, dialect.tokenizer.decode_bytes, dialect.tokenizer.ordinary)
+    events, broken = lex_ids(
+        [int(i) for i in ids],
+        dialect.table,
+        dialect.tokenizer.decode_bytes,
+        dialect.tokenizer.ordinary,
+    )
     outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(events)
     errors = [f for f in (*broken, *outcome.findings) if f.severity == "error"]
     if errors:
         return errors[0].name
-    following = [dialect.table.terminals[name] for name in dialect.automaton.steps[outcome.state] if name != TEXT]
-    waits = any(t.origin != "model" and t.opens and t.opens != dialect.table.turn_opener and not t.body_loss for t in following)
-    errors = [f for f in messages_of(outcome.events, dialect.table)[1] if f.severity == "error"] if waits else []
+    following = [
+        dialect.table.terminals[name]
+        for name in dialect.automaton.steps[outcome.state]
+        if name != TEXT
+    ]
+    waits = any(
+        t.origin != "model" and t.opens and t.opens != dialect.table.turn_opener and not t.body_loss
+        for t in following
+    )
+    errors = (
+        [f for f in messages_of(outcome.events, dialect.table)[1] if f.severity == "error"]
+        if waits
+        else []
+    )
     return errors[0].name if errors else LEGAL if waits else UNFINISHED
 
 
-def alone(model: Model, prompts: Sequence[Sequence[int]], decoder: Decoder, *, max_new_tokens: int, temperature: float, seed: int) -> list[str]:
+def alone(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    decoder: Decoder,
+    *,
+    max_new_tokens: int,
+    temperature: float,
+    seed: int,
+) -> list[str]:
     """Let a model go on from prompts without a constraint; for each, "legal" or why not.
 
     A generation stops where it is complete, at the first token that the decoder would refuse, or when its tokens are spent. Legal is what
@@ -58,7 +87,9 @@ def alone(model: Model, prompts: Sequence[Sequence[int]], decoder: Decoder, *, m
         longest = max(map(len, pending))
         ids = torch.tensor([tokens + [0] * (longest - len(tokens)) for tokens in pending])
         with torch.inference_mode():
-            logits = model(ids, torch.tensor([len(tokens) for tokens in pending]), cache).float().cpu()
+            logits = (
+                model(ids, torch.tensor([len(tokens) for tokens in pending]), cache).float().cpu()
+            )
         for row, sequence in enumerate(sequences):
             pending[row] = []
             if results[row] is not None:
@@ -70,7 +101,11 @@ def alone(model: Model, prompts: Sequence[Sequence[int]], decoder: Decoder, *, m
             except ValueError:
                 found = judge(decoder.dialect, sequence)
                 calling = decoder.calling(states[row])
-                results[row] = (NOT_DECLARED if calling else NARROWER) if found in (LEGAL, UNFINISHED) else found
+                results[row] = (
+                    (NOT_DECLARED if calling else NARROWER)
+                    if found in (LEGAL, UNFINISHED)
+                    else found
+                )
                 continue
             if decoder.final(states[row]):
                 results[row] = judge(decoder.dialect, sequence)
@@ -81,11 +116,27 @@ def alone(model: Model, prompts: Sequence[Sequence[int]], decoder: Decoder, *, m
     return [result or UNFINISHED for result in results]
 
 
-def constrained(model: Model, prompts: Sequence[Sequence[int]], decoder: Decoder, *, max_new_tokens: int, temperature: float, seed: int) -> list[str]:
+def constrained(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    decoder: Decoder,
+    *,
+    max_new_tokens: int,
+    temperature: float,
+    seed: int,
+) -> list[str]:
     """The same under the constraint; judged as the answers of `alone` are."""
     if not prompts:
         return []
-    found = generate(model, prompts, decoder=decoder, max_new_tokens=max_new_tokens, temperature=temperature, seed=seed, greedy_calls=False)
+    found = generate(
+        model,
+        prompts,
+        decoder=decoder,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        seed=seed,
+        greedy_calls=False,
+    )
     return [judge(decoder.dialect, g.prompt + g.ids) for g in found]
 
 
@@ -128,7 +179,10 @@ def _calls(body: str, text: str, attrs: dict[str, str]) -> list[tuple[str, dict[
         return [(value["name"], {k: v for k, v in value.items() if k != "name"})]
     if body == "arguments":
         return [(attrs["name"], value)]
-    return [(call["name"], call["arguments"]) for call in ([c["function"] for c in value] if body == "calls" else [value])]
+    return [
+        (call["name"], call["arguments"])
+        for call in ([c["function"] for c in value] if body == "calls" else [value])
+    ]
 
 
 def _schema(tool: str, values: Sequence[Any]) -> dict[str, Any]:
@@ -140,7 +194,10 @@ def _schema(tool: str, values: Sequence[Any]) -> dict[str, Any]:
     if "object" in kinds:
         objects = [value for value in values if isinstance(value, dict)]
         names = list(dict.fromkeys(name for value in objects for name in value))
-        out["properties"] = {name: _schema(tool, [value[name] for value in objects if name in value]) for name in names}
+        out["properties"] = {
+            name: _schema(tool, [value[name] for value in objects if name in value])
+            for name in names
+        }
         out["required"] = [name for name in names if all(name in value for value in objects)]
     if "array" in kinds:
         items = [item for value in values if isinstance(value, list) for item in value]
@@ -150,7 +207,15 @@ def _schema(tool: str, values: Sequence[Any]) -> dict[str, Any]:
     return out
 
 
-_KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", list: "array", dict: "object"}
+_KINDS = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+    list: "array",
+    dict: "object",
+}
 
 
 def _drawn(logits: torch.Tensor, temperature: float, chance: float) -> int:

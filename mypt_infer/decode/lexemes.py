@@ -44,7 +44,9 @@ class Lexemes:
         """Which ids may follow, the state behind each, and which of them do not leave the string; shape (vocabulary,)."""
         tables = self.tables
         then = tables.following(state)
-        stays = (tables.after[tables.row[state]] >= 0) & (then != DEAD_STATE) & (state in self.strings)
+        stays = (
+            (tables.after[tables.row[state]] >= 0) & (then != DEAD_STATE) & (state in self.strings)
+        )
         return (then != DEAD_STATE)[tables.classes], then[tables.classes], stays[tables.classes]
 
 
@@ -60,8 +62,16 @@ def lexemes(dialect: Dialect, text: Leaf) -> Lexemes:
         loop: Place = (between, 0)
         digits = Node(dict.fromkeys(number.exits, loop), leaf=number)
         edges: dict[Symbol, Place] = {("byte", b): loop for b in _STRUCTURE}
-        between.edges = edges | {("byte", QUOTE): (inside, 0)} | {("byte", b): (digits, int(q)) for b, q in enumerate(number.step[0]) if q >= 0}
-        tables = tables_of(Spoken(settle([between, inside]), {0: 0, 1: 1}, text), leaf_set(dialect, text))
+        between.edges = (
+            edges
+            | {("byte", QUOTE): (inside, 0)}
+            | {("byte", b): (digits, int(q)) for b, q in enumerate(number.step[0]) if q >= 0}
+        )
+        tables = tables_of(
+            Spoken(settle([between, inside]), {0: 0, 1: 1}, text), leaf_set(dialect, text)
+        )
         at = tables.start[1]
-        _lexemes[dialect.fingerprint] = Lexemes(tables, tables.start[0], range(at, at + string.states))
+        _lexemes[dialect.fingerprint] = Lexemes(
+            tables, tables.start[0], range(at, at + string.states)
+        )
     return _lexemes[dialect.fingerprint]

@@ -41,13 +41,19 @@ class Llama:
 
     def to(self, device: torch.device | str) -> Llama:
         """The same model on another device."""
-        return Llama(self.config, {name: weight.to(device) for name, weight in self.weights.items()})
+        return Llama(
+            self.config, {name: weight.to(device) for name, weight in self.weights.items()}
+        )
 
     def begin(self, rows: int, capacity: int) -> Cache:
         """An empty cache for so many rows of at most so many tokens. What fills up chunks goes to a place behind these."""
         c, like = self.config, next(self.net.parameters())
         shape = (c.num_hidden_layers, rows, c.num_key_value_heads, capacity + 1, c.head)
-        return Cache(like.new_zeros(shape), like.new_zeros(shape), torch.zeros(rows, dtype=torch.int64, device=like.device))
+        return Cache(
+            like.new_zeros(shape),
+            like.new_zeros(shape),
+            torch.zeros(rows, dtype=torch.int64, device=like.device),
+        )
 
     @torch.no_grad()
     def __call__(self, ids: Tensor, lengths: Tensor, cache: Cache) -> Tensor:
@@ -89,5 +95,10 @@ def load(folder: str | Path) -> Llama:
 def random_model(config: LlamaConfig, seed: int = 0, *, scale: float = 0.05) -> Llama:
     """A model of random weights, for tests and measurements."""
     generator = torch.Generator().manual_seed(seed)
-    weights = {n: torch.ones(s) if n.endswith("norm.weight") else torch.randn(s, generator=generator) * scale for n, s in shapes(config).items()}
+    weights = {
+        n: torch.ones(s)
+        if n.endswith("norm.weight")
+        else torch.randn(s, generator=generator) * scale
+        for n, s in shapes(config).items()
+    }
     return Llama(config, weights)

@@ -56,7 +56,13 @@ class MakeBodies(Protocol):
 
     __name__: str
 
-    def __call__(self, kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str], forbidden: Sequence[str]) -> BodyNet: ...
+    def __call__(
+        self,
+        kind: str,
+        tools: Sequence[ToolSpec],
+        literals: re.Pattern[str],
+        forbidden: Sequence[str],
+    ) -> BodyNet: ...
 
 
 _texts: dict[str, Leaf] = {}  # by the dialect's fingerprint
@@ -65,7 +71,13 @@ _texts: dict[str, Leaf] = {}  # by the dialect's fingerprint
 class Speaker:
     """Builds `Spoken`. One use. `barred` are the kinds of block that the model may not open."""
 
-    def __init__(self, dialect: Dialect, tools: Sequence[ToolSpec], bodies: MakeBodies = Bodies, barred: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        tools: Sequence[ToolSpec],
+        bodies: MakeBodies = Bodies,
+        barred: frozenset[str] = frozenset(),
+    ) -> None:
         self.dialect, self.tools, self.bodies, self.barred = dialect, tools, bodies, barred
         self.table, self.machine = dialect.table, dialect.automaton
         self.stacks = open_blocks(self.machine, self.table)
@@ -76,14 +88,23 @@ class Speaker:
         self.text = _texts[dialect.fingerprint]
         self.nodes: dict[tuple[int, bool], Node] = {}
         self.after: dict[tuple[int, str, int], Node] = {}
-        self.ended = {s for g in self.machine.states for n in self._speakable(g) for s in [self.machine.steps[g][n]]}
+        self.ended = {
+            s
+            for g in self.machine.states
+            for n in self._speakable(g)
+            for s in [self.machine.steps[g][n]]
+        }
 
     def build(self) -> Spoken:
         """Raises ValueError where the barred blocks leave nothing to say."""
         outside = [g for g in self.machine.states if self._block(g) != CALLING]
-        states = [g for g in outside if self._tags(g) or self._writes_text(g) or self._hands_over(g)]
+        states = [
+            g for g in outside if self._tags(g) or self._writes_text(g) or self._hands_over(g)
+        ]
         if any(self._speakable(g) and g not in states for g in outside):
-            raise ValueError(f"no turn can be ended without {' and '.join(sorted(self.barred))}, which is barred")
+            raise ValueError(
+                f"no turn can be ended without {' and '.join(sorted(self.barred))}, which is barred"
+            )
         net = settle([self._node(g) for g in states])
         return Spoken(net, dict(zip(states, net.starts, strict=True)), self.text)
 
@@ -95,15 +116,25 @@ class Speaker:
 
     def _tags(self, state: int) -> list[str]:
         """The tags that the model may write in a state: of those that it could, what opens no barred block."""
-        return [n for n in self._speakable(state) if self.table.terminals[n].opens not in self.barred]
+        return [
+            n for n in self._speakable(state) if self.table.terminals[n].opens not in self.barred
+        ]
 
     def _speakable(self, state: int) -> list[str]:
         """The tags that the model may write in a state by the grammar."""
         stack = self.stacks[state]
         while stack and stack[-1] not in self.table.closers:
             stack = stack[:-1]
-        mine = [n for n in self.machine.steps[state] if n != TEXT and self.table.terminals[n].origin == "model"]
-        return [n for n in mine if self._own(stack) and (self.tools or self.table.terminals[n].body not in _CALLED)]
+        mine = [
+            n
+            for n in self.machine.steps[state]
+            if n != TEXT and self.table.terminals[n].origin == "model"
+        ]
+        return [
+            n
+            for n in mine
+            if self._own(stack) and (self.tools or self.table.terminals[n].body not in _CALLED)
+        ]
 
     def _writes_text(self, state: int) -> bool:
         stack = self.stacks[state]
@@ -112,8 +143,16 @@ class Speaker:
     def _hands_over(self, state: int) -> bool:
         """Whether generation may end in a state that the model has reached: nothing is left to say, or a result may follow."""
         openers = [self.table.terminals[n] for n in self.machine.steps[state] if n != TEXT]
-        awaited = any(t.origin != "model" and t.opens and t.opens != self.table.turn_opener and not t.body_loss for t in openers)
-        return state in self.ended and (awaited or not (self._speakable(state) or self._writes_text(state)))
+        awaited = any(
+            t.origin != "model"
+            and t.opens
+            and t.opens != self.table.turn_opener
+            and not t.body_loss
+            for t in openers
+        )
+        return state in self.ended and (
+            awaited or not (self._speakable(state) or self._writes_text(state))
+        )
 
     def _block(self, state: int) -> int:
         kind = self.stacks[state][-1] if self.stacks[state] else ""
@@ -126,13 +165,19 @@ class Speaker:
     def _node(self, state: int, *, text: bool = True) -> Node:
         """The place of a grammar state; without `text`, only tags may follow there."""
         if (state, text) not in self.nodes:
-            node = self.nodes[state, text] = Node(block=self._block(state), final=self._hands_over(state))
+            node = self.nodes[state, text] = Node(
+                block=self._block(state), final=self._hands_over(state)
+            )
             if text and self._writes_text(state):
                 self._with_text(node, state)
             else:
                 for name in self._tags(state):
                     head = self.heads[name]
-                    first: list[Symbol] = [*spelled(head.lead + head.text)] if head.token < 0 else [*spelled(head.lead), ("id", head.token)]
+                    first: list[Symbol] = (
+                        [*spelled(head.lead + head.text)]
+                        if head.token < 0
+                        else [*spelled(head.lead), ("id", head.token)]
+                    )
                     node.also.append(chain([*first], self._behind(state, name), block=node.block))
         return self.nodes[state, text]
 
@@ -143,8 +188,17 @@ class Speaker:
         for before, at in ((True, state), (False, following)):
             for name in self._tags(at):
                 head = self.heads[name]
-                kind = ("first led" if before else "led") if head.lead else "first" if before else ("id" if head.token >= 0 else "tag")
-                node.edges[kind, head.token if head.token >= 0 else head.text] = (self._behind(at, name), 0)
+                kind = (
+                    ("first led" if before else "led")
+                    if head.lead
+                    else "first"
+                    if before
+                    else ("id" if head.token >= 0 else "tag")
+                )
+                node.edges[kind, head.token if head.token >= 0 else head.text] = (
+                    self._behind(at, name),
+                    0,
+                )
 
     def _behind(self, state: int, name: str) -> Node:
         """What follows the head of a tag: the rest of its spelling, then the block that it opens, or what follows it."""
@@ -159,12 +213,20 @@ class Speaker:
     def _opened(self, then: int, terminal: Terminal, head: _Head, block: int) -> Node:
         if terminal.body not in _CALLED or not terminal.opens:
             if any(kind == "attr" for kind, _ in head.tail):
-                raise ValueError(f"{self.table.name}: nothing says which attributes a model may write in `{terminal.shown}`")
-            return chain(spelled("".join(value for _, value in head.tail)), self._node(then), block=block)
+                raise ValueError(
+                    f"{self.table.name}: nothing says which attributes a model may write in `{terminal.shown}`"
+                )
+            return chain(
+                spelled("".join(value for _, value in head.tail)), self._node(then), block=block
+            )
         after = self._node(self.machine.steps[then][TEXT], text=False)
         bodies = self.bodies(terminal.body, self.tools, self.table.literals, self.forbidden)
         if not any(kind == "attr" for kind, _ in head.tail):
-            return chain(spelled("".join(value for _, value in head.tail)), bodies.any_tool(after), block=block)
+            return chain(
+                spelled("".join(value for _, value in head.tail)),
+                bodies.any_tool(after),
+                block=block,
+            )
         named = []
         for i, tool in enumerate(self.tools):
             _check_name(tool, terminal)
@@ -182,7 +244,12 @@ class Speaker:
             token = self.table.special[pieces.pop(0).value]
         while token < 0 and pieces and pieces[0].kind == "text":
             text += pieces.pop(0).value
-        return _Head(lead, token, text, tuple((p.kind if p.kind == "attr" else "text", p.value) for p in pieces))
+        return _Head(
+            lead,
+            token,
+            text,
+            tuple((p.kind if p.kind == "attr" else "text", p.value) for p in pieces),
+        )
 
     def _text_leaf(self) -> Leaf:
         """All that may end a text somewhere. What may end it where, the edges of the nodes say."""

@@ -118,7 +118,9 @@ def settle(wanted: Iterable[Node]) -> Net:
                 targets.setdefault(symbol, set()).add(target)
         for symbol, found in targets.items():
             if merged.leaf is not None and symbol[0] == "byte" and symbol not in merged.leaf.exits:
-                raise NetError(f"free content and {bytes([int(symbol[1])])!r} can stand at the same place")
+                raise NetError(
+                    f"free content and {bytes([int(symbol[1])])!r} can stand at the same place"
+                )
             inside = {state for _, state in found}
             if len(found) > 1 and inside != {0}:
                 raise NetError("two alternatives read free content at the same place")

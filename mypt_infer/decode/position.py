@@ -19,7 +19,9 @@ _LEXEME = re.compile(rb'"(?:[^"\\]|\\.)*("?)|[{}\[\],:]', re.DOTALL)
 
 def where(text: bytes) -> Position:
     """Reads the beginning of a JSON text; it may stop anywhere."""
-    stack: list[tuple[bytes, str]] = []  # open containers, each with the key of its last member, or of its own
+    stack: list[
+        tuple[bytes, str]
+    ] = []  # open containers, each with the key of its last member, or of its own
     member, waits = "", False
     for match in _LEXEME.finditer(text):
         found = match[0]

@@ -36,10 +36,18 @@ class _Cut:
     token: int
 
 
-def start_state(dialect: Dialect, tables: Tables, names: frozenset[str], ids: Sequence[int], step: Callable[[int, int], int]) -> int:
+def start_state(
+    dialect: Dialect,
+    tables: Tables,
+    names: frozenset[str],
+    ids: Sequence[int],
+    step: Callable[[int, int], int],
+) -> int:
     """The state behind a prompt. Raises PromptError; `names` are the declared tools, `step` is the decoder's."""
     cuts = _cuts(dialect, ids)
-    outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check([c.event for c in cuts])
+    outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(
+        [c.event for c in cuts]
+    )
     states = [outcome.before.get(i) for i in range(len(cuts))] + [outcome.state]
     found, begin = DEAD_STATE, len(cuts)
     for begin in range(len(cuts), max(-1, len(cuts) - _BACK - 1), -1):
@@ -64,12 +72,20 @@ def start_state(dialect: Dialect, tables: Tables, names: frozenset[str], ids: Se
 
 def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
     """The ids of the header with which the system makes room for the model, where the format has one and it is missing."""
-    outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check([c.event for c in _cuts(dialect, ids)])
+    outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(
+        [c.event for c in _cuts(dialect, ids)]
+    )
     if outcome.findings:
         return []
-    terminals = [dialect.table.terminals[n] for n in dialect.automaton.steps[outcome.state] if n != TEXT]
+    terminals = [
+        dialect.table.terminals[n] for n in dialect.automaton.steps[outcome.state] if n != TEXT
+    ]
     found = [t for t in terminals if t.opens and t.body_loss and t.origin != "model"]
-    return tag_ids(Event(found[0].name, found[0].spell()), dialect.table, dialect.tokenizer) if len(found) == 1 else []
+    return (
+        tag_ids(Event(found[0].name, found[0].spell()), dialect.table, dialect.tokenizer)
+        if len(found) == 1
+        else []
+    )
 
 
 def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None:
@@ -82,10 +98,14 @@ def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None
     if errors:
         first = errors[0]
         place = f"tokens {first.span[0]}..{first.span[1]}: " if first.span else ""
-        raise PromptError(f"the prompt is no legal beginning: {place}{first.code} {first.message}", first)
+        raise PromptError(
+            f"the prompt is no legal beginning: {place}{first.code} {first.message}", first
+        )
     for name in (n for m in messages for n in _called(m, dialect)):
         if name not in names:
-            raise PromptError(f"the prompt calls the tool {name!r}, which is not declared; declared are {', '.join(sorted(names)) or 'none'}")
+            raise PromptError(
+                f"the prompt calls the tool {name!r}, which is not declared; declared are {', '.join(sorted(names)) or 'none'}"
+            )
 
 
 def _complete(dialect: Dialect, events: list[Event]) -> list[Event]:
@@ -100,13 +120,20 @@ def _complete(dialect: Dialect, events: list[Event]) -> list[Event]:
 
 def _called(message: Message, dialect: Dialect) -> list[str]:
     found: list[str] = []
-    if dialect.table.marks.get(message.role) is not None or dialect.table.openers[message.role].quotes:
+    if (
+        dialect.table.marks.get(message.role) is not None
+        or dialect.table.openers[message.role].quotes
+    ):
         return found
     for part in message.parts:
         body = "text" if part.kind == "text" else dialect.table.openers[part.kind].body
         if body in (*CALLS, "calls"):
             value: Any = json.loads(part.text)
-            calls = [c["function"] for c in value] if body == "calls" else [dict(part.attrs) if body == "arguments" else value]
+            calls = (
+                [c["function"] for c in value]
+                if body == "calls"
+                else [dict(part.attrs) if body == "arguments" else value]
+            )
             found += [call["name"] for call in calls]
     return found
 
@@ -116,12 +143,18 @@ def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Cut]:
     tokenizer, table = dialect.tokenizer, dialect.table
     by_id = {token: table.sentinels[tag] for tag, token in tokenizer.special.items()}
     text, at = "", 0
-    starts: dict[int, int] = {}  # offset in the text -> the token that begins there, -1 inside a character
+    starts: dict[
+        int, int
+    ] = {}  # offset in the text -> the token that begins there, -1 inside a character
     while at < len(ids):
         begin = at
         while at < len(ids) and 0 <= ids[at] < tokenizer.ordinary:
             at += 1
-        decoder, run, length = codecs.getincrementaldecoder("utf-8")("surrogateescape"), [], len(text)
+        decoder, run, length = (
+            codecs.getincrementaldecoder("utf-8")("surrogateescape"),
+            [],
+            len(text),
+        )
         for i in range(begin, at):
             starts[length] = i if not decoder.getstate()[0] else -1
             run.append(decoder.decode(tokenizer.decode_bytes([ids[i]])))

@@ -72,16 +72,31 @@ def rollout(
             found[row].append((0.0, 0.0))
             return
         logits = watched.logits[row].float()
-        tempered = torch.log_softmax(logits / temperature + torch.from_numpy(decoder.bias([step.state])[0]), dim=-1)
-        found[row].append((float(torch.log_softmax(logits, dim=-1)[step.token]), float(tempered[step.token])))
+        tempered = torch.log_softmax(
+            logits / temperature + torch.from_numpy(decoder.bias([step.state])[0]), dim=-1
+        )
+        found[row].append(
+            (float(torch.log_softmax(logits, dim=-1)[step.token]), float(tempered[step.token]))
+        )
 
     made = generate(
-        watched, each, decoder=decoder, max_new_tokens=max_new_tokens, temperature=temperature, greedy_calls=False, seed=seed, on_step=note
+        watched,
+        each,
+        decoder=decoder,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        greedy_calls=False,
+        seed=seed,
+        on_step=note,
     )
     out = []
     for g, pairs in zip(made, found, strict=True):
         ids, before = np.array([*g.prompt, *g.ids], np.uint32), len(g.prompt)
-        mask, own, drawn = np.zeros(len(ids), np.uint8), np.zeros(len(ids), np.float32), np.zeros(len(ids), np.float32)
+        mask, own, drawn = (
+            np.zeros(len(ids), np.uint8),
+            np.zeros(len(ids), np.float32),
+            np.zeros(len(ids), np.float32),
+        )
         mask[before:] = [step.lost is not None for step in g.steps]
         own[before:], drawn[before:] = [p[0] for p in pairs], [p[1] for p in pairs]
         out.append(Rollout(ids, mask, own, drawn, g))

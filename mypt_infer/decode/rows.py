@@ -43,11 +43,15 @@ def leaf_rows(leaf: Leaf, vocabulary: Vocabulary, ids: Iterable[int]) -> Rows:
             after[state, group] = walked[then, byte]
         if leaf.whole[state]:
             for token in ids:
-                after[state, token] = -2 - exits.setdefault((leaf.at_id(state, token), b""), len(exits))
+                after[state, token] = -2 - exits.setdefault(
+                    (leaf.at_id(state, token), b""), len(exits)
+                )
     return Rows(leaf, after, tuple(exits), _away(after, len(exits)))
 
 
-def _walk(leaf: Leaf, vocabulary: Vocabulary, byte: int, start: int, exits: dict[Exit, int]) -> Ints:
+def _walk(
+    leaf: Leaf, vocabulary: Vocabulary, byte: int, start: int, exits: dict[Exit, int]
+) -> Ints:
     """The tokens that begin with `byte`, from the state (or exit) `start` behind it."""
     group = vocabulary.by_first[byte]
     lengths, tails = vocabulary.tails[byte]
@@ -56,7 +60,10 @@ def _walk(leaf: Leaf, vocabulary: Vocabulary, byte: int, start: int, exits: dict
     running = np.arange(len(group))
     if start < DEAD:
         symbol = leaf.exits[-2 - start]
-        return np.array([-2 - exits.setdefault((symbol, vocabulary.tokens[i][1:]), len(exits)) for i in group], dtype=np.int32)
+        return np.array(
+            [-2 - exits.setdefault((symbol, vocabulary.tokens[i][1:]), len(exits)) for i in group],
+            dtype=np.int32,
+        )
     for at in range(tails.shape[1] + 1):
         ended = lengths[running] == at
         out[running[ended]] = current[running[ended]]
@@ -66,7 +73,9 @@ def _walk(leaf: Leaf, vocabulary: Vocabulary, byte: int, start: int, exits: dict
         current[running] = leaf.step[current[running], tails[running, at]]
         for i in running[current[running] < DEAD]:
             symbol = leaf.exits[-2 - current[i]]
-            out[i] = -2 - exits.setdefault((symbol, vocabulary.tokens[group[i]][at + 2 :]), len(exits))
+            out[i] = -2 - exits.setdefault(
+                (symbol, vocabulary.tokens[group[i]][at + 2 :]), len(exits)
+            )
         running = running[current[running] >= 0]
     return out
 
@@ -82,7 +91,9 @@ def _away(after: Ints, exits: int) -> Ints:
     while True:
         better = away.copy()
         for state in range(states):
-            np.minimum(better[state], away[follows[state]].min(axis=0, initial=FAR) + 1, out=better[state])
+            np.minimum(
+                better[state], away[follows[state]].min(axis=0, initial=FAR) + 1, out=better[state]
+            )
         np.minimum(better, FAR, out=better)
         if (better == away).all():
             return away

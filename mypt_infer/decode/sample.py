@@ -13,7 +13,9 @@ from mypt_infer.decode.device import DeviceDecoder
 
 _BLOCK = 64
 _BELOW_ONE = 1 - 2**-53
-_NEARLY_ALL = 0.999  # lost: what is left is weighed anew, so that it does not vanish beside what is refused
+_NEARLY_ALL = (
+    0.999  # lost: what is left is weighed anew, so that it does not vanish beside what is refused
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +46,17 @@ class Drawn(NamedTuple):
     lost: float
 
 
-def draw(logits: Tensor, state: int, device: DeviceDecoder, sampling: Sampling, chance: float) -> Drawn:
+def draw(
+    logits: Tensor, state: int, device: DeviceDecoder, sampling: Sampling, chance: float
+) -> Drawn:
     """One token of the allow set of `state`; `logits` has shape (vocabulary,), `chance` is drawn evenly from [0, 1).
 
     Raises ValueError when the logits are not numbers: nothing can be drawn from these.
     """
     greedy = sampling.temperature == 0 or (sampling.greedy_calls and device.decoder.calling(state))
-    scaled = logits.float() if sampling.temperature in (0, 1) else logits.float() / sampling.temperature
+    scaled = (
+        logits.float() if sampling.temperature in (0, 1) else logits.float() / sampling.temperature
+    )
     weights = torch.softmax(scaled, 0)
     found = device.decoder.allow(state)
     short = device.list_of(found)
@@ -88,7 +94,9 @@ def _best(weights: Tensor, sampling: Sampling) -> Tensor:
     if sampling.top_p is not None and sampling.top_p < 1:
         ordered, order = weights.double().sort(descending=True)
         before = ordered.cumsum(0) - ordered
-        weights = torch.zeros_like(weights).index_copy(0, order, torch.where(before < sampling.top_p * ordered.sum(), ordered, 0.0).float())
+        weights = torch.zeros_like(weights).index_copy(
+            0, order, torch.where(before < sampling.top_p * ordered.sum(), ordered, 0.0).float()
+        )
     return weights
 
 

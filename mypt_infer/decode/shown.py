@@ -52,6 +52,9 @@ class Shown:
         firsts = {tag[0] for tag in self.tags}
         for at in range(max(0, len(self.held) - 200), len(self.held)):
             tail = self.held[at:]
-            if tail[0] in firsts and any(tag.startswith(tail[: len(tag)]) or (tag[:9] == tail[:9] and ">" not in tail) for tag in self.tags):
+            if tail[0] in firsts and any(
+                tag.startswith(tail[: len(tag)]) or (tag[:9] == tail[:9] and ">" not in tail)
+                for tag in self.tags
+            ):
                 return len(tail) if not any(tail.startswith(tag) for tag in self.tags) else 0
         return 0

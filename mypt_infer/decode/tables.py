@@ -67,7 +67,11 @@ class Tables:
     def following(self, state: int) -> Ints:
         """The next state for every class of tokens; DEAD_STATE where refused. Shape (classes,)."""
         after = self.after[self.row[state]]
-        found = np.where(after >= 0, self.base[state] + after, self.exits[self.frame[state], np.maximum(-1 - after, 0)])
+        found = np.where(
+            after >= 0,
+            self.base[state] + after,
+            self.exits[self.frame[state], np.maximum(-1 - after, 0)],
+        )
         return np.where(self.distance[found] < FAR, found, DEAD_STATE)
 
     def next(self, state: int, token: int) -> int:
@@ -82,7 +86,20 @@ class Tables:
     @cached_property
     def _views(self) -> tuple[memoryview, ...]:
         """The arrays once more: one number at a time, a view is several times as quick."""
-        return tuple(map(memoryview, (self.classes, self.after, self.row, self.base, self.exits, self.frame, self.distance)))  # type: ignore[arg-type]
+        return tuple(
+            map(
+                memoryview,
+                (
+                    self.classes,
+                    self.after,
+                    self.row,
+                    self.base,
+                    self.exits,
+                    self.frame,
+                    self.distance,
+                ),
+            )
+        )  # type: ignore[arg-type]
 
     @cached_property
     def distance(self) -> Ints:
@@ -93,7 +110,13 @@ class Tables:
         goal = (self.block == NO_BLOCK) & (np.arange(self.size) != DEAD_STATE)
         return self.measure(goal, above=self.unfilled.to_close if self.unfilled else None)
 
-    def measure(self, goal: npt.NDArray[np.bool_], *, barred: npt.NDArray[np.bool_] | None = None, above: Ints | None = None) -> Ints:
+    def measure(
+        self,
+        goal: npt.NDArray[np.bool_],
+        *,
+        barred: npt.NDArray[np.bool_] | None = None,
+        above: Ints | None = None,
+    ) -> Ints:
         """The least number of tokens from each state to a goal, around barred states; FAR where none leads there.
 
         `above`: the same numbers where nothing was nearer; then only what has come nearer is looked at.
@@ -102,7 +125,14 @@ class Tables:
         blocked = np.zeros(self.size, bool) if barred is None else barred
         found[blocked] = FAR
         source, target, cost = self.spine
-        seen = {} if above is None else {i: above[self.exits[i + 1, f.column : f.column + len(f.rows.exits)]] for i, f in enumerate(self.frames)}
+        seen = (
+            {}
+            if above is None
+            else {
+                i: above[self.exits[i + 1, f.column : f.column + len(f.rows.exits)]]
+                for i, f in enumerate(self.frames)
+            }
+        )
         while True:
             before = found.copy()
             np.minimum.at(found, source, np.minimum(before[target] + cost, FAR))
@@ -133,7 +163,9 @@ class Tables:
     def members(self) -> tuple[Ints, Ints]:
         """All ids in the order of their classes, and where each class begins: shapes (vocabulary,) and (classes + 1,)."""
         order = np.argsort(self.classes, kind="stable").astype(np.int32)
-        return order, np.searchsorted(self.classes[order], np.arange(self.after.shape[1] + 1)).astype(np.int32)
+        return order, np.searchsorted(
+            self.classes[order], np.arange(self.after.shape[1] + 1)
+        ).astype(np.int32)
 
     @cached_property
     def lists(self) -> tuple[list[int], list[int], list[int]]:
@@ -145,7 +177,12 @@ _built: OrderedDict[tuple[str, str], Tables] = OrderedDict()
 _KEPT = 32
 
 
-def build(dialect: Dialect, tools: Sequence[ToolSpec], bodies: MakeBodies = Bodies, barred: frozenset[str] = frozenset()) -> Tables:
+def build(
+    dialect: Dialect,
+    tools: Sequence[ToolSpec],
+    bodies: MakeBodies = Bodies,
+    barred: frozenset[str] = frozenset(),
+) -> Tables:
     """The tables of a dialect and some tools, without `barred` kinds of block; those built last are kept. Raises SchemaFault for tools that they cannot hold.
 
     `bodies` makes the nets of calls; those of another engine hold nothing of the tools but
@@ -181,15 +218,23 @@ class _Builder:
 
     def tables(self) -> Tables:
         leaves, net, size = self.leaves, self.net, self.size
-        spine = {i: dict(_reading(net, i, leaves.vocabulary.trie)) for i, n in enumerate(net.nodes) if n.leaf is None}
+        spine = {
+            i: dict(_reading(net, i, leaves.vocabulary.trie))
+            for i, n in enumerate(net.nodes)
+            if n.leaf is None
+        }
         own = sorted({t for row in spine.values() for t in row})
         classes, columns = leaves.classes.copy(), leaves.columns
         split = np.arange(len(own)) + columns.shape[1]
-        after = np.full((len(columns) + 1 + len(spine), columns.shape[1] + len(own)), -1, dtype=np.int32)
+        after = np.full(
+            (len(columns) + 1 + len(spine), columns.shape[1] + len(own)), -1, dtype=np.int32
+        )
         after[: len(columns), : columns.shape[1]] = columns
         after[: len(columns), columns.shape[1] :] = columns[:, classes[own]]
         classes[own] = split
-        arrays = {name: np.zeros(size, dtype=np.int32) for name in ("row", "base", "frame", "block")}
+        arrays = {
+            name: np.zeros(size, dtype=np.int32) for name in ("row", "base", "frame", "block")
+        }
         row, base, frame, block = arrays.values()
         owner, final = np.full(size, -1, dtype=np.int32), np.zeros(size, bool)
         row[DEAD_STATE] = at = len(columns)
@@ -203,7 +248,9 @@ class _Builder:
                 row[first] = at = at + 1
                 for token, place in spine[i].items():
                     after[at, classes[token]] = self._state(place)
-                spine_ += [(first, then, 1) for then in {self._state(place) for place in spine[i].values()}]
+                spine_ += [
+                    (first, then, 1) for then in {self._state(place) for place in spine[i].values()}
+                ]
                 for symbol, place in node.edges.items():
                     if symbol[0] == HOLE:
                         holes[first] = int(symbol[1]), self._state(place)
@@ -229,7 +276,9 @@ class _Builder:
         out = np.zeros(1 + len(self.leaves.exits), dtype=np.int32)
         first = 1 + self.leaves.first_exit[leaf]
         for i, (symbol, rest) in enumerate(self.leaves.rows[leaf].exits):
-            out[first + i] = self._state(self.net.walk(self.net.nodes[node].edges.get(symbol), rest))
+            out[first + i] = self._state(
+                self.net.walk(self.net.nodes[node].edges.get(symbol), rest)
+            )
         return out
 
 
@@ -242,7 +291,11 @@ def _reading(net: Net, node: int, trie: Trie) -> Iterator[tuple[int, tuple[int, 
     while queue:
         tree, place = queue.pop()
         steps = net.nodes[place[0]]
-        bytes_ = tree.below if steps.leaf is not None else [int(b) for kind, b in steps.edges if kind == "byte" and b in tree.below]
+        bytes_ = (
+            tree.below
+            if steps.leaf is not None
+            else [int(b) for kind, b in steps.edges if kind == "byte" and b in tree.below]
+        )
         for byte in bytes_:
             then = net.step(place, byte)
             if then is not None:

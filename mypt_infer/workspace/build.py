@@ -48,7 +48,13 @@ class Report:
     skipped: tuple[Skipped, ...] = ()
 
 
-def refresh(base: Path, index: Path, embedder: Embedder, *, progress: Callable[[str, int], None] | None = None) -> Report:
+def refresh(
+    base: Path,
+    index: Path,
+    embedder: Embedder,
+    *,
+    progress: Callable[[str, int], None] | None = None,
+) -> Report:
     """Index a folder, or what has changed in it. Either all of it happens or, when anything fails, nothing.
 
     `progress` is called with the path that was read and the number of files so far. Raises NotADirectoryError, and
@@ -99,7 +105,9 @@ def _digests(folder: Path) -> dict[str, str]:
 
 def _count(folder: Path) -> tuple[int, int]:
     with closing(connect(folder / SQLITE)) as db:
-        documents, chunks = db.execute("SELECT (SELECT count(*) FROM docs), (SELECT count(*) FROM chunks)").fetchone()
+        documents, chunks = db.execute(
+            "SELECT (SELECT count(*) FROM docs), (SELECT count(*) FROM chunks)"
+        ).fetchone()
         return documents, chunks
 
 
@@ -112,7 +120,10 @@ def _writing(old: Path | None, index: Path, embedder: Embedder) -> Iterator[_Wri
         with closing(connect(folder / SQLITE, write=True)) as db:
             if old is None:
                 db.executescript(SCHEMA)
-                db.executemany("INSERT INTO state VALUES (?, ?)", [("version", VERSION), ("embedder", embedder.name)])
+                db.executemany(
+                    "INSERT INTO state VALUES (?, ?)",
+                    [("version", VERSION), ("embedder", embedder.name)],
+                )
             db.execute("BEGIN")
             yield _Writer(db)
             _number(db, old, folder, embedder)
@@ -126,30 +137,53 @@ class _Writer:
         self.db = db
 
     def put(self, found: Found, digest: str, content: Content) -> None:
-        before = self.db.execute("SELECT created, doc_id FROM docs WHERE path = ?", (found.path,)).fetchone()
+        before = self.db.execute(
+            "SELECT created, doc_id FROM docs WHERE path = ?", (found.path,)
+        ).fetchone()
         self.forget(found.path)
         created, key = before or (found.modified, self._key(found.path))
         values = (key, found.path, content.title, digest, created, found.modified)
-        doc = self.db.execute("INSERT INTO docs (doc_id, path, title, digest, created, updated) VALUES (?, ?, ?, ?, ?, ?)", values).lastrowid
+        doc = self.db.execute(
+            "INSERT INTO docs (doc_id, path, title, digest, created, updated) VALUES (?, ?, ?, ?, ?, ?)",
+            values,
+        ).lastrowid
         for position, text in enumerate(cut(content.text)):
-            chunk = self.db.execute("INSERT INTO chunks (doc, position, text) VALUES (?, ?, ?)", (doc, position, text)).lastrowid
-            self.db.execute("INSERT INTO words (rowid, title, path, text) VALUES (?, ?, ?, ?)", (chunk, content.title, found.path, text))
-            self.db.execute("INSERT INTO grams (rowid, title, text) VALUES (?, ?, ?)", (chunk, content.title, text))
+            chunk = self.db.execute(
+                "INSERT INTO chunks (doc, position, text) VALUES (?, ?, ?)", (doc, position, text)
+            ).lastrowid
+            self.db.execute(
+                "INSERT INTO words (rowid, title, path, text) VALUES (?, ?, ?, ?)",
+                (chunk, content.title, found.path, text),
+            )
+            self.db.execute(
+                "INSERT INTO grams (rowid, title, text) VALUES (?, ?, ?)",
+                (chunk, content.title, text),
+            )
 
     def forget(self, path: str) -> None:
         """Take a document out of all tables; the full-text ones must be told what they held."""
         row = self.db.execute("SELECT id, title FROM docs WHERE path = ?", (path,)).fetchone()
         if row is None:
             return
-        for chunk, text in self.db.execute("SELECT id, text FROM chunks WHERE doc = ?", (row[0],)).fetchall():
-            self.db.execute("INSERT INTO words(words, rowid, title, path, text) VALUES ('delete', ?, ?, ?, ?)", (chunk, row[1], path, text))
-            self.db.execute("INSERT INTO grams(grams, rowid, title, text) VALUES ('delete', ?, ?, ?)", (chunk, row[1], text))
+        for chunk, text in self.db.execute(
+            "SELECT id, text FROM chunks WHERE doc = ?", (row[0],)
+        ).fetchall():
+            self.db.execute(
+                "INSERT INTO words(words, rowid, title, path, text) VALUES ('delete', ?, ?, ?, ?)",
+                (chunk, row[1], path, text),
+            )
+            self.db.execute(
+                "INSERT INTO grams(grams, rowid, title, text) VALUES ('delete', ?, ?, ?)",
+                (chunk, row[1], text),
+            )
         self.db.execute("DELETE FROM chunks WHERE doc = ?", (row[0],))
         self.db.execute("DELETE FROM docs WHERE id = ?", (row[0],))
 
     def _key(self, path: str) -> str:
         taken: set[str] = set()
-        while self.db.execute("SELECT 1 FROM docs WHERE doc_id = ?", (key := doc_id(path, taken),)).fetchone():
+        while self.db.execute(
+            "SELECT 1 FROM docs WHERE doc_id = ?", (key := doc_id(path, taken),)
+        ).fetchone():
             taken.add(key)
         return key
 
@@ -171,15 +205,25 @@ def _number(db: sqlite3.Connection, old: Path | None, folder: Path, embedder: Em
     np.save(folder / VECTORS, vectors)
     with (folder / META).open("w", encoding="utf-8") as file:
         for _, _, doc, title, path, position, _ in chunks:
-            line = {"chunk_id": chunk_id(doc, position), "doc_id": doc, "title": title, "path": path, "position": position}
+            line = {
+                "chunk_id": chunk_id(doc, position),
+                "doc_id": doc,
+                "title": title,
+                "path": path,
+                "position": position,
+            }
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    db.executemany("UPDATE chunks SET row = ? WHERE id = ?", [(i, chunk[0]) for i, chunk in enumerate(chunks)])
+    db.executemany(
+        "UPDATE chunks SET row = ? WHERE id = ?", [(i, chunk[0]) for i, chunk in enumerate(chunks)]
+    )
 
 
 def _embedded(embedder: Embedder, texts: list[str]) -> npt.NDArray[np.float32]:
     out = embedder.embed(texts)
     if out.shape != (len(texts), embedder.dimensions):
-        raise ValueError(f"the embedder {embedder.name} gave shape {out.shape} for {len(texts)} texts of {embedder.dimensions} dimensions")
+        raise ValueError(
+            f"the embedder {embedder.name} gave shape {out.shape} for {len(texts)} texts of {embedder.dimensions} dimensions"
+        )
     return out
 
 

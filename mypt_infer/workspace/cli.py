@@ -41,11 +41,28 @@ def parser() -> argparse.ArgumentParser:
     )
     add = out.add_argument
     add("folder", metavar="DIR", help="the folder of documents")
-    add("--index-dir", metavar="DIR", help=f"where the index is kept (default: {INDEX} in the folder)")
-    add("--embedder", choices=("hashing", "minilm"), help="what makes vectors of texts (default: that of the index, or hashing)")
-    add("--search", metavar="QUERY", help="bring the index up to date, and show the chunks that fit the query best")
+    add(
+        "--index-dir",
+        metavar="DIR",
+        help=f"where the index is kept (default: {INDEX} in the folder)",
+    )
+    add(
+        "--embedder",
+        choices=("hashing", "minilm"),
+        help="what makes vectors of texts (default: that of the index, or hashing)",
+    )
+    add(
+        "--search",
+        metavar="QUERY",
+        help="bring the index up to date, and show the chunks that fit the query best",
+    )
     add("--top-k", type=int, default=5, metavar="N", help="chunks to show (default: %(default)s)")
-    add("-v", "--verbose", action="store_true", help="name every file that was left out, not only how many")
+    add(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="name every file that was left out, not only how many",
+    )
     add("-q", "--quiet", action="store_true", help="no progress, no summary")
     add("--version", action="version", version=f"mypt-index {__version__}")
     return out
@@ -75,7 +92,9 @@ def _run(chosen: argparse.Namespace) -> int:
             raise NotADirectoryError(f"{base} is no folder")
         embedder = named(chosen.embedder or embedder_of(index) or "hashing")
         with _Progress(quiet=chosen.quiet) as progress:
-            report = refresh(base, index, embedder, progress=lambda path, files: progress.at(shown(path), files))
+            report = refresh(
+                base, index, embedder, progress=lambda path, files: progress.at(shown(path), files)
+            )
         if not chosen.quiet:
             _summary(report, index, verbose=chosen.verbose)
         if chosen.search is not None:
@@ -83,7 +102,9 @@ def _run(chosen: argparse.Namespace) -> int:
             for chunk in engine.search(chosen.search, chosen.top_k):
                 doc = engine.get_doc(chunk.doc_id)
                 text = " ".join(chunk.text.split())
-                print(f"{chunk.chunk_id}  {doc.title if doc else ''}\n    {text[:160]}{'…' if len(text) > 160 else ''}")
+                print(
+                    f"{chunk.chunk_id}  {doc.title if doc else ''}\n    {text[:160]}{'…' if len(text) > 160 else ''}"
+                )
     except (OSError, ValueError, RuntimeError) as error:
         print(f"mypt-index: error: {error}", file=sys.stderr)
         return FAILED
@@ -119,14 +140,21 @@ class _Progress:
     def at(self, path: str, files: int) -> None:
         if self._status is not None and time.monotonic() - self._last > 0.1:
             self._last = time.monotonic()
-            self._status.update(self._text(f"{files} files  {path}", overflow="ellipsis", no_wrap=True))
+            self._status.update(
+                self._text(f"{files} files  {path}", overflow="ellipsis", no_wrap=True)
+            )
 
     def __enter__(self) -> _Progress:
         if self._status is not None:
             self._status.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._status is not None:
             self._status.stop()
 

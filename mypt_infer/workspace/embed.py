@@ -67,7 +67,9 @@ class HashingEmbedder:
             if not counts:
                 continue
             places = np.fromiter(counts, dtype=np.uint32, count=len(counts))
-            weights = np.sqrt(np.fromiter(counts.values(), dtype=np.float32, count=len(counts)))  # the tenth time says less
+            weights = np.sqrt(
+                np.fromiter(counts.values(), dtype=np.float32, count=len(counts))
+            )  # the tenth time says less
             signs = np.where(places & 1, np.float32(1), np.float32(-1))
             np.add.at(row, (places >> 1) % self.dimensions, weights * signs)
             norm = np.linalg.norm(row)
@@ -78,7 +80,9 @@ class HashingEmbedder:
 
 def folded(text: str) -> str:
     """Without case and accents."""
-    return "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
+    return "".join(
+        c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c)
+    )
 
 
 @lru_cache(maxsize=200_000)
@@ -87,4 +91,7 @@ def _features(word: str) -> tuple[tuple[int, float], ...]:
     grams = [inside[i : i + 3] for i in range(len(inside) - 2)] if len(word) > 2 else []
     weight = 0.5 / len(grams) if grams else 0.0
     rarity = min(len(word), 8) / 8  # short words are mostly the small change of a language
-    return ((zlib.crc32(word.encode("utf-8", "replace")), rarity), *((zlib.crc32(b"g" + g.encode("utf-8", "replace")), weight * rarity) for g in grams))
+    return (
+        (zlib.crc32(word.encode("utf-8", "replace")), rarity),
+        *((zlib.crc32(b"g" + g.encode("utf-8", "replace")), weight * rarity) for g in grams),
+    )

@@ -18,7 +18,15 @@ from mypt_infer.workspace import build
 from mypt_infer.workspace.build import Report
 from mypt_infer.workspace.embed import Embedder, named
 from mypt_infer.workspace.model import Chunk, Document, chunk_id
-from mypt_infer.workspace.store import SQLITE, VECTORS, WorkspaceError, connect, current, embedder_of, usable
+from mypt_infer.workspace.store import (
+    SQLITE,
+    VECTORS,
+    WorkspaceError,
+    connect,
+    current,
+    embedder_of,
+    usable,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,13 +51,21 @@ class WorkspaceEngine:
     that exists is used as it is: call `refresh` to bring it up to date. Raises NotADirectoryError when `base_dir` is no folder.
     """
 
-    def __init__(self, base_dir: str | PathLike[str], index_dir: str | PathLike[str], *, embedder: Embedder | None = None) -> None:
+    def __init__(
+        self,
+        base_dir: str | PathLike[str],
+        index_dir: str | PathLike[str],
+        *,
+        embedder: Embedder | None = None,
+    ) -> None:
         self.base_dir, self.index_dir = Path(base_dir), Path(index_dir)
         self.embedder: Embedder = embedder or named(embedder_of(self.index_dir) or "hashing")
         self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
         if not self.base_dir.is_dir():
-            raise NotADirectoryError(f"{self.base_dir} is no folder: the workspace is a folder of documents")
+            raise NotADirectoryError(
+                f"{self.base_dir} is no folder: the workspace is a folder of documents"
+            )
         if usable(current(self.index_dir), self.embedder.name):
             self._open()
         else:
@@ -86,7 +102,9 @@ class WorkspaceEngine:
                 self._db, self._vectors = db, vectors
                 self._frequent: dict[str, bool] = {}
             return
-        raise WorkspaceError(f"{self.index_dir}: the index cannot be read; delete that folder and run mypt-index")
+        raise WorkspaceError(
+            f"{self.index_dir}: the index cannot be read; delete that folder and run mypt-index"
+        )
 
     def _all(self, query: str, *values: str | int) -> list[tuple[str | int | float, ...]]:
         with self._lock:
@@ -103,11 +121,17 @@ class WorkspaceEngine:
 
     def get_doc(self, doc_id: str) -> Document | None:
         """The document with that id; None when there is none."""
-        return next((_document(row) for row in self._all(f"{_DOCUMENT} WHERE doc_id = ?", _text(doc_id))), None)
+        return next(
+            (_document(row) for row in self._all(f"{_DOCUMENT} WHERE doc_id = ?", _text(doc_id))),
+            None,
+        )
 
     def find_docs(self, title: str) -> list[Document]:
         """The documents with that title, without regard to case, by path."""
-        exact = [_document(row) for row in self._all(f"{_DOCUMENT} WHERE title = ? ORDER BY path", _text(title))]
+        exact = [
+            _document(row)
+            for row in self._all(f"{_DOCUMENT} WHERE title = ? ORDER BY path", _text(title))
+        ]
         wanted = " ".join(title.split()).casefold()
         return exact or [d for d in self.list_docs() if d.title.casefold() == wanted]
 
@@ -137,7 +161,9 @@ class WorkspaceEngine:
             raise ValueError(f"top_k is {top_k}, expected 1 to {MAX_TOP_K}")
         with self._lock:  # all from one state of the index
             words = _words(query)
-            by_words = self._match("words", [f'"{w}"' for w in self._telling(words)], "8.0, 4.0, 1.0")
+            by_words = self._match(
+                "words", [f'"{w}"' for w in self._telling(words)], "8.0, 4.0, 1.0"
+            )
             ranked = by_words or self._match("grams", _grams(words), "4.0, 1.0")
             scores: dict[int, float] = {}
             for ranking, weight in ((ranked, 1.0), (self._nearest(query), self.embedder.weight)):
@@ -177,12 +203,17 @@ class WorkspaceEngine:
         first = first[np.lexsort((first, -likeness[first]))]
         rows = [int(i) for i in first if likeness[i] > 0]
         marks = ",".join(str(row) for row in rows)
-        ids = {row: int(key) for key, row in self._all(f"SELECT id, row FROM chunks WHERE row IN ({marks})")}
+        ids = {
+            row: int(key)
+            for key, row in self._all(f"SELECT id, row FROM chunks WHERE row IN ({marks})")
+        }
         return [ids[row] for row in rows if row in ids]
 
     def _by_id(self, ids: list[int]) -> list[tuple[str | int | float, ...]]:
         marks = ",".join(str(i) for i in ids)
-        return self._all(f"SELECT chunks.id, doc_id, text, position FROM chunks JOIN docs ON docs.id = doc WHERE chunks.id IN ({marks})")
+        return self._all(
+            f"SELECT chunks.id, doc_id, text, position FROM chunks JOIN docs ON docs.id = doc WHERE chunks.id IN ({marks})"
+        )
 
 
 def _varied(chunks: list[Chunk], top_k: int) -> list[Chunk]:

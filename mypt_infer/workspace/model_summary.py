@@ -28,13 +28,17 @@ def summarizer(
     The model reads the first `max_text_tokens` of a text, and a summary ends legally within `max_new_tokens`. It may think, and what
     it thinks is no part of the summary. Raises BudgetError at once where no answer can be that short.
     """
-    decoder = Decoder(dialect, max_think_tokens=None if max_new_tokens < 16 else max_new_tokens // 2)
+    decoder = Decoder(
+        dialect, max_think_tokens=None if max_new_tokens < 16 else max_new_tokens // 2
+    )
     d = decoder.dialect
     messages = d.adapter.SCHEMA.messages
 
     def asked(text: str) -> mypt_spec.Episode:
         said = {"role": "user", "content": of(dialect).harmless(f"{ASKED}\n\n{text}")}
-        record = {messages: [said]} | ({"system": "You summarize texts."} if "system" in d.adapter.SCHEMA.top else {})
+        record = {messages: [said]} | (
+            {"system": "You summarize texts."} if "system" in d.adapter.SCHEMA.top else {}
+        )
         episode, findings = d.read(record)
         if episode is None:
             raise ValueError(findings[0].message)
@@ -46,7 +50,14 @@ def summarizer(
         ids = d.tokenizer.encode(text)
         if len(ids) > max_text_tokens:
             text = d.tokenizer.decode_bytes(ids[:max_text_tokens]).decode("utf-8", "ignore")
-        found = generate(model, asked(text), decoder=decoder, max_new_tokens=max_new_tokens, temperature=temperature, device=device)[0]
+        found = generate(
+            model,
+            asked(text),
+            decoder=decoder,
+            max_new_tokens=max_new_tokens,
+            temperature=temperature,
+            device=device,
+        )[0]
         episode, _ = found.episode
         assert episode is not None
         last = next(m for m in reversed(episode.messages) if any(p.kind == "text" for p in m.parts))

@@ -13,7 +13,9 @@ from typing import NamedTuple
 MAX_TITLE = 200
 MAX_PAGES = 2000  # of a PDF
 _SPACE = re.compile(r"\s+")
-_HEADING = re.compile(r"^[ ]{0,3}#{1,6}[ \t]+(.+?)[ \t]*#*$|^(\S.*)\n(?:=+|-{3,})[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(
+    r"^[ ]{0,3}#{1,6}[ \t]+(.+?)[ \t]*#*$|^(\S.*)\n(?:=+|-{3,})[ \t]*$", re.MULTILINE
+)
 _FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 _FRONT_TITLE = re.compile(r"""^title:[ \t]*(["']?)(.+)\1[ \t]*$""", re.MULTILINE)
 _FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)

@@ -1,9 +1,9 @@
 """The index on disk. Every change is a new folder of files, made whole and then pointed to; readers see one or the other.
 
-    index_dir/current            the name of the folder that holds
-    index_dir/<name>/meta.jsonl      a line a chunk: chunk_id, doc_id, title, path, position
-    index_dir/<name>/embeddings.npy  float32, shape (chunks, dimensions): row i belongs to line i of meta.jsonl
-    index_dir/<name>/index.sqlite    documents, chunks, and the full-text tables
+index_dir/current            the name of the folder that holds
+index_dir/<name>/meta.jsonl      a line a chunk: chunk_id, doc_id, title, path, position
+index_dir/<name>/embeddings.npy  float32, shape (chunks, dimensions): row i belongs to line i of meta.jsonl
+index_dir/<name>/index.sqlite    documents, chunks, and the full-text tables
 """
 
 from __future__ import annotations
@@ -47,16 +47,22 @@ def current(index: Path) -> Path | None:
     except (OSError, UnicodeDecodeError):
         return None
     here = index / name
-    return here if name.startswith(_PREFIX) and "/" not in name and (here / SQLITE).is_file() else None
+    return (
+        here if name.startswith(_PREFIX) and "/" not in name and (here / SQLITE).is_file() else None
+    )
 
 
 def connect(path: Path, *, write: bool = False) -> sqlite3.Connection:
     """A connection to one file; read-only unless `write`, which keeps no journal: nobody reads the file yet."""
     if write:
         out = sqlite3.connect(path, isolation_level=None)
-        out.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;")
+        out.executescript(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
+        )
         return out
-    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+    return sqlite3.connect(
+        f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True, check_same_thread=False
+    )
 
 
 @contextmanager
@@ -69,7 +75,9 @@ def locked(index: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise WorkspaceError(f"{index}: another process is writing this index; try again when it is done") from None
+            raise WorkspaceError(
+                f"{index}: another process is writing this index; try again when it is done"
+            ) from None
         yield
 
 
@@ -113,7 +121,10 @@ def usable(folder: Path | None, embedder: str) -> bool:
         return False
     try:
         with closing(connect(folder / SQLITE)) as connection:
-            return state(connection) == {"version": VERSION, "embedder": embedder} and (folder / VECTORS).is_file()
+            return (
+                state(connection) == {"version": VERSION, "embedder": embedder}
+                and (folder / VECTORS).is_file()
+            )
     except sqlite3.Error:
         return False
 

@@ -17,28 +17,46 @@ _TEXT = {"type": "string", "minLength": 1}
 class WorkspaceTools:
     """Functions from an object of arguments to a JSON object. `summarizer` makes a short text of a long one; the default needs no model."""
 
-    def __init__(self, engine: WorkspaceEngine, *, summarizer: Callable[[str], str] = extract) -> None:
+    def __init__(
+        self, engine: WorkspaceEngine, *, summarizer: Callable[[str], str] = extract
+    ) -> None:
         self.engine, self._summarizer = engine, summarizer
 
     def workspace_search(self, args: dict[str, Any]) -> dict[str, Any]:
         """`{"documents": [{"chunk_id", "doc_id", "title", "text", "position"}], "total"}`, the best first."""
         chunks = self.engine.search(args["query"], top_k=int(args.get("top_k", TOP_K)))
-        titles = {key: doc.title for key in {c.doc_id for c in chunks} if (doc := self.engine.get_doc(key)) is not None}
+        titles = {
+            key: doc.title
+            for key in {c.doc_id for c in chunks}
+            if (doc := self.engine.get_doc(key)) is not None
+        }
         documents = [
-            {"chunk_id": c.chunk_id, "doc_id": c.doc_id, "title": titles.get(c.doc_id, ""), "text": c.text.strip(), "position": c.position}
+            {
+                "chunk_id": c.chunk_id,
+                "doc_id": c.doc_id,
+                "title": titles.get(c.doc_id, ""),
+                "text": c.text.strip(),
+                "position": c.position,
+            }
             for c in chunks
         ]
         return {"documents": documents, "total": len(documents)}
 
     def workspace_list_docs(self, args: dict[str, Any]) -> dict[str, Any]:
         """`{"documents": [{"doc_id", "title", "path"}], "total"}`, by path; a path is one inside the workspace."""
-        documents = [{"doc_id": d.doc_id, "title": d.title, "path": d.path} for d in self.engine.list_docs()]
+        documents = [
+            {"doc_id": d.doc_id, "title": d.title, "path": d.path} for d in self.engine.list_docs()
+        ]
         return {"documents": documents, "total": len(documents)}
 
     def workspace_get_doc(self, args: dict[str, Any]) -> dict[str, Any]:
         """`{"doc_id", "title", "text"}` of the document with that id, or with that title. Raises ToolFault."""
         doc = self._document(args)
-        return {"doc_id": doc.doc_id, "title": doc.title, "text": self.engine.get_doc_text(doc.doc_id) or ""}
+        return {
+            "doc_id": doc.doc_id,
+            "title": doc.title,
+            "text": self.engine.get_doc_text(doc.doc_id) or "",
+        }
 
     def workspace_summarize(self, args: dict[str, Any]) -> dict[str, Any]:
         """`{"summary"}` of a document, with its id and title, or of a text. Raises ToolFault."""
@@ -46,27 +64,44 @@ class WorkspaceTools:
         if "text" in args:
             return {"summary": self._summarizer(args["text"])}
         doc = self._document(args)
-        return {"doc_id": doc.doc_id, "title": doc.title, "summary": self._summarizer(self.engine.get_doc_text(doc.doc_id) or "")}
+        return {
+            "doc_id": doc.doc_id,
+            "title": doc.title,
+            "summary": self._summarizer(self.engine.get_doc_text(doc.doc_id) or ""),
+        }
 
     def _document(self, args: dict[str, Any]) -> Document:
         key = _one_of(args, "doc_id", "title") if "text" not in args else "doc_id"
         wanted = args[key]
-        found = [self.engine.get_doc(wanted)] if key == "doc_id" else [*self.engine.find_docs(wanted)]
+        found = (
+            [self.engine.get_doc(wanted)] if key == "doc_id" else [*self.engine.find_docs(wanted)]
+        )
         if not found or found[0] is None:
             raise ToolFault("not_found", f"no document has the {key} {wanted!r}")
         if len(found) > 1:
-            raise ToolFault("ambiguous", f"{len(found)} documents have that title; ask by doc_id: {', '.join(d.doc_id for d in found if d)}")
+            raise ToolFault(
+                "ambiguous",
+                f"{len(found)} documents have that title; ask by doc_id: {', '.join(d.doc_id for d in found if d)}",
+            )
         return found[0]
 
 
 def _one_of(args: dict[str, Any], first: str, second: str) -> str:
     if (first in args) == (second in args):
-        raise ToolFault("bad_arguments", f'expected one of "{first}" and "{second}", got {"both" if first in args else "neither"}')
+        raise ToolFault(
+            "bad_arguments",
+            f'expected one of "{first}" and "{second}", got {"both" if first in args else "neither"}',
+        )
     return first if first in args else second
 
 
 def _object(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
 
 
 TOOL_REGISTRY: dict[str, Callable[[WorkspaceTools, dict[str, Any]], dict[str, Any]]] = {
@@ -99,4 +134,7 @@ def toolbox(tools: WorkspaceTools) -> Toolbox:
     def bound(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
         return lambda args: TOOL_REGISTRY[name](tools, args)
 
-    return Toolbox(Tool(name, description, schema, bound(name)) for name, (description, schema) in SCHEMAS.items())
+    return Toolbox(
+        Tool(name, description, schema, bound(name))
+        for name, (description, schema) in SCHEMAS.items()
+    )

@@ -14,7 +14,12 @@ from mypt_spec.schema import RecordSchema
 from mypt_spec.surface import lex
 from mypt_spec.tokens import TEXT, TokenTable
 
-CHAT_ROLES = {"human": "user", "gpt": "assistant", "model": "assistant", "bot": "assistant"}  # what other chat data calls the two
+CHAT_ROLES = {
+    "human": "user",
+    "gpt": "assistant",
+    "model": "assistant",
+    "bot": "assistant",
+}  # what other chat data calls the two
 
 
 class Adapter(Protocol):
@@ -60,13 +65,22 @@ class Reader:
         pos = 0
         while pos < len(events):
             names = [e.terminal for e in events[pos : pos + 3]]
-            kind = next((k for k in kinds if names == [self.table.openers[k].name, TEXT, self.table.closers[k].name]), "text")
+            kind = next(
+                (
+                    k
+                    for k in kinds
+                    if names == [self.table.openers[k].name, TEXT, self.table.closers[k].name]
+                ),
+                "text",
+            )
             event = events[pos if kind == "text" else pos + 1]
             parts.append(Part(kind, event.text, event.attrs, Place(at.pointer, event.at.span)))
             pos += 1 if kind == "text" else 3
         return list(merge_text(parts))
 
-    def call(self, kind: str, name: str, arguments: dict[str, Any], at: Place, name_at: Place) -> Part:
+    def call(
+        self, kind: str, name: str, arguments: dict[str, Any], at: Place, name_at: Place
+    ) -> Part:
         """A tool call as a part with its canonical JSON body."""
         text = call_text(name, arguments, self.table.literals, self.table.openers[kind].body)
         return Part(kind, text, at=at, name_at=name_at)
@@ -85,15 +99,24 @@ def spelled(parts: Iterable[Part], table: TokenTable) -> str:
     for part in parts:
         if part.kind == "text":
             if _pairs(part.text, table):
-                raise ValueError(f"no record can say this: {part.text[:80]!r} as text would be read back as a tag")
+                raise ValueError(
+                    f"no record can say this: {part.text[:80]!r} as text would be read back as a tag"
+                )
             out.append(part.text)
         else:
-            out.append(table.openers[part.kind].spell(part.attrs) + part.text + table.closers[part.kind].spell(part.attrs))
+            out.append(
+                table.openers[part.kind].spell(part.attrs)
+                + part.text
+                + table.closers[part.kind].spell(part.attrs)
+            )
     return "".join(out)
 
 
 def _pairs(text: str, table: TokenTable) -> bool:
-    return bool(table.literals.search(text)) and len({e.terminal for e in lex(text, table)} - {TEXT}) > 1
+    return (
+        bool(table.literals.search(text))
+        and len({e.terminal for e in lex(text, table)} - {TEXT}) > 1
+    )
 
 
 def call_of(part: Part) -> tuple[str, dict[str, Any]]:

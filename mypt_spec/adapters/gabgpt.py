@@ -30,7 +30,10 @@ def read(record: dict[str, Any], reader: Reader) -> list[Message]:
         if "think" in message:
             place = reader.at(i, "think")
             out.append(Message("think", _text(message["think"], place), at=place))
-        out += [Message("assistant", _text(message["content"], body), at=at, meta=meta), Message("end", at=at)]
+        out += [
+            Message("assistant", _text(message["content"], body), at=at, meta=meta),
+            Message("end", at=at),
+        ]
     return out
 
 

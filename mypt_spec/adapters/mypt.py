@@ -8,20 +8,43 @@ from typing import Any
 from mypt_spec.adapters.common import CHAT_ROLES, Reader, call_of, spelled
 from mypt_spec.episode import Episode, Message, Part, merge_text
 from mypt_spec.findings import Finding
-from mypt_spec.schema import JSON, LANGUAGE, LIST, NAME, OBJECT, STRING, Field, RecordSchema, metadata
+from mypt_spec.schema import (
+    JSON,
+    LANGUAGE,
+    LIST,
+    NAME,
+    OBJECT,
+    STRING,
+    Field,
+    RecordSchema,
+    metadata,
+)
 from mypt_spec.tokens import TokenTable
 
 _TEXT, _MAYBE, _NAME = Field(STRING), Field(STRING, required=False), Field(NAME)
 SCHEMA = RecordSchema(
-    top={"system": Field(STRING, required=False, inline=("toolcall",)), "messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
+    top={
+        "system": Field(STRING, required=False, inline=("toolcall",)),
+        "messages": Field(LIST),
+        "language": Field(LANGUAGE, required=False),
+    },
     roles={
         "user": {"content": _TEXT, "context": _MAYBE},
         "assistant": {"content": Field(STRING, inline=("cite",)), "think": _MAYBE, "cite": _MAYBE},
-        "assistant_toolcall": {"name": _NAME, "arguments": Field(OBJECT, reserved=("name",)), "think": _MAYBE},
+        "assistant_toolcall": {
+            "name": _NAME,
+            "arguments": Field(OBJECT, reserved=("name",)),
+            "think": _MAYBE,
+        },
         "toolresult": {"name": _NAME, "content": Field(JSON)},
         "assistant_context": {"content": _TEXT},
     },
-    aliases={**CHAT_ROLES, "tool_result": "toolresult", "tool": "toolresult", "toolcall": "assistant_toolcall"},
+    aliases={
+        **CHAT_ROLES,
+        "tool_result": "toolresult",
+        "tool": "toolresult",
+        "toolcall": "assistant_toolcall",
+    },
     lifted={"system": "system"},
     folded={"user_context": ("user", "context"), "context": ("user", "context")},
 )
@@ -36,20 +59,31 @@ def read(record: dict[str, Any], reader: Reader) -> list[Message]:
     called: str | None = None
     for i, message in enumerate(record["messages"]):
         role = message["role"]
-        parts = [Part(kind, message[key], at=reader.at(i, key)) for key, kind in _NESTED.items() if key in message]
+        parts = [
+            Part(kind, message[key], at=reader.at(i, key))
+            for key, kind in _NESTED.items()
+            if key in message
+        ]
         body = reader.at(i, "content")
         if role == "assistant":
             parts += reader.inline(message["content"], body, "cite")
             if "cite" in message:
-                parts += [Part("text", " ", at=body), Part("cite", message["cite"], at=reader.at(i, "cite"))]
+                parts += [
+                    Part("text", " ", at=body),
+                    Part("cite", message["cite"], at=reader.at(i, "cite")),
+                ]
         elif role == "assistant_toolcall":
             at, name_at = reader.at(i, "arguments"), reader.at(i, "name")
-            parts.append(reader.call("toolcall", message["name"], message["arguments"], at, name_at))
+            parts.append(
+                reader.call("toolcall", message["name"], message["arguments"], at, name_at)
+            )
         elif role == "toolresult":
             parts.append(reader.json(message["content"], body))
             if called is not None and message["name"] != called:
                 text = f'the result is of "{message["name"]}", the call before it is of "{called}"'
-                reader.findings.append(Finding("MYP312", text, reader.at(i, "name").pointer, help=f'write "{called}"'))
+                reader.findings.append(
+                    Finding("MYP312", text, reader.at(i, "name").pointer, help=f'write "{called}"')
+                )
         else:
             parts.append(Part("text", message["content"], at=body))
         called = message["name"] if role == "assistant_toolcall" else None
@@ -94,7 +128,12 @@ def _write_message(message: Message, called: str, table: TokenTable) -> dict[str
 
 def _split_cite(parts: list[Part]) -> tuple[list[Part], dict[str, str]]:
     """A cite that one space parts from the text before it, at the end, is the record's "cite"; any other stays inline."""
-    if len(parts) < 2 or parts[-1].kind != "cite" or not parts[-2].text.endswith(" ") or parts[-2].kind != "text":
+    if (
+        len(parts) < 2
+        or parts[-1].kind != "cite"
+        or not parts[-2].text.endswith(" ")
+        or parts[-2].kind != "text"
+    ):
         return parts, {}
     before = merge_text([*parts[:-2], Part("text", parts[-2].text[:-1])])
     if before[-1:] == (Part("text", ""),):

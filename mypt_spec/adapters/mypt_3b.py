@@ -8,7 +8,17 @@ from typing import Any
 from mypt_spec.adapters.common import CHAT_ROLES, Reader
 from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.jsonvalue import canonical
-from mypt_spec.schema import JSON, LANGUAGE, LIST, NAME, OBJECT, STRING, Field, RecordSchema, metadata
+from mypt_spec.schema import (
+    JSON,
+    LANGUAGE,
+    LIST,
+    NAME,
+    OBJECT,
+    STRING,
+    Field,
+    RecordSchema,
+    metadata,
+)
 from mypt_spec.tokens import TokenTable
 
 _TEXT, _MAYBE, _NAME = Field(STRING), Field(STRING, required=False), Field(NAME)
@@ -20,7 +30,12 @@ SCHEMA = RecordSchema(
         "assistant_toolcall": {"name": _NAME, "arguments": Field(OBJECT, reserved=("name",))},
         "tool_result": {"name": _NAME, "content": Field(JSON)},
     },
-    aliases={**CHAT_ROLES, "toolresult": "tool_result", "tool": "tool_result", "toolcall": "assistant_toolcall"},
+    aliases={
+        **CHAT_ROLES,
+        "toolresult": "tool_result",
+        "tool": "tool_result",
+        "toolcall": "assistant_toolcall",
+    },
     lifted={"system": "system"},
     folded={"context": ("user", "context"), "user_context": ("user", "context")},
 )
@@ -39,12 +54,22 @@ def read(record: dict[str, Any], reader: Reader) -> list[Message]:
             call = Part("toolcall", text, attrs, reader.at(i, "arguments"), name_at)
             out.append(Message("assistant", (call,), at=at, meta=meta))
         elif message["role"] == "tool_result":
-            out.append(Message("toolresult", (reader.json(message["content"], body),), attrs, at, meta, name_at))
+            out.append(
+                Message(
+                    "toolresult", (reader.json(message["content"], body),), attrs, at, meta, name_at
+                )
+            )
         else:
             if "context" in message:
                 place = reader.at(i, "context")
-                out.append(Message("context", (Part("text", message["context"], at=place),), at=place))
-            out.append(Message(message["role"], (Part("text", message["content"], at=body),), at=at, meta=meta))
+                out.append(
+                    Message("context", (Part("text", message["context"], at=place),), at=place)
+                )
+            out.append(
+                Message(
+                    message["role"], (Part("text", message["content"], at=body),), at=at, meta=meta
+                )
+            )
     return out
 
 
@@ -69,5 +94,9 @@ def _write_message(message: Message) -> dict[str, Any]:
         name, arguments = dict(calls[0].attrs).get("name", ""), json.loads(calls[0].text)
         return {"role": "assistant_toolcall", "name": name, "arguments": arguments}
     if message.role == "toolresult":
-        return {"role": "tool_result", "name": dict(message.attrs).get("name", ""), "content": json.loads(message.text)}
+        return {
+            "role": "tool_result",
+            "name": dict(message.attrs).get("name", ""),
+            "content": json.loads(message.text),
+        }
     return {"role": message.role, "content": message.text}

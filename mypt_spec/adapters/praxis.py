@@ -8,7 +8,18 @@ from typing import Any
 from mypt_spec.adapters.common import CHAT_ROLES, Reader
 from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.findings import Finding
-from mypt_spec.schema import ITEMS, LANGUAGE, LIST, NAME, OBJECT, STRING, Field, RecordSchema, check_record, metadata
+from mypt_spec.schema import (
+    ITEMS,
+    LANGUAGE,
+    LIST,
+    NAME,
+    OBJECT,
+    STRING,
+    Field,
+    RecordSchema,
+    check_record,
+    metadata,
+)
 from mypt_spec.tokens import TokenTable
 
 _TEXT = {"content": Field(STRING)}
@@ -18,9 +29,17 @@ _KINDS = {
     "toolresult": _TEXT,
 }
 _ITEMS = RecordSchema(
-    top={}, roles=_KINDS, aliases={"tool_call": "toolcall", "tool_result": "toolresult"}, tag="type", what="item", metadata=False
+    top={},
+    roles=_KINDS,
+    aliases={"tool_call": "toolcall", "tool_result": "toolresult"},
+    tag="type",
+    what="item",
+    metadata=False,
 )
-_SAID = {"content": Field(STRING, required=False), "contents": Field(ITEMS, required=False, items=_ITEMS)}
+_SAID = {
+    "content": Field(STRING, required=False),
+    "contents": Field(ITEMS, required=False, items=_ITEMS),
+}
 SCHEMA = RecordSchema(
     top={"messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
     roles={"system": _TEXT, "developer": _TEXT, "user": _TEXT, "assistant": _SAID, "eos": {}},
@@ -28,7 +47,10 @@ SCHEMA = RecordSchema(
 )
 
 
-_ASSISTANT = ["assistant", *(name for name, role in CHAT_ROLES.items() if role == "assistant")]  # a list: roles may be anything
+_ASSISTANT = [
+    "assistant",
+    *(name for name, role in CHAT_ROLES.items() if role == "assistant"),
+]  # a list: roles may be anything
 
 
 def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], int]:
@@ -39,10 +61,22 @@ def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], int]:
         if isinstance(message, dict) and message.get("role") in _ASSISTANT:
             at, held = f"/messages/{i}", {"content", "contents"} & set(message)
             if not held:
-                findings.append(Finding("MYP102", 'the assistant message has neither "content" nor "contents"', at))
+                findings.append(
+                    Finding(
+                        "MYP102", 'the assistant message has neither "content" nor "contents"', at
+                    )
+                )
             if len(held) == 2:
                 text = 'an assistant message has "content" or "contents", not both'
-                findings.append(Finding("MYP334", text, f"{at}/contents", on_key=True, help="keep the one that is meant"))
+                findings.append(
+                    Finding(
+                        "MYP334",
+                        text,
+                        f"{at}/contents",
+                        on_key=True,
+                        help="keep the one that is meant",
+                    )
+                )
             checked = checked if len(held) == 1 else None
     return checked, findings, first
 
@@ -56,17 +90,23 @@ def read(record: dict[str, Any], reader: Reader) -> list[Message]:
             parts.append(_part(item, reader.at(i, f"contents/{n}").pointer, reader))
         if "contents" in message and not parts:
             parts = [Part("text", "", at=reader.at(i, "contents"))]
-        out.append(Message(message["role"], tuple(parts), at=reader.at(i, "role"), meta=metadata(message)))
+        out.append(
+            Message(message["role"], tuple(parts), at=reader.at(i, "role"), meta=metadata(message))
+        )
     return out
 
 
 def _part(item: dict[str, Any], at: str, reader: Reader) -> Part:
     if item["type"] == "toolcall":
-        return reader.call("tin", item["name"], item["arguments"], reader.place(at), reader.place(f"{at}/name"))
+        return reader.call(
+            "tin", item["name"], item["arguments"], reader.place(at), reader.place(f"{at}/name")
+        )
     if item["type"] == "toolresult":
         return Part("tout", item["content"], at=reader.place(f"{at}/content"))
     if not item["text"]:
-        reader.findings.append(Finding("MYP314", "an empty text says nothing and does not come back", f"{at}/text"))
+        reader.findings.append(
+            Finding("MYP314", "an empty text says nothing and does not come back", f"{at}/text")
+        )
     return Part("text", item["text"], at=reader.place(f"{at}/text"))
 
 
@@ -79,11 +119,20 @@ def _write_message(message: Message) -> dict[str, Any]:
         return {"role": "eos"}
     if all(part.kind == "text" for part in message.parts):
         return {"role": message.role, "content": message.text}
-    return {"role": message.role, "contents": [_write_part(part) for part in message.parts if part.text or part.kind != "text"]}
+    return {
+        "role": message.role,
+        "contents": [
+            _write_part(part) for part in message.parts if part.text or part.kind != "text"
+        ],
+    }
 
 
 def _write_part(part: Part) -> dict[str, Any]:
     if part.kind == "tin":
         call = json.loads(part.text)
         return {"type": "toolcall", "name": call["name"], "arguments": call["arguments"]}
-    return {"type": "text", "text": part.text} if part.kind == "text" else {"type": "toolresult", "content": part.text}
+    return (
+        {"type": "text", "text": part.text}
+        if part.kind == "text"
+        else {"type": "toolresult", "content": part.text}
+    )

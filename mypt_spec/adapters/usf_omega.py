@@ -30,7 +30,12 @@ def read(record: dict[str, Any], reader: Reader) -> list[Message]:
         out.append(_block("system", record["model_identity"], "/model_identity"))
     messages = record.get("messages", [])
     lines = [
-        {"role": m["role"], "content": m["content"], "pointer": f"/messages/{i}/content", "notes": notes(m)}
+        {
+            "role": m["role"],
+            "content": m["content"],
+            "pointer": f"/messages/{i}/content",
+            "notes": notes(m),
+        }
         for i, m in enumerate(messages)
         if m["role"] in INSTRUCTIONS
     ]
@@ -40,18 +45,28 @@ def read(record: dict[str, Any], reader: Reader) -> list[Message]:
     if "tools" in record or "functions" in record:
         key = "tools" if "tools" in record else "functions"
         meta = {"key": key, "bare": record[f"{key} without wrapper"]}
-        out.append(_block("functions", write_namespace(record[key], reader.table.literals), f"/{key}", meta))
+        out.append(
+            _block(
+                "functions", write_namespace(record[key], reader.table.literals), f"/{key}", meta
+            )
+        )
     for i, message in enumerate(messages):
         at = f"/messages/{i}"
         if message["role"] == "assistant":
             out.append(answer(message["answer"], f"{at}/role", reader.table, notes(message)))
         elif message["role"] == "tool":
             ids = {"tool_call_id": "tool_call_id", "name": "tool_name"}
-            parts = [Part(kind, message[key], at=Place(f"{at}/{key}")) for key, kind in ids.items() if key in message]
+            parts = [
+                Part(kind, message[key], at=Place(f"{at}/{key}"))
+                for key, kind in ids.items()
+                if key in message
+            ]
             parts.append(Part("text", message["content"], at=Place(f"{at}/content")))
             out.append(Message("tool", tuple(parts), at=Place(f"{at}/role"), meta=notes(message)))
         elif message["role"] == "user":
-            out.append(_block("user", message["content"], f"{at}/content", notes(message), f"{at}/role"))
+            out.append(
+                _block("user", message["content"], f"{at}/content", notes(message), f"{at}/role")
+            )
     if "answer" in record:
         last: Answer = record["answer"]
         out.append(answer(last, last.pointer, reader.table, notes(record.get("chosen", {}))))
@@ -60,14 +75,22 @@ def read(record: dict[str, Any], reader: Reader) -> list[Message]:
     return out
 
 
-def _block(role: str, text: str, at: str, meta: dict[str, Any] | None = None, role_at: str = "") -> Message:
-    return Message(role, (Part("text", text, at=Place(at)),), at=Place(role_at or at), meta=meta or {})
+def _block(
+    role: str, text: str, at: str, meta: dict[str, Any] | None = None, role_at: str = ""
+) -> Message:
+    return Message(
+        role, (Part("text", text, at=Place(at)),), at=Place(role_at or at), meta=meta or {}
+    )
 
 
 def answer(given: Answer, at: str, table: TokenTable, meta: dict[str, Any]) -> Message:
     """An assistant message; tool calls become their JSON."""
     parts = [
-        Part(kind, value if isinstance(value, str) else canonical(value, table.literals), at=Place(pointer))
+        Part(
+            kind,
+            value if isinstance(value, str) else canonical(value, table.literals),
+            at=Place(pointer),
+        )
         for kind, value, pointer in given.parts
     ]
     return Message("assistant", tuple(parts), at=Place(at), meta=meta)
@@ -85,11 +108,19 @@ def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
         elif message.role == "functions":
             defined = read_namespace(message.text)
             bare = message.meta.get("key") == "functions"
-            tools = {"functions": [tool["function"] for tool in defined]} if bare else {"tools": defined}
+            tools = (
+                {"functions": [tool["function"] for tool in defined]}
+                if bare
+                else {"tools": defined}
+            )
         elif message.role == "assistant":
             messages.append(_assistant(message) | message.meta)
         elif message.role in ("user", "tool"):
-            ids = {p.kind.removeprefix("tool_") if p.kind == "tool_name" else p.kind: p.text for p in message.parts if p.kind != "text"}
+            ids = {
+                p.kind.removeprefix("tool_") if p.kind == "tool_name" else p.kind: p.text
+                for p in message.parts
+                if p.kind != "text"
+            }
             messages.append({"role": message.role} | ids | {"content": message.text} | message.meta)
     flags = dict(episode.meta)
     if any(p.kind == "self_reflection" for m in episode.messages for p in m.parts):
@@ -97,7 +128,12 @@ def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
     record["messages"] = messages
     if "rejected" in flags and messages and messages[-1]["role"] == "assistant":
         record["chosen"] = messages.pop()
-    return record | {k: flags[k] for k in FLAGS[:1] if k in flags} | tools | {k: flags[k] for k in FLAGS if k in flags}
+    return (
+        record
+        | {k: flags[k] for k in FLAGS[:1] if k in flags}
+        | tools
+        | {k: flags[k] for k in FLAGS if k in flags}
+    )
 
 
 def _instructions(message: Message) -> list[dict[str, Any]]:
@@ -110,7 +146,11 @@ def _instructions(message: Message) -> list[dict[str, Any]]:
 
 def preference(record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
     """The record with the other answer, and whether its own is good."""
-    other = record | {"chosen": record["rejected"], "rejected": record["chosen"]} if "rejected" in record else None
+    other = (
+        record | {"chosen": record["rejected"], "rejected": record["chosen"]}
+        if "rejected" in record
+        else None
+    )
     return other, record.get("label")
 
 
@@ -122,6 +162,11 @@ def _assistant(message: Message) -> dict[str, Any]:
     kinds = [part.kind for part in message.parts]
     values = [json.loads(p.text) if p.kind == "tool_calls" else p.text for p in message.parts]
     if kinds == [kind for kind in _KEYS if kind in kinds]:
-        return {"role": "assistant"} | {_KEYS[kind]: value for kind, value in zip(kinds, values, strict=True)}
+        return {"role": "assistant"} | {
+            _KEYS[kind]: value for kind, value in zip(kinds, values, strict=True)
+        }
     names = ["text" if kind == "message" else kind for kind in kinds]
-    return {"role": "assistant", "contents": [{"type": n, n: v} for n, v in zip(names, values, strict=True)]}
+    return {
+        "role": "assistant",
+        "contents": [{"type": n, n: v} for n, v in zip(names, values, strict=True)],
+    }

@@ -41,7 +41,9 @@ def validate(context: Context, findings: list[Finding]) -> list[Finding]:
 
 def _relocated(findings: list[Finding], episode: Episode) -> Iterator[Finding]:
     """A developer block is several messages: a span in it is a span in one of them. A definition may lack its wrapper."""
-    metas: dict[str, dict[str, Any]] = {m.role: m.meta for m in reversed(episode.messages) if m.role in ("developer", "functions")}
+    metas: dict[str, dict[str, Any]] = {
+        m.role: m.meta for m in reversed(episode.messages) if m.role in ("developer", "functions")
+    }
     functions, lines = metas.get("functions", {}), metas.get("developer", {}).get("lines", [])
     starts = list(accumulate((len(line["content"]) + 1 for line in lines), initial=0))
     for finding in findings:
@@ -52,7 +54,11 @@ def _relocated(findings: list[Finding], episode: Episode) -> Iterator[Finding]:
             start, end = finding.span
             at = min(bisect_right(starts, start), len(lines)) - 1
             line, first = lines[at], starts[at]
-            yield replace(finding, pointer=line["pointer"], span=(start - first, min(end - first, len(line["content"]))))
+            yield replace(
+                finding,
+                pointer=line["pointer"],
+                span=(start - first, min(end - first, len(line["content"]))),
+            )
         else:
             yield finding
 
@@ -61,7 +67,9 @@ def _without_user(context: Context) -> Iterator[Finding]:
     talk = [m for m in context.episode.messages if m.role in ("user", "assistant", "tool")]
     if talk and talk[0].role == "assistant":
         cure = "put the user's message before it"
-        yield Finding("MYP251", "the conversation begins with the assistant", *talk[0].at, help=cure)
+        yield Finding(
+            "MYP251", "the conversation begins with the assistant", *talk[0].at, help=cure
+        )
 
 
 def _calls(context: Context, patience: Patience) -> Iterator[Finding]:
@@ -86,8 +94,15 @@ def _calls(context: Context, patience: Patience) -> Iterator[Finding]:
             function = call["function"]
             name, arguments = function["name"], function["arguments"]
             if declared and name not in declared:
-                yield Finding("MYP313", f"the tool {name!r} is declared nowhere", *_inside(place, "/function/name"), help=known)
-            yield from _arguments(name, arguments, tools.get(name), _inside(place, "/function/arguments"), patience)
+                yield Finding(
+                    "MYP313",
+                    f"the tool {name!r} is declared nowhere",
+                    *_inside(place, "/function/name"),
+                    help=known,
+                )
+            yield from _arguments(
+                name, arguments, tools.get(name), _inside(place, "/function/arguments"), patience
+            )
 
 
 def _inside(place: Place, pointer: str) -> Place:
@@ -99,14 +114,20 @@ def _tools(context: Context) -> dict[str, dict[str, Any]]:
     out = {}
     for message in context.episode.messages:
         if message.role == "functions":
-            for tool in read_body(message.text, "namespace", context.table.literals, Place()).value or []:
+            for tool in (
+                read_body(message.text, "namespace", context.table.literals, Place()).value or []
+            ):
                 out[tool["function"]["name"]] = tool["function"]
     return out
 
 
 def _calls_of(part: Part, context: Context) -> list[Call]:
     body = read_body(part.text, "calls", context.table.literals, Place())
-    return [] if body.text is None else [(call, _inside(part.at, f"/{i}")) for i, call in enumerate(json.loads(body.text))]
+    return (
+        []
+        if body.text is None
+        else [(call, _inside(part.at, f"/{i}")) for i, call in enumerate(json.loads(body.text))]
+    )
 
 
 def _ids(asked: list[list[Call]]) -> Iterator[Finding]:
@@ -114,13 +135,22 @@ def _ids(asked: list[list[Call]]) -> Iterator[Finding]:
     for group in asked:
         for call, place in group:
             if "id" not in call and len(group) > 1:
-                yield Finding("MYP350", "a call beside others has no id", *place, help='give it an "id"')
+                yield Finding(
+                    "MYP350", "a call beside others has no id", *place, help='give it an "id"'
+                )
             if call.get("id") in seen:
-                yield Finding("MYP351", f"the id {call['id']!r} stands twice in one message", *_inside(place, "/id"), help="give each call its own id")
+                yield Finding(
+                    "MYP351",
+                    f"the id {call['id']!r} stands twice in one message",
+                    *_inside(place, "/id"),
+                    help="give each call its own id",
+                )
             seen |= {call["id"]} if "id" in call else set()
 
 
-def _results(message: Message, asked: list[list[Call]], results: list[Message]) -> Iterator[Finding]:
+def _results(
+    message: Message, asked: list[list[Call]], results: list[Message]
+) -> Iterator[Finding]:
     """Results against the calls of the message before them. Where none follow, the grammar says whether one must."""
     calls = [call for group in asked for call in group]
     if not calls:
@@ -135,16 +165,30 @@ def _results(message: Message, asked: list[list[Call]], results: list[Message]) 
             place, wanted = given["tool_call_id"].at, given["tool_call_id"].text
             found = by_id.get(wanted)
             if found is None:
-                yield Finding("MYP310", f"no call before it has the id {wanted!r}", *place, help=known)
+                yield Finding(
+                    "MYP310", f"no call before it has the id {wanted!r}", *place, help=known
+                )
             elif id(found) not in waiting:
-                yield Finding("MYP349", f"the call {wanted!r} has a result already", *place, help="one result a call")
+                yield Finding(
+                    "MYP349",
+                    f"the call {wanted!r} has a result already",
+                    *place,
+                    help="one result a call",
+                )
         elif len(waiting) == 1:
             found = next(iter(waiting.values()))
         elif waiting:
-            yield Finding("MYP352", f"{len(waiting)} calls are open, and this result has no id", *result.at, help='give it the "tool_call_id" of its call')
+            yield Finding(
+                "MYP352",
+                f"{len(waiting)} calls are open, and this result has no id",
+                *result.at,
+                help='give it the "tool_call_id" of its call',
+            )
             return
         else:
-            yield Finding("MYP310", "every call before it has its result", *result.at, help="delete it")
+            yield Finding(
+                "MYP310", "every call before it has its result", *result.at, help="delete it"
+            )
         if found is not None:
             waiting.pop(id(found), None)
             name = found[0]["function"]["name"]
@@ -154,7 +198,12 @@ def _results(message: Message, asked: list[list[Call]], results: list[Message]) 
     kinds = [part.kind for part in message.parts if part.kind != "self_reflection"]
     if results and kinds[-1:] == ["tool_calls"]:
         for call, place in [call for call in asked[-1] if id(call) in waiting]:
-            yield Finding("MYP311", f"the call {call.get('id', call['function']['name'])!r} has no result", *place, help="put its result behind the others")
+            yield Finding(
+                "MYP311",
+                f"the call {call.get('id', call['function']['name'])!r} has no result",
+                *place,
+                help="put its result behind the others",
+            )
 
 
 def _arguments(
@@ -169,7 +218,11 @@ def _arguments(
             yield Finding("MYP128", f"the arguments of {name!r} cannot be checked: {error}", *place)
         return
     for pointer, message in found:
-        yield Finding("MYP353", f"the arguments of {name!r} do not fit its parameters: {message}", *_inside(place, pointer))
+        yield Finding(
+            "MYP353",
+            f"the arguments of {name!r} do not fit its parameters: {message}",
+            *_inside(place, pointer),
+        )
 
 
 def _reasoning(context: Context) -> Iterator[Finding]:
@@ -178,16 +231,31 @@ def _reasoning(context: Context) -> Iterator[Finding]:
     for part in [p for m in context.episode.messages for p in m.parts]:
         if part.kind == "self_reflection" and meta.get("self_reflection_enabled") is False:
             cure = "delete it, or set the flag"
-            yield Finding("MYP347", '"self_reflection_enabled" is false, and this is a self-reflection', *part.at, help=cure)
+            yield Finding(
+                "MYP347",
+                '"self_reflection_enabled" is false, and this is a self-reflection',
+                *part.at,
+                help=cure,
+            )
         if part.kind != "reasoning":
             continue
         if meta.get("reasoning_effort") == "none":
-            yield Finding("MYP346", 'the effort is "none", which means no reasoning', *part.at, help="delete it, or state its effort")
+            yield Finding(
+                "MYP346",
+                'the effort is "none", which means no reasoning',
+                *part.at,
+                help="delete it, or state its effort",
+            )
         if isinstance(budget, int) and not next(faults(part.text), None):
             length = len(context.tokenizer.encode(part.text))
             if length > budget:
                 cure = "shorten it, or raise the budget"
-                yield Finding("MYP345", f"the reasoning has {length} tokens, the budget is {budget}", *part.at, help=cure)
+                yield Finding(
+                    "MYP345",
+                    f"the reasoning has {length} tokens, the budget is {budget}",
+                    *part.at,
+                    help=cure,
+                )
 
 
 def _answer(context: Context, patience: Patience) -> Iterator[Finding]:
@@ -197,12 +265,22 @@ def _answer(context: Context, patience: Patience) -> Iterator[Finding]:
     form = wanted if isinstance(wanted, dict) else {}
     outer = form.get("json_schema") if form.get("type") == "json_schema" else None
     given = {"/response_schema": meta.get("response_schema")}
-    given["/response_format/json_schema/schema"] = outer.get("schema") if isinstance(outer, dict) else None
+    given["/response_format/json_schema/schema"] = (
+        outer.get("schema") if isinstance(outer, dict) else None
+    )
     schemas = {pointer: schema for pointer, schema in given.items() if isinstance(schema, dict)}
-    if not (schemas or meta.get("json_mode") is True or form.get("type") in ("json_object", "json_schema")):
+    if not (
+        schemas
+        or meta.get("json_mode") is True
+        or form.get("type") in ("json_object", "json_schema")
+    ):
         return
     talk = [m for m in context.episode.messages if m.role != "eos"]
-    spoken = [p for p in talk[-1].parts if p.kind in ("message", "tool_calls")] if talk and talk[-1].role == "assistant" else []
+    spoken = (
+        [p for p in talk[-1].parts if p.kind in ("message", "tool_calls")]
+        if talk and talk[-1].role == "assistant"
+        else []
+    )
     if not spoken or spoken[-1].kind != "message":
         return
     answer = spoken[-1]
@@ -212,7 +290,12 @@ def _answer(context: Context, patience: Patience) -> Iterator[Finding]:
     except Fault as error:
         fault = error
     if fault is not None:
-        yield Finding("MYP342", f"the answer must be JSON, and is {fault.message}", *answer.at, help="write JSON, and nothing around it")
+        yield Finding(
+            "MYP342",
+            f"the answer must be JSON, and is {fault.message}",
+            *answer.at,
+            help="write JSON, and nothing around it",
+        )
         return
     if form.get("type") == "json_object" and not isinstance(value, dict):
         yield Finding("MYP344", "the answer must be a JSON object", *answer.at)
@@ -226,7 +309,11 @@ def _answer(context: Context, patience: Patience) -> Iterator[Finding]:
                 yield Finding("MYP128", f"the answer cannot be checked: {error}", place)
             continue
         for pointer, message in found:
-            yield Finding("MYP343", f"the answer does not fit the schema{f' at {pointer}' if pointer else ''}: {message}", *answer.at)
+            yield Finding(
+                "MYP343",
+                f"the answer does not fit the schema{f' at {pointer}' if pointer else ''}: {message}",
+                *answer.at,
+            )
 
 
 def _rejected(context: Context) -> Iterator[Finding]:
@@ -239,9 +326,14 @@ def _rejected(context: Context) -> Iterator[Finding]:
     if given is None:
         return
     literals = context.table.literals
-    parts = tuple(Part(k, v if isinstance(v, str) else canonical(v, literals), at=Place(at)) for k, v, at in given.parts)
+    parts = tuple(
+        Part(k, v if isinstance(v, str) else canonical(v, literals), at=Place(at))
+        for k, v, at in given.parts
+    )
     messages[places[-1]] = Message("assistant", parts, at=Place(given.pointer))
     other = Episode(context.episode.dialect, tuple(messages))
-    for finding in check_episode(other, context.table, context.automaton, context.tokenizer, context.limits, validate):
+    for finding in check_episode(
+        other, context.table, context.automaton, context.tokenizer, context.limits, validate
+    ):
         if finding.pointer.startswith("/rejected"):
             yield finding

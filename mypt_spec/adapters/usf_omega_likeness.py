@@ -16,12 +16,27 @@ _KINDS = {
     "model_identity": _TEXT, "assistant": _TEXT, "tools": _SAME, "functions": _SAME, "chosen": _ANSWER, "rejected": _ANSWER, "label": _SAME,
     "search_enabled": _SAME, "citations_enabled": _SAME, "self_reflection_enabled": _SAME, "reasoning_effort": _SAME, "language": _SAME,
 }  # fmt: skip
-_IDLE: list[tuple[str, Any]] = [("json_mode", False), ("response_format", {"type": "text"})]  # ask for nothing
-_MARKED = ("reasoning", "self_reflection")  # parts of their own kind; other texts of an answer are messages
+_IDLE: list[tuple[str, Any]] = [
+    ("json_mode", False),
+    ("response_format", {"type": "text"}),
+]  # ask for nothing
+_MARKED = (
+    "reasoning",
+    "self_reflection",
+)  # parts of their own kind; other texts of an answer are messages
 _PLAIN = {"string": "", "integer": 0, "number": 0, "boolean": False}
-_TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
-_NOTES = frozenset({"type", "description", "title", "default"})  # keywords that refuse nothing but by type
-_OBJECT = frozenset({"type", "properties", "required", "additionalProperties", "description", "title"})
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+_NOTES = frozenset(
+    {"type", "description", "title", "default"}
+)  # keywords that refuse nothing but by type
+_OBJECT = frozenset(
+    {"type", "properties", "required", "additionalProperties", "description", "title"}
+)
 _DEPTH = 6  # of metadata
 
 
@@ -71,7 +86,11 @@ class _Walk:
             kind = _KINDS.get(key)
             add(key)
             if kind == _TEXT:
-                if value.__class__ is not str or (key == "reasoning" and self.budget is not None and len(value.encode()) > self.budget):
+                if value.__class__ is not str or (
+                    key == "reasoning"
+                    and self.budget is not None
+                    and len(value.encode()) > self.budget
+                ):
                     raise _Unlike  # a token is a byte or more
                 self.texts.append(value)
                 if self.pairs:
@@ -137,7 +156,14 @@ class _Walk:
                 given.append([value])
         others = [[k, v] for k, v in call.items() if k not in ("id", "function")]
         own = [[k, v] for k, v in function.items() if k not in ("name", "arguments")]
-        return [self.named(call["id"]) if "id" in call else None, others, own, name, self.named(name), given]
+        return [
+            self.named(call["id"]) if "id" in call else None,
+            others,
+            own,
+            name,
+            self.named(name),
+            given,
+        ]
 
     def any(self, value: Any, depth: int) -> Any:
         """An argument of which nothing is asked: its strings are free."""
@@ -159,7 +185,11 @@ class _Walk:
         if not parameters or not parameters.keys() <= _OBJECT:
             return {}
         rows = parameters.get("properties", {}).items()
-        return {key: row["type"] for key, row in rows if row.keys() <= _NOTES and row.get("type") in _PLAIN}
+        return {
+            key: row["type"]
+            for key, row in rows
+            if row.keys() <= _NOTES and row.get("type") in _PLAIN
+        }
 
 
 def _shallow(value: Any, depth: int) -> None:

@@ -10,12 +10,29 @@ from mypt_spec.conform import Patience, SchemaError
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.jsonvalue import Fault, escape, faults, kind_of, loads
 from mypt_spec.namespace import FUNCTION_KEYS
-from mypt_spec.schema import BOOLEAN, INTEGER, LANGUAGE, LIST, OBJECT, STRING, Field, RecordSchema, check_record
+from mypt_spec.schema import (
+    BOOLEAN,
+    INTEGER,
+    LANGUAGE,
+    LIST,
+    OBJECT,
+    STRING,
+    Field,
+    RecordSchema,
+    check_record,
+)
 from mypt_spec.schema import metadata as notes
 
 _TEXT = Field(STRING)
-_MAYBE = {kind: Field(kind, required=False) for kind in (STRING, LIST, OBJECT, BOOLEAN, INTEGER, LANGUAGE)}
-_ANSWER = {"reasoning": _MAYBE[STRING], "contents": _MAYBE[LIST], "tool_calls": _MAYBE[LIST], "self_reflection": _MAYBE[STRING]}
+_MAYBE = {
+    kind: Field(kind, required=False) for kind in (STRING, LIST, OBJECT, BOOLEAN, INTEGER, LANGUAGE)
+}
+_ANSWER = {
+    "reasoning": _MAYBE[STRING],
+    "contents": _MAYBE[LIST],
+    "tool_calls": _MAYBE[LIST],
+    "self_reflection": _MAYBE[STRING],
+}
 # Beside the text: kept in an Episode's metadata, in this order in a canonical record.
 FLAGS = (
     "rejected", "response_schema", "response_format", "json_mode", "search_enabled", "citations_enabled",
@@ -81,7 +98,9 @@ class _Walk:
     readable: bool = True
     patience: Patience = field(default_factory=Patience)
 
-    def add(self, code: str, message: str, pointer: str, *, keep: bool = False, **more: Any) -> None:
+    def add(
+        self, code: str, message: str, pointer: str, *, keep: bool = False, **more: Any
+    ) -> None:
         """A finding; an error makes the record unreadable unless its Episode can `keep` what is wrong."""
         finding = Finding(code, message, pointer, **more)
         self.findings.append(finding)
@@ -92,19 +111,34 @@ class _Walk:
         messages = list(given) if isinstance(given, list) else []
         for i, message in enumerate(messages):
             if isinstance(message, dict) and message.get("role") == "assistant":
-                messages[i] = message | {"answer": self.answer(message, f"/messages/{i}/role", lambda key, i=i: f"/messages/{i}/{key}")}  # type: ignore[misc]
+                messages[i] = message | {
+                    "answer": self.answer(
+                        message, f"/messages/{i}/role", lambda key, i=i: f"/messages/{i}/{key}"
+                    )
+                }  # type: ignore[misc]
         if isinstance(given, list):
             work["messages"] = messages
         self.last(work, messages)
         self.instructions(messages)
         self.tools(work)
         self.flags(work)
-        answers = [m["answer"] for m in [*messages, work] if isinstance(m, dict) and isinstance(m.get("answer"), Answer)]
-        reflections = [pointer for a in answers for kind, _, pointer in a.parts if kind == "self_reflection"]
+        answers = [
+            m["answer"]
+            for m in [*messages, work]
+            if isinstance(m, dict) and isinstance(m.get("answer"), Answer)
+        ]
+        reflections = [
+            pointer for a in answers for kind, _, pointer in a.parts if kind == "self_reflection"
+        ]
         if reflections and "self_reflection_enabled" not in work:
             patch = ({"op": "add", "path": "/self_reflection_enabled", "value": True},)
             fix = Fix('add "self_reflection_enabled": true', True, patch=patch)
-            self.add("MYP130", '"self_reflection_enabled" is not set, and an answer reflects on itself', reflections[0], fix=fix)
+            self.add(
+                "MYP130",
+                '"self_reflection_enabled" is not set, and an answer reflects on itself',
+                reflections[0],
+                fix=fix,
+            )
 
     def last(self, work: dict[str, Any], messages: list[Any]) -> None:
         """The answer that stands outside of `messages`, if one does."""
@@ -114,15 +148,34 @@ class _Walk:
             self.add("MYP102", 'the record has no "messages"', "", help='add "messages": [...]')
         if len(pair) == 1:
             other = "rejected" if pair == ["chosen"] else "chosen"
-            self.add("MYP102", f'the record has "{pair[0]}" and no "{other}"', "", help="a preference has both")
+            self.add(
+                "MYP102",
+                f'the record has "{pair[0]}" and no "{other}"',
+                "",
+                help="a preference has both",
+            )
         if top and pair:
-            self.add("MYP123", f'"{top[0]}" and "{pair[0]}" both end the conversation', f"/{top[0]}", on_key=True, help="keep one of them")
+            self.add(
+                "MYP123",
+                f'"{top[0]}" and "{pair[0]}" both end the conversation',
+                f"/{top[0]}",
+                on_key=True,
+                help="keep one of them",
+            )
         if top and any(isinstance(m, dict) and m.get("role") == "assistant" for m in messages):
             cure = "put it into the messages, as the last one"
-            self.add("MYP120", f'some answers stand in "messages", the last one in "{top[0]}"', f"/{top[0]}", on_key=True, help=cure)
+            self.add(
+                "MYP120",
+                f'some answers stand in "messages", the last one in "{top[0]}"',
+                f"/{top[0]}",
+                on_key=True,
+                help=cure,
+            )
         if top:
             item = {"content" if key == "assistant" else key: work[key] for key in top}
-            work["answer"] = self.answer(item, f"/{top[0]}", lambda key: "/assistant" if key == "content" else f"/{key}")
+            work["answer"] = self.answer(
+                item, f"/{top[0]}", lambda key: "/assistant" if key == "content" else f"/{key}"
+            )
         preferred = [self.preferred(work[key], key) for key in pair]
         if preferred and pair[0] == "chosen":
             work["answer"] = preferred[0]
@@ -143,32 +196,63 @@ class _Walk:
                 continue  # said of the whole record
             fix = finding.fix
             if fix is not None:
-                patch = tuple(op | {"path": f"/{key}{op['path'].removeprefix(base)}"} for op in fix.patch)
+                patch = tuple(
+                    op | {"path": f"/{key}{op['path'].removeprefix(base)}"} for op in fix.patch
+                )
                 fix = replace(fix, patch=patch)
-            self.findings.append(replace(finding, pointer=f"/{key}{finding.pointer.removeprefix(base)}", fix=fix))
+            self.findings.append(
+                replace(finding, pointer=f"/{key}{finding.pointer.removeprefix(base)}", fix=fix)
+            )
         self.readable = self.readable and checked is not None
-        if isinstance(value.get("role"), str) and value["role"] in RECORD.roles and value["role"] != "assistant":
-            self.add("MYP127", f'"{key}" is a message of the {value["role"]}', f"/{key}/role", help='write "assistant"')
+        if (
+            isinstance(value.get("role"), str)
+            and value["role"] in RECORD.roles
+            and value["role"] != "assistant"
+        ):
+            self.add(
+                "MYP127",
+                f'"{key}" is a message of the {value["role"]}',
+                f"/{key}/role",
+                help='write "assistant"',
+            )
         return self.answer(value, f"/{key}", lambda name: f"/{key}/{escape(name)}")
 
     def answer(self, item: dict[str, Any], pointer: str, at: Callable[[str], str]) -> Answer:
         parts: list[tuple[str, Any, str]] = []
         contents = item.get("contents")
         if isinstance(contents, list):
-            parts = [part for i, value in enumerate(contents) for part in self.item(value, f"{at('contents')}/{i}")]
+            parts = [
+                part
+                for i, value in enumerate(contents)
+                for part in self.item(value, f"{at('contents')}/{i}")
+            ]
             for key in ("content", "tool_calls", "self_reflection"):
                 if key in item:
-                    self.add("MYP334", f'"{at(key)[1:].split("/")[-1]}" stands beside "contents"', at(key), on_key=True, help="keep one of them")
+                    self.add(
+                        "MYP334",
+                        f'"{at(key)[1:].split("/")[-1]}" stands beside "contents"',
+                        at(key),
+                        on_key=True,
+                        help="keep one of them",
+                    )
         else:
             if isinstance(item.get("content"), str):
                 parts.append(("message", item["content"], at("content")))
-            parts += self.calls(item["tool_calls"], at("tool_calls")) if "tool_calls" in item else []
+            parts += (
+                self.calls(item["tool_calls"], at("tool_calls")) if "tool_calls" in item else []
+            )
             if isinstance(item.get("self_reflection"), str):
                 parts.append(("self_reflection", item["self_reflection"], at("self_reflection")))
         if isinstance(item.get("reasoning"), str):
             if any(kind == "reasoning" for kind, _, _ in parts):
                 cure = "merge it into the item, or delete it"
-                self.add("MYP121", 'the reasoning in "contents" is read, this is not', at("reasoning"), on_key=True, help=cure)
+                self.add(
+                    "MYP121",
+                    'the reasoning in "contents" is read, this is not',
+                    at("reasoning"),
+                    on_key=True,
+                    help=cure,
+                )
             else:
                 parts.insert(0, ("reasoning", item["reasoning"], at("reasoning")))
         return Answer(tuple(parts), pointer)
@@ -182,9 +266,16 @@ class _Walk:
         if not isinstance(kind, str) or kind not in _ITEMS:
             if not self.shape(value, {"type": (STRING, True)}, at, "the item", closed=False):
                 return []
-            self.add("MYP127", f'an item of contents has no type "{kind}"', f"{at}/type", help=f"types are {', '.join(_ITEMS)}")
+            self.add(
+                "MYP127",
+                f'an item of contents has no type "{kind}"',
+                f"{at}/type",
+                help=f"types are {', '.join(_ITEMS)}",
+            )
             return []
-        if not self.shape(value, {"type": (STRING, True), kind: (_ITEMS[kind], True)}, at, f"the {kind} item"):
+        if not self.shape(
+            value, {"type": (STRING, True), kind: (_ITEMS[kind], True)}, at, f"the {kind} item"
+        ):
             return []
         if kind == "tool_calls":
             return self.calls(value[kind], f"{at}/{kind}")
@@ -194,7 +285,9 @@ class _Walk:
         if not isinstance(value, list):
             return []  # said where its key was checked
         if not value:
-            self.add("MYP125", "the list of calls is empty, and is left out", at, help="delete the key")
+            self.add(
+                "MYP125", "the list of calls is empty, and is left out", at, help="delete the key"
+            )
             return []
         return [("tool_calls", [self.call(call, f"{at}/{i}") for i, call in enumerate(value)], at)]
 
@@ -203,13 +296,25 @@ class _Walk:
         if not self.is_object(call, at, "a call") or not self.shape(call, fields, at, "the call"):
             return None
         if call.get("type", "function") != "function":
-            self.add("MYP127", f'a call has no type "{call["type"]}"', f"{at}/type", help='write "function"')
+            self.add(
+                "MYP127",
+                f'a call has no type "{call["type"]}"',
+                f"{at}/type",
+                help='write "function"',
+            )
         if call.get("id") == "":
-            self.add("MYP127", "the id is empty", f"{at}/id", help="give it an id, or leave the key out")
+            self.add(
+                "MYP127", "the id is empty", f"{at}/id", help="give it an id, or leave the key out"
+            )
         function, at = dict(call["function"]), f"{at}/function"
         if isinstance(function.get("arguments"), str):
             function["arguments"] = self.unquoted(function["arguments"], f"{at}/arguments")
-        self.shape(function, {"name": (STRING, True), "arguments": (OBJECT, True)}, at, "the function of the call")
+        self.shape(
+            function,
+            {"name": (STRING, True), "arguments": (OBJECT, True)},
+            at,
+            "the function of the call",
+        )
         self.named(function, at)
         return {k: call[k] for k in ("id",) if k in call} | {
             "type": "function",
@@ -224,7 +329,9 @@ class _Walk:
             return text
         if not isinstance(value, dict) or list(faults(value)):
             return text
-        fix = Fix("write the object itself", True, patch=({"op": "replace", "path": at, "value": value},))
+        fix = Fix(
+            "write the object itself", True, patch=({"op": "replace", "path": at, "value": value},)
+        )
         self.add("MYP110", '"arguments" is an object written as a string', at, keep=True, fix=fix)
         return value
 
@@ -239,17 +346,36 @@ class _Walk:
         for i in places:
             if i > first:
                 cure = "move it before the first message of the conversation"
-                self.add("MYP250", f"this {roles[i]} message is read at the front, in the developer block", f"/messages/{i}/role", help=cure)
+                self.add(
+                    "MYP250",
+                    f"this {roles[i]} message is read at the front, in the developer block",
+                    f"/messages/{i}/role",
+                    help=cure,
+                )
             if len(places) > 1 and messages[i].get("content") == "":
-                self.add("MYP214", f"the {roles[i]} message is empty", f"/messages/{i}/content", keep=True, help="delete it")
+                self.add(
+                    "MYP214",
+                    f"the {roles[i]} message is empty",
+                    f"/messages/{i}/content",
+                    keep=True,
+                    help="delete it",
+                )
 
     def tools(self, work: dict[str, Any]) -> None:
         keys = [key for key in ("tools", "functions") if isinstance(work.get(key), list)]
         if len(keys) == 2:
-            self.add("MYP124", '"tools" and "functions" both define tools', "/functions", on_key=True, help="keep one of them")
+            self.add(
+                "MYP124",
+                '"tools" and "functions" both define tools',
+                "/functions",
+                on_key=True,
+                help="keep one of them",
+            )
         for key in keys:
             if not work[key]:
-                self.add("MYP125", f'"{key}" is empty, and is left out', f"/{key}", help="delete the key")
+                self.add(
+                    "MYP125", f'"{key}" is empty, and is left out', f"/{key}", help="delete the key"
+                )
                 del work[key]
                 continue
             names: set[str] = set()
@@ -263,41 +389,89 @@ class _Walk:
             return None
         function: Any = tool
         if "function" in tool or "type" in tool:
-            if not self.shape(tool, {"type": (STRING, False), "function": (OBJECT, True)}, at, "the tool"):
+            if not self.shape(
+                tool, {"type": (STRING, False), "function": (OBJECT, True)}, at, "the tool"
+            ):
                 return None
             if tool.get("type", "function") != "function":
-                self.add("MYP127", f'a tool has no type "{tool["type"]}"', f"{at}/type", help='write "function"')
+                self.add(
+                    "MYP127",
+                    f'a tool has no type "{tool["type"]}"',
+                    f"{at}/type",
+                    help='write "function"',
+                )
             function, at = tool["function"], f"{at}/function"
-        fields = {"name": (STRING, True), "description": (STRING, False), "parameters": (OBJECT, False), "strict": (BOOLEAN, False)}
+        fields = {
+            "name": (STRING, True),
+            "description": (STRING, False),
+            "parameters": (OBJECT, False),
+            "strict": (BOOLEAN, False),
+        }
         if not self.shape(function, fields, at, "the function"):
             return None
         self.named(function, at)
         if function["name"] in names:
-            self.add("MYP126", f'the tool "{function["name"]}" is defined twice', f"{at}/name", help="keep one definition")
+            self.add(
+                "MYP126",
+                f'the tool "{function["name"]}" is defined twice',
+                f"{at}/name",
+                help="keep one definition",
+            )
         names.add(function["name"])
         if "parameters" in function:
             self.schema(function["parameters"], f"{at}/parameters")
-        return {"type": "function", "function": {k: function[k] for k in FUNCTION_KEYS if k in function}}
+        return {
+            "type": "function",
+            "function": {k: function[k] for k in FUNCTION_KEYS if k in function},
+        }
 
     def flags(self, work: dict[str, Any]) -> None:
         effort, budget = work.get("reasoning_effort", "none"), work.get("thinking_budget", 0)
         if isinstance(effort, str) and effort not in LEVELS:
-            self.add("MYP127", f'there is no effort "{effort}"', "/reasoning_effort", keep=True, help=f"levels are {', '.join(LEVELS)}")
+            self.add(
+                "MYP127",
+                f'there is no effort "{effort}"',
+                "/reasoning_effort",
+                keep=True,
+                help=f"levels are {', '.join(LEVELS)}",
+            )
         if isinstance(budget, int) and budget < 0:
-            self.add("MYP127", "the budget is below zero", "/thinking_budget", keep=True, help="write the greatest number of tokens")
+            self.add(
+                "MYP127",
+                "the budget is below zero",
+                "/thinking_budget",
+                keep=True,
+                help="write the greatest number of tokens",
+            )
         if isinstance(work.get("response_schema"), dict):
             self.schema(work["response_schema"], "/response_schema")
         wanted = work.get("response_format")
         if not isinstance(wanted, dict):
             return
-        fields = {"type": (STRING, True), "json_schema": (OBJECT, wanted.get("type") == "json_schema")}
+        fields = {
+            "type": (STRING, True),
+            "json_schema": (OBJECT, wanted.get("type") == "json_schema"),
+        }
         if not self.shape(wanted, fields, "/response_format", "the response format", keep=True):
             return
         if wanted["type"] not in FORMATS:
-            self.add("MYP127", f'there is no format "{wanted["type"]}"', "/response_format/type", keep=True, help=f"formats are {', '.join(FORMATS)}")
+            self.add(
+                "MYP127",
+                f'there is no format "{wanted["type"]}"',
+                "/response_format/type",
+                keep=True,
+                help=f"formats are {', '.join(FORMATS)}",
+            )
         inner = wanted.get("json_schema", {})
-        fields = {"name": (STRING, False), "description": (STRING, False), "schema": (OBJECT, True), "strict": (BOOLEAN, False)}
-        if "json_schema" in wanted and self.shape(inner, fields, "/response_format/json_schema", "the JSON schema", keep=True):
+        fields = {
+            "name": (STRING, False),
+            "description": (STRING, False),
+            "schema": (OBJECT, True),
+            "strict": (BOOLEAN, False),
+        }
+        if "json_schema" in wanted and self.shape(
+            inner, fields, "/response_format/json_schema", "the JSON schema", keep=True
+        ):
             self.schema(inner["schema"], "/response_format/json_schema/schema")
 
     def schema(self, schema: Any, at: str) -> None:
@@ -314,7 +488,14 @@ class _Walk:
         return isinstance(value, dict)
 
     def shape(
-        self, value: dict[str, Any], fields: dict[str, tuple[str, bool]], at: str, what: str, *, closed: bool = True, keep: bool = False
+        self,
+        value: dict[str, Any],
+        fields: dict[str, tuple[str, bool]],
+        at: str,
+        what: str,
+        *,
+        closed: bool = True,
+        keep: bool = False,
     ) -> bool:
         """Check the keys of an inner object: `fields` are their types, and whether they must be there."""
         before = len(self.findings)
@@ -323,8 +504,20 @@ class _Walk:
                 if required:
                     self.add("MYP102", f'{what} has no "{key}"', at, keep=keep)
             elif not isinstance(value[key], _TYPES[kind]):
-                self.add("MYP104", f'"{key}" of {what} must be {kind}, got {kind_of(value[key])}', f"{at}/{key}", keep=keep)
+                self.add(
+                    "MYP104",
+                    f'"{key}" of {what} must be {kind}, got {kind_of(value[key])}',
+                    f"{at}/{key}",
+                    keep=keep,
+                )
         for key in [k for k in value if k not in fields] if closed else ():
             message = f'{what} has an unknown key "{key}"; the model would never see it'
-            self.add("MYP103", message, f"{at}/{escape(str(key))}", keep=keep, on_key=True, help=f"keys are {', '.join(fields)}")
+            self.add(
+                "MYP103",
+                message,
+                f"{at}/{escape(str(key))}",
+                keep=keep,
+                on_key=True,
+                help=f"keys are {', '.join(fields)}",
+            )
         return len(self.findings) == before

@@ -16,7 +16,13 @@ def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
     out: list[Step] = []
     for at, message, meta in messages_of(record):
         found = [Step("think", message["think"], at=f"{at}/think")] if "think" in message else []
-        found.append(Step("user" if message["role"] == "user" else "text", message["content"], at=f"{at}/content"))
+        found.append(
+            Step(
+                "user" if message["role"] == "user" else "text",
+                message["content"],
+                at=f"{at}/content",
+            )
+        )
         out += first_carries(found, meta)
     return Conversation(tuple(out), extras_of(record))
 

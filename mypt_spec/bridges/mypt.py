@@ -10,7 +10,9 @@ from mypt_spec.episode import Part, Place
 from mypt_spec.steps import Conversation, Step, answers, extras_of, first_carries, kept, messages_of
 from mypt_spec.tokens import TokenTable
 
-KINDS = frozenset({"system", "context", "user", "assistant_context", "think", "text", "cite", "call", "result"})
+KINDS = frozenset(
+    {"system", "context", "user", "assistant_context", "think", "text", "cite", "call", "result"}
+)
 EXTRAS: frozenset[str] = frozenset()
 HAS_IDS = PARALLEL = False
 
@@ -19,7 +21,11 @@ def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
     out = [Step("system", record["system"], at="/system")] if "system" in record else []
     for at, message, meta in messages_of(record):
         body = f"{at}/content"
-        found = [Step(key, message[key], at=f"{at}/{key}") for key in ("context", "think") if key in message]
+        found = [
+            Step(key, message[key], at=f"{at}/{key}")
+            for key in ("context", "think")
+            if key in message
+        ]
         if message["role"] == "assistant_toolcall":
             found.append(Step("call", message["arguments"], message["name"], at=f"{at}/arguments"))
         elif message["role"] == "toolresult":

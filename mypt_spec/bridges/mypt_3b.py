@@ -16,13 +16,23 @@ def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
     out = [Step("system", record["system"], at="/system")] if "system" in record else []
     for at, message, meta in messages_of(record):
         body = f"{at}/content"
-        found = [Step("context", message["context"], at=f"{at}/context")] if "context" in message else []
+        found = (
+            [Step("context", message["context"], at=f"{at}/context")]
+            if "context" in message
+            else []
+        )
         if message["role"] == "assistant_toolcall":
             found.append(Step("call", message["arguments"], message["name"], at=f"{at}/arguments"))
         elif message["role"] == "tool_result":
             found.append(Step("result", message["content"], message["name"], at=body))
         else:
-            found.append(Step("text" if message["role"] == "assistant" else "user", message["content"], at=body))
+            found.append(
+                Step(
+                    "text" if message["role"] == "assistant" else "user",
+                    message["content"],
+                    at=body,
+                )
+            )
         out += first_carries(found, meta)
     return Conversation(tuple(out), extras_of(record, "system"))
 
@@ -42,9 +52,13 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
             messages.append({"role": "user", "content": step.value} | context | meta)
             context = {}
         elif step.kind == "call":
-            messages.append({"role": "assistant_toolcall", "name": step.name, "arguments": step.value} | meta)
+            messages.append(
+                {"role": "assistant_toolcall", "name": step.name, "arguments": step.value} | meta
+            )
         elif step.kind == "result":
-            messages.append({"role": "tool_result", "name": step.name, "content": step.value} | meta)
+            messages.append(
+                {"role": "tool_result", "name": step.name, "content": step.value} | meta
+            )
         elif i in final:
             messages.append({"role": "assistant", "content": step.value} | meta)
     return out | {"messages": messages}

@@ -53,14 +53,22 @@ class _Reader:
         if role not in _KEYS:
             self.add("MYP105", f'unknown role "{role}"; roles are {", ".join(_KEYS)}', f"{at}/role")
             return []
-        self.beside = {k: v for k, v in message.items() if k != "role" and k not in _KEYS[role] and v is not None}
+        self.beside = {
+            k: v
+            for k, v in message.items()
+            if k != "role" and k not in _KEYS[role] and v is not None
+        }
         if role == self.before == "assistant":
             self.beside[BOUNDARY] = True
         self.before = role
         return first_carries(self.steps(role, message, at), self.beside)
 
     def steps(self, role: str, message: dict[str, Any], at: str) -> list[Step]:
-        calls = self.tool_calls(message.get("tool_calls"), f"{at}/tool_calls") if role == "assistant" else []
+        calls = (
+            self.tool_calls(message.get("tool_calls"), f"{at}/tool_calls")
+            if role == "assistant"
+            else []
+        )
         content = message.get("content")
         if content is None and message.get("tool_calls"):
             return calls
@@ -70,25 +78,49 @@ class _Reader:
         if role == "tool":
             return self.result(message, text, at)
         # An empty content beside calls is how many write null.
-        said = [Step("text" if role == "assistant" else role, text, at=f"{at}/content")] if text or not calls else []
+        said = (
+            [Step("text" if role == "assistant" else role, text, at=f"{at}/content")]
+            if text or not calls
+            else []
+        )
         return said + calls
 
     def extra(self, where: str, item: dict[str, Any], known: set[str]) -> None:
         """Note the keys of an object inside the message that no format has a place for."""
-        self.beside |= {f"{where}.{key}": value for key, value in item.items() if key not in known and value is not None}
+        self.beside |= {
+            f"{where}.{key}": value
+            for key, value in item.items()
+            if key not in known and value is not None
+        }
 
     def text(self, content: Any, at: str) -> str | None:
         """A string, or a list of text parts, which are read as one."""
         if isinstance(content, str):
             return content
         if not isinstance(content, list):
-            self.add("MYP104", f'"content" must be a string or a list of parts, got {kind_of(content)}', at)
+            self.add(
+                "MYP104",
+                f'"content" must be a string or a list of parts, got {kind_of(content)}',
+                at,
+            )
             return None
         out = ""
         for i, part in enumerate(content):
-            if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-                what = f"of type {part['type']!r}" if isinstance(part, dict) and isinstance(part.get("type"), str) else "without a type"
-                self.add("MYP104", f'expected a part {{"type": "text", "text": "..."}}, got one {what}', f"{at}/{i}")
+            if (
+                not isinstance(part, dict)
+                or part.get("type") != "text"
+                or not isinstance(part.get("text"), str)
+            ):
+                what = (
+                    f"of type {part['type']!r}"
+                    if isinstance(part, dict) and isinstance(part.get("type"), str)
+                    else "without a type"
+                )
+                self.add(
+                    "MYP104",
+                    f'expected a part {{"type": "text", "text": "..."}}, got one {what}',
+                    f"{at}/{i}",
+                )
                 return None
             out += part["text"]
             self.extra("content", part, {"type", "text"})
@@ -105,11 +137,25 @@ class _Reader:
     def call(self, call: Any, at: str) -> list[Step]:
         function = call.get("function") if isinstance(call, dict) else None
         name = function.get("name") if isinstance(function, dict) else None
-        if not isinstance(function, dict) or not isinstance(name, str) or not name or not isinstance(call.get("id"), str) or not call["id"]:
-            self.add("MYP104", 'a call must be {"id": "...", "type": "function", "function": {"name": "...", "arguments": "{...}"}}', at)
+        if (
+            not isinstance(function, dict)
+            or not isinstance(name, str)
+            or not name
+            or not isinstance(call.get("id"), str)
+            or not call["id"]
+        ):
+            self.add(
+                "MYP104",
+                'a call must be {"id": "...", "type": "function", "function": {"name": "...", "arguments": "{...}"}}',
+                at,
+            )
             return []
         if call.get("type", "function") != "function":
-            self.add("MYP104", f"the type of a call must be \"function\", got {str(call['type'])[:40]!r}", f"{at}/type")
+            self.add(
+                "MYP104",
+                f'the type of a call must be "function", got {str(call["type"])[:40]!r}',
+                f"{at}/type",
+            )
         if call["id"] in self.calls:
             self.add("MYP104", f'two calls without a result have the id "{call["id"]}"', f"{at}/id")
         self.calls[call["id"]] = name
@@ -122,7 +168,11 @@ class _Reader:
         except Fault as fault:
             value, wrong = None, fault
         if wrong is not None or not isinstance(value, dict):
-            self.add("MYP304", f"the arguments are no JSON object: {wrong.message if wrong else kind_of(value)}", body)
+            self.add(
+                "MYP304",
+                f"the arguments are no JSON object: {wrong.message if wrong else kind_of(value)}",
+                body,
+            )
             return []
         return [Step("call", value, name, call["id"], body)]
 
@@ -135,5 +185,9 @@ class _Reader:
             return []
         name = self.calls.pop(called)
         if message.get("name") not in (None, name):
-            self.add("MYP312", f'the result is of "{message["name"]}", its call is of "{name}"', f"{at}/name")
+            self.add(
+                "MYP312",
+                f'the result is of "{message["name"]}", its call is of "{name}"',
+                f"{at}/name",
+            )
         return [Step("result", result_value(text), name, called, f"{at}/content")]

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypt_spec.steps import Conversation, Step, extras_of, first_carries, kept, messages_of, result_text, result_value
+from mypt_spec.steps import (
+    Conversation,
+    Step,
+    extras_of,
+    first_carries,
+    kept,
+    messages_of,
+    result_text,
+    result_value,
+)
 from mypt_spec.tokens import TokenTable
 
 KINDS = frozenset({"system", "developer", "user", "text", "call", "result", "eos"})
@@ -24,9 +33,17 @@ def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
                 called = item["name"]
                 found.append(Step("call", item["arguments"], called, at=f"{here}/arguments"))
             else:
-                found.append(Step("result", result_value(item["content"]), called, at=f"{here}/content"))
+                found.append(
+                    Step("result", result_value(item["content"]), called, at=f"{here}/content")
+                )
         if "contents" not in message:
-            found.append(Step("text" if role == "assistant" else role, message.get("content", ""), at=f"{at}/content"))
+            found.append(
+                Step(
+                    "text" if role == "assistant" else role,
+                    message.get("content", ""),
+                    at=f"{at}/content",
+                )
+            )
         out += first_carries(found, meta)
     return Conversation(tuple(out), extras_of(record))
 
@@ -55,4 +72,8 @@ def _item(step: Step) -> dict[str, Any] | None:
         return {"type": "text", "text": step.value}
     if step.kind == "call":
         return {"type": "toolcall", "name": step.name, "arguments": step.value}
-    return {"type": "toolresult", "content": result_text(step.value)} if step.kind == "result" else None
+    return (
+        {"type": "toolresult", "content": result_text(step.value)}
+        if step.kind == "result"
+        else None
+    )

@@ -17,7 +17,9 @@ from mypt_spec.steps import (
 )
 from mypt_spec.tokens import TokenTable
 
-KINDS = frozenset({IDENTITY, "system", "developer", "user", "think", "text", "call", "result", "reflection"})
+KINDS = frozenset(
+    {IDENTITY, "system", "developer", "user", "think", "text", "call", "result", "reflection"}
+)
 EXTRAS = frozenset({
     "tools", "functions", "rejected", "response_schema", "response_format", "json_mode", "search_enabled",
     "citations_enabled", "self_reflection_enabled", "reasoning_effort", "thinking_budget", "label",
@@ -54,16 +56,29 @@ def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
 
 def _assistant(message: dict[str, Any], at: str) -> list[Step]:
     out: list[Step] = []
-    named = [("text", "content"), ("tool_calls", "tool_calls"), ("self_reflection", "self_reflection")]
+    named = [
+        ("text", "content"),
+        ("tool_calls", "tool_calls"),
+        ("self_reflection", "self_reflection"),
+    ]
     items = [(kind, message[key], f"{at}/{key}") for kind, key in named if key in message]
-    items += [(item["type"], item[item["type"]], f"{at}/contents/{i}/{item['type']}") for i, item in enumerate(message.get("contents", ()))]
+    items += [
+        (item["type"], item[item["type"]], f"{at}/contents/{i}/{item['type']}")
+        for i, item in enumerate(message.get("contents", ()))
+    ]
     for kind, value, here in items:
         if kind != "tool_calls":
             out.append(Step(_ITEMS[kind], value, at=here))
             continue
         apart = {"tool_calls": "a list of their own"} if out and out[-1].kind == "call" else {}
         calls = [
-            Step("call", call["function"]["arguments"], call["function"]["name"], call.get("id", ""), f"{here}/{i}")
+            Step(
+                "call",
+                call["function"]["arguments"],
+                call["function"]["name"],
+                call.get("id", ""),
+                f"{here}/{i}",
+            )
             for i, call in enumerate(value)
         ]
         out += first_carries(calls, apart)
@@ -76,7 +91,14 @@ def _result(message: dict[str, Any], at: str, waiting: list[Step]) -> Step:
     mine = next((i for i, call in enumerate(waiting) if called in (None, call.id)), None)
     call = waiting.pop(mine) if mine is not None else Step("call", {})
     meta = {"tool_call_id": None} if called is None and call.id else {}
-    return Step("result", result_value(message["content"]), message.get("name", call.name), call.id, f"{at}/content", meta)
+    return Step(
+        "result",
+        result_value(message["content"]),
+        message.get("name", call.name),
+        call.id,
+        f"{at}/content",
+        meta,
+    )
 
 
 def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
@@ -93,7 +115,13 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
         elif step.kind == "result":
             name = {} if unnamed or "name" in step.meta else {"name": step.name}
             ids = {"tool_call_id": step.id} if step.id and "tool_call_id" not in step.meta else {}
-            messages.append({"role": "tool"} | ids | name | {"content": result_text(step.value)} | kept(step.meta))
+            messages.append(
+                {"role": "tool"}
+                | ids
+                | name
+                | {"content": result_text(step.value)}
+                | kept(step.meta)
+            )
         elif step.kind == "call" or step.kind in _TYPES:
             if not messages or messages[-1]["role"] != "assistant":
                 messages.append({"role": "assistant", "contents": []} | kept(step.meta))
@@ -106,13 +134,18 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
 def _say(step: Step, items: list[dict[str, Any]]) -> None:
     """Put a step into an assistant message, if it has a place there: thinking first, reflection behind something said."""
     if step.kind == "call":
-        call = ({"id": step.id} if step.id else {}) | {"type": "function", "function": {"name": step.name, "arguments": step.value}}
+        call = ({"id": step.id} if step.id else {}) | {
+            "type": "function",
+            "function": {"name": step.name, "arguments": step.value},
+        }
         if items and items[-1]["type"] == "tool_calls" and "tool_calls" not in step.meta:
             items[-1]["tool_calls"].append(call)
         else:
             items.append({"type": "tool_calls", "tool_calls": [call]})
         return
     said = items[-1]["type"] if items else ""
-    if (step.kind == "think" and items) or (step.kind == "reflection" and said not in ("text", "tool_calls")):
+    if (step.kind == "think" and items) or (
+        step.kind == "reflection" and said not in ("text", "tool_calls")
+    ):
         return
     items.append({"type": _TYPES[step.kind], _TYPES[step.kind]: step.value})

@@ -30,13 +30,34 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = out.add_argument
-    add("paths", nargs="+", metavar="IN.jsonl", help="files, folders, patterns, or - for standard input; .gz and .zst too")
-    add("-o", "--output", required=True, metavar="OUT.jsonl", help="where the records go, or - for standard output; .gz is compressed")
-    add("--from", dest="source", default="mypt", metavar="FORMAT", help="openai, or a dialect (default: %(default)s)")
+    add(
+        "paths",
+        nargs="+",
+        metavar="IN.jsonl",
+        help="files, folders, patterns, or - for standard input; .gz and .zst too",
+    )
+    add(
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT.jsonl",
+        help="where the records go, or - for standard output; .gz is compressed",
+    )
+    add(
+        "--from",
+        dest="source",
+        default="mypt",
+        metavar="FORMAT",
+        help="openai, or a dialect (default: %(default)s)",
+    )
     add("--to", dest="target", required=True, metavar="DIALECT", help="the dialect to write")
     add("--on-loss", choices=("error", "warn", "drop"), default="error",
         help="a record that would lose something: refuse it, write it and say so, or write it and count it (default: %(default)s)")  # fmt: skip
-    add("--system", metavar="TEXT", help="the system prompt of records that have none, where the target has one")
+    add(
+        "--system",
+        metavar="TEXT",
+        help="the system prompt of records that have none, where the target has one",
+    )
     add("--report", metavar="PATH", help="write the counts as JSON")
     add("-q", "--quiet", action="store_true", help="no progress, no summary")
     add("--version", action="version", version=f"mypt-convert {__version__}")
@@ -75,12 +96,18 @@ def _run(options: argparse.Namespace) -> int:
     taken = [source.path for source in sources]
     with ExitStack() as stack:
         output = stack.enter_context(Output(options.output, taken))
-        counts = stack.enter_context(Output(options.report, [*taken, options.output])) if options.report else None
+        counts = (
+            stack.enter_context(Output(options.report, [*taken, options.output]))
+            if options.report
+            else None
+        )
         bar = stack.enter_context(Bar(sources, quiet=options.quiet))
         for source in sources:
             for line in lines(source):
                 bar.at(line.position)
-                record = report.add(line, converter.record(line.value) if line.fault is None else None)
+                record = report.add(
+                    line, converter.record(line.value) if line.fault is None else None
+                )
                 if record is not None:
                     output.write(record)
             bar.next()

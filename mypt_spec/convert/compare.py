@@ -67,13 +67,17 @@ def _in_any_order(given: Sequence[Step], back: Sequence[Step]) -> Alignment:
             used.add(at)
             moved.append(step)
     return Alignment(
-        [(step, partner.get(i)) for i, step in enumerate(given)], moved, [s for i, s in enumerate(back) if i not in used]
+        [(step, partner.get(i)) for i, step in enumerate(given)],
+        moved,
+        [s for i, s in enumerate(back) if i not in used],
     )
 
 
 def same(where: dict[str, Any], key: str, value: Any) -> bool:
     """Whether an object has this value under this key."""
-    return key in where and json.dumps(where[key], sort_keys=True) == json.dumps(value, sort_keys=True)
+    return key in where and json.dumps(where[key], sort_keys=True) == json.dumps(
+        value, sort_keys=True
+    )
 
 
 def beside(step: Step, key: str) -> str:

@@ -17,7 +17,10 @@ from mypt_spec.frontdoor import Dialect, dialect, dialects, folder
 from mypt_spec.jsonvalue import escape
 from mypt_spec.steps import IDENTITY, IDS, Bridge, Conversation, Step
 
-_FORM = ("role", "type")  # keys that say how something is written, which the canonical record may do otherwise
+_FORM = (
+    "role",
+    "type",
+)  # keys that say how something is written, which the canonical record may do otherwise
 _MOVED = {"MYP250"}  # findings about what stands elsewhere in the canonical record
 _READ_ONLY = "openai"  # the format that most people have; it has no text, so it is no dialect
 
@@ -64,7 +67,11 @@ class Converter:
         conversation, fitted = self._fit(conversation)
         losses = [*losses, *fitted]
         built = self.bridge.record(conversation, self.target.table)
-        built |= {k: v for k, v in conversation.extras.items() if k.startswith("_") or k == "language" or k in self.bridge.EXTRAS}
+        built |= {
+            k: v
+            for k, v in conversation.extras.items()
+            if k.startswith("_") or k == "language" or k in self.bridge.EXTRAS
+        }
         episode, findings = self.target.check(built)
         errors = _errors(findings)
         if episode is None or errors:
@@ -87,18 +94,39 @@ class Converter:
         kinds = self.bridge.KINDS
         first = steps[0].kind if steps else ""
         alone = not any(step.kind in ("system", "developer") for step in steps[1:])
-        if (first == "developer" or (first == IDENTITY and alone)) and first not in kinds and "system" in kinds:
-            losses.append(Loss(first, steps[0].at, f"{self.target.name} has none; it is the system prompt there"))
+        if (
+            (first == "developer" or (first == IDENTITY and alone))
+            and first not in kinds
+            and "system" in kinds
+        ):
+            losses.append(
+                Loss(
+                    first,
+                    steps[0].at,
+                    f"{self.target.name} has none; it is the system prompt there",
+                )
+            )
             steps[0] = replace(steps[0], kind="system")
-        if self.system is not None and "system" in kinds and not any(s.kind == "system" for s in steps):
+        if (
+            self.system is not None
+            and "system" in kinds
+            and not any(s.kind == "system" for s in steps)
+        ):
             steps.insert(0, Step("system", self.system))
         if not self.bridge.PARALLEL and "call" in kinds:
             steps, moved = _in_turn(steps)
-            losses += [Loss("order", s.at, f"in {self.target.name} a result stands directly behind its call") for s in moved]
+            losses += [
+                Loss(
+                    "order", s.at, f"in {self.target.name} a result stands directly behind its call"
+                )
+                for s in moved
+            ]
         calls = [s.id for s in steps if s.kind == "call"]
         if not self.bridge.HAS_IDS and any(calls):
             if IDS in extras and extras[IDS] != calls:
-                losses.append(Loss("id", f"/{IDS}", f"{IDS} would keep the ids of the calls, and is taken"))
+                losses.append(
+                    Loss("id", f"/{IDS}", f"{IDS} would keep the ids of the calls, and is taken")
+                )
             elif "call" in kinds:
                 extras[IDS] = calls
             steps = [replace(s, id="") for s in steps]
@@ -126,18 +154,31 @@ class Converter:
                 losses.append(Loss(key, f"/{escape(key)}", f"{name} has no place for this key"))
         return losses, found.invented
 
-    def _blame(self, findings: Iterable[Finding], given: Conversation, back: Sequence[Step]) -> Iterator[Finding]:
+    def _blame(
+        self, findings: Iterable[Finding], given: Conversation, back: Sequence[Step]
+    ) -> Iterator[Finding]:
         """Findings about the new record, at their places in the source."""
-        source = {twin.at: step.at for step, twin in align(given.steps, back).pairs if twin is not None}
+        source = {
+            twin.at: step.at for step, twin in align(given.steps, back).pairs if twin is not None
+        }
         for finding in findings:
             cure = f" ({finding.help})" if finding.help else ""
             message = f"as {self.target.name}: {finding.message}{cure}"
-            yield replace(finding, message=message, pointer=_place(finding.pointer, source, given.extras), fix=None)
+            yield replace(
+                finding,
+                message=message,
+                pointer=_place(finding.pointer, source, given.extras),
+                fix=None,
+            )
 
 
 def _place(pointer: str, source: dict[str, str], extras: dict[str, Any]) -> str:
     """A place of the new record in the source: of the value itself, of one beside it, or of the same top-level key."""
-    base = max((at for at in source if pointer == at or pointer.startswith(f"{at}/")), key=len, default=None)
+    base = max(
+        (at for at in source if pointer == at or pointer.startswith(f"{at}/")),
+        key=len,
+        default=None,
+    )
     if base is not None:
         return source[base] + pointer[len(base) :]
     message = "/".join(pointer.split("/")[:3])
@@ -167,7 +208,9 @@ class _Apart:
         return self.bridge.steps(canonical, self.source.table), [], [*left_out, *moved]
 
 
-def _left_out(value: Any, canonical: dict[str, Any], source: Dialect, warned: Sequence[str]) -> list[Loss]:
+def _left_out(
+    value: Any, canonical: dict[str, Any], source: Dialect, warned: Sequence[str]
+) -> list[Loss]:
     """What reading left out already, with a warning that `mypt-lint` shows at one of the places `warned`.
 
     Without a warning a value that the canonical record lacks is there in another form: a cite typed in content in its field.
@@ -191,7 +234,9 @@ def _bridge(name: str) -> Bridge:
     try:
         return cast(Bridge, importlib.import_module(f"mypt_spec.bridges.{folder(name).name}"))
     except ModuleNotFoundError:
-        raise KeyError(f"no bridge for {name!r}: records of this dialect cannot be converted") from None
+        raise KeyError(
+            f"no bridge for {name!r}: records of this dialect cannot be converted"
+        ) from None
 
 
 def _in_turn(steps: list[Step]) -> tuple[list[Step], list[Step]]:
@@ -218,4 +263,8 @@ def _in_turn(steps: list[Step]) -> tuple[list[Step], list[Step]]:
 
 
 def _ids(value: Any, count: int) -> bool:
-    return isinstance(value, list) and len(value) == count > 0 and all(isinstance(v, str) for v in value)
+    return (
+        isinstance(value, list)
+        and len(value) == count > 0
+        and all(isinstance(v, str) for v in value)
+    )

@@ -40,7 +40,12 @@ class Report:
             return outcome.record
         elif self.on_loss == "error":
             self._count(outcome)
-            self._refuse(line, "loss", outcome.losses[0].pointer, f"would lose {_fields(outcome)}: {outcome.losses[0].reason}")
+            self._refuse(
+                line,
+                "loss",
+                outcome.losses[0].pointer,
+                f"would lose {_fields(outcome)}: {outcome.losses[0].reason}",
+            )
         else:
             return self._lossy(line, outcome)
         return None
@@ -64,7 +69,9 @@ class Report:
 
     def _say(self, line: Line, what: str, pointer: str, message: str) -> None:
         where = f" {pointer}" if pointer else ""
-        print(self.display.line(f"{line.path}:{line.row}: {what}{where}: {message}"), file=self.stream)
+        print(
+            self.display.line(f"{line.path}:{line.row}: {what}{where}: {message}"), file=self.stream
+        )
 
     def lines(self) -> Iterator[str]:
         """The summary: sums that add up, and losses by field."""
@@ -85,11 +92,17 @@ class Report:
             "with_losses": self.with_losses,
             "refused": self.refused,
             "refused_by": dict(sorted(self.reasons.items())),
-            "lost": {name: {"records": self.records[name], "values": self.values[name]} for name in sorted(self.records)},
+            "lost": {
+                name: {"records": self.records[name], "values": self.values[name]}
+                for name in sorted(self.records)
+            },
         }
 
 
 def _fields(outcome: Converted) -> str:
     """The fields that are lost, each with the first place."""
     first = {loss.field: loss.pointer for loss in reversed(outcome.losses)}
-    return ", ".join(f"{name} ({first[name]})" if i else name for i, name in enumerate(dict.fromkeys(loss.field for loss in outcome.losses)))
+    return ", ".join(
+        f"{name} ({first[name]})" if i else name
+        for i, name in enumerate(dict.fromkeys(loss.field for loss in outcome.losses))
+    )

@@ -37,13 +37,17 @@ def lines(source: Source) -> Iterator[Line]:
     """Every line of a source, in constant memory. Raises UsageError for what cannot be read."""
     for block in blocks(source, max_line=MAX_LINE):
         if block.too_long:
-            fault = Finding("MYP007", f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read")
+            fault = Finding(
+                "MYP007", f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
+            )
             yield Line(source.path, block.first_row, block.position, fault=fault)
             continue
         for i, raw in enumerate([] if block.broken else block.lines()):
             yield _line(source.path, block.first_row + i, block.position, raw)
         if block.broken:
-            yield Line(source.path, block.first_row, block.position, fault=Finding("MYP003", block.broken))
+            yield Line(
+                source.path, block.first_row, block.position, fault=Finding("MYP003", block.broken)
+            )
 
 
 def _line(path: str, row: int, position: int, raw: bytes) -> Line:
@@ -59,7 +63,9 @@ def read_line(raw: bytes) -> tuple[Any, Finding | None]:
             return None, Finding("MYP011", "the line is empty")
         return loads(text), None
     except UnicodeDecodeError as error:
-        return None, Finding("MYP002", f"byte {error.start + 1} of the line is not UTF-8: {error.reason}")
+        return None, Finding(
+            "MYP002", f"byte {error.start + 1} of the line is not UTF-8: {error.reason}"
+        )
     except Fault as fault:
         return None, Finding(fault.code, fault.message)
 
@@ -89,10 +95,18 @@ class Output:
         except OSError as error:
             raise self._cannot(error) from None
         # No time in the header, so that equal data gives equal bytes.
-        self._stream = gzip.GzipFile("", "wb", fileobj=self._file, mtime=0) if path.endswith(".gz") else self._file
+        self._stream = (
+            gzip.GzipFile("", "wb", fileobj=self._file, mtime=0)
+            if path.endswith(".gz")
+            else self._file
+        )
 
     def _opened(self) -> BinaryIO:
-        mode = os.stat(self._target).st_mode if os.path.exists(self._target) else stat.S_IFREG | 0o666 & ~_umask()
+        mode = (
+            os.stat(self._target).st_mode
+            if os.path.exists(self._target)
+            else stat.S_IFREG | 0o666 & ~_umask()
+        )
         if not stat.S_ISREG(mode):
             return open(self._target, "wb")
         folder, name = os.path.split(self._target)
@@ -112,7 +126,12 @@ class Output:
         except OSError as error:
             raise self._cannot(error) from None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._file is None:
             self._stream.flush()
             return

@@ -43,7 +43,9 @@ class Alike:
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
 
-    def scan(self, lines: list[bytes], kept: list[Any] | None = None) -> tuple[list[int], int, list[Any]]:
+    def scan(
+        self, lines: list[bytes], kept: list[Any] | None = None
+    ) -> tuple[list[int], int, list[Any]]:
         """As the pass of scan.py: the lines that are not clean; the strings of the others, without those in their metadata; and
         the metadata values. Nothing is kept.
         """
@@ -52,7 +54,11 @@ class Alike:
             count = -1
             try:
                 record = self.decode(raw)
-                told = self.likeness(record) if isinstance(record, dict) and OPT_OUT not in record else None
+                told = (
+                    self.likeness(record)
+                    if isinstance(record, dict) and OPT_OUT not in record
+                    else None
+                )
                 if told is not None and self._clean(raw, told[1]):
                     count = self._strings(raw, record, told[0], told[2])
             except (ValueError, RecursionError, OverflowError):
@@ -83,6 +89,8 @@ class Alike:
             if len(self.known) >= _MEMO:
                 self.known.clear()
             clean = not self.judge.checker.line(raw.removesuffix(b"\n"), row=2, filename="")
-            count, apart = (unescaped_quotes(self.encode(value)) // 2 for value in (record, metadata))
+            count, apart = (
+                unescaped_quotes(self.encode(value)) // 2 for value in (record, metadata)
+            )
             known = self.known[digest] = count - apart if clean else -1
         return known

@@ -21,7 +21,10 @@ VERSION = 1
 _HEAD = "mypt-lint-baseline"
 _OF_THE_FILE = {"MYP009", "MYP012", "MYP013"}  # known wherever they are found: shards come and go
 _NEVER = {"MYP003", "MYP901"}  # damaged data, and faults of the linter
-_NO_VALUE = {"MYP004", "MYP005"}  # reading such a line drops or changes something, so its bytes are hashed
+_NO_VALUE = {
+    "MYP004",
+    "MYP005",
+}  # reading such a line drops or changes something, so its bytes are hashed
 
 
 class Key(NamedTuple):
@@ -38,7 +41,9 @@ def keys(found: Iterable[Located], raw: bytes) -> list[Key | None]:
     exact = any(item.finding.code in _NO_VALUE for item in items)
     digest = _digest(raw.removesuffix(b"\r"), exact)
     return [
-        None if (code := item.finding.code) in _NEVER else Key("" if code in _OF_THE_FILE else digest, code, item.finding.pointer)
+        None
+        if (code := item.finding.code) in _NEVER
+        else Key("" if code in _OF_THE_FILE else digest, code, item.finding.pointer)
         for item in items
     ]
 
@@ -52,7 +57,9 @@ def _digest(raw: bytes, exact: bool) -> str:
         except (Fault, UnicodeDecodeError):
             pass
         else:
-            data = json.dumps(_bare(record), sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            data = json.dumps(_bare(record), sort_keys=True, ensure_ascii=False).encode(
+                "utf-8", "surrogatepass"
+            )
     return blake2b(data, digest_size=16).hexdigest()
 
 
@@ -60,11 +67,18 @@ def _bare(record: Any) -> Any:
     """A record without its metadata, in itself and in its messages."""
     if not isinstance(record, dict):
         return record
-    return {key: [_own(item) for item in value] if isinstance(value, list) else value for key, value in _own(record).items()}
+    return {
+        key: [_own(item) for item in value] if isinstance(value, list) else value
+        for key, value in _own(record).items()
+    }
 
 
 def _own(item: Any) -> Any:
-    return {key: value for key, value in item.items() if not key.startswith("_")} if isinstance(item, dict) else item
+    return (
+        {key: value for key, value in item.items() if not key.startswith("_")}
+        if isinstance(item, dict)
+        else item
+    )
 
 
 def read(path: str) -> frozenset[Key]:
@@ -73,18 +87,30 @@ def read(path: str) -> frozenset[Key]:
         with open(path, encoding="utf-8") as lines:
             head = json.loads(next(lines, "null"))
             if not isinstance(head, dict) or _HEAD not in head:
-                raise UsageError(f"{path}: no baseline of mypt-lint; make one with --write-baseline {path}")
+                raise UsageError(
+                    f"{path}: no baseline of mypt-lint; make one with --write-baseline {path}"
+                )
             if head[_HEAD] != VERSION:
-                raise UsageError(f"{path}: a baseline of version {head[_HEAD]}, expected {VERSION}; write it anew with --write-baseline")
+                raise UsageError(
+                    f"{path}: a baseline of version {head[_HEAD]}, expected {VERSION}; write it anew with --write-baseline"
+                )
             return frozenset(
-                Key(episode, *finding.split(" ", 1)) for line in lines if line.strip() for episode, found in [json.loads(line)] for finding in found
+                Key(episode, *finding.split(" ", 1))
+                for line in lines
+                if line.strip()
+                for episode, found in [json.loads(line)]
+                for finding in found
             )
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such baseline; make one with --write-baseline {path}") from None
+        raise UsageError(
+            f"{path}: no such baseline; make one with --write-baseline {path}"
+        ) from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (ValueError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path}: not a whole baseline ({error}); take it from version control, or write it anew") from None
+        raise UsageError(
+            f"{path}: not a whole baseline ({error}); take it from version control, or write it anew"
+        ) from None
 
 
 def write(path: str, known: Iterable[Key]) -> None:
@@ -95,7 +121,9 @@ def write(path: str, known: Iterable[Key]) -> None:
     target = os.path.realpath(path)
     temporary = ""
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(target)}.", dir=os.path.dirname(target))
+        handle, temporary = tempfile.mkstemp(
+            prefix=f".{os.path.basename(target)}.", dir=os.path.dirname(target)
+        )
         with open(handle, "w", encoding="utf-8", newline="\n") as out:
             out.write(json.dumps({_HEAD: VERSION}) + "\n")
             for episode, found in sorted(episodes.items()):

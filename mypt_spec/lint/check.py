@@ -43,7 +43,9 @@ class Checker:
     others: tuple[Dialect, ...] = ()
     most: int = MAX_FINDINGS  # of one line or text
     known: frozenset[Key] | None = None  # findings that are accepted; None: no keys are made
-    severities: tuple[tuple[str, str], ...] = ()  # of codes that are to have another than their rule's
+    severities: tuple[
+        tuple[str, str], ...
+    ] = ()  # of codes that are to have another than their rule's
     cures: bool = True  # look for fixes that need more than a finding by itself
     edits: bool = True  # say of fixes what they change in the line
 
@@ -53,8 +55,16 @@ class Checker:
             found = sorted(self._line(raw, row, filename), key=lambda item: item.sort_key)
         except Exception as error:  # promise 4: never an exception, whatever the line holds
             message = f"{type(error).__name__}: {error}; please report this with the line"
-            found = [self._at(Finding("MYP901", message), raw.decode("utf-8", "replace"), 0, 0, row, filename)]
-        return [item for item in found if item.finding.code in self.codes or item.finding.code == "MYP902"]
+            found = [
+                self._at(
+                    Finding("MYP901", message), raw.decode("utf-8", "replace"), 0, 0, row, filename
+                )
+            ]
+        return [
+            item
+            for item in found
+            if item.finding.code in self.codes or item.finding.code == "MYP902"
+        ]
 
     def generation_line(self, raw: bytes, *, row: int, filename: str) -> list[Located]:
         """A line {"prompt": "...", "completion": "..."}: what a model wrote, and what it wrote it after."""
@@ -65,14 +75,18 @@ class Checker:
             record = loads(text)
         except Fault:
             return self.line(raw, row=row, filename=filename)
-        shape = Finding("MYP104", 'expected {"prompt": "...", "completion": "..."}, both strings; the prompt may be left out')
+        shape = Finding(
+            "MYP104",
+            'expected {"prompt": "...", "completion": "..."}, both strings; the prompt may be left out',
+        )
         if not isinstance(record, dict) or not isinstance(record.get("completion"), str):
             return [self._at(shape, text, 0, len(text), row, filename)]
         prompt = record.get("prompt", "")
         if not isinstance(prompt, str):
             return [self._at(shape, text, 0, len(text), row, filename)]
         findings = [
-            replace(f, pointer=f.pointer or "/completion") for f in generation(self, record["completion"], prompt)
+            replace(f, pointer=f.pointer or "/completion")
+            for f in generation(self, record["completion"], prompt)
         ]
         return list(self._in_record(findings, text, row, filename))
 
@@ -80,12 +94,22 @@ class Checker:
         text = raw.decode("utf-8", "replace")
         if row == 1 and raw.startswith(_BOM):
             cure = "save the file as UTF-8 without a byte order mark"
-            finding = Finding("MYP009", "the file begins with a byte order mark", help=cure, fix=_on_line("take it out", text, 0, 1))
+            finding = Finding(
+                "MYP009",
+                "the file begins with a byte order mark",
+                help=cure,
+                fix=_on_line("take it out", text, 0, 1),
+            )
             yield self._at(finding, text, 0, 1, row, filename)
         if raw.endswith(b"\r"):
             cure = "end lines with LF alone"
             last = len(text) - 1
-            finding = Finding("MYP010", "the line ends in CR LF", help=cure, fix=_on_line("end it with LF", text, last, last + 1))
+            finding = Finding(
+                "MYP010",
+                "the line ends in CR LF",
+                help=cure,
+                fix=_on_line("end it with LF", text, last, last + 1),
+            )
             yield self._at(finding, text, last, last + 1, row, filename)
         body = text.removesuffix("\r")
         # The mark is one character of the physical line: put white space in its place, so that columns stay right.
@@ -93,7 +117,12 @@ class Checker:
             body = " " + body[1:]
         if not body.strip():
             cure = "delete the line: every line holds one record"
-            finding = Finding("MYP011", "the line is empty", help=cure, fix=Fix("delete the line", True, edits=((0, len(text), ""),)))
+            finding = Finding(
+                "MYP011",
+                "the line is empty",
+                help=cure,
+                fix=Fix("delete the line", True, edits=((0, len(text), ""),)),
+            )
             yield self._at(finding, text, 0, len(text), row, filename)
             return
         try:
@@ -109,7 +138,14 @@ class Checker:
         except Fault as fault:
             offset = min(fault.offset or 0, len(body))
             end = min(offset + 1, len(body)) if fault.offset is not None else len(body)
-            yield self._at(Finding(fault.code, fault.message, help=CURES.get(fault.code, "")), body, offset, end, row, filename)
+            yield self._at(
+                Finding(fault.code, fault.message, help=CURES.get(fault.code, "")),
+                body,
+                offset,
+                end,
+                row,
+                filename,
+            )
             return
         yield from self._in_record(self.judged(record), body, row, filename)
 
@@ -120,20 +156,36 @@ class Checker:
             other = next((d for d in self.others if not error_count(record, d)), None)
             if other is not None:
                 message = f"this record is {other.name}, the file is {self.dialect.name}"
-                findings = [Finding("MYP014", message, help="one file, one dialect: move it, or convert it with mypt-convert")]
+                findings = [
+                    Finding(
+                        "MYP014",
+                        message,
+                        help="one file, one dialect: move it, or convert it with mypt-convert",
+                    )
+                ]
         if self.cures:
-            findings = cured(self.dialect, record, episode, findings, lambda other: self.dialect.check(other, limits=self.limits)[1])
+            findings = cured(
+                self.dialect,
+                record,
+                episode,
+                findings,
+                lambda other: self.dialect.check(other, limits=self.limits)[1],
+            )
         if isinstance(record, dict) and OPT_OUT in record:
             return opted_out(record[OPT_OUT], findings, self.codes, complete=episode is not None)
         return findings
 
-    def locate(self, findings: list[Finding], raw: bytes, *, row: int, filename: str, unique: bool = False) -> list[Located]:
+    def locate(
+        self, findings: list[Finding], raw: bytes, *, row: int, filename: str, unique: bool = False
+    ) -> list[Located]:
         """Selected findings about the record in a line, with their places in it. `unique`: no key stands twice in it."""
         body = raw.removesuffix(b"\r").decode("utf-8")
         line = " " + body[1:] if body.startswith("\ufeff") else body
         return list(self._in_record(findings, line, row, filename, unique=unique))
 
-    def _in_record(self, findings: list[Finding], line: str, row: int, filename: str, *, unique: bool = False) -> Iterator[Located]:
+    def _in_record(
+        self, findings: list[Finding], line: str, row: int, filename: str, *, unique: bool = False
+    ) -> Iterator[Located]:
         wanted = self.shown(findings)
         places = Places(line if wanted else "", unique=unique)
         strings: dict[str, str] = {}
@@ -155,16 +207,31 @@ class Checker:
         rest = wanted[self.most :]
         if not rest:
             return wanted
-        counts = ", ".join(f"{n} {code}" for code, n in sorted(Counter(f.code for f in rest).items()))
-        cut = Finding("MYP902", f"{len(rest)} more findings here are not shown: {counts}", help="repair what is shown, then lint again")
+        counts = ", ".join(
+            f"{n} {code}" for code, n in sorted(Counter(f.code for f in rest).items())
+        )
+        cut = Finding(
+            "MYP902",
+            f"{len(rest)} more findings here are not shown: {counts}",
+            help="repair what is shown, then lint again",
+        )
         return [*wanted[: self.most], cut]
 
     def _at(
-        self, finding: Finding, line: str, start: int, end: int, row: int, filename: str, snippet: Snippet | None = None
+        self,
+        finding: Finding,
+        line: str,
+        start: int,
+        end: int,
+        row: int,
+        filename: str,
+        snippet: Snippet | None = None,
     ) -> Located:
         shown = snippet or excerpt(line, start, end)
         edit = replacement(line, finding.fix) if finding.fix is not None and self.edits else None
-        return Located(finding, filename, row, start + 1, row, end + 1, self.dialect.name, shown, edit)
+        return Located(
+            finding, filename, row, start + 1, row, end + 1, self.dialect.name, shown, edit
+        )
 
     def text(self, text: str, findings: Iterable[Finding], *, filename: str) -> list[Located]:
         """Findings whose spans count code points of a whole text, located by row and column."""
@@ -178,7 +245,16 @@ class Checker:
             end_column = b - starts[end_row - 1] + 1
             shown = excerpt(text, a, b)
             out.append(
-                Located(finding, filename, row, a - starts[row - 1] + 1, end_row, end_column, self.dialect.name, shown)
+                Located(
+                    finding,
+                    filename,
+                    row,
+                    a - starts[row - 1] + 1,
+                    end_row,
+                    end_column,
+                    self.dialect.name,
+                    shown,
+                )
             )
         return sorted(out, key=lambda item: item.sort_key)
 
@@ -192,4 +268,6 @@ def excerpt(text: str, start: int, end: int) -> Snippet:
     """The part of a text around a span, at most `CONTEXT` code points on either side and as many inside."""
     first = max(0, start - CONTEXT)
     last = min(len(text), min(end, start + CONTEXT) + CONTEXT)
-    return Snippet(text[first:last], (start - first, min(end, last) - first), first > 0, last < len(text))
+    return Snippet(
+        text[first:last], (start - first, min(end, last) - first), first > 0, last < len(text)
+    )

@@ -14,8 +14,25 @@ if TYPE_CHECKING:
     from mypt_spec.lint.runner import Chunk
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
-_FORMATS = ("text", "concise", "grouped", "json", "jsonl", "sarif", "github", "gitlab", "junit", "summary")
-COMMANDS = ("explain", "rules", "init", "completion", "server")  # as in commands.py, which is loaded for them only
+_FORMATS = (
+    "text",
+    "concise",
+    "grouped",
+    "json",
+    "jsonl",
+    "sarif",
+    "github",
+    "gitlab",
+    "junit",
+    "summary",
+)
+COMMANDS = (
+    "explain",
+    "rules",
+    "init",
+    "completion",
+    "server",
+)  # as in commands.py, which is loaded for them only
 DEFAULTS = {"dialect": "mypt", "kind": "record", "fail-on": "error", "format": "text"}
 
 EPILOG = """\
@@ -42,37 +59,122 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = out.add_argument
-    add("paths", nargs="*", metavar="PATH", help="files, folders, patterns, or - for standard input")
-    add("--dialect", metavar="NAME", help=f"the format of the data, or auto to find out for every file (default: {DEFAULTS['dialect']})")
+    add(
+        "paths", nargs="*", metavar="PATH", help="files, folders, patterns, or - for standard input"
+    )
+    add(
+        "--dialect",
+        metavar="NAME",
+        help=f"the format of the data, or auto to find out for every file (default: {DEFAULTS['dialect']})",
+    )
     add("--kind", choices=("record", "text", "generation"),
         help=f"JSONL records, serialised text, or what a model wrote (default: {DEFAULTS['kind']})")  # fmt: skip
-    add("--phase", type=int, metavar="N", help="allow only what the curriculum has introduced by phase N")
+    add(
+        "--phase",
+        type=int,
+        metavar="N",
+        help="allow only what the curriculum has introduced by phase N",
+    )
     add("--max-tokens", type=positive, metavar="N", help="report episodes of more than N tokens")
-    add("--tool", action="append", default=[], metavar="NAME", help="declare a tool, beside those in the system prompt")
-    add("--data-set", action="store_true", help="compare the episodes of all files too: duplicates, overlap, sources, languages (MYP6)")
-    add("--eval", action="append", metavar="GLOB", help="with --data-set: files for evaluation; without it, their names say so (eval, val, test)")
-    add("--eval-prompts", metavar="FILE", help="with --data-set: prompts, one a line, that must not be trained on")
-    add("--select", action="append", metavar="CODES", help="report only these: codes, beginnings of codes (MYP2), or names; comma-separated")
-    add("--ignore", action="append", metavar="CODES", help="do not report these; wins over --select")
+    add(
+        "--tool",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="declare a tool, beside those in the system prompt",
+    )
+    add(
+        "--data-set",
+        action="store_true",
+        help="compare the episodes of all files too: duplicates, overlap, sources, languages (MYP6)",
+    )
+    add(
+        "--eval",
+        action="append",
+        metavar="GLOB",
+        help="with --data-set: files for evaluation; without it, their names say so (eval, val, test)",
+    )
+    add(
+        "--eval-prompts",
+        metavar="FILE",
+        help="with --data-set: prompts, one a line, that must not be trained on",
+    )
+    add(
+        "--select",
+        action="append",
+        metavar="CODES",
+        help="report only these: codes, beginnings of codes (MYP2), or names; comma-separated",
+    )
+    add(
+        "--ignore", action="append", metavar="CODES", help="do not report these; wins over --select"
+    )
     add("--fail-on", choices=("error", "warning", "info"),
         help=f"lowest severity that makes the exit status 1 (default: {DEFAULTS['fail-on']})")  # fmt: skip
     add("--format", action="append", metavar="NAME[=FILE]",
         help=f"how findings are printed: {', '.join(_FORMATS)} (default: {DEFAULTS['format']}); more than one with a file each")  # fmt: skip
-    add("--show-all", action="store_true", help="print all findings of a kind in text and grouped, not the first three of a file")
-    add("--config", metavar="FILE", help="settings; without it, mypt-lint.toml or [tool.mypt-lint] in pyproject.toml, here or above")
+    add(
+        "--show-all",
+        action="store_true",
+        help="print all findings of a kind in text and grouped, not the first three of a file",
+    )
+    add(
+        "--config",
+        metavar="FILE",
+        help="settings; without it, mypt-lint.toml or [tool.mypt-lint] in pyproject.toml, here or above",
+    )
     add("--no-config", action="store_true", help="look for no settings")
-    add("--show-settings", action="store_true", help="print the settings, for each file if some are named, and where they come from")
-    add("-o", "--output", metavar="FILE", help="write the findings to FILE; with --fix the fixed data, - for standard output")
-    add("--fix", action="store_true", help="repair what has a safe fix, in place, then report what is left")
-    add("--unsafe-fixes", action="store_true", help="with --fix, --fix-only or --diff: make the fixes too that may change content")
+    add(
+        "--show-settings",
+        action="store_true",
+        help="print the settings, for each file if some are named, and where they come from",
+    )
+    add(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the findings to FILE; with --fix the fixed data, - for standard output",
+    )
+    add(
+        "--fix",
+        action="store_true",
+        help="repair what has a safe fix, in place, then report what is left",
+    )
+    add(
+        "--unsafe-fixes",
+        action="store_true",
+        help="with --fix, --fix-only or --diff: make the fixes too that may change content",
+    )
     add("--fix-only", action="store_true", help="as --fix, but report nothing else and exit with 0")
-    add("--diff", action="store_true", help="show as a diff what --fix would change, and write nothing; exit status 1 if anything")
-    add("--write-baseline", metavar="FILE", help="write what is found now to FILE as known, and exit with 0")
-    add("--baseline", metavar="FILE", help="report only what FILE does not know; an edited episode is known no more")
-    add("--prune-baseline", action="store_true", help="with --baseline: take out of FILE what is found no more")
+    add(
+        "--diff",
+        action="store_true",
+        help="show as a diff what --fix would change, and write nothing; exit status 1 if anything",
+    )
+    add(
+        "--write-baseline",
+        metavar="FILE",
+        help="write what is found now to FILE as known, and exit with 0",
+    )
+    add(
+        "--baseline",
+        metavar="FILE",
+        help="report only what FILE does not know; an edited episode is known no more",
+    )
+    add(
+        "--prune-baseline",
+        action="store_true",
+        help="with --baseline: take out of FILE what is found no more",
+    )
     add("--statistics", action="store_true", help="print counts by rule instead of the findings")
     add("--watch", action="store_true", help="run again whenever a file changes")
-    add("-j", "--jobs", type=int, default=0, metavar="N", help="processes; 0 chooses by size and cores (default)")
+    add(
+        "-j",
+        "--jobs",
+        type=int,
+        default=0,
+        metavar="N",
+        help="processes; 0 chooses by size and cores (default)",
+    )
     add("-q", "--quiet", action="store_true", help="print findings and nothing else")
     add("--explain", metavar="CODE", help="explain a rule (code or name, or `all`) and exit")
     add("--version", action="version", version=f"mypt-lint {__version__}")

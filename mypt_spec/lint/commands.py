@@ -33,7 +33,12 @@ fail-on = "error"                  # or "warning", "info"
 """
 
 
-def run(name: str, arguments: Sequence[str], options: argparse.ArgumentParser, defaults: Mapping[str, Any]) -> int:
+def run(
+    name: str,
+    arguments: Sequence[str],
+    options: argparse.ArgumentParser,
+    defaults: Mapping[str, Any],
+) -> int:
     """Run one of COMMANDS; the exit status. `options` and `defaults` are those of linting. Raises UsageError."""
     if name == "server":
         return _server(options, arguments, defaults)
@@ -43,7 +48,9 @@ def run(name: str, arguments: Sequence[str], options: argparse.ArgumentParser, d
         "init": _init,
         "completion": lambda parser, rest: _completion(parser, rest, options),
     }
-    return commands[name](argparse.ArgumentParser(prog=f"mypt-lint {name}", description=_ABOUT[name]), arguments)
+    return commands[name](
+        argparse.ArgumentParser(prog=f"mypt-lint {name}", description=_ABOUT[name]), arguments
+    )
 
 
 _ABOUT = {
@@ -60,8 +67,15 @@ def _explain(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     from mypt_spec.rules import FAMILIES
     from mypt_spec.rules.pages import page, reference
 
-    parser.add_argument("rule", metavar="CODE", help="a code, the beginning of one, a name, or `all`")
-    parser.add_argument("--format", choices=("text", "md"), default="text", help="md with `all` is the whole reference (default: text)")
+    parser.add_argument(
+        "rule", metavar="CODE", help="a code, the beginning of one, a name, or `all`"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "md"),
+        default="text",
+        help="md with `all` is the whole reference (default: text)",
+    )
     options = parser.parse_args(arguments)
     if options.rule == "all" and options.format == "md":
         sys.stdout.write(reference(FAMILIES))
@@ -77,13 +91,18 @@ def _rules(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     from mypt_spec.findings import RULES
     from mypt_spec.rules.pages import FIXES, table
 
-    parser.add_argument("--format", choices=("text", "md", "json"), default="text", help="(default: text)")
+    parser.add_argument(
+        "--format", choices=("text", "md", "json"), default="text", help="(default: text)"
+    )
     options = parser.parse_args(arguments)
     if options.format == "md":
         print("\n".join(table(sorted(RULES))))
     elif options.format == "json":
         keys = ("code", "name", "severity", "summary", "fix")
-        rows = [(code, rule.name, rule.severity, rule.summary, FIXES.get(code, "none")) for code, rule in sorted(RULES.items())]
+        rows = [
+            (code, rule.name, rule.severity, rule.summary, FIXES.get(code, "none"))
+            for code, rule in sorted(RULES.items())
+        ]
         print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=1))
     else:
         width = max(len(rule.name) for rule in RULES.values())
@@ -97,7 +116,11 @@ def _init(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     from mypt_spec.lint.detect import candidates, detect
     from mypt_spec.lint.files import expand
 
-    parser.add_argument("--dialect", metavar="NAME", help="the format of the data; without it, the first file here or below says so")
+    parser.add_argument(
+        "--dialect",
+        metavar="NAME",
+        help="the format of the data; without it, the first file here or below says so",
+    )
     options = parser.parse_args(arguments)
     path = FILES[0]
     if os.path.lexists(path):
@@ -112,31 +135,47 @@ def _init(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
         else:
             dialect = detect(source, "record", known).dialect.name
     elif dialect not in ("auto", *(d.name for d in known)):
-        raise UsageError(f"no dialect {dialect!r}; known are auto, {', '.join(d.name for d in known)}")
+        raise UsageError(
+            f"no dialect {dialect!r}; known are auto, {', '.join(d.name for d in known)}"
+        )
     with open(path, "x", encoding="utf-8") as out:
         out.write(STARTER.format(dialect=dialect))
     print(f"{path} written, for {dialect}.")
     return 0
 
 
-def _completion(parser: argparse.ArgumentParser, arguments: Sequence[str], lint: argparse.ArgumentParser) -> int:
+def _completion(
+    parser: argparse.ArgumentParser, arguments: Sequence[str], lint: argparse.ArgumentParser
+) -> int:
     from mypt_spec.lint.completion import SHELLS, script
 
     parser.add_argument("shell", choices=SHELLS)
     options = parser.parse_args(arguments)
-    sys.stdout.write(script(options.shell, lint, {name: _ABOUT[name].partition(":")[0].rstrip(".") for name in COMMANDS}))
+    sys.stdout.write(
+        script(
+            options.shell,
+            lint,
+            {name: _ABOUT[name].partition(":")[0].rstrip(".") for name in COMMANDS},
+        )
+    )
     return 0
 
 
-def _server(parser: argparse.ArgumentParser, arguments: Sequence[str], defaults: Mapping[str, Any]) -> int:
+def _server(
+    parser: argparse.ArgumentParser, arguments: Sequence[str], defaults: Mapping[str, Any]
+) -> int:
     parser.prog = "mypt-lint server"
     parser.description = _ABOUT["server"]
     options = parser.parse_args(arguments)
     if options.paths:
-        raise UsageError(f"the editor names the files, not the command line: leave out {options.paths[0]}")
+        raise UsageError(
+            f"the editor names the files, not the command line: leave out {options.paths[0]}"
+        )
     try:
         from mypt_spec.lint.server import serve
     except ModuleNotFoundError as error:
-        raise UsageError(f"the language server needs {error.name}; pip install 'mypt-tags[lsp]'") from None
+        raise UsageError(
+            f"the language server needs {error.name}; pip install 'mypt-tags[lsp]'"
+        ) from None
     serve(options, defaults=defaults)
     return 0

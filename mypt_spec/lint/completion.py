@@ -106,12 +106,16 @@ def _bash(actions: list[argparse.Action], commands: Mapping[str, str]) -> str:
         words, names = _words(action), "|".join(action.option_strings)
         if words and action.dest in _LISTS:
             parts = '[[ $word != *,* ]] || behind="${word%,*},"'
-            cases.append(f'{names}) {parts}; COMPREPLY=($(compgen -P "$behind" -W {shlex.quote(" ".join(words))} -- "${{word##*,}}")); return;;')
+            cases.append(
+                f'{names}) {parts}; COMPREPLY=($(compgen -P "$behind" -W {shlex.quote(" ".join(words))} -- "${{word##*,}}")); return;;'
+            )
         elif words:
             cases.append(case(names, words))
     cases.append(f'{"|".join(_FILES)}) COMPREPLY=($(compgen -f -- "$word")); return;;')
     return _BASH.format(
-        commands="\n".join(f"      {case(name, words)}" for name, words in _takes(commands).items()),
+        commands="\n".join(
+            f"      {case(name, words)}" for name, words in _takes(commands).items()
+        ),
         cases="\n".join(f"    {line}" for line in cases),
         options=shlex.quote(" ".join(name for action in actions for name in action.option_strings)),
         names=shlex.quote(" ".join(commands)),
@@ -127,7 +131,11 @@ def _zsh(actions: list[argparse.Action], commands: Mapping[str, str]) -> str:
         if action.dest in _LISTS:
             takes = ":rules:_sequence _mypt_lint_rules"
         elif words:
-            takes = ":word:_mypt_lint_rules" if action.dest == "explain" else f":word:({' '.join(words)})"
+            takes = (
+                ":word:_mypt_lint_rules"
+                if action.dest == "explain"
+                else f":word:({' '.join(words)})"
+            )
         elif action.nargs != 0:
             takes = ":file:_files" if set(names) & set(_FILES) else ":value: "
         about = re.sub(r"([\[\]:\\])", r"\\\1", _help(action))
@@ -136,7 +144,10 @@ def _zsh(actions: list[argparse.Action], commands: Mapping[str, str]) -> str:
             options.append(f"    {shlex.quote(f'{front}{name}[{about}]{takes}')} \\")
     return _ZSH.format(
         rules=" ".join(_rules()),
-        commands="\n".join(f"      {name}) compadd -- {' '.join(words)}; return;;" for name, words in _takes(commands).items()),
+        commands="\n".join(
+            f"      {name}) compadd -- {' '.join(words)}; return;;"
+            for name, words in _takes(commands).items()
+        ),
         names=" ".join(commands),
         options="\n".join(options),
     )
@@ -144,7 +155,10 @@ def _zsh(actions: list[argparse.Action], commands: Mapping[str, str]) -> str:
 
 def _fish(actions: list[argparse.Action], commands: Mapping[str, str]) -> str:
     def option(action: argparse.Action) -> str:
-        names = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in action.option_strings]
+        names = [
+            f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
+            for name in action.option_strings
+        ]
         parts = ["complete -c mypt-lint", *names]
         words = _words(action)
         if action.dest in _LISTS:
@@ -155,7 +169,14 @@ def _fish(actions: list[argparse.Action], commands: Mapping[str, str]) -> str:
             parts.append("-r")
         return " ".join([*parts, f"-d {shlex.quote(_help(action))}"])
 
-    lines = [f"complete -c mypt-lint -n __fish_use_subcommand -a {name} -d {shlex.quote(about)}" for name, about in commands.items()]
+    lines = [
+        f"complete -c mypt-lint -n __fish_use_subcommand -a {name} -d {shlex.quote(about)}"
+        for name, about in commands.items()
+    ]
     for name, words in _takes(commands).items():
-        lines.append(f"complete -c mypt-lint -n '__fish_seen_subcommand_from {name}' -x -a {shlex.quote(' '.join(words))}")
-    return _FISH.format(rules=" ".join(_rules()), commands="\n".join(lines), options="\n".join(map(option, actions)))
+        lines.append(
+            f"complete -c mypt-lint -n '__fish_seen_subcommand_from {name}' -x -a {shlex.quote(' '.join(words))}"
+        )
+    return _FISH.format(
+        rules=" ".join(_rules()), commands="\n".join(lines), options="\n".join(map(option, actions))
+    )

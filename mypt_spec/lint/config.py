@@ -138,7 +138,10 @@ def _one_of(*choices: str) -> _Check:
     def check(value: Any, _: str) -> str:
         if value not in choices:
             close = get_close_matches(str(value), choices, n=1)
-            raise _Bad(f"must be one of {', '.join(choices)}, got {value!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+            raise _Bad(
+                f"must be one of {', '.join(choices)}, got {value!r}"
+                + (f"; did you mean {close[0]!r}?" if close else "")
+            )
         return str(value)
 
     return check
@@ -171,7 +174,9 @@ def _severity(value: Any, _: str) -> tuple[tuple[str, str], ...]:
         raise _Bad(f'must be a table such as {{"MYP314" = "error"}}, got {value!r}')
     for wanted in value.values():
         if wanted not in SEVERITIES:
-            raise _Bad(f"must be one of {', '.join(SEVERITIES)}, got {wanted!r}; to leave a rule out, ignore it")
+            raise _Bad(
+                f"must be one of {', '.join(SEVERITIES)}, got {wanted!r}; to leave a rule out, ignore it"
+            )
     return tuple(sorted((code, wanted) for word, wanted in value.items() for code in named(word)))
 
 
@@ -183,7 +188,9 @@ def _tools(value: Any, path: str) -> tuple[tuple[str, str, str], ...]:
         raise _Bad(f"must be a list of names, or a table of them, got {value!r}")
     found = []
     for name, schemas in value.items():
-        section = _section(schemas, {"arguments": _schema, "result": _schema}, f"{short(path)}: tool {name}", path)
+        section = _section(
+            schemas, {"arguments": _schema, "result": _schema}, f"{short(path)}: tool {name}", path
+        )
         found.append((name, section.get("arguments", ""), section.get("result", "")))
     return tuple(found)
 
@@ -192,10 +199,14 @@ def _schema(value: Any, path: str) -> str:
     """A JSON Schema, or the name of a file with one."""
     if isinstance(value, str):
         try:
-            with open(os.path.join(os.path.dirname(os.path.abspath(path)), value), encoding="utf-8") as file:
+            with open(
+                os.path.join(os.path.dirname(os.path.abspath(path)), value), encoding="utf-8"
+            ) as file:
                 value = json.load(file)
         except OSError as error:
-            raise _Bad(f"names the file {value!r}, which cannot be read: {error.strerror or error}") from None
+            raise _Bad(
+                f"names the file {value!r}, which cannot be read: {error.strerror or error}"
+            ) from None
         except ValueError as error:
             raise _Bad(f"names the file {value!r}, which is not JSON: {error}") from None
     try:
@@ -208,7 +219,10 @@ def _schema(value: Any, path: str) -> str:
 def _files(value: Any, path: str) -> dict[str, dict[str, Any]]:
     if not isinstance(value, dict):
         raise _Bad(f'must be a table of globs such as [files."phase3/*.jsonl"], got {value!r}')
-    return {glob: _section(section, _ANYWHERE, f'{short(path)}: files "{glob}"', path) for glob, section in value.items()}
+    return {
+        glob: _section(section, _ANYWHERE, f'{short(path)}: files "{glob}"', path)
+        for glob, section in value.items()
+    }
 
 
 _ANYWHERE: dict[str, _Check] = {

@@ -32,14 +32,26 @@ _LONGEST = 1 << 18  # code points of a text in which one is
 _Found = list[Finding]
 
 
-def cured(dialect: Dialect, record: Any, episode: Episode | None, findings: _Found, check: Callable[[Any], _Found]) -> _Found:
+def cured(
+    dialect: Dialect,
+    record: Any,
+    episode: Episode | None,
+    findings: _Found,
+    check: Callable[[Any], _Found],
+) -> _Found:
     """The findings of a record, with fixes for those that have none. `check` gives all findings of another record."""
-    if all(f.fix is not None or f.severity != "error" for f in findings) or not isinstance(record, dict):
+    if all(f.fix is not None or f.severity != "error" for f in findings) or not isinstance(
+        record, dict
+    ):
         return findings
-    made: dict[str, tuple[list[Fix], Iterator[Fix]]] = {}  # findings of one place have the same candidates
+    made: dict[
+        str, tuple[list[Fix], Iterator[Fix]]
+    ] = {}  # findings of one place have the same candidates
 
     def candidates(finding: Finding) -> Iterator[Fix]:
-        known, more = made.setdefault(finding.pointer, ([], _for_record(dialect, record, episode, finding.pointer)))
+        known, more = made.setdefault(
+            finding.pointer, ([], _for_record(dialect, record, episode, finding.pointer))
+        )
         yield from known
         for fix in more:
             known.append(fix)
@@ -48,7 +60,9 @@ def cured(dialect: Dialect, record: Any, episode: Episode | None, findings: _Fou
     return _with_fixes(findings, candidates, record, check)
 
 
-def cured_text(dialect: Dialect, text: str, findings: _Found, check: Callable[[str], _Found]) -> _Found:
+def cured_text(
+    dialect: Dialect, text: str, findings: _Found, check: Callable[[str], _Found]
+) -> _Found:
     """The findings of a serialised text, with fixes for those that have none."""
     if len(text) > _LONGEST or all(f.fix is not None or f.severity != "error" for f in findings):
         return findings
@@ -56,7 +70,10 @@ def cured_text(dialect: Dialect, text: str, findings: _Found, check: Callable[[s
 
 
 def _with_fixes(
-    findings: _Found, candidates: Callable[[Finding], Iterator[Fix]], data: Any, check: Callable[[Any], _Found]
+    findings: _Found,
+    candidates: Callable[[Finding], Iterator[Fix]],
+    data: Any,
+    check: Callable[[Any], _Found],
 ) -> _Found:
     before = Counter(f.code for f in findings)
     tried: dict[str, bool] = {}
@@ -66,12 +83,26 @@ def _with_fixes(
         fix = None
         if finding.fix is None and finding.severity == "error" and looked < _MOST:
             looked += 1
-            fix = next((f for f in candidates(finding) if _helps(f, finding.code, before, data, check, tried)), None)
+            fix = next(
+                (
+                    f
+                    for f in candidates(finding)
+                    if _helps(f, finding.code, before, data, check, tried)
+                ),
+                None,
+            )
         out.append(replace(finding, fix=fix) if fix is not None else finding)
     return out
 
 
-def _helps(fix: Fix, code: str, before: Counter[str], data: Any, check: Callable[[Any], _Found], tried: dict[str, bool]) -> bool:
+def _helps(
+    fix: Fix,
+    code: str,
+    before: Counter[str],
+    data: Any,
+    check: Callable[[Any], _Found],
+    tried: dict[str, bool],
+) -> bool:
     key = f"{code} {fix!r}"
     if key not in tried:
         try:
@@ -82,7 +113,9 @@ def _helps(fix: Fix, code: str, before: Counter[str], data: Any, check: Callable
     return tried[key]
 
 
-def _for_record(d: Dialect, record: dict[str, Any], episode: Episode | None, pointer: str) -> Iterator[Fix]:
+def _for_record(
+    d: Dialect, record: dict[str, Any], episode: Episode | None, pointer: str
+) -> Iterator[Fix]:
     schema = d.adapter.SCHEMA
     place = re.match(rf"/{re.escape(schema.messages)}/(\d+)(?:/|$)", pointer)
     if place is None:
@@ -91,14 +124,27 @@ def _for_record(d: Dialect, record: dict[str, Any], episode: Episode | None, poi
     if episode is None:
         yield from _folded(record, schema.messages, schema.folded, index)
         return
-    own = [m for m in episode.messages if m.role in d.table.openers and d.table.openers[m.role].origin == "model"]
-    texts = [part.text for message in own for part in message.parts if part.kind == "text" and part.at.pointer == pointer]
+    own = [
+        m
+        for m in episode.messages
+        if m.role in d.table.openers and d.table.openers[m.role].origin == "model"
+    ]
+    texts = [
+        part.text
+        for message in own
+        for part in message.parts
+        if part.kind == "text" and part.at.pointer == pointer
+    ]
     if not any(next(_readings(text, d), None) for text in texts):
         return
     base = f"/{schema.messages}/{index}"
     whole = list(events_of(episode.messages, d.table))
     for at, event in enumerate(whole):
-        if event.terminal != TEXT or event.at.pointer != pointer or not _by_model(episode, event, d):
+        if (
+            event.terminal != TEXT
+            or event.at.pointer != pointer
+            or not _by_model(episode, event, d)
+        ):
             continue
         for text, safe in _readings(event.text, d):
             spelled = [_within(e, event) for e in islice(lex(text, d.table), _TAGS)]
@@ -107,7 +153,9 @@ def _for_record(d: Dialect, record: dict[str, Any], episode: Episode | None, poi
             yield from _dropped(whole, at, spelled, record, safe)
             if len(whole) > _EVENTS:
                 continue
-            yield from _reread(d, episode, [*whole[:at], *spelled, *whole[at + 1 :]], base, index, record, safe)
+            yield from _reread(
+                d, episode, [*whole[:at], *spelled, *whole[at + 1 :]], base, index, record, safe
+            )
 
 
 def _readings(text: str, d: Dialect) -> Iterator[tuple[str, bool]]:
@@ -130,27 +178,42 @@ def _by_model(episode: Episode, event: Event, d: Dialect) -> bool:
     """Whether the model writes this text: its block, and with it what stands inside, is trained."""
     for message in episode.messages:
         opener = d.table.openers.get(message.role)
-        if opener is not None and opener.origin == "model" and any(p.kind == "text" and p.at == event.at for p in message.parts):
+        if (
+            opener is not None
+            and opener.origin == "model"
+            and any(p.kind == "text" and p.at == event.at for p in message.parts)
+        ):
             return True
     return False
 
 
-def _folded(record: dict[str, Any], key: str, folded: dict[str, tuple[str, str]], index: int) -> Iterator[Fix]:
+def _folded(
+    record: dict[str, Any], key: str, folded: dict[str, tuple[str, str]], index: int
+) -> Iterator[Fix]:
     """A message of its own that is a field of the message behind it."""
     messages = record.get(key)
     if not isinstance(messages, list) or index + 1 >= len(messages):
         return
     message, following = messages[index], messages[index + 1]
-    if not isinstance(message, dict) or not isinstance(following, dict) or set(message) != {"role", "content"}:
+    if (
+        not isinstance(message, dict)
+        or not isinstance(following, dict)
+        or set(message) != {"role", "content"}
+    ):
         return
     role, field = folded.get(str(message["role"]), ("", ""))
     if following.get("role") == role and field not in following:
         base = f"/{key}/{index}"
-        patch = ({"op": "remove", "path": base}, {"op": "add", "path": f"{base}/{field}", "value": message["content"]})
+        patch = (
+            {"op": "remove", "path": base},
+            {"op": "add", "path": f"{base}/{field}", "value": message["content"]},
+        )
         yield Fix(f'make it the "{field}" of the {role} message behind it', True, patch=patch)
 
 
-def _dropped(whole: list[Event], at: int, spelled: list[Event], record: Any, safe: bool) -> Iterator[Fix]:
+def _dropped(
+    whole: list[Event], at: int, spelled: list[Event], record: Any, safe: bool
+) -> Iterator[Fix]:
     """Tags at the end of a text that the format writes there anyway."""
     following = []
     for event in whole[at + 1 :]:
@@ -169,18 +232,40 @@ def _dropped(whole: list[Event], at: int, spelled: list[Event], record: Any, saf
     if not isinstance(given, str):
         return
     first = span[0] if span else 0
-    text = given[:first] + "".join(e.text for e in spelled[:kept]) + given[first + len(whole[at].text) :]
+    text = (
+        given[:first]
+        + "".join(e.text for e in spelled[:kept])
+        + given[first + len(whole[at].text) :]
+    )
     shown = "".join(e.text for e in spelled[kept:])
-    yield Fix(f"leave out `{shown}`: it is written there anyway", safe, patch=({"op": "replace", "path": pointer, "value": text},))
+    yield Fix(
+        f"leave out `{shown}`: it is written there anyway",
+        safe,
+        patch=({"op": "replace", "path": pointer, "value": text},),
+    )
 
 
 def _reread(
-    d: Dialect, episode: Episode, events: list[Event], base: str, index: int, record: Any, safe: bool
+    d: Dialect,
+    episode: Episode,
+    events: list[Event],
+    base: str,
+    index: int,
+    record: Any,
+    safe: bool,
 ) -> Iterator[Fix]:
     """Tags typed into a content, read as the structure that they spell: a thought, a citation, a call, a result."""
     own = {e.at.pointer for e in events if e.at.pointer.startswith(f"{base}/")}
-    marks = [i for i, e in enumerate(events) if e.terminal in {m.name for m in d.table.marks.values()} and e.at.pointer in own]
-    ways = chain([(events, safe)], ((moved, False) for moved in _moved(events, own, d)), [([e for i, e in enumerate(events) if i not in marks], False)])
+    marks = [
+        i
+        for i, e in enumerate(events)
+        if e.terminal in {m.name for m in d.table.marks.values()} and e.at.pointer in own
+    ]
+    ways = chain(
+        [(events, safe)],
+        ((moved, False) for moved in _moved(events, own, d)),
+        [([e for i, e in enumerate(events) if i not in marks], False)],
+    )
     for candidate, exact in ways:
         if Run(d.table, d.automaton, spaces=False).check(candidate).findings:
             continue
@@ -216,7 +301,11 @@ def _written(
     """Title and patch that make one message of the record what `messages` say; other messages are not looked at."""
     meta = {(m.role, m.at.pointer): m.meta for m in episode.messages}
     plain = [
-        replace(m, meta=meta.get((m.role, m.at.pointer), {}), parts=m.parts if m.at.pointer.startswith(f"{base}/") else _tame(m, d))
+        replace(
+            m,
+            meta=meta.get((m.role, m.at.pointer), {}),
+            parts=m.parts if m.at.pointer.startswith(f"{base}/") else _tame(m, d),
+        )
         for m in messages
     ]
     try:
@@ -228,12 +317,26 @@ def _written(
     if count < 1:
         return None
     mine, first = new[index : index + count], old[index]
-    patch: list[dict[str, Any]] = [{"op": "remove", "path": f"{base}/{key}"} for key in first if key not in mine[0]]
+    patch: list[dict[str, Any]] = [
+        {"op": "remove", "path": f"{base}/{key}"} for key in first if key not in mine[0]
+    ]
     for key, value in mine[0].items():
         if key not in first or first[key] != value:
-            patch.append({"op": "replace" if key in first else "add", "path": f"{base}/{key}", "value": value})
+            patch.append(
+                {
+                    "op": "replace" if key in first else "add",
+                    "path": f"{base}/{key}",
+                    "value": value,
+                }
+            )
     for offset, message in enumerate(mine[1:], 1):
-        patch.append({"op": "add", "path": f"/{d.adapter.SCHEMA.messages}/{index + offset}", "value": message})
+        patch.append(
+            {
+                "op": "add",
+                "path": f"/{d.adapter.SCHEMA.messages}/{index + offset}",
+                "value": message,
+            }
+        )
     if not patch:
         return None
     fields = [key for key in mine[0] if key not in first]
@@ -248,7 +351,10 @@ def _written(
 
 def _tame(message: Message, d: Dialect) -> tuple[Part, ...]:
     """Parts that any record can hold, in the place of a text with tags in it, which is another finding's."""
-    return tuple(replace(p, text="x") if p.kind == "text" and d.table.literals.search(p.text) else p for p in message.parts)
+    return tuple(
+        replace(p, text="x") if p.kind == "text" and d.table.literals.search(p.text) else p
+        for p in message.parts
+    )
 
 
 def _for_text(d: Dialect, text: str, finding: Finding) -> Iterator[Fix]:
@@ -258,14 +364,26 @@ def _for_text(d: Dialect, text: str, finding: Finding) -> Iterator[Fix]:
     start, end = finding.span
     miss = near_miss(text[start:end], d.table)
     if miss is not None:
-        yield Fix(f"write `{miss.meant}`", False, edits=((start + miss.start, start + miss.end, miss.meant),))
+        yield Fix(
+            f"write `{miss.meant}`",
+            False,
+            edits=((start + miss.start, start + miss.end, miss.meant),),
+        )
         return
-    missing = [t for t in d.table.terminals.values() if t.shown in finding.expected and not t.opens and not t.patterns]
-    places = (start, start - 1) if text.endswith("\n", 0, start) else (start,)  # a line end may be the layout's
+    missing = [
+        t
+        for t in d.table.terminals.values()
+        if t.shown in finding.expected and not t.opens and not t.patterns
+    ]
+    places = (
+        (start, start - 1) if text.endswith("\n", 0, start) else (start,)
+    )  # a line end may be the layout's
     for terminal, place in product(missing, places):
         yield Fix(f"insert `{terminal.shown}`", False, edits=((place, place, terminal.spell()),))
     tag = text[start:end]
     if d.table.literals.fullmatch(tag):
         # A mark that stands twice in a row says nothing that it does not say once.
-        twice = tag in {mark.shown for mark in d.table.marks.values()} and text[:start].rstrip().endswith(tag)
+        twice = tag in {mark.shown for mark in d.table.marks.values()} and text[
+            :start
+        ].rstrip().endswith(tag)
         yield Fix(f"delete `{tag}`", twice, edits=((start, end, ""),))

@@ -28,7 +28,10 @@ from mypt_spec.lint.sources import Source, blocks
 from mypt_spec.lint.untidy import untidy
 from mypt_spec.tokens import CALLS
 
-_EVAL = re.compile(r"(?:^|[/._-])(?:eval|evaluation|val|valid|validation|test|dev|heldout)(?=[/._-]|$)", re.IGNORECASE)
+_EVAL = re.compile(
+    r"(?:^|[/._-])(?:eval|evaluation|val|valid|validation|test|dev|heldout)(?=[/._-]|$)",
+    re.IGNORECASE,
+)
 _CITED = "cite"  # a block that names its source
 _DOCUMENT = "doc_id"  # an argument that names a document
 _MANY = 50  # episodes from which on a file is asked for variety
@@ -39,7 +42,13 @@ _ROW = 40  # bits of a place that hold the row
 class DataSet:
     """One pass. `eval_globs` say which files are for evaluation, else their names do; `prompts` must not be trained on."""
 
-    def __init__(self, groups: Sequence[Group], *, eval_globs: Sequence[str] = (), prompts: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        *,
+        eval_globs: Sequence[str] = (),
+        prompts: Sequence[str] = (),
+    ) -> None:
         self._groups = [group for group in groups if group.kind == "record"]
         self._globs = eval_globs
         self._names = [source.path for group in self._groups for source in group.sources]
@@ -49,7 +58,11 @@ class DataSet:
     def is_eval(self, path: str) -> bool:
         """Whether a file is for evaluation."""
         name = path.replace("\\", "/").removeprefix("./")
-        return any(matches(glob, name) for glob in self._globs) if self._globs else _EVAL.search("/".join(name.split("/")[-2:])) is not None
+        return (
+            any(matches(glob, name) for glob in self._globs)
+            if self._globs
+            else _EVAL.search("/".join(name.split("/")[-2:])) is not None
+        )
 
     def chunks(self) -> Iterator[Chunk]:
         """The findings of each file, a block at a time."""
@@ -70,15 +83,23 @@ class DataSet:
                 if source.path in evaluated:
                     _again(source)
                     for row, _, _, episode in episodes_of(group.checker, source):
-                        self._evaluated.put(digest(self._asked(episode, group.checker)), number << _ROW | row)
+                        self._evaluated.put(
+                            digest(self._asked(episode, group.checker)), number << _ROW | row
+                        )
                 number += 1
 
-    def _file(self, checker: Checker, source: Source, number: int, evaluated: bool) -> Iterator[Chunk]:
+    def _file(
+        self, checker: Checker, source: Source, number: int, evaluated: bool
+    ) -> Iterator[Chunk]:
         answers, count = Seen(1 << 20), 0
         chunk = Chunk([], Summary())
         for row, raw, record, episode in episodes_of(checker, source):
             place = number << _ROW | row
-            found = [*self._compared(checker, episode, place, evaluated), *within(episode, checker), *untidy(record, episode, checker.dialect.table)]
+            found = [
+                *self._compared(checker, episode, place, evaluated),
+                *within(episode, checker),
+                *untidy(record, episode, checker.dialect.table),
+            ]
             answer = last_answer(episode, checker.dialect.table)
             if answer is not None:
                 count += 1
@@ -87,14 +108,28 @@ class DataSet:
             if OPT_OUT in record:
                 found = opted_out(record[OPT_OUT], found, checker.codes, complete=False)
             if found:
-                items = sorted(checker.locate(found, raw, row=row, filename=source.path), key=lambda item: item.sort_key)
+                items = sorted(
+                    checker.locate(found, raw, row=row, filename=source.path),
+                    key=lambda item: item.sort_key,
+                )
                 chunk.found += settled(checker, items, raw, chunk)
             if len(chunk.found) >= 1000:
                 yield chunk
                 chunk = Chunk([], Summary())
-        if count >= _MANY and not answers.full and answers.count < _DISTINCT * count and "MYP607" in checker.codes:
-            message = f"{answers.count} of {count} final answers differ ({answers.count / count:.0%})"
-            finding = Finding("MYP607", message, help="look at the answers that come most often; vary them, or drop some")
+        if (
+            count >= _MANY
+            and not answers.full
+            and answers.count < _DISTINCT * count
+            and "MYP607" in checker.codes
+        ):
+            message = (
+                f"{answers.count} of {count} final answers differ ({answers.count / count:.0%})"
+            )
+            finding = Finding(
+                "MYP607",
+                message,
+                help="look at the answers that come most often; vary them, or drop some",
+            )
             item = Located(finding, source.path, row, 1, row, 1, checker.dialect.name)
             chunk.found += settled(checker, [item], b"", chunk)
         yield chunk
@@ -102,11 +137,17 @@ class DataSet:
     def _place(self, place: int) -> str:
         return f"{self._names[place >> _ROW]}:{place & ((1 << _ROW) - 1)}"
 
-    def _compared(self, checker: Checker, episode: Episode, place: int, evaluated: bool) -> Iterator[Finding]:
+    def _compared(
+        self, checker: Checker, episode: Episode, place: int, evaluated: bool
+    ) -> Iterator[Finding]:
         table = checker.dialect.table
         before = self.episodes.put(whole(episode.messages, table), place)
         if before is not None:
-            yield Finding("MYP601", f"the same episode stands at {self._place(before)}", help="delete one of the two")
+            yield Finding(
+                "MYP601",
+                f"the same episode stands at {self._place(before)}",
+                help="delete one of the two",
+            )
         else:
             answer = last_answer(episode, table)
             if answer is not None:
@@ -115,15 +156,34 @@ class DataSet:
                 first, other = self.prompts.put(key, place), self._answers.put(key, own)
                 if first is not None and other != own:
                     cure = "keep the better answer, or make the prompts differ"
-                    yield Finding("MYP602", f"the same prompt has another answer at {self._place(first)}", answer.parts[-1].at.pointer if answer.parts else "", help=cure)
-        if not evaluated and self._evaluated.count and (where := self._evaluated.get(digest(self._asked(episode, checker)))) is not None:
+                    yield Finding(
+                        "MYP602",
+                        f"the same prompt has another answer at {self._place(first)}",
+                        answer.parts[-1].at.pointer if answer.parts else "",
+                        help=cure,
+                    )
+        if (
+            not evaluated
+            and self._evaluated.count
+            and (where := self._evaluated.get(digest(self._asked(episode, checker)))) is not None
+        ):
             cure = "take it out of one of the two: what is trained on measures nothing"
-            yield Finding("MYP603", f"the same questions are evaluated at {self._place(where)}", help=cure)
+            yield Finding(
+                "MYP603", f"the same questions are evaluated at {self._place(where)}", help=cure
+            )
         if not evaluated and self._reserved:
             for message in episode.messages:
-                if message.role == checker.dialect.table.turn_opener and digest(plain(message.text)) in self._reserved:
+                if (
+                    message.role == checker.dialect.table.turn_opener
+                    and digest(plain(message.text)) in self._reserved
+                ):
                     at = next((p.at.pointer for p in message.parts if p.kind == "text"), "")
-                    yield Finding("MYP606", "this prompt is reserved for evaluation", at, help="take the episode out of the training data")
+                    yield Finding(
+                        "MYP606",
+                        "this prompt is reserved for evaluation",
+                        at,
+                        help="take the episode out of the training data",
+                    )
 
     def _asked(self, episode: Episode, checker: Checker) -> str:
         opener = checker.dialect.table.turn_opener
@@ -139,7 +199,9 @@ def _again(source: Source) -> None:
         raise UsageError(f"{source.path}: evaluation data is read twice, so it must be a file")
 
 
-def episodes_of(checker: Checker, source: Source) -> Iterator[tuple[int, bytes, dict[str, Any], Episode]]:
+def episodes_of(
+    checker: Checker, source: Source
+) -> Iterator[tuple[int, bytes, dict[str, Any], Episode]]:
     """The readable records of a source, each with its row and bytes."""
     for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         if block.too_long or block.broken:
@@ -175,11 +237,20 @@ def within(episode: Episode, checker: Checker) -> Iterator[Finding]:
         for part in message.parts:
             if model and part.kind != "text":
                 yield from _named(part, earlier, openers[part.kind].body)
-        if model and episode.language and not any(p.kind != "text" and openers[p.kind].body in CALLS for p in message.parts):
+        if (
+            model
+            and episode.language
+            and not any(p.kind != "text" and openers[p.kind].body in CALLS for p in message.parts)
+        ):
             other = other_language(message.text, episode.language)
             if other:
                 at = next((p.at.pointer for p in message.parts if p.kind == "text"), "")
-                yield Finding("MYP605", f'the answer seems to be {other}, "language" says {episode.language}', at, help="correct the one or the other")
+                yield Finding(
+                    "MYP605",
+                    f'the answer seems to be {other}, "language" says {episode.language}',
+                    at,
+                    help="correct the one or the other",
+                )
         earlier += [p.text for p in message.parts]
 
 
@@ -190,7 +261,11 @@ def _named(part: Part, earlier: list[str], body: str) -> Iterator[Finding]:
             value = json.loads(part.text)
         except ValueError:
             return
-        names = [(str(v), f"{_DOCUMENT} {v!r}") for v in _values(value) if isinstance(v, str | int) and not isinstance(v, bool)]
+        names = [
+            (str(v), f"{_DOCUMENT} {v!r}")
+            for v in _values(value)
+            if isinstance(v, str | int) and not isinstance(v, bool)
+        ]
     elif part.kind == _CITED:
         names = [(part.text, f"the citation {part.text[:60]!r}")]
     else:
@@ -199,7 +274,9 @@ def _named(part: Part, earlier: list[str], body: str) -> Iterator[Finding]:
     for name, shown in names:
         if plain(name) and plain(name) not in before:
             cure = "name what stands in a context or result before; a model that invents sources learns it here"
-            yield Finding("MYP604", f"{shown} stands nowhere before it in the episode", *part.at, help=cure)
+            yield Finding(
+                "MYP604", f"{shown} stands nowhere before it in the episode", *part.at, help=cure
+            )
 
 
 def _values(value: Any) -> Iterator[Any]:

@@ -36,7 +36,10 @@ class Guess:
 
 def candidates(first: str) -> list[Dialect]:
     """All dialects, `first` in front: it is preferred where another is about as good."""
-    return [frontdoor.dialect(name) for name in sorted(frontdoor.dialects(), key=lambda name: name != first)]
+    return [
+        frontdoor.dialect(name)
+        for name in sorted(frontdoor.dialects(), key=lambda name: name != first)
+    ]
 
 
 def detect(source: Source, kind: str, dialects: Sequence[Dialect]) -> Guess:
@@ -45,14 +48,21 @@ def detect(source: Source, kind: str, dialects: Sequence[Dialect]) -> Guess:
     Raises UsageError as `blocks` does.
     """
     head, source = _head(source)
-    data = b"".join(block.data for block in blocks(replace(source, stream=io.BytesIO(head), size=None)))
+    data = b"".join(
+        block.data for block in blocks(replace(source, stream=io.BytesIO(head), size=None))
+    )
     if kind == "record":
         scores = _records(data, dialects)
     else:
         text = data.decode("utf-8", "replace")
         scores = {d.name: (tagged := _tagged(text, d), tagged) for d in dialects}
-    best = max(dialects, key=lambda d: (scores[d.name][0] * (1 if d is dialects[0] else _PRIOR), scores[d.name][1]))
-    others = tuple(d.name for d in dialects if d is not best and scores[d.name] == scores[best.name])
+    best = max(
+        dialects,
+        key=lambda d: (scores[d.name][0] * (1 if d is dialects[0] else _PRIOR), scores[d.name][1]),
+    )
+    others = tuple(
+        d.name for d in dialects if d is not best and scores[d.name] == scores[best.name]
+    )
     return Guess(best, source, others, scores[best.name][1] > 0)
 
 
@@ -77,7 +87,9 @@ class _Replayed(io.BufferedIOBase):
         self._head, self._stream = io.BytesIO(head), stream
 
     def read1(self, size: int = -1, /) -> bytes:
-        data: bytes = self._head.read(size) or getattr(self._stream, "read1", self._stream.read)(size)
+        data: bytes = self._head.read(size) or getattr(self._stream, "read1", self._stream.read)(
+            size
+        )
         return data
 
     def read(self, size: int | None = -1, /) -> bytes:

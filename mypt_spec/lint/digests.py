@@ -15,7 +15,9 @@ _SPACE = re.compile(r"\s+")
 
 def digest(text: str) -> int:
     """64 bits that stand for a text."""
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+    return int.from_bytes(
+        blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big"
+    )
 
 
 def plain(text: str) -> str:
@@ -26,7 +28,14 @@ def plain(text: str) -> str:
 def last_answer(episode: Episode, table: TokenTable) -> Message | None:
     """The last message that the model writes and that is no mark."""
     openers = table.openers
-    return next((m for m in reversed(episode.messages) if m.role in openers and openers[m.role].origin == "model" and m.text.strip()), None)
+    return next(
+        (
+            m
+            for m in reversed(episode.messages)
+            if m.role in openers and openers[m.role].origin == "model" and m.text.strip()
+        ),
+        None,
+    )
 
 
 def whole(messages: Sequence[Message], table: TokenTable) -> int:
@@ -36,4 +45,6 @@ def whole(messages: Sequence[Message], table: TokenTable) -> int:
 
 def prompt(episode: Episode, answer: Message, table: TokenTable) -> int:
     """The digest of all that stands before an answer of the episode."""
-    return whole(episode.messages[: next(i for i, m in enumerate(episode.messages) if m is answer)], table)
+    return whole(
+        episode.messages[: next(i for i, m in enumerate(episode.messages) if m is answer)], table
+    )

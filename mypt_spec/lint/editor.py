@@ -71,7 +71,11 @@ class Document:
     def fix(self, item: Located) -> list[Edit]:
         """The edits that make a finding's fix; none where it has none."""
         if self.group.kind != "record":
-            return [Edit(*edit) for edit in item.finding.fix.edits] if item.finding.fix is not None else []
+            return (
+                [Edit(*edit) for edit in item.finding.fix.edits]
+                if item.finding.fix is not None
+                else []
+            )
         if item.edit is None:
             return []
         start, end, new = item.edit
@@ -84,7 +88,9 @@ class Document:
         """The edits of `mypt-lint --fix`."""
         fixer = Fixer(self.group.checker, unsafe)
         if self.group.kind == "text":
-            return _changed(0, self.text, fixer.text(encoded(self.text))[0].decode("utf-8", "replace"))
+            return _changed(
+                0, self.text, fixer.text(encoded(self.text))[0].decode("utf-8", "replace")
+            )
         out: list[Edit] = []
         for row in sorted({item.row for item in self.found if fixer.wants(item.finding)}):
             start, end = self.starts[row - 1], self._end(row)
@@ -92,7 +98,11 @@ class Document:
             new, _ = fixer.line(encoded(old), row=row)
             ending = "" if last else "\n"
             wants_end = last and "MYP013" in fixer.checker.codes and old
-            after = "" if new is None else new.decode("utf-8", "replace") + ("\n" if wants_end else ending)
+            after = (
+                ""
+                if new is None
+                else new.decode("utf-8", "replace") + ("\n" if wants_end else ending)
+            )
             out += _changed(start, old + ending, after)
         return out
 
@@ -105,7 +115,10 @@ class Document:
             for row, first in enumerate(self.starts, 1):
                 last = self._end(row)
                 if first <= end and start <= last:
-                    yield from _apart(Trained(a + first, b + first, loss) for a, b, loss in self._line_mask(self.text[first:last]))
+                    yield from _apart(
+                        Trained(a + first, b + first, loss)
+                        for a, b, loss in self._line_mask(self.text[first:last])
+                    )
 
     def _end(self, row: int) -> int:
         return self.starts[row] - 1 if row < len(self.starts) else len(self.text)
@@ -131,7 +144,9 @@ class Document:
         for unit in text_episodes(checker, self.text):
             if unit.episode is None or unit.start > end or unit.start + len(unit.text) < start:
                 continue
-            for segment in segments(checker.dialect.lex(unit.text), checker.dialect.table, checker.dialect.tokenizer):
+            for segment in segments(
+                checker.dialect.lex(unit.text), checker.dialect.table, checker.dialect.tokenizer
+            ):
                 if segment.event.at.span is not None and not _between(segment):
                     a, b = segment.event.at.span
                     yield Trained(unit.start + a, unit.start + b, segment.loss)

@@ -15,6 +15,12 @@ class UsageError(Exception):
 def unreadable(path: str, error: OSError) -> UsageError:
     if isinstance(error, FileNotFoundError):
         if os.path.islink(path):
-            return UsageError(f"{path}: a symbolic link to nothing; restore its target or remove the link")
-        return UsageError(f"{path}: no such file or folder; name a file, a folder, a pattern ('data/**/*.jsonl') or -")
-    return UsageError(f"{path}: cannot be read: {error.strerror or error}; check its permissions and links")
+            return UsageError(
+                f"{path}: a symbolic link to nothing; restore its target or remove the link"
+            )
+        return UsageError(
+            f"{path}: no such file or folder; name a file, a folder, a pattern ('data/**/*.jsonl') or -"
+        )
+    return UsageError(
+        f"{path}: cannot be read: {error.strerror or error}; check its permissions and links"
+    )

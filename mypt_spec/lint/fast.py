@@ -43,7 +43,10 @@ from mypt_spec.schema import LANGUAGE, LIST, NAME, OBJECT, ROLE, STRING, Field, 
 from mypt_spec.truncated import fragment, inner_tags
 
 _SAMPLES: dict[str, Any] = {STRING: "x", LANGUAGE: "en", OBJECT: {}, LIST: []}
-_MEMO, _LONG = 2000, 2000  # entries of a memo, and the length of the longest: together they bound its memory
+_MEMO, _LONG = (
+    2000,
+    2000,
+)  # entries of a memo, and the length of the longest: together they bound its memory
 _METADATA = 40  # keys
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -60,14 +63,20 @@ class Prover:
         self.table, limit = dialect.table, checker.limits.max_tokens
         self.layout = Layout.of(dialect.adapter.SCHEMA)
         self.inner_tags = inner_tags(self.table, dialect.automaton)
-        self.first = tuple(sorted(self.table.first_characters | {tag[-1] for tag in self.inner_tags}))
+        self.first = tuple(
+            sorted(self.table.first_characters | {tag[-1] for tag in self.inner_tags})
+        )
         # Lines up to this length cannot have too many tokens: a token is a byte or more, spaces in JSON may be added.
         self.longest = sys.maxsize if limit is None else limit // 2
         self.shapes: dict[Shape, int] = {}
         self.ends: dict[str, int | None] = {}
         self.heads: dict[Head, bool] = {}
-        self.fine: dict[str, bool] = {}  # texts with something like the beginning of a tag, and no tag
-        self.beginnings = beginnings((*self.table.special, *(t.shown for t in self.table.plain_tags)))
+        self.fine: dict[
+            str, bool
+        ] = {}  # texts with something like the beginning of a tag, and no tag
+        self.beginnings = beginnings(
+            (*self.table.special, *(t.shown for t in self.table.plain_tags))
+        )
         self.values: dict[tuple[str, str | tuple[str, ...]], bool] = {}
         self.tools: dict[Head, frozenset[str]] = {}
         self.inline = Reader(self.table, []).inline
@@ -94,7 +103,9 @@ class Prover:
         """
         return self._doubtful(lines, unescaped_quotes(b"\n".join(lines)), kept)
 
-    def _doubtful(self, lines: list[bytes], quotes: int, kept: list[Any] | None = None) -> list[int]:
+    def _doubtful(
+        self, lines: list[bytes], quotes: int, kept: list[Any] | None = None
+    ) -> list[int]:
         """The indexes of the lines that are not proved clean. `quotes`: the unescaped quotes of all of them."""
         bad, strings, values = self.scan(lines, kept)
         rest = sorted(set(range(len(lines))).difference(bad)) if bad else range(len(lines))
@@ -117,7 +128,11 @@ class Prover:
             self.encoder.encode_into(values, self.room)
         except (OverflowError, RecursionError):  # an integer beyond 64 bits, for one
             return -1
-        if not self.alike and any(c.encode() in self.room for c in self.first) and self.table.literals.search(_strings(values)):
+        if (
+            not self.alike
+            and any(c.encode() in self.room for c in self.first)
+            and self.table.literals.search(_strings(values))
+        ):
             return -1
         return unescaped_quotes(self.room)
 
@@ -128,14 +143,22 @@ class Prover:
             return False
         try:
             record = msgspec.json.decode(raw)
-            items = [("", record), *((message[ROLE], message) for message in record[self.layout.messages])]
+            items = [
+                ("", record),
+                *((message[ROLE], message) for message in record[self.layout.messages]),
+            ]
             fresh = [
                 (role, key)
                 for role, item in items
                 for key in item
                 if _KEY.fullmatch(key) and key not in known[role] and key != OPT_OUT
             ]
-        except (ValueError, TypeError, KeyError, RecursionError):  # a key that stands twice can be anything
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            RecursionError,
+        ):  # a key that stands twice can be anything
             return False
         for role, key in dict.fromkeys(fresh[:_METADATA]):
             known[role].append(key)
@@ -151,7 +174,9 @@ class Prover:
             if text in self.fine:
                 continue
             begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
-            if begun and (self.table.literals.search(text) or near_miss(text, self.table) is not None):
+            if begun and (
+                self.table.literals.search(text) or near_miss(text, self.table) is not None
+            ):
                 return False
             if fragment(text, self.inner_tags) is not None:
                 return False
@@ -161,7 +186,10 @@ class Prover:
 
     def tagged(self, value: Any, encoded: bytes) -> bool:
         """Whether a string in a JSON value, here also encoded, spells a tag."""
-        return any(c.encode() in encoded for c in self.first) and self.table.literals.search(_strings([value])) is not None
+        return (
+            any(c.encode() in encoded for c in self.first)
+            and self.table.literals.search(_strings([value])) is not None
+        )
 
     def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
         """The kinds of the parts of a string with inline tags, None where it is all text; adds their texts to `texts`."""
@@ -172,7 +200,9 @@ class Prover:
         parts = self.inline(text, Place(), *inline)
         texts += [part.text for part in parts if part.kind != "text"]
         plain = [part.text for part in parts if part.kind == "text"]
-        texts += ["".join(plain)] if plain else []  # text around inline tags is blank only if all of it is
+        texts += (
+            ["".join(plain)] if plain else []
+        )  # text around inline tags is blank only if all of it is
         kinds = tuple([part.kind for part in parts])
         return None if kinds == ("text",) else kinds
 
@@ -180,8 +210,16 @@ class Prover:
         """The tags of blocks that may stand in a text; empty where one has more than one spelling."""
         found = self.spellings.get(inline)
         if found is None:
-            tags = [tag for kind in inline for tag in (self.table.openers[kind], self.table.closers[kind])]
-            found = frozenset(tag.bare for tag in tags) if all(tag.bare in self.table.special for tag in tags) else frozenset()
+            tags = [
+                tag
+                for kind in inline
+                for tag in (self.table.openers[kind], self.table.closers[kind])
+            ]
+            found = (
+                frozenset(tag.bare for tag in tags)
+                if all(tag.bare in self.table.special for tag in tags)
+                else frozenset()
+            )
             self.spellings[inline] = found
         return found
 
@@ -190,7 +228,9 @@ class Prover:
         record = self._skeleton(shape)
         fine = not self._joins(record) and self._by_turns(record)
         count = unescaped_quotes(msgspec.json.encode(record)) // 2 if fine else -1
-        return _remember(self.shapes, shape, count, sum(len(n) if isinstance(n, tuple) else 1 for n in shape))
+        return _remember(
+            self.shapes, shape, count, sum(len(n) if isinstance(n, tuple) else 1 for n in shape)
+        )
 
     def _by_turns(self, record: dict[str, Any]) -> bool:
         """Whether a skeleton is clean. Of more than two turns, each is tried behind the first: rules see a turn and what stands
@@ -198,29 +238,47 @@ class Prover:
         first ends, the automaton takes them in any order. Where they do not, the whole is tried.
         """
         key, messages = self.layout.messages, record[self.layout.messages]
-        starts = [i for i, message in enumerate(messages) if message[ROLE] == self.table.turn_opener]
+        starts = [
+            i for i, message in enumerate(messages) if message[ROLE] == self.table.turn_opener
+        ]
         if len(starts) < 3:
             return self._says_nothing(record)
         first = messages[: starts[1]]
-        ends = [self._end(record | {key: first + messages[a:b]}) for a, b in pairwise([*starts[1:], len(messages)])]
+        ends = [
+            self._end(record | {key: first + messages[a:b]})
+            for a, b in pairwise([*starts[1:], len(messages)])
+        ]
         alike = None not in ends and {*ends[:-1]} == {self._end(record | {key: first})}
         return alike or self._says_nothing(record)
 
     def _end(self, record: dict[str, Any]) -> int | None:
         """The automaton's state behind a clean skeleton; None if it is not clean. Remembered."""
         numbers: dict[str, str] = {}
-        text = _NUMBERED.sub(lambda m: numbers.setdefault(m[0], f'"{_name(len(numbers))}"'), msgspec.json.encode(record).decode())
+        text = _NUMBERED.sub(
+            lambda m: numbers.setdefault(m[0], f'"{_name(len(numbers))}"'),
+            msgspec.json.encode(record).decode(),
+        )
         if text in self.ends:
             return self.ends[text]
         episode, state = self._clean_episode(msgspec.json.decode(text)), None
         if episode is not None:
-            state = self.checker.dialect.automaton.run([e.terminal for e in events_of(episode.messages, self.table)])
+            state = self.checker.dialect.automaton.run(
+                [e.terminal for e in events_of(episode.messages, self.table)]
+            )
         return _remember(self.ends, text, state, len(text))
 
     def _joins(self, record: dict[str, Any]) -> bool:
         """Whether items of one kind stand side by side: their texts may be one, which says more than each of them."""
-        rows = {role: [(key, spec.items.tag) for key, spec in rows if spec.items] for role, rows in self.layout.roles}
-        lists = [(m[key], tag) for m in record[self.layout.messages] for key, tag in rows[m[ROLE]] if key in m]
+        rows = {
+            role: [(key, spec.items.tag) for key, spec in rows if spec.items]
+            for role, rows in self.layout.roles
+        }
+        lists = [
+            (m[key], tag)
+            for m in record[self.layout.messages]
+            for key, tag in rows[m[ROLE]]
+            if key in m
+        ]
         return any(one[tag] == two[tag] for items, tag in lists for one, two in pairwise(items))
 
     def head(self, head: Head, shape: Shape) -> bool:
@@ -269,7 +327,11 @@ class Prover:
         return sum(map(len, self._named(head).values()))
 
     def _named(self, head: Head) -> dict[str, str]:
-        return {key: value for key, value in zip(self.layout.heads, head, strict=True) if value is not UNSET}
+        return {
+            key: value
+            for key, value in zip(self.layout.heads, head, strict=True)
+            if value is not UNSET
+        }
 
     def _says_nothing(self, record: dict[str, Any]) -> bool:
         """Whether the checker has nothing to say about a skeleton."""

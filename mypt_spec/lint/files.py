@@ -97,7 +97,9 @@ def _walk(folder: str) -> Iterator[tuple[str, bool]]:
         seen.add(real)
         yield path, True
         inner = [(name, os.path.join(path, name)) for name in reversed(_names(path))]
-        stack.extend(below for name, below in inner if not (name.startswith(".") and os.path.isdir(below)))
+        stack.extend(
+            below for name, below in inner if not (name.startswith(".") and os.path.isdir(below))
+        )
 
 
 def _folder(folder: str, wanted: tuple[str, ...]) -> list[str]:
@@ -128,5 +130,9 @@ def _glob(pattern: str) -> list[str]:
                 if match(name) and (part.startswith(".") or not name.startswith("."))
             ]
         else:
-            found = [os.path.join(base, part) for base in found if os.path.lexists(os.path.join(base, part))]
+            found = [
+                os.path.join(base, part)
+                for base in found
+                if os.path.lexists(os.path.join(base, part))
+            ]
     return list(dict.fromkeys(found))

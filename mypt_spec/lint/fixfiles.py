@@ -69,12 +69,18 @@ def fix_sources(
     """
     sources = [source for group in groups for source in group.sources]
     if any(group.kind == "generation" for group in groups):
-        raise UsageError("what a model wrote is evidence and is not fixed; --fix is for --kind record and text")
+        raise UsageError(
+            "what a model wrote is evidence and is not fixed; --fix is for --kind record and text"
+        )
     if output is not None and len(sources) != 1:
-        raise UsageError(f"-o {output} takes the fixed data of one file, got {len(sources)}; without -o, files are fixed in place")
+        raise UsageError(
+            f"-o {output} takes the fixed data of one file, got {len(sources)}; without -o, files are fixed in place"
+        )
     for source in sources if output is None and diff is None else ():
         if not source.divisible:
-            raise UsageError(f"{source.path} cannot be fixed in place; name a file for the fixed data with -o")
+            raise UsageError(
+                f"{source.path} cannot be fixed in place; name a file for the fixed data with -o"
+            )
     fixes = Fixes()
     after = []
     for group in groups:
@@ -144,16 +150,26 @@ def _show(pieces: _Pieces, path: str, write: Write) -> Codes:
 def _hunks(write: Write, piece: Piece) -> None:
     """The hunks of a whole text."""
     old, new = (data.decode("utf-8").split("\n") for data in (piece.old, piece.new))
-    before, after = ([line + "\n" for line in side[:-1]] + [side[-1]] * bool(side[-1]) for side in (old, new))
+    before, after = (
+        [line + "\n" for line in side[:-1]] + [side[-1]] * bool(side[-1]) for side in (old, new)
+    )
     for line in list(difflib.unified_diff(before, after, n=1))[2:]:
-        write(line.encode() if line.startswith("@@") else _diff_line(line[:1].encode(), line[1:].encode()))
+        write(
+            line.encode()
+            if line.startswith("@@")
+            else _diff_line(line[:1].encode(), line[1:].encode())
+        )
 
 
 def _diff_line(sign: bytes, line: bytes) -> bytes:
-    return sign + line if line.endswith(b"\n") else sign + line + b"\n\\ No newline at end of file\n"
+    return (
+        sign + line if line.endswith(b"\n") else sign + line + b"\n\\ No newline at end of file\n"
+    )
 
 
-def _lines(fixer: Fixer, prover: Prover, source: Source, repairs: Repairs | None) -> Iterator[Piece]:
+def _lines(
+    fixer: Fixer, prover: Prover, source: Source, repairs: Repairs | None
+) -> Iterator[Piece]:
     kept = False  # whether a line has come that stays: a file is not emptied
     held: list[Piece] = []
     size = 0  # bytes of these
@@ -172,24 +188,38 @@ def _lines(fixer: Fixer, prover: Prover, source: Source, repairs: Repairs | None
     yield from [p._replace(new=p.old, codes=Counter()) for p in held]
 
 
-def _each_line(fixer: Fixer, prover: Prover, source: Source, repairs: Repairs | None) -> Iterator[Piece]:
+def _each_line(
+    fixer: Fixer, prover: Prover, source: Source, repairs: Repairs | None
+) -> Iterator[Piece]:
     dropped, untidy = repairs.rows(source.path) if repairs else (frozenset(), frozenset())
     for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         if block.broken:
             raise _NotWholeError(block.broken)
         if block.too_long:
-            raise _NotWholeError(f"line {block.first_row} has {block.too_long:,} bytes, more than are read")
+            raise _NotWholeError(
+                f"line {block.first_row} has {block.too_long:,} bytes, more than are read"
+            )
         lines = BytesIO(block.data).readlines()
         _, doubtful = prover.unproved(block.data)
-        if lines and not lines[-1].endswith(b"\n") and len(lines) - 1 not in {i for i, _ in doubtful}:
+        if (
+            lines
+            and not lines[-1].endswith(b"\n")
+            and len(lines) - 1 not in {i for i, _ in doubtful}
+        ):
             doubtful.append((len(lines) - 1, lines[-1]))
-        gone = {i for i in range(len(lines)) if block.first_row + i in dropped} if dropped else set()
+        gone = (
+            {i for i in range(len(lines)) if block.first_row + i in dropped} if dropped else set()
+        )
         also = {i for i in range(len(lines)) if block.first_row + i in untidy} if untidy else set()
-        doubtful = sorted({**{i: lines[i].removesuffix(b"\n") for i in gone | also}, **dict(doubtful)}.items())
+        doubtful = sorted(
+            {**{i: lines[i].removesuffix(b"\n") for i in gone | also}, **dict(doubtful)}.items()
+        )
         done = 0
         for index, raw in doubtful:
             row = block.first_row + index
-            new, codes = (None, Counter({"MYP601": 1})) if index in gone else fixer.line(raw, row=row)
+            new, codes = (
+                (None, Counter({"MYP601": 1})) if index in gone else fixer.line(raw, row=row)
+            )
             if repairs and new is not None and (index in also or (new != raw and repairs.wanted)):
                 new, more = repairs.tidied(fixer, new, row=row)
                 codes += more

@@ -31,7 +31,9 @@ class Fixer:
     full: Checker = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "full", replace(self.checker, codes=frozenset(RULES), most=1 << 30))
+        object.__setattr__(
+            self, "full", replace(self.checker, codes=frozenset(RULES), most=1 << 30)
+        )
 
     def line(self, raw: bytes, *, row: int) -> tuple[bytes | None, Codes]:
         """A line of JSONL without its LF, fixed; None where it goes away. And what was fixed, by code."""
@@ -44,7 +46,11 @@ class Fixer:
             return self.full.line(text.encode("utf-8"), row=row, filename="")
 
         if not before.removeprefix("\ufeff").strip():
-            return (None, Counter(i.finding.code for i in look(before))) if "MYP011" in self.checker.codes else (raw, Counter())
+            return (
+                (None, Counter(i.finding.code for i in look(before)))
+                if "MYP011" in self.checker.codes
+                else (raw, Counter())
+            )
         after, codes = self._fixed(before, look, edited)
         return after.encode("utf-8"), codes
 
@@ -83,7 +89,11 @@ class Fixer:
 
     def _candidates(self, found: Iterable[Located]) -> Iterable[Fix]:
         """All at once, where places allow that; then one by one."""
-        fixes = [item.finding.fix for item in found if self.wants(item.finding) and item.finding.fix is not None]
+        fixes = [
+            item.finding.fix
+            for item in found
+            if self.wants(item.finding) and item.finding.fix is not None
+        ]
         edits = sorted({edit for fix in fixes if not fix.patch for edit in fix.edits})
         apart = all(a[1] <= b[0] and a[:2] != b[:2] for a, b in pairwise(edits))
         if len(fixes) > 1 and apart and not any(fix.patch for fix in fixes):

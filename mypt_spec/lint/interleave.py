@@ -22,7 +22,9 @@ def interleaved(chunks: Iterator[Chunk], more: Iterator[Chunk]) -> Iterator[Chun
             first, last = _place(chunk.found[0]), _place(chunk.found[-1])
             yield from ahead.before(first)
             for extra in ahead.before((last[0], last[1] + 1)):
-                lines = {_place(item) for item in chunk.found} & {_place(item) for item in extra.found}
+                lines = {_place(item) for item in chunk.found} & {
+                    _place(item) for item in extra.found
+                }
                 extra.summary.faulty -= len(lines)
                 extra.summary.clean += len(lines)
                 chunk.summary.add(extra.summary)

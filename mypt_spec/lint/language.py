@@ -53,10 +53,20 @@ def other_language(text: str, tag: str) -> str:
         return ""
     script = max(letters, key=lambda name: letters[name])
     if not any(letters[name] for name in wanted) and letters[script] > 0.9 * total:
-        return next((code for code, scripts in _OF.items() if scripts == {script} and script not in ("Cyrillic", "Arabic")), script)
+        return next(
+            (
+                code
+                for code, scripts in _OF.items()
+                if scripts == {script} and script not in ("Cyrillic", "Arabic")
+            ),
+            script,
+        )
     if language not in _COMMON:
         return ""
     words = Counter(_WORD.findall(text.lower()))
-    hits = {code: sum(count for word, count in words.items() if word in common) for code, common in _COMMON.items()}
+    hits = {
+        code: sum(count for word, count in words.items() if word in common)
+        for code, common in _COMMON.items()
+    }
     best = max(hits, key=lambda code: hits[code])
     return best if hits[best] >= _LEAST and hits[best] > 4 * hits[language] else ""

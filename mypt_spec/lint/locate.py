@@ -16,10 +16,14 @@ from mypt_spec.jsonvalue import escape, unescape
 from mypt_spec.lint.members import Member, Members
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_SCALAR = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|Infinity)|NaN|true|false|null")
+_SCALAR = re.compile(
+    r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|Infinity)|NaN|true|false|null"
+)
 # The repeat is bounded because `re` keeps a way back for every round of it; `_string_end` goes round the rest.
 _STRING_RUN = re.compile(r'[^"\\]*(?:\\.[^"\\]*){0,500}', re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
+)
 _DECODE = json.JSONDecoder(strict=False).decode
 
 
@@ -166,7 +170,9 @@ class Places:
             node = node.parent
         self._root = node
 
-    def locate(self, pointer: str, span: tuple[int, int] | None = None, *, on_key: bool = False) -> tuple[int, int]:
+    def locate(
+        self, pointer: str, span: tuple[int, int] | None = None, *, on_key: bool = False
+    ) -> tuple[int, int]:
         """Where `pointer` stands in the line, as `(start, end)`.
 
         Without a span: the whole key or value, a string with its quotes. With one: the source of those decoded code
@@ -184,7 +190,11 @@ class Places:
             else:
                 start, end = member.start, member.end
             whole = span is None or not exact or not self.text.startswith('"', start)
-            return (start, end) if whole or span is None else string_columns(self.text, start, end, span)
+            return (
+                (start, end)
+                if whole or span is None
+                else string_columns(self.text, start, end, span)
+            )
         if not self._scanned:
             self._scan()
         tokens = _tokens(pointer)
@@ -213,7 +223,9 @@ def _tokens(pointer: str) -> list[str]:
     return [unescape(token) for token in tokens] if "~" in pointer else tokens
 
 
-def locate(text: str, pointer: str, span: tuple[int, int] | None = None, on_key: bool = False) -> tuple[int, int]:
+def locate(
+    text: str, pointer: str, span: tuple[int, int] | None = None, on_key: bool = False
+) -> tuple[int, int]:
     """`Places(text).locate(...)` for a single finding; with several on one line, keep the `Places`."""
     return Places(text).locate(pointer, span, on_key=on_key)
 

@@ -41,7 +41,14 @@ class Located:
 
     @property
     def sort_key(self) -> tuple[str, int, int, str, int, str]:
-        return (self.filename, self.row, self.column, self.finding.code, self.end_column, self.finding.message)
+        return (
+            self.filename,
+            self.row,
+            self.column,
+            self.finding.code,
+            self.end_column,
+            self.finding.message,
+        )
 
 
 @dataclass(slots=True)

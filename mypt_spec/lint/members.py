@@ -31,7 +31,9 @@ class Members:
 
     def __init__(self, text: str, *, unique: bool = False) -> None:
         self.text, self.unique = text, unique
-        self._inner: dict[int, tuple[dict[str, _Found], Iterator[tuple[str, _Found]]]] = {}  # seen, and still to see
+        self._inner: dict[
+            int, tuple[dict[str, _Found], Iterator[tuple[str, _Found]]]
+        ] = {}  # seen, and still to see
         self._refused = False
 
     def find(self, tokens: list[str]) -> tuple[Member, bool] | None:
@@ -85,7 +87,9 @@ class Members:
             value = self._skip(colon + 1)
             yield key, (value, twice.get(key, (at, end)))
             end = _VALUE(text, value)[1]
-            at = end + 2 if text.startswith(', "', end) else self._next(end, "}")  # as most lines are written, or otherwise
+            at = (
+                end + 2 if text.startswith(', "', end) else self._next(end, "}")
+            )  # as most lines are written, or otherwise
 
     def _array(self, start: int) -> Iterator[tuple[str, _Found]]:
         text = self.text

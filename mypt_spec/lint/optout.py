@@ -16,7 +16,9 @@ _LATER = "6"  # the family of the data set, which has a pass of its own
 _AT = f"/{OPT_OUT}"
 
 
-def opted_out(value: Any, findings: list[Finding], codes: frozenset[str], *, complete: bool) -> list[Finding]:
+def opted_out(
+    value: Any, findings: list[Finding], codes: frozenset[str], *, complete: bool
+) -> list[Finding]:
     """The findings that are left. `complete`: whether all rules had their say, so that what was not found is not there."""
     fault = _fault(value)
     if fault:
@@ -32,7 +34,9 @@ def opted_out(value: Any, findings: list[Finding], codes: frozenset[str], *, com
             continue
         rest = [f for f in left if f.code not in meant or f.code[3] in "09"]
         if len(rest) == len(left) and complete and any(code[3] != _LATER for code in meant & codes):
-            more.append(Finding("MYP904", f"{word} is ignored here and not found", at, help="take it out"))
+            more.append(
+                Finding("MYP904", f"{word} is ignored here and not found", at, help="take it out")
+            )
         left = rest
     return [*left, *more]
 
@@ -44,7 +48,11 @@ def _fault(value: Any) -> str:
     if strange:
         return f"has an unknown key {strange[0]!r}"
     ignored = value.get("ignore")
-    if not isinstance(ignored, list) or not ignored or not all(isinstance(word, str) for word in ignored):
+    if (
+        not isinstance(ignored, list)
+        or not ignored
+        or not all(isinstance(word, str) for word in ignored)
+    ):
         return 'has no "ignore", a list of codes or names'
     if not isinstance(value.get("reason", ""), str):
         return 'has a "reason" that is no string'

@@ -23,14 +23,21 @@ from mypt_spec.schema import JSON, LANGUAGE, OBJECT, STRING, Field, RecordSchema
 from mypt_spec.tokens import TokenTable
 from mypt_spec.truncated import fragments
 
-_TEXTS, _VALUES, _END = 0xE000, 0xE800, 0xF000  # signs are characters for private use, which are neither letters nor white space
+_TEXTS, _VALUES, _END = (
+    0xE000,
+    0xE800,
+    0xF000,
+)  # signs are characters for private use, which are neither letters nor white space
 SIGN = re.compile(f"[{chr(_TEXTS)}-{chr(_END - 1)}]|\\\\ue")  # or how `repr` writes one
 _VALUE = re.compile(f"[{chr(_VALUES)}-{chr(_END - 1)}]")
 _LONGEST = 1 << 14  # code points of a text that is taken apart
 _LANGUAGE = "en"  # stands for any language
 _DEEP = MAX_DEPTH - 20  # brackets of a value
 _decode = msgspec.json.Decoder().decode
-_MEMO, _LONG = 200, 4000  # texts at the top whose pieces are remembered, and the code points of the longest
+_MEMO, _LONG = (
+    200,
+    4000,
+)  # texts at the top whose pieces are remembered, and the code points of the longest
 Spans = list[tuple[int, int]]
 Pieces = list[str]  # what stays and what a sign may stand for, in turns
 
@@ -96,14 +103,23 @@ class Outliner:
         self.judge, self.schema = judge, schema
         table = judge.table
         self.first, self.declared = judge.first, table.tool_names
-        self.bodies = {t.name for t in table.terminals.values() for kind in (t.opens, *t.ends) if kind and table.openers[kind].body != "text"}
+        self.bodies = {
+            t.name
+            for t in table.terminals.values()
+            for kind in (t.opens, *t.ends)
+            if kind and table.openers[kind].body != "text"
+        }
         patterns = [*fragments(judge.inner_tags)] if judge.inner_tags else []
         # Tags that are single ids are found by their letters alone, and near misses of them, too.
-        self.exact = not table.plain_tags and set(table.special) == {terminal.bare for terminal in table.terminals.values()}
+        self.exact = not table.plain_tags and set(table.special) == {
+            terminal.bare for terminal in table.terminals.values()
+        }
         if not self.exact:
             patterns.append(table.literals)
         self.finders: list[Callable[[str], Spans]] = [_finder(pattern) for pattern in patterns]
-        self.finders.append(lambda text: [(miss.start, miss.end) for miss in near_misses(text, table)])
+        self.finders.append(
+            lambda text: [(miss.start, miss.end) for miss in near_misses(text, table)]
+        )
         self.heads: dict[str, Pieces] = {}
 
     def outline(self, record: dict[str, Any]) -> Outline:
@@ -116,7 +132,9 @@ class Outliner:
             if value.__class__ is str:
                 work.out.strings += 1
                 heads = spec is not None and spec.kind == STRING
-                out[key] = work.signed(self.head(value)) if heads else work.string(value, spec, lost=True)
+                out[key] = (
+                    work.signed(self.head(value)) if heads else work.string(value, spec, lost=True)
+                )
             elif key == schema.messages and value.__class__ is list:
                 out[key] = [work.item(item, schema) for item in value]
             else:
@@ -147,9 +165,14 @@ class Outliner:
             core = text.strip()
             return list(text.partition(core)) if core else [text]
         out, stays = [], ""
-        shift: list[tuple[int, int]] = []  # where what stays begins, and by how much less in the outline
+        shift: list[
+            tuple[int, int]
+        ] = []  # where what stays begins, and by how much less in the outline
         at = less = 0
-        for start, end in [*_merged([span for spans in found for span in spans]), (len(text), len(text))]:
+        for start, end in [
+            *_merged([span for spans in found for span in spans]),
+            (len(text), len(text)),
+        ]:
             run = text[at:start]
             core = run.strip()
             if core:
@@ -167,8 +190,14 @@ class Outliner:
             return out
         # What was found must be found again, and nothing else: a run may begin with what keeps a tag from being one.
         short = "".join([piece if i % 2 == 0 else chr(_TEXTS) for i, piece in enumerate(out)])
-        again = [[tag.span() for tag in table.lexer.finditer(short)], *[finder(short) for finder in finders]]
-        if again != [[(a - less, b - less) for a, b in spans for less in [_less(shift, a)]] for spans in found]:
+        again = [
+            [tag.span() for tag in table.lexer.finditer(short)],
+            *[finder(short) for finder in finders],
+        ]
+        if again != [
+            [(a - less, b - less) for a, b in spans for less in [_less(shift, a)]]
+            for spans in found
+        ]:
             return [text]
         return out
 
@@ -220,16 +249,27 @@ class _Work:
         """Any other value than a string."""
         kind = value.__class__
         if kind is not dict and kind is not list:
-            if value is None or kind is bool or not (spec.kind == JSON if spec is not None else lost):
+            if (
+                value is None
+                or kind is bool
+                or not (spec.kind == JSON if spec is not None else lost)
+            ):
                 return value
-            return self.hidden(value, self.judge.encoder.encode(value))  # a number, which may be any, as may its type
+            return self.hidden(
+                value, self.judge.encoder.encode(value)
+            )  # a number, which may be any, as may its type
         if spec is not None and spec.items is not None and kind is list:
             return [self.item(item, spec.items) for item in value]
         encoded = self.judge.encoder.encode(value)
         if encoded.count(b"[") + encoded.count(b"{") > _DEEP:
             raise NoOutlineError("deep")
         self.out.strings += unescaped_quotes(encoded) // 2
-        if not value or (spec is not None and spec.reserved and kind is dict and not value.keys().isdisjoint(spec.reserved)):
+        if not value or (
+            spec is not None
+            and spec.reserved
+            and kind is dict
+            and not value.keys().isdisjoint(spec.reserved)
+        ):
             return value
         sign = self.hidden(value, encoded)
         return value if sign is value else {sign: 0} if kind is dict else [sign]
@@ -242,7 +282,9 @@ class _Work:
         except (ValueError, RecursionError):
             return text
         strings = self.out.strings
-        if value.__class__ is not dict or unescaped_quotes(encoded) != unescaped_quotes(text.encode()):
+        if value.__class__ is not dict or unescaped_quotes(encoded) != unescaped_quotes(
+            text.encode()
+        ):
             return text
         outlined = self.field(value, spec, lost=False)
         self.out.strings = strings

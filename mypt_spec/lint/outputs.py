@@ -43,14 +43,22 @@ def wanted(formats: Sequence[str], output: str | None) -> list[tuple[str, str | 
     for place, count in places.items():
         if count > 1:
             where = place or "standard output"
-            raise UsageError(f"{count} formats go to {where}; give each its own file, as in --format sarif=lint.sarif")
+            raise UsageError(
+                f"{count} formats go to {where}; give each its own file, as in --format sarif=lint.sarif"
+            )
     return out
 
 
 class Outputs:
     """All outputs of a run, as one. A context: files are closed at its end."""
 
-    def __init__(self, places: Sequence[tuple[str, str | None]], taken: Sequence[str], *, show_all: bool = False) -> None:
+    def __init__(
+        self,
+        places: Sequence[tuple[str, str | None]],
+        taken: Sequence[str],
+        *,
+        show_all: bool = False,
+    ) -> None:
         self._places, self._show_all = places, show_all
         self._taken = {os.path.realpath(path) for path in taken}
         self._stack = ExitStack()
@@ -60,10 +68,16 @@ class Outputs:
     def __enter__(self) -> Outputs:
         with self._stack:
             for name, path in self._places:
-                stream = utf8(sys.stdout) if path is None else self._stack.enter_context(self._opened(path))
+                stream = (
+                    utf8(sys.stdout)
+                    if path is None
+                    else self._stack.enter_context(self._opened(path))
+                )
                 self.stream = self.stream or stream
                 made = renderer(name, stream)
-                self._reports.append(_Flood(made) if name in _FOR_PEOPLE and not self._show_all else made)
+                self._reports.append(
+                    _Flood(made) if name in _FOR_PEOPLE and not self._show_all else made
+                )
             self._stack = self._stack.pop_all()
         return self
 
@@ -75,7 +89,12 @@ class Outputs:
         for report in self._reports:
             report.finish(summary)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._stack.close()
 
     def _opened(self, path: str) -> TextIO:

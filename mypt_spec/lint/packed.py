@@ -23,7 +23,9 @@ class BrokenDataError(Exception):
 class Reader:
     """Reads on from `offset`, to `end` if given, and knows how far it is."""
 
-    def __init__(self, stream: BinaryIO, path: str, offset: int = 0, end: int | None = None) -> None:
+    def __init__(
+        self, stream: BinaryIO, path: str, offset: int = 0, end: int | None = None
+    ) -> None:
         # read1 gives what a pipe holds now instead of waiting for a full block.
         self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         self.path, self.offset, self.end = path, offset, end
@@ -38,7 +40,9 @@ class Reader:
             data = self._read(size) if size > 0 else b""
         except OSError as error:
             reason = error.strerror or str(error)
-            raise UsageError(f"{self.path}: reading failed at byte {self.offset}: {reason}; check the disk") from None
+            raise UsageError(
+                f"{self.path}: reading failed at byte {self.offset}: {reason}; check the disk"
+            ) from None
         self.offset += len(data)
         return data
 
@@ -74,7 +78,9 @@ def gunzip(reader: Reader, size: int) -> Iterator[bytes]:
             if not data and (inside or not members):
                 with contextlib.suppress(zlib.error):
                     yield unzip.flush()
-                raise BrokenDataError(f"gzip data ends too early, at byte {reader.offset} of the file: it is truncated")
+                raise BrokenDataError(
+                    f"gzip data ends too early, at byte {reader.offset} of the file: it is truncated"
+                )
             if not data:
                 return
         if members and not inside:
@@ -88,7 +94,9 @@ def gunzip(reader: Reader, size: int) -> Iterator[bytes]:
         except zlib.error as error:
             good = yield from _salvage(before, data)
             where = reader.offset - len(data) + good
-            raise BrokenDataError(f"gzip data is damaged at byte {where} of the file: {_reason(error)}") from None
+            raise BrokenDataError(
+                f"gzip data is damaged at byte {where} of the file: {_reason(error)}"
+            ) from None
         if out:
             yield out
         data = unzip.unconsumed_tail
@@ -124,14 +132,18 @@ def unzstd(reader: Reader) -> Iterator[bytes]:
                 out = frame.decompress(piece)
             except zstandard.ZstdError as error:
                 where = reader.offset - len(data) + at - len(piece)
-                raise BrokenDataError(f"zstd data is damaged behind byte {where} of the file: {_reason(error)}") from None
+                raise BrokenDataError(
+                    f"zstd data is damaged behind byte {where} of the file: {_reason(error)}"
+                ) from None
             if out:
                 yield out
             if frame.eof:
                 at -= len(frame.unused_data)
                 frame, inside, frames = unzip.decompressobj(), False, frames + 1
     if inside or not frames:
-        raise BrokenDataError(f"zstd data ends too early, at byte {reader.offset} of the file: it is truncated")
+        raise BrokenDataError(
+            f"zstd data ends too early, at byte {reader.offset} of the file: it is truncated"
+        )
 
 
 def _reason(error: Exception) -> str:
@@ -143,4 +155,6 @@ def zstandard_module(path: str) -> ModuleType:
     try:
         return importlib.import_module("zstandard")
     except ImportError:
-        raise UsageError(f"{path}: reading .zst needs the package zstandard; run `pip install zstandard`") from None
+        raise UsageError(
+            f"{path}: reading .zst needs the package zstandard; run `pip install zstandard`"
+        ) from None

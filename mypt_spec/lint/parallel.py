@@ -43,7 +43,11 @@ def run_parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator
             here, there = context.Pipe(duplex=False)
             connections.append(here)
             inherited = connections if method == "fork" else []
-            worker = context.Process(target=_work, args=(there, inherited, checker, bare, parts, index, jobs), daemon=True)  # type: ignore[attr-defined]
+            worker = context.Process(
+                target=_work,
+                args=(there, inherited, checker, bare, parts, index, jobs),
+                daemon=True,
+            )  # type: ignore[attr-defined]
             worker.start()
             there.close()
             workers.append(worker)
@@ -131,7 +135,9 @@ def _collect(todo: Iterator[Unit], connections: list[Connection]) -> Iterator[Ch
         for chunk in work() if owner == 0 else _received(connections[owner - 1]):
             shift = before - FAR
             chunk.found = [
-                replace(item, row=item.row + shift, end_row=item.end_row + shift) if item.row > FAR else item
+                replace(item, row=item.row + shift, end_row=item.end_row + shift)
+                if item.row > FAR
+                else item
                 for item in chunk.found
             ]
             rows[source.path] = rows.get(source.path, 0) + chunk.summary.units
@@ -142,7 +148,9 @@ def _received(connection: Connection) -> list[Chunk]:
     try:
         outcome = connection.recv()
     except (EOFError, ConnectionError):
-        raise UsageError("a worker process was killed, perhaps for want of memory; try again with -j 1") from None
+        raise UsageError(
+            "a worker process was killed, perhaps for want of memory; try again with -j 1"
+        ) from None
     if isinstance(outcome, Exception):
         raise outcome
     found: list[Chunk] = outcome

@@ -20,7 +20,10 @@ from mypt_spec.lint.sources import Source
 from mypt_spec.rules.context import ToolSchema
 
 AUTO = "auto"
-_SUFFIXES = {"text": (".txt", ".text", ".log"), "generation": (".txt", ".text", ".jsonl", ".ndjson")}
+_SUFFIXES = {
+    "text": (".txt", ".text", ".log"),
+    "generation": (".txt", ".text", ".jsonl", ".ndjson"),
+}
 Say = Callable[[str], None]
 
 
@@ -35,10 +38,14 @@ class Group(NamedTuple):
 class Plan:
     """The settings of one call: the defaults, the configuration, and what the command line says."""
 
-    def __init__(self, options: argparse.Namespace, config: Config, defaults: Mapping[str, Any]) -> None:
+    def __init__(
+        self, options: argparse.Namespace, config: Config, defaults: Mapping[str, Any]
+    ) -> None:
         self.config, self.defaults = config, defaults
         # What a fix changes in its line costs time, and only editors and one format ask for it.
-        self.edits = any(name.startswith("sarif") for name in options.format or (config.top.get("format", ""),))
+        self.edits = any(
+            name.startswith("sarif") for name in options.format or (config.top.get("format", ""),)
+        )
         try:
             self.given = {
                 "dialect": options.dialect,
@@ -86,19 +93,32 @@ class Plan:
 
     def sources(self, paths: list[str]) -> list[Source]:
         """The files that paths name, sorted; in folders, those with a suffix of their kind."""
-        kinds = {self.top["kind"], *(section["kind"] for _, section in self.config.files if "kind" in section)}
-        suffixes = tuple(dict.fromkeys(suffix for kind in sorted(kinds) for suffix in _SUFFIXES.get(kind, SUFFIXES)))
+        kinds = {
+            self.top["kind"],
+            *(section["kind"] for _, section in self.config.files if "kind" in section),
+        }
+        suffixes = tuple(
+            dict.fromkeys(
+                suffix for kind in sorted(kinds) for suffix in _SUFFIXES.get(kind, SUFFIXES)
+            )
+        )
         found = expand(paths, suffixes=suffixes)
         if len(kinds) > 1:
             named = {os.path.realpath(path) for path in paths}
-            found = [s for s in found if os.path.realpath(s.path) in named or s.path.startswith("<") or self._fits(s.path)]
+            found = [
+                s
+                for s in found
+                if os.path.realpath(s.path) in named or s.path.startswith("<") or self._fits(s.path)
+            ]
         return sorted(found, key=lambda source: source.path)
 
     def _fits(self, path: str) -> bool:
         bare = path.lower().removesuffix(".gz").removesuffix(".zst")
         return bare.endswith(_SUFFIXES.get(self.of(path)["kind"], SUFFIXES))
 
-    def groups(self, sources: list[Source], *, known: frozenset[Key] | None, say: Say) -> list[Group]:
+    def groups(
+        self, sources: list[Source], *, known: frozenset[Key] | None, say: Say
+    ) -> list[Group]:
         """The sources with their checkers; neighbours that are checked alike share one. Says which dialects it finds."""
         out: list[Group] = []
         checkers: dict[tuple[Settings, str, bool], Checker] = {}
@@ -109,7 +129,9 @@ class Plan:
                 name, sure, looked = self._detected(source, own, say)
             key = (own, name, sure)
             if key not in checkers:
-                checkers[key] = self._checker(own, name, known, others=own["dialect"] == AUTO and sure)
+                checkers[key] = self._checker(
+                    own, name, known, others=own["dialect"] == AUTO and sure
+                )
             if out and out[-1].checker is checkers[key]:
                 out[-1].sources.append(looked)
             else:
@@ -118,14 +140,26 @@ class Plan:
 
     def _detected(self, source: Source, own: Settings, say: Say) -> tuple[str, bool, Source]:
         guess = detect(source, own["kind"], candidates(self.defaults["dialect"]))
-        also = f" ({', '.join(guess.others)} would fit as well; choose with --dialect)" if guess.others and guess.sure else ""
-        doubt = "" if guess.sure else " is taken for it: nothing at its beginning is legal in any dialect; choose with --dialect"
+        also = (
+            f" ({', '.join(guess.others)} would fit as well; choose with --dialect)"
+            if guess.others and guess.sure
+            else ""
+        )
+        doubt = (
+            ""
+            if guess.sure
+            else " is taken for it: nothing at its beginning is legal in any dialect; choose with --dialect"
+        )
         say(f"{source.path}: {guess.dialect.name}{also}{doubt}")
         return guess.dialect.name, guess.sure, guess.source
 
-    def _checker(self, own: Settings, name: str, known: frozenset[Key] | None, *, others: bool) -> Checker:
+    def _checker(
+        self, own: Settings, name: str, known: frozenset[Key] | None, *, others: bool
+    ) -> Checker:
         if name not in mypt_spec.dialects():
-            raise UsageError(f"no dialect {name!r}; known are {AUTO}, {', '.join(mypt_spec.dialects())}")
+            raise UsageError(
+                f"no dialect {name!r}; known are {AUTO}, {', '.join(mypt_spec.dialects())}"
+            )
         dialect = mypt_spec.dialect(name)
         phases = len(dialect.table.phases)
         if own["phase"] is not None and not 1 <= own["phase"] <= phases:
@@ -133,11 +167,27 @@ class Plan:
             raise UsageError(f"--phase {own['phase']}: {dialect.name} {has}")
         tools = own["tools"] or ()
         schemas = tuple(ToolSchema(*tool) for tool in tools if tool[1] or tool[2])
-        limits = mypt_spec.Limits(own["phase"], own["max-tokens"], frozenset(tool[0] for tool in tools), schemas)
+        limits = mypt_spec.Limits(
+            own["phase"], own["max-tokens"], frozenset(tool[0] for tool in tools), schemas
+        )
         if own["max-tokens"]:
-            dialect.tokenizer.encode("")  # a missing vocabulary is said now, not on the first long line
-        rest = tuple(d for d in candidates(self.defaults["dialect"]) if d is not dialect) if others else ()
-        return Checker(dialect, limits, self.codes(own), rest, known=known, severities=own["severity"] or (), edits=self.edits)
+            dialect.tokenizer.encode(
+                ""
+            )  # a missing vocabulary is said now, not on the first long line
+        rest = (
+            tuple(d for d in candidates(self.defaults["dialect"]) if d is not dialect)
+            if others
+            else ()
+        )
+        return Checker(
+            dialect,
+            limits,
+            self.codes(own),
+            rest,
+            known=known,
+            severities=own["severity"] or (),
+            edits=self.edits,
+        )
 
     @staticmethod
     def codes(own: Settings) -> frozenset[str]:

@@ -24,11 +24,19 @@ class Bar:
         if quiet or not sys.stderr.isatty():
             return
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
 
         columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
         self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task("", total=sum(source.size or 0 for source in sources) or None)
+        self._task = self._progress.add_task(
+            "", total=sum(source.size or 0 for source in sources) or None
+        )
 
     def __enter__(self) -> Bar:
         return self
@@ -47,6 +55,11 @@ class Bar:
         """The present source is read."""
         self._done, self._here = self._done + self._here, 0
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._progress is not None:
             self._progress.stop()

@@ -48,10 +48,14 @@ class _Source:
         self.line, self.gone = line, gone
         self.values: dict[str, Item] = {}
         self.keys: dict[str, Item] = {}
-        self.inner: dict[str, list[str]] = {}  # pointers of an array's or object's own items, in order
+        self.inner: dict[
+            str, list[str]
+        ] = {}  # pointers of an array's or object's own items, in order
         for item in scan(line):
             if item.duplicate:
-                raise ValueError("a key stands twice: which of the two is meant is for people to say")
+                raise ValueError(
+                    "a key stands twice: which of the two is meant is for people to say"
+                )
             pointer = item.pointer
             if item.kind == "key":
                 self.keys[pointer] = item
@@ -86,7 +90,11 @@ class _Source:
     def _remove(self, path: str) -> str:
         item = self._value(path)
         for other in self.values.values():
-            if item.start <= other.start and other.end <= item.end and self.line[other.start] == '"':
+            if (
+                item.start <= other.start
+                and other.end <= item.end
+                and self.line[other.start] == '"'
+            ):
                 source = self.line[other.start : other.end]
                 self.gone[json.loads(source, strict=False)] = source
         siblings = self.inner[path.rpartition("/")[0]]
@@ -113,10 +121,16 @@ class _Source:
     def _add(self, path: str, value: Any) -> str:
         parent, _, token = path.rpartition("/")
         owner, siblings = self._value(parent), self.inner.get(parent, [])
-        new = self.gone[value] if isinstance(value, str) and value in self.gone else self._spelled(value)
+        new = (
+            self.gone[value]
+            if isinstance(value, str) and value in self.gone
+            else self._spelled(value)
+        )
         if self.line[owner.start] == "{":
             new = f"{self._spelled(unescape(token))}:{self._space(_COLON)}{new}"
-            at = 0 if not parent else len(siblings)  # what describes the whole record stands before its messages
+            at = (
+                0 if not parent else len(siblings)
+            )  # what describes the whole record stands before its messages
         else:
             at = len(siblings) if token == "-" else int(token)
             if at > len(siblings):
@@ -138,7 +152,9 @@ class _Source:
     def _spelled(self, value: Any) -> str:
         """JSON in the manner of the line: all ASCII if it is, tight if it is."""
         comma, colon = f",{self._space(_COMMA)}", f":{self._space(_COLON)}"
-        return json.dumps(value, ensure_ascii=self.line.isascii(), separators=(comma, colon), allow_nan=False)
+        return json.dumps(
+            value, ensure_ascii=self.line.isascii(), separators=(comma, colon), allow_nan=False
+        )
 
 
 def difference(old: str, new: str) -> tuple[int, int, str]:

@@ -58,7 +58,9 @@ class Recall:
     def __init__(self, judge: Judge) -> None:
         self.judge, self.checker = judge, judge.checker
         checker = judge.checker
-        self.plain = replace(checker, limits=replace(checker.limits, max_tokens=None))  # what is not outlined is short enough
+        self.plain = replace(
+            checker, limits=replace(checker.limits, max_tokens=None)
+        )  # what is not outlined is short enough
         self.known: dict[bytes, tuple[Told, ...] | None] = {}
         self.size = 0
         self.outliner: Outliner | None = None
@@ -80,7 +82,14 @@ class Recall:
 
     def _recalled(self, raw: bytes) -> list[Finding] | None:
         """The findings about a record, where its outline tells them."""
-        if self.outliner is None or len(raw) > self.judge.longest or raw.endswith(b"\r") or b"\xee" in raw or b"\\ue" in raw or b"\\uE" in raw:
+        if (
+            self.outliner is None
+            or len(raw) > self.judge.longest
+            or raw.endswith(b"\r")
+            or b"\xee" in raw
+            or b"\\ue" in raw
+            or b"\\uE" in raw
+        ):
             return None
         record = self.decode(raw)
         if record.__class__ is not dict or OPT_OUT in record:
@@ -143,6 +152,17 @@ def _retold(told: Told, outline: Outline) -> Finding:
         start = len(outline.text(told.before))
         span = start, start + len(outline.text(told.marked))
     if told.moved and fix is not None:
-        patch: list[dict[str, Any]] = [op | {"value": outline.value(op["value"])} if "value" in op else op for op in fix.patch]
+        patch: list[dict[str, Any]] = [
+            op | {"value": outline.value(op["value"])} if "value" in op else op for op in fix.patch
+        ]
         fix = Fix(fix.title, fix.safe, tuple(patch))
-    return Finding(finding.code, finding.message, finding.pointer, span, finding.expected, finding.help, fix, finding.on_key)
+    return Finding(
+        finding.code,
+        finding.message,
+        finding.pointer,
+        span,
+        finding.expected,
+        finding.help,
+        fix,
+        finding.on_key,
+    )

@@ -23,7 +23,9 @@ from mypt_spec.lint.texts import generation_units, text_units
 MAX_LINE = 8 << 20  # bytes; a line is held several times over while it is read
 MAX_TEXT = 64 << 20  # bytes of a serialised text, which is read whole
 BLOCK = 96 << 10  # larger pieces of memory go back to the system and come anew, page by page
-FAR = 1 << 48  # rows of a range count from here, so that none is taken for the first row of the file
+FAR = (
+    1 << 48
+)  # rows of a range count from here, so that none is taken for the first row of the file
 
 
 @dataclass(slots=True)
@@ -61,7 +63,12 @@ def run(checker: Checker, sources: list[Source], kind: str, *, jobs: int = 1) ->
 
 
 def check_lines(
-    checker: Checker, prover: Prover, source: Source, *, kind: str = "record", part: tuple[int, int | None] | None = None
+    checker: Checker,
+    prover: Prover,
+    source: Source,
+    *,
+    kind: str = "record",
+    part: tuple[int, int | None] | None = None,
 ) -> Iterator[Chunk]:
     """Check a JSONL source line by line, a block at a time; or the part of it that lies in a byte range."""
     for piece in pieces(checker, prover, source, kind=kind, part=part):
@@ -69,7 +76,12 @@ def check_lines(
 
 
 def pieces(
-    checker: Checker, prover: Prover, source: Source, *, kind: str = "record", part: tuple[int, int | None] | None = None
+    checker: Checker,
+    prover: Prover,
+    source: Source,
+    *,
+    kind: str = "record",
+    part: tuple[int, int | None] | None = None,
 ) -> Iterator[Callable[[], Chunk]]:
     """The work of `check_lines`, cut up: read, but not yet done. In a byte range rows count from `FAR`."""
     start, end = part or (0, None)
@@ -77,13 +89,23 @@ def pieces(
     last: Block | None = None
     for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE, start=start, end=end):
         first = base + block.first_row
-        yield partial(_too_long if block.too_long else _block, checker, prover, block, first, source.path, kind)
+        yield partial(
+            _too_long if block.too_long else _block,
+            checker,
+            prover,
+            block,
+            first,
+            source.path,
+            kind,
+        )
         last = block
     if end is None:
         yield partial(_ending, checker, last, base, source.path)
 
 
-def _block(checker: Checker, prover: Prover, block: Block, first: int, path: str, kind: str) -> Chunk:
+def _block(
+    checker: Checker, prover: Prover, block: Block, first: int, path: str, kind: str
+) -> Chunk:
     data = block.data
     if block.broken:
         data = data[
@@ -111,7 +133,10 @@ def _graded(checker: Checker, items: list[Located]) -> list[Located]:
     if not wanted.keys() & {item.finding.code for item in items}:
         return items
     codes = ((item, wanted.get(item.finding.code)) for item in items)
-    return [replace(item, finding=regraded(item.finding, severity)) if severity else item for item, severity in codes]
+    return [
+        replace(item, finding=regraded(item.finding, severity)) if severity else item
+        for item, severity in codes
+    ]
 
 
 def settled(checker: Checker, items: list[Located], raw: bytes, chunk: Chunk) -> list[Located]:
@@ -153,20 +178,47 @@ def tally(summary: Summary, found: Iterable[Located]) -> None:
 
 
 def _place(
-    checker: Checker, code: str, message: str, row: int, path: str, *, cure: str = "", text: str = "", fix: Fix | None = None
+    checker: Checker,
+    code: str,
+    message: str,
+    row: int,
+    path: str,
+    *,
+    cure: str = "",
+    text: str = "",
+    fix: Fix | None = None,
 ) -> list[Located]:
     if code not in checker.codes:
         return []
     column = len(text) + 1
     snippet = excerpt(text, len(text), len(text)) if text else None
     edit = replacement(text, fix) if fix is not None else None
-    return [Located(Finding(code, message, help=cure, fix=fix), path, row, column, row, column, checker.dialect.name, snippet, edit)]
+    return [
+        Located(
+            Finding(code, message, help=cure, fix=fix),
+            path,
+            row,
+            column,
+            row,
+            column,
+            checker.dialect.name,
+            snippet,
+            edit,
+        )
+    ]
 
 
 def too_long(checker: Checker, block: Block, row: int, path: str) -> list[Located]:
     """The finding of a line that is not read for its length."""
     message = f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
-    return _place(checker, "MYP007", message, row, path, cure="split the conversation, or check that lines end in LF")
+    return _place(
+        checker,
+        "MYP007",
+        message,
+        row,
+        path,
+        cure="split the conversation, or check that lines end in LF",
+    )
 
 
 def broken_off(checker: Checker, block: Block, row: int, path: str) -> list[Located]:
@@ -177,7 +229,9 @@ def broken_off(checker: Checker, block: Block, row: int, path: str) -> list[Loca
 
 def _too_long(checker: Checker, _: Prover, block: Block, row: int, path: str, __: str) -> Chunk:
     chunk = Chunk([], Summary(units=1, bytes=len(block.data)), block.position)
-    chunk.found = settled(checker, too_long(checker, block, row, path), b"%d %b" % (block.too_long, block.data), chunk)
+    chunk.found = settled(
+        checker, too_long(checker, block, row, path), b"%d %b" % (block.too_long, block.data), chunk
+    )
     return _counted(chunk, 1 if chunk.found or not chunk.summary.known else 0)
 
 
@@ -187,7 +241,12 @@ def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk
     found: list[Located] = []
     if last is None:
         found = _place(
-            checker, "MYP012", "the file is empty", 1, path, cure="delete it, or check what should have written it"
+            checker,
+            "MYP012",
+            "the file is empty",
+            1,
+            path,
+            cure="delete it, or check what should have written it",
         )
     else:
         lines = last.lines()

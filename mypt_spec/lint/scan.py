@@ -76,7 +76,9 @@ class Layout:
         top, key = tuple(schema.top.items()), schema.messages
         roles = tuple((role, tuple(fields.items())) for role, fields in schema.roles.items())
         heads = tuple(name for name, spec in top if spec.kind in _STRINGS)
-        return Layout(top, heads, schema.top, roles, key, {role: [] for role in ("", *schema.roles)})
+        return Layout(
+            top, heads, schema.top, roles, key, {role: [] for role in ("", *schema.roles)}
+        )
 
 
 # scan(lines) -> indexes of lines that are not clean; strings of the others, without those in their JSON values; these values
@@ -95,7 +97,10 @@ def compile_scan(layout: Layout, judge: Judge) -> Scan:
         items: dict[str, Any] = {}
         for bit, (key, spec) in enumerate(rows):
             if spec.items is not None:
-                kinds = [_struct(f"item_{kind}", tuple(fields.items()), [], {}, (spec.items.tag, kind)) for kind, fields in spec.items.roles.items()]
+                kinds = [
+                    _struct(f"item_{kind}", tuple(fields.items()), [], {}, (spec.items.tag, kind))
+                    for kind, fields in spec.items.roles.items()
+                ]
                 scope |= {f"item{number}_{bit}_{i}": kind for i, kind in enumerate(kinds)}
                 items[key] = list[reduce(or_, kinds)]  # type: ignore[misc]
         types.append(_struct(f"role_{role}", rows, layout.metadata[role], items, (ROLE, role)))
@@ -103,7 +108,9 @@ def compile_scan(layout: Layout, judge: Judge) -> Scan:
     record = _struct("record", layout.top, layout.metadata[""], {layout.messages: messages}, None)
     scope["decode"] = msgspec.json.Decoder(record).decode
     scope |= {f"type{i}": kind for i, kind in enumerate(types)}
-    exec(_source(layout, judge.first), scope)  # built from the schema and names of metadata fields, never from values
+    exec(
+        _source(layout, judge.first), scope
+    )  # built from the schema and names of metadata fields, never from values
     scan: Scan = scope["scan"]
     return scan
 
@@ -159,11 +166,16 @@ def _source(layout: Layout, first: tuple[str, ...]) -> str:
     roles = []
     for number, (role, rows) in enumerate(layout.roles):
         roles.append(f"{'el' if number else ''}if kind is type{number}:")
-        roles += ["    " + line for line in [*_message(number, rows, first), *_metadata("m", layout.metadata[role])]]
+        roles += [
+            "    " + line
+            for line in [*_message(number, rows, first), *_metadata("m", layout.metadata[role])]
+        ]
     return _PASS.format(
         types="".join(f", type{i}=type{i}" for i in range(len(layout.roles))),
         heads="".join(f"{head}, " for head in heads),
-        present=" | ".join(["0", *(f"({head} is not UNSET) << {bit}" for bit, head in enumerate(heads))]),
+        present=" | ".join(
+            ["0", *(f"({head} is not UNSET) << {bit}" for bit, head in enumerate(heads))]
+        ),
         top=indent("\n".join([*top, *_metadata("record", layout.metadata[""])]), " " * 8),
         messages=places[layout.messages],
         roles=indent("\n".join(roles), " " * 12),
@@ -174,7 +186,9 @@ def _source(layout: Layout, first: tuple[str, ...]) -> str:
 def _message(number: int, rows: Rows, first: tuple[str, ...]) -> list[str]:
     """The lines that look at a message of one role."""
     tagged = " or ".join(f"{c!r} in v" for c in first)
-    code = [f"have = {number << BITS | sum(1 << bit for bit, (_, spec) in enumerate(rows) if spec.required)}"]
+    code = [
+        f"have = {number << BITS | sum(1 << bit for bit, (_, spec) in enumerate(rows) if spec.required)}"
+    ]
     notes = [f"n{bit}" for bit, (_, spec) in enumerate(rows) if noted(spec)]
     code += [f"{note} = None" for note in notes]
     for bit, (_, spec) in enumerate(rows):
@@ -196,7 +210,10 @@ def _message(number: int, rows: Rows, first: tuple[str, ...]) -> list[str]:
         if spec.required:
             code += look
         else:
-            code += ["if v is not UNSET:", *(f"    {line}" for line in [f"have |= {1 << bit}", *look])]
+            code += [
+                "if v is not UNSET:",
+                *(f"    {line}" for line in [f"have |= {1 << bit}", *look]),
+            ]
     return [*code, "add(have)", *(f"add({note})" for note in notes)]
 
 
@@ -208,12 +225,21 @@ def _items(types: str, schema: RecordSchema, first: tuple[str, ...]) -> list[str
     tagged = " or ".join(f"{c!r} in w" for c in first)
     code = ["inner = []", "for item in v:"]
     for number, fields in enumerate(schema.roles.values()):
-        code += [f"    {'el' if number else ''}if item.__class__ is {types}_{number}:", f"        inner.append({number})"]
+        code += [
+            f"    {'el' if number else ''}if item.__class__ is {types}_{number}:",
+            f"        inner.append({number})",
+        ]
         for bit, spec in enumerate(fields.values()):
             if spec.kind == NAME:
-                look = ["inner.append(names.setdefault(w, len(names)))", f"if not w or w.isspace() or {tagged}: odd.append(w)"]
+                look = [
+                    "inner.append(names.setdefault(w, len(names)))",
+                    f"if not w or w.isspace() or {tagged}: odd.append(w)",
+                ]
             elif spec.kind == STRING:
-                look = ["inner.append(0 if w and not w.isspace() else 2 if w else 1)", f"if {tagged}: odd.append(w)"]
+                look = [
+                    "inner.append(0 if w and not w.isspace() else 2 if w else 1)",
+                    f"if {tagged}: odd.append(w)",
+                ]
             else:
                 look = ["values.append(w)"]
             code += [f"        {line}" for line in [f"w = item.f{bit}", *look]]
@@ -228,19 +254,30 @@ def noted(spec: Field) -> bool:
 def _metadata(item: str, keys: list[str]) -> list[str]:
     code = []
     for number in range(len(keys)):
-        code += [f"v = {item}.x{number}", "if v is not UNSET:", "    values.append(v)", "    more += 1"]
+        code += [
+            f"v = {item}.x{number}",
+            "if v is not UNSET:",
+            "    values.append(v)",
+            "    more += 1",
+        ]
     return code
 
 
-def _struct(name: str, rows: Rows, metadata: list[str], types: dict[str, Any], tag: tuple[str, str] | None) -> type:
+def _struct(
+    name: str, rows: Rows, metadata: list[str], types: dict[str, Any], tag: tuple[str, str] | None
+) -> type:
     fields: list[Any] = []
     for bit, (key, spec) in enumerate(rows):
         kind = types.get(key, _TYPES.get(spec.kind, _VALUE))
         fields.append((f"f{bit}", kind) if spec.required else (f"f{bit}", kind | UnsetType, UNSET))
     fields += [(f"x{i}", _VALUE | UnsetType, UNSET) for i in range(len(metadata))]
-    names = {f"f{bit}": key for bit, (key, _) in enumerate(rows)} | {f"x{i}": key for i, key in enumerate(metadata)}
+    names = {f"f{bit}": key for bit, (key, _) in enumerate(rows)} | {
+        f"x{i}": key for i, key in enumerate(metadata)
+    }
     field, value = tag or (None, None)
-    return msgspec.defstruct(name, fields, gc=False, kw_only=True, rename=names, tag_field=field, tag=value)
+    return msgspec.defstruct(
+        name, fields, gc=False, kw_only=True, rename=names, tag_field=field, tag=value
+    )
 
 
 def _nested(depth: int) -> Any:
@@ -251,4 +288,10 @@ def _nested(depth: int) -> Any:
 
 
 _VALUE: Any = _nested(DEPTH)
-_TYPES: dict[str, Any] = {STRING: str, NAME: str, LANGUAGE: str, OBJECT: dict[str, _VALUE], LIST: list[_VALUE]}
+_TYPES: dict[str, Any] = {
+    STRING: str,
+    NAME: str,
+    LANGUAGE: str,
+    OBJECT: dict[str, _VALUE],
+    LIST: list[_VALUE],
+}

@@ -21,7 +21,9 @@ def named(wanted: str) -> list[str]:
     found = found or [code for code, rule in RULES.items() if rule.name == word.lower()]
     if not found:
         known = [*RULES, *(rule.name for rule in RULES.values())]
-        close = get_close_matches(word, known, n=1, cutoff=0.6) or get_close_matches(word.upper(), known, n=1)
+        close = get_close_matches(word, known, n=1, cutoff=0.6) or get_close_matches(
+            word.upper(), known, n=1
+        )
         hint = f"did you mean {close[0]}?" if close else "`mypt-lint --explain all` lists them"
         raise UnknownRuleError(f"no rule is called {word!r}; {hint}")
     return found

@@ -30,11 +30,17 @@ from mypt_spec.lint.sources import Source
 from mypt_spec.rules.pages import page
 
 SHOWN = 1000  # diagnostics of a document; editors become slow, and nobody reads more
-LEGEND = lsp.SemanticTokensLegend(token_types=["comment", "string"], token_modifiers=["masked", "trained"])
+LEGEND = lsp.SemanticTokensLegend(
+    token_types=["comment", "string"], token_modifiers=["masked", "trained"]
+)
 _PAUSE = 0.1  # seconds without a change after which a document is linted
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _FIX_ALL = f"{lsp.CodeActionKind.SourceFixAll.value}.mypt-lint"
-_SEVERITIES = {"error": lsp.DiagnosticSeverity.Error, "warning": lsp.DiagnosticSeverity.Warning, "info": lsp.DiagnosticSeverity.Information}
+_SEVERITIES = {
+    "error": lsp.DiagnosticSeverity.Error,
+    "warning": lsp.DiagnosticSeverity.Warning,
+    "info": lsp.DiagnosticSeverity.Information,
+}
 _Settings = tuple[argparse.Namespace, Mapping[str, Any]]
 
 
@@ -57,7 +63,11 @@ class Positions:
         if position.line >= len(self._starts):
             return len(self._text)
         start: int = self._starts[position.line]
-        last: int = self._starts[position.line + 1] if position.line + 1 < len(self._starts) else len(self._text)
+        last: int = (
+            self._starts[position.line + 1]
+            if position.line + 1 < len(self._starts)
+            else len(self._text)
+        )
         low, high = start, last
         while low < high:  # the first offset that is at or behind the column
             middle = (low + high) // 2
@@ -88,12 +98,16 @@ class Desk:
         open_ = self.server.workspace.get_text_document(uri)
         seen = self._seen.get(uri)
         if seen is None or seen[0] != open_.version:
-            positions = Positions(open_.source, self.server.workspace.position_codec.client_num_units)
+            positions = Positions(
+                open_.source, self.server.workspace.position_codec.client_num_units
+            )
             try:
                 found = self._linted(open_)
             except UsageError as error:
                 found = None
-                self.server.window_show_message(lsp.ShowMessageParams(lsp.MessageType.Error, f"mypt-lint: {error}"))
+                self.server.window_show_message(
+                    lsp.ShowMessageParams(lsp.MessageType.Error, f"mypt-lint: {error}")
+                )
             seen = self._seen[uri] = (open_.version, found, positions)
         return seen[1:]
 
@@ -105,7 +119,11 @@ class Desk:
         if self._options.no_config:
             found = config.Config()
         else:
-            found = config.read(self._options.config) if self._options.config else config.find(_folder(path))
+            found = (
+                config.read(self._options.config)
+                if self._options.config
+                else config.find(_folder(path))
+            )
         plan = Plan(self._options, found, self._defaults)
         plan.edits = True
         source = Source(path, stream=BytesIO(encoded(open_.source)))
@@ -114,13 +132,26 @@ class Desk:
 
     def publish(self, uri: str) -> None:
         document, positions = self.look(uri)
-        found = [diagnostic(document, item, positions) for item in document.found[:SHOWN]] if document else []
+        found = (
+            [diagnostic(document, item, positions) for item in document.found[:SHOWN]]
+            if document
+            else []
+        )
         rest = len(document.found) - SHOWN if document else 0
         if rest > 0:
             more = f"{rest} more findings are not shown here; mypt-lint --show-all prints them"
-            found.append(lsp.Diagnostic(positions.range(0, 0), more, severity=lsp.DiagnosticSeverity.Warning, source="mypt-lint"))
+            found.append(
+                lsp.Diagnostic(
+                    positions.range(0, 0),
+                    more,
+                    severity=lsp.DiagnosticSeverity.Warning,
+                    source="mypt-lint",
+                )
+            )
         version = self.server.workspace.get_text_document(uri).version
-        self.server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found, version))
+        self.server.text_document_publish_diagnostics(
+            lsp.PublishDiagnosticsParams(uri, found, version)
+        )
 
 
 def _folder(path: str) -> str:
@@ -136,7 +167,11 @@ def diagnostic(document: Document, item: Located, positions: Positions) -> lsp.D
     if finding.help:
         lines.append(f"help: {finding.help}")
     return lsp.Diagnostic(
-        positions.range(*document.span(item)), "\n".join(lines), severity=_SEVERITIES[finding.severity], code=finding.code, source="mypt-lint"
+        positions.range(*document.span(item)),
+        "\n".join(lines),
+        severity=_SEVERITIES[finding.severity],
+        code=finding.code,
+        source="mypt-lint",
     )
 
 
@@ -146,11 +181,16 @@ def hover(desk: Desk, params: lsp.HoverParams) -> lsp.Hover | None:
     if document is None:
         return None
     at = positions.offset(params.position)
-    here = [item for item in document.found if document.span(item)[0] <= at <= document.span(item)[1]]
+    here = [
+        item for item in document.found if document.span(item)[0] <= at <= document.span(item)[1]
+    ]
     if not here:
         return None
     pages = [page(code) for code in dict.fromkeys(item.finding.code for item in here)]
-    return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, "\n\n---\n\n".join(pages)), positions.range(*document.span(here[0])))
+    return lsp.Hover(
+        lsp.MarkupContent(lsp.MarkupKind.Markdown, "\n\n---\n\n".join(pages)),
+        positions.range(*document.span(here[0])),
+    )
 
 
 def actions(desk: Desk, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
@@ -165,22 +205,41 @@ def actions(desk: Desk, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
         edits = document.fix(item)
         if fix is not None and edits and first <= end and start <= last:
             title = fix.title if fix.safe else f"{fix.title} (unsafe: may change what is meant)"
-            action = lsp.CodeAction(f"{item.finding.code}: {title}", lsp.CodeActionKind.QuickFix, edit=_edit(uri, edits, positions))
-            action.is_preferred, action.diagnostics = fix.safe, [diagnostic(document, item, positions)]
+            action = lsp.CodeAction(
+                f"{item.finding.code}: {title}",
+                lsp.CodeActionKind.QuickFix,
+                edit=_edit(uri, edits, positions),
+            )
+            action.is_preferred, action.diagnostics = (
+                fix.safe,
+                [diagnostic(document, item, positions)],
+            )
             out.append(action)
     only = params.context.only
     if only is None or any(_FIX_ALL.startswith(kind) for kind in only):
         edits = document.fix_all()
         if edits:
-            out.append(lsp.CodeAction("mypt-lint: make all safe fixes", _FIX_ALL, edit=_edit(uri, edits, positions)))
-    return [action for action in out if only is None or any(str(action.kind).startswith(kind) for kind in only)]
+            out.append(
+                lsp.CodeAction(
+                    "mypt-lint: make all safe fixes", _FIX_ALL, edit=_edit(uri, edits, positions)
+                )
+            )
+    return [
+        action
+        for action in out
+        if only is None or any(str(action.kind).startswith(kind) for kind in only)
+    ]
 
 
 def _edit(uri: str, edits: list[Edit], positions: Positions) -> lsp.WorkspaceEdit:
-    return lsp.WorkspaceEdit(changes={uri: [lsp.TextEdit(positions.range(start, end), new) for start, end, new in edits]})
+    return lsp.WorkspaceEdit(
+        changes={uri: [lsp.TextEdit(positions.range(start, end), new) for start, end, new in edits]}
+    )
 
 
-def tokens(desk: Desk, params: lsp.SemanticTokensParams | lsp.SemanticTokensRangeParams) -> lsp.SemanticTokens:
+def tokens(
+    desk: Desk, params: lsp.SemanticTokensParams | lsp.SemanticTokensRangeParams
+) -> lsp.SemanticTokens:
     """The loss mask, of the document or a range of it."""
     document, positions = desk.look(params.text_document.uri)
     data: list[int] = []
@@ -203,7 +262,9 @@ def tokens(desk: Desk, params: lsp.SemanticTokensParams | lsp.SemanticTokensRang
 def serve(options: argparse.Namespace, *, defaults: Mapping[str, Any]) -> None:
     """Serve until the client says that it is over."""
     # Whole texts: to apply parts of them, the library counts lines at U+2028 too, at which no line of JSONL ends.
-    server = LanguageServer("mypt-lint", __version__, text_document_sync_kind=lsp.TextDocumentSyncKind.Full)
+    server = LanguageServer(
+        "mypt-lint", __version__, text_document_sync_kind=lsp.TextDocumentSyncKind.Full
+    )
     desk = Desk(server, (options, defaults))
 
     def opened(params: lsp.DidOpenTextDocumentParams) -> None:
@@ -217,12 +278,17 @@ def serve(options: argparse.Namespace, *, defaults: Mapping[str, Any]) -> None:
     async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
         await asyncio.sleep(_PAUSE)
         uri, version = params.text_document.uri, params.text_document.version
-        if uri in server.workspace.text_documents and server.workspace.get_text_document(uri).version == version:
+        if (
+            uri in server.workspace.text_documents
+            and server.workspace.get_text_document(uri).version == version
+        ):
             desk.publish(uri)
 
     def closed(params: lsp.DidCloseTextDocumentParams) -> None:
         desk.forget(params.text_document.uri)
-        server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(params.text_document.uri, []))
+        server.text_document_publish_diagnostics(
+            lsp.PublishDiagnosticsParams(params.text_document.uri, [])
+        )
 
     kinds: list[lsp.CodeActionKind | str] = [lsp.CodeActionKind.QuickFix, _FIX_ALL]
     server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)(opened)
@@ -230,7 +296,13 @@ def serve(options: argparse.Namespace, *, defaults: Mapping[str, Any]) -> None:
     server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)(changed)
     server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)(closed)
     server.feature(lsp.TEXT_DOCUMENT_HOVER)(lambda params: hover(desk, params))
-    server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=kinds))(lambda params: actions(desk, params))
-    server.feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, LEGEND)(lambda params: tokens(desk, params))
-    server.feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, LEGEND)(lambda params: tokens(desk, params))
+    server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=kinds))(
+        lambda params: actions(desk, params)
+    )
+    server.feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, LEGEND)(
+        lambda params: tokens(desk, params)
+    )
+    server.feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, LEGEND)(
+        lambda params: tokens(desk, params)
+    )
     server.start_io()

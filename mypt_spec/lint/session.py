@@ -39,7 +39,9 @@ def lint(options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: F
     if options.show_settings:
         return _show_settings(plan, options.paths)
     if not options.paths:
-        raise UsageError("nothing to check; name files or folders, or - for standard input (see mypt-lint --help)")
+        raise UsageError(
+            "nothing to check; name files or folders, or - for standard input (see mypt-lint --help)"
+        )
     accepted = known_keys(options, plan)
     prepared = sorted({path for path in options.paths if is_prepared(path)})
     sources = plan.sources([path for path in options.paths if path not in prepared])
@@ -48,23 +50,45 @@ def lint(options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: F
         return _fix(groups, plan, prepared, options, accepted)
     if options.unsafe_fixes:
         raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
-    total, status = _report(groups, folders(prepared, plan.codes(plan.top)), plan, options, accepted, unit="episode" if prepared else "")
+    total, status = _report(
+        groups,
+        folders(prepared, plan.codes(plan.top)),
+        plan,
+        options,
+        accepted,
+        unit="episode" if prepared else "",
+    )
     _say(summary_line(total), options)
     if total.fixable and not options.write_baseline:
         _say(fixable_line(total), options)
     return status
 
 
-def watched(options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: Folders) -> NoReturn:
+def watched(
+    options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: Folders
+) -> NoReturn:
     """Lint again and again, until interrupted. Raises UsageError for what cannot be watched."""
-    if options.fix or options.fix_only or options.diff or options.write_baseline or "-" in options.paths:
+    if (
+        options.fix
+        or options.fix_only
+        or options.diff
+        or options.write_baseline
+        or "-" in options.paths
+    ):
         raise UsageError("--watch only looks: leave out fixes, --write-baseline and standard input")
     plan = Plan(options, _config(options), defaults)
     prepared = [path for path in options.paths if is_prepared(path)]
     own = [path for path in (plan.config.path,) if path]
     watch(
         lambda: lint(options, defaults=defaults, folders=folders),
-        lambda: [*own, *prepared, *(s.path for s in plan.sources([path for path in options.paths if path not in prepared]))],
+        lambda: [
+            *own,
+            *prepared,
+            *(
+                s.path
+                for s in plan.sources([path for path in options.paths if path not in prepared])
+            ),
+        ],
     )
 
 
@@ -83,34 +107,57 @@ def _show_settings(plan: Plan, paths: list[str]) -> int:
     return CLEAN
 
 
-def _fix(groups: list[Group], plan: Plan, prepared: list[str], options: argparse.Namespace, known: frozenset[Key] | None) -> int:
+def _fix(
+    groups: list[Group],
+    plan: Plan,
+    prepared: list[str],
+    options: argparse.Namespace,
+    known: frozenset[Key] | None,
+) -> int:
     """Fix, then say what is left; or show what fixing would change."""
     from mypt_spec.lint.fixfiles import fix_sources
 
     if prepared:
-        raise UsageError(f"{prepared[0]} is a prepared data set, which is not fixed; fix its source and prepare it again")
+        raise UsageError(
+            f"{prepared[0]} is a prepared data set, which is not fixed; fix its source and prepare it again"
+        )
     if options.output == "-" and not options.fix_only:
-        raise UsageError("-o - writes the fixed data to standard output, where the findings go; add --fix-only, or name a file")
+        raise UsageError(
+            "-o - writes the fixed data to standard output, where the findings go; add --fix-only, or name a file"
+        )
     diff = sys.stdout.buffer.write if options.diff else None
     if diff and options.output:
         raise UsageError("--diff writes nothing: leave out -o")
     repairs = None
     if plan.top["data-set"] and options.unsafe_fixes:
-        if any(not source.divisible and not source.compressed for group in groups for source in group.sources):
-            raise UsageError("for the fixes of --data-set, data is read twice, so it must be a file; leave out --data-set or --unsafe-fixes")
+        if any(
+            not source.divisible and not source.compressed
+            for group in groups
+            for source in group.sources
+        ):
+            raise UsageError(
+                "for the fixes of --data-set, data is read twice, so it must be a file; leave out --data-set or --unsafe-fixes"
+            )
         from mypt_spec.lint.tidying import Repairs
 
         repairs = Repairs(groups)
-    groups, fixes = fix_sources(groups, unsafe=options.unsafe_fixes, output=options.output, diff=diff, repairs=repairs)
+    groups, fixes = fix_sources(
+        groups, unsafe=options.unsafe_fixes, output=options.output, diff=diff, repairs=repairs
+    )
     for reason in fixes.refused:
         _say(reason, options)
     if options.diff or options.fix_only:
-        _say(fixed_line(fixes.by_severity, None, would=options.diff, files=len(fixes.files)), options)
+        _say(
+            fixed_line(fixes.by_severity, None, would=options.diff, files=len(fixes.files)), options
+        )
         return FOUND if options.diff and fixes.files else CLEAN
     options.output = None
     total, status = _report(groups, iter(()), plan, options, known)
     _say(summary_line(total), options)
-    _say(fixed_line(fixes.by_severity, total.by_severity, would=False, files=len(fixes.files)), options)
+    _say(
+        fixed_line(fixes.by_severity, total.by_severity, would=False, files=len(fixes.files)),
+        options,
+    )
     return status
 
 
@@ -131,11 +178,20 @@ def known_keys(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None
     return baseline.read(path) if path else frozenset()
 
 
-def _baseline(options: argparse.Namespace, path: str | None, known: frozenset[Key] | None, found: set[Key], total: Summary) -> None:
+def _baseline(
+    options: argparse.Namespace,
+    path: str | None,
+    known: frozenset[Key] | None,
+    found: set[Key],
+    total: Summary,
+) -> None:
     """Write or prune the baseline, and say what it did."""
     if options.write_baseline:
         baseline.write(options.write_baseline, found)
-        _say(f"{counted(len(found), 'finding')} written to {options.write_baseline}: known from now on.", options)
+        _say(
+            f"{counted(len(found), 'finding')} written to {options.write_baseline}: known from now on.",
+            options,
+        )
     elif known is not None and path:
         gone = known - found
         if options.prune_baseline and gone:
@@ -170,18 +226,29 @@ def _report(
     formats = options.format or [plan.top["format"]]
     places = wanted(formats, options.output)
     silent = options.statistics or options.write_baseline
-    chunks = (run(group.checker, group.sources, group.kind, jobs=_jobs(options.jobs, group.sources)) for group in groups)
+    chunks = (
+        run(group.checker, group.sources, group.kind, jobs=_jobs(options.jobs, group.sources))
+        for group in groups
+    )
     whole = iter(())
     if plan.top["data-set"]:
         from mypt_spec.lint.dataset import DataSet
 
-        whole = DataSet(groups, eval_globs=plan.top["eval"] or (), prompts=plan.eval_prompts).chunks()
-    with (Silent() if silent else Outputs(places, [s.path for s in sources], show_all=options.show_all)) as output:
+        whole = DataSet(
+            groups, eval_globs=plan.top["eval"] or (), prompts=plan.eval_prompts
+        ).chunks()
+    with (
+        Silent()
+        if silent
+        else Outputs(places, [s.path for s in sources], show_all=options.show_all)
+    ) as output:
         with Bar(sources, quiet=options.quiet) as bar:
             for chunk in chain(interleaved(chain.from_iterable(chunks), whole), folders):
                 bar.at(chunk.position)
                 total.add(chunk.summary)
-                found |= chunk.keys if options.write_baseline or known is None else chunk.keys & known
+                found |= (
+                    chunk.keys if options.write_baseline or known is None else chunk.keys & known
+                )
                 for located in chunk.found:
                     output.finding(located)
                 if chunk.summary.files:

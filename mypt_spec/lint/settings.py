@@ -37,11 +37,16 @@ class Settings:
         return [f"{row:<{width}}  # {origin}" for row, origin in rows]
 
 
-def settings(path: str | None, config: Config, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> Settings:
+def settings(
+    path: str | None, config: Config, defaults: Mapping[str, Any], given: Mapping[str, Any]
+) -> Settings:
     """The settings of a file (None: of no file in particular). `given` are those of the command line."""
     where = short(config.path) if config.path else ""
     layers = [("default", defaults), (where, config.top)]
-    layers += [(f'{where}, files "{glob}"', section) for glob, section in (config.matching(path) if path is not None else ())]
+    layers += [
+        (f'{where}, files "{glob}"', section)
+        for glob, section in (config.matching(path) if path is not None else ())
+    ]
     layers.append(("command line", given))
     merged: dict[str, _Value] = {}
     for origin, layer in layers:
@@ -54,7 +59,10 @@ def settings(path: str | None, config: Config, defaults: Mapping[str, Any], give
             else:
                 merged[key] = value, (origin,)
     ordered = sorted(merged.items())
-    return Settings(tuple((key, value) for key, (value, _) in ordered), tuple((key, "; ".join(o)) for key, (_, o) in ordered))
+    return Settings(
+        tuple((key, value) for key, (value, _) in ordered),
+        tuple((key, "; ".join(o)) for key, (_, o) in ordered),
+    )
 
 
 def _sum(key: str, before: Any, more: Any) -> Any:

@@ -39,7 +39,9 @@ class Source:
     @property
     def divisible(self) -> bool:
         """Whether parts of it can be read by themselves: a plain regular file."""
-        return self.size is not None and not self.compressed and not self.stdin and self.stream is None
+        return (
+            self.size is not None and not self.compressed and not self.stdin and self.stream is None
+        )
 
     def open(self) -> BinaryIO:
         """The bytes as they lie on disk. Close it only if it is neither `stream` nor stdin."""
@@ -184,7 +186,9 @@ class _Cutter:
             if newline - at > self.max_line:
                 if done < at:
                     yield self._block(data[done:at], position)
-                yield Block(data[at : min(at + _HEAD, newline)], self.row, position, too_long=newline - at)
+                yield Block(
+                    data[at : min(at + _HEAD, newline)], self.row, position, too_long=newline - at
+                )
                 self.row += 1
                 done = newline + 1
             at = newline + 1

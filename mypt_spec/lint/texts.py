@@ -35,7 +35,9 @@ def check_text(checker: Checker, text: str, filename: str = "<text>") -> list[Lo
     return text_units(checker, text.encode("utf-8", "surrogatepass"), filename).found
 
 
-def check_generation(checker: Checker, text: str, filename: str = "<text>", *, prompt: str = "") -> list[Located]:
+def check_generation(
+    checker: Checker, text: str, filename: str = "<text>", *, prompt: str = ""
+) -> list[Located]:
     """All findings of what a model wrote, after `prompt` if one is given."""
     return checker.text(text, generation(checker, text, prompt), filename=filename)
 
@@ -57,14 +59,18 @@ def text_units(checker: Checker, data: bytes, filename: str) -> Units:
 
 def _look(checker: Checker, text: str) -> tuple[Episode | None, list[Finding]]:
     episode, found = checker.dialect.parse(text)
-    return episode, found if episode is None else found + checker.dialect.validate(episode, limits=checker.limits)
+    return episode, found if episode is None else found + checker.dialect.validate(
+        episode, limits=checker.limits
+    )
 
 
 def _shifted(finding: Finding, by: int) -> Finding:
     """The finding of an episode in the text around it: its span, and where its fix is to be made."""
     span, fix = finding.span, finding.fix
     if fix is not None:
-        fix = replace(fix, edits=tuple((start + by, end + by, new) for start, end, new in fix.edits))
+        fix = replace(
+            fix, edits=tuple((start + by, end + by, new) for start, end, new in fix.edits)
+        )
     return replace(finding, span=(span[0] + by, span[1] + by) if span else (by, by), fix=fix)
 
 
@@ -84,7 +90,11 @@ def text_episodes(checker: Checker, text: str) -> Iterator[TextEpisode]:
         last = checker.dialect.lex(whole)[-1:]
         own = whole.removesuffix("\n") if last and last[0].terminal == TEXT else whole
         episode, found = _look(checker, own)
-        found = cured_text(checker.dialect, own, found, lambda other: _look(checker, other)[1]) if checker.cures else found
+        found = (
+            cured_text(checker.dialect, own, found, lambda other: _look(checker, other)[1])
+            if checker.cures
+            else found
+        )
         yield TextEpisode(start, own, episode, [f for f in found if f.code in checker.codes])
 
 
@@ -107,7 +117,9 @@ def decode(data: bytes) -> tuple[str, list[Finding]]:
         ]
     if text.startswith("\ufeff"):
         cure = "save the file as UTF-8 without a byte order mark"
-        return text, [Finding("MYP009", "the file begins with a byte order mark", span=(0, 1), help=cure)]
+        return text, [
+            Finding("MYP009", "the file begins with a byte order mark", span=(0, 1), help=cure)
+        ]
     return text, []
 
 
@@ -171,14 +183,22 @@ def _model_states(checker: Checker) -> list[int]:
     out = []
     for state, stack in open_blocks(machine, table).items():
         own = all(table.openers[kind].body_loss for kind in stack)
-        writes = any(table.terminals[n].origin == "model" if n != TEXT else bool(stack) for n in machine.steps[state])
+        writes = any(
+            table.terminals[n].origin == "model" if n != TEXT else bool(stack)
+            for n in machine.steps[state]
+        )
         if own and writes:
             out.append(state)
     return out
 
 
 def _follow(
-    checker: Checker, events: list[Event], state: int, last: str | None = None, *, transcript: bool = False
+    checker: Checker,
+    events: list[Event],
+    state: int,
+    last: str | None = None,
+    *,
+    transcript: bool = False,
 ) -> list[Finding]:
     table, machine = checker.dialect.table, checker.dialect.automaton
     outcome = Run(table, machine, complete=False).start_at(state, last).check(events)
@@ -193,7 +213,11 @@ def _follow(
     may_go_on = any(n == TEXT or table.terminals[n].origin == "model" for n in names)
     if not findings and may_go_on and outcome.state not in machine.accepts:
         words = table.describe(machine.expected(outcome.state))
-        where = f"inside `{table.openers[outcome.inside].shown}`" if outcome.inside else "between blocks"
+        where = (
+            f"inside `{table.openers[outcome.inside].shown}`"
+            if outcome.inside
+            else "between blocks"
+        )
         end = events[-1].at.span[1] if events and events[-1].at.span else 0
         message = f"legal so far, but not complete: it stops {where}"
         findings.append(Finding("MYP701", message, span=(end, end), expected=words))
@@ -206,12 +230,36 @@ def _beyond(checker: Checker, events: list[Event], state: int) -> list[Finding]:
     for event in events:
         terminal = table.terminals.get(event.terminal)
         if terminal is not None and terminal.origin != "model":
-            if state in machine.accepts and not table.prompts:  # where prompts are complete too, this says nothing of turns
+            if (
+                state in machine.accepts and not table.prompts
+            ):  # where prompts are complete too, this says nothing of turns
                 message = f"the turn was over, and the model went on with `{terminal.shown}`"
-                return [Finding("MYP703", message, span=event.at.span, expected=table.describe({END}), help="stop at the end of the turn")]
+                return [
+                    Finding(
+                        "MYP703",
+                        message,
+                        span=event.at.span,
+                        expected=table.describe({END}),
+                        help="stop at the end of the turn",
+                    )
+                ]
             message = f"the model wrote `{terminal.shown}`, which only the system may write"
-            words = table.describe(frozenset(n for n in machine.steps[state] if n == TEXT or table.terminals[n].origin == "model"))
-            return [Finding("MYP702", message, span=event.at.span, expected=words, help="stop generation before it")]
+            words = table.describe(
+                frozenset(
+                    n
+                    for n in machine.steps[state]
+                    if n == TEXT or table.terminals[n].origin == "model"
+                )
+            )
+            return [
+                Finding(
+                    "MYP702",
+                    message,
+                    span=event.at.span,
+                    expected=words,
+                    help="stop generation before it",
+                )
+            ]
         state = machine.steps[state][event.terminal]
     return []
 

@@ -33,7 +33,13 @@ class Repairs:
         self._untidy: dict[str, set[int]] = {}
         for chunk in data.chunks():
             for item in chunk.found:
-                rows = self._dropped if item.finding.code == "MYP601" else self._untidy if item.finding.code in CODES else {}
+                rows = (
+                    self._dropped
+                    if item.finding.code == "MYP601"
+                    else self._untidy
+                    if item.finding.code in CODES
+                    else {}
+                )
                 rows.setdefault(item.filename, set()).add(item.row)
         self.wanted = any(group.checker.codes & CODES for group in groups)
         self._there = (data.episodes, data.prompts)
@@ -51,10 +57,16 @@ class Repairs:
         line, now = raw, read[1]
         first = found = _wanted(fixer.checker, raw, row)
         refused: set[tuple[str, str]] = set()
-        while (finding := next((f for f in found if (f.code, f.pointer) not in refused), None)) is not None:
+        while (
+            finding := next((f for f in found if (f.code, f.pointer) not in refused), None)
+        ) is not None:
             new = _changed(fixer, line, finding, row)
             after = episode_of(fixer.checker, new) if new is not None else None
-            if new is None or after is None or _codes(within(after[1], fixer.checker)) - _codes(within(now, fixer.checker)):
+            if (
+                new is None
+                or after is None
+                or _codes(within(after[1], fixer.checker)) - _codes(within(now, fixer.checker))
+            ):
                 refused.add((finding.code, finding.pointer))
                 continue
             line, now = new, after[1]
@@ -84,7 +96,11 @@ def _wanted(checker: Checker, raw: bytes, row: int) -> list[Finding]:
     record, episode = read
     found = [f for f in untidy(record, episode, checker.dialect.table) if f.code in checker.codes]
     if OPT_OUT in record:
-        found = [f for f in opted_out(record[OPT_OUT], found, checker.codes, complete=False) if f.code in CODES]
+        found = [
+            f
+            for f in opted_out(record[OPT_OUT], found, checker.codes, complete=False)
+            if f.code in CODES
+        ]
     items = checker.locate(found, raw, row=row, filename="")
     return [item.finding for item in settled(checker, items, raw, Chunk([], Summary()))]
 
@@ -97,7 +113,10 @@ def _changed(fixer: Fixer, raw: bytes, finding: Finding, row: int) -> bytes | No
         new = edited(raw.decode("utf-8"), finding.fix).encode("utf-8")
     except ValueError:
         return None
-    before, after = (_codes(item.finding for item in fixer.full.line(line, row=row, filename="")) for line in (raw, new))
+    before, after = (
+        _codes(item.finding for item in fixer.full.line(line, row=row, filename=""))
+        for line in (raw, new)
+    )
     return None if after - before else new
 
 
@@ -109,4 +128,6 @@ def _digests(checker: Checker, episode: Episode) -> tuple[int, int]:
     """Of an episode, and of what stands before its last answer (0 without one)."""
     table = checker.dialect.table
     answer = last_answer(episode, table)
-    return whole(episode.messages, table), prompt(episode, answer, table) if answer is not None else 0
+    return whole(episode.messages, table), prompt(
+        episode, answer, table
+    ) if answer is not None else 0

@@ -45,24 +45,47 @@ def _spaced(text: str, pointer: str) -> Iterator[Finding]:
         first -= 1  # an accent on a space stays on it
     if last - first == len(text):
         return
-    ends = [f"{verb} {_shown(part)}" for verb, part in (("begins with", text[:first]), ("ends in", text[last:])) if part]
+    ends = [
+        f"{verb} {_shown(part)}"
+        for verb, part in (("begins with", text[:first]), ("ends in", text[last:]))
+        if part
+    ]
     span = (0, first) if first else (last, len(text))
     fix = _replaced("take the white space away", pointer, text[first:last])
-    yield Finding("MYP608", f"the text {' and '.join(ends)}", pointer, span, help="take it away, unless it is meant", fix=fix)
+    yield Finding(
+        "MYP608",
+        f"the text {' and '.join(ends)}",
+        pointer,
+        span,
+        help="take it away, unless it is meant",
+        fix=fix,
+    )
 
 
 def _composed(text: str, pointer: str) -> Iterator[Finding]:
     if is_normalized("NFC", text):
         return
     new = normalize("NFC", text)
-    at = next((i for i, (a, b) in enumerate(zip(text, new, strict=False)) if a != b), min(len(text), len(new)))
+    at = next(
+        (i for i, (a, b) in enumerate(zip(text, new, strict=False)) if a != b),
+        min(len(text), len(new)),
+    )
     end = at + 1
-    while end < min(len(text), at + _SHOWN) and (combining(text[end]) or _joins(text[at:end], text[end])):
+    while end < min(len(text), at + _SHOWN) and (
+        combining(text[end]) or _joins(text[at:end], text[end])
+    ):
         end += 1
     seen = text[at:end]
     message = f'"{seen}" is spelled {_shown(seen)}; in NFC it is {_shown(normalize("NFC", seen))}'
     fix = _replaced("write the text in NFC", pointer, new)
-    yield Finding("MYP609", message, pointer, (at, end), help="normalise texts to NFC where they are made", fix=fix)
+    yield Finding(
+        "MYP609",
+        message,
+        pointer,
+        (at, end),
+        help="normalise texts to NFC where they are made",
+        fix=fix,
+    )
 
 
 def _joins(text: str, char: str) -> bool:

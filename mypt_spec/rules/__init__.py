@@ -59,7 +59,9 @@ def check_episode(
     context = Context(episode, table, automaton, tokenizer, limits, events, outcome.before)
     findings = list(outcome.findings)
     for event in events if lone_surrogate("".join([e.text for e in events])) else ():
-        findings += [Finding(f.code, f.message, event.at.pointer, event.at.span) for f in faults(event.text)]
+        findings += [
+            Finding(f.code, f.message, event.at.pointer, event.at.span) for f in faults(event.text)
+        ]
     for check in _CHECKS:
         findings += check(context)
     return more(context, findings) if more else findings

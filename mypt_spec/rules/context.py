@@ -80,7 +80,14 @@ class Context:
         if state is not None and TEXT in self.automaton.steps[state]:
             return state
         stacks = open_blocks(self.automaton, self.table)
-        return next((s for s, stack in stacks.items() if stack == inside and TEXT in self.automaton.steps[s]), None)
+        return next(
+            (
+                s
+                for s, stack in stacks.items()
+                if stack == inside and TEXT in self.automaton.steps[s]
+            ),
+            None,
+        )
 
     @property
     def is_prompt(self) -> bool:
@@ -89,7 +96,12 @@ class Context:
             return False
         last = self.table.terminals.get(self.events[-1].terminal)
         state = self.automaton.run(e.terminal for e in self.events)
-        return last is not None and last.origin != "model" and state is not None and self.automaton.accepting(state)
+        return (
+            last is not None
+            and last.origin != "model"
+            and state is not None
+            and self.automaton.accepting(state)
+        )
 
     @cached_property
     def inner_tags(self) -> tuple[str, ...]:

@@ -59,7 +59,13 @@ def truncated_tag(context: Context) -> Iterator[Finding]:
             start, end, tag = found
             base = run.event.at.span[0] if run.event.at.span else 0
             text = f"`{run.event.text[start:end]}` looks like a piece of `{tag}`"
-            yield Finding("MYP801", text, run.event.at.pointer, (base + start, base + end), help=f"write `{tag}` where the block ends, or take it out")
+            yield Finding(
+                "MYP801",
+                text,
+                run.event.at.pointer,
+                (base + start, base + end),
+                help=f"write `{tag}` where the block ends, or take it out",
+            )
             found = fragment(run.event.text, context.inner_tags, end)
 
 

@@ -31,13 +31,20 @@ def table(codes: list[str]) -> list[str]:
     rows = ["| code | name | severity | fix | finds |", "|---|---|---|---|---|"]
     for code in codes:
         rule, fix = RULES[code], FIXES.get(code, "").split(",")[0].split(" for ")[0]
-        rows.append(f"| [{code}](#{rule.name}-{code.lower()}) | {rule.name} | {rule.severity} | {fix} | {rule.summary} |")
+        rows.append(
+            f"| [{code}](#{rule.name}-{code.lower()}) | {rule.name} | {rule.severity} | {fix} | {rule.summary} |"
+        )
     return rows
 
 
 def reference(families: dict[str, str]) -> str:
     """All pages behind a table for each family."""
-    lines = ["# Rules of mypt-lint", "", "`mypt-lint explain all --format md` writes this page, `mypt-lint explain CODE` one of them.", ""]
+    lines = [
+        "# Rules of mypt-lint",
+        "",
+        "`mypt-lint explain all --format md` writes this page, `mypt-lint explain CODE` one of them.",
+        "",
+    ]
     for digit, family in families.items():
         codes = [code for code in sorted(RULES) if code[3] == digit]
         if codes:

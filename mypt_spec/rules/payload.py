@@ -78,7 +78,9 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
         if event.terminal == TEXT:
             continue
         terminal = table.terminals.get(event.terminal)
-        paid = next((kind for kind in terminal.ends if owed[kind]), "") if terminal is not None else ""
+        paid = (
+            next((kind for kind in terminal.ends if owed[kind]), "") if terminal is not None else ""
+        )
         if paid:
             owed[paid] -= 1
             continue
@@ -87,15 +89,28 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
         start, end = event.at.span or (0, 0)
         found = run.event.text[start:end]
         if terminal is not None and terminal.spaced:  # the white space around it is the content's
-            start, end = start + len(found) - len(found.lstrip()), end - len(found) + len(found.rstrip())
+            start, end = (
+                start + len(found) - len(found.lstrip()),
+                end - len(found) + len(found.rstrip()),
+            )
         expected = run.expected(context.automaton, behind=start > 0)
         at = run.event.at._replace(span=_span(run.event, start, end))
-        code, message, cure = name_refusal(event._replace(at=at), expected, run.inside, "", Repair(), table)
+        code, message, cure = name_refusal(
+            event._replace(at=at), expected, run.inside, "", Repair(), table
+        )
         row = mistake_of(event, expected, run.inside, "", table, lesser=False)
         fits = row is not None and row.terminal == event.terminal and code[3] == "2"
-        if event.terminal in expected or not fits:  # no name of a misplacement is about this very tag
-            code, message = "MYP301", f"`{terminal.shown if terminal else event.text}` in the content of `{table.openers[run.inside].shown}`"
-            cure, expected = "content must not spell tags: take it out, or write it differently", frozenset()
+        if (
+            event.terminal in expected or not fits
+        ):  # no name of a misplacement is about this very tag
+            code, message = (
+                "MYP301",
+                f"`{terminal.shown if terminal else event.text}` in the content of `{table.openers[run.inside].shown}`",
+            )
+            cure, expected = (
+                "content must not spell tags: take it out, or write it differently",
+                frozenset(),
+            )
         yield Finding(code, message, at.pointer, at.span, table.describe(expected), cure)
 
 
@@ -139,7 +154,9 @@ def tag_in_json(context: Context) -> Iterator[Finding]:
                 yield from _spelled(value, node, run, context)
 
 
-def _spelled(text: str, node: Node, run: Run, context: Context, *, key: bool = False) -> Iterator[Finding]:
+def _spelled(
+    text: str, node: Node, run: Run, context: Context, *, key: bool = False
+) -> Iterator[Finding]:
     match = context.table.literals.search(text)
     if match is None:
         return
@@ -150,7 +167,14 @@ def _spelled(text: str, node: Node, run: Run, context: Context, *, key: bool = F
     if place.pointer:
         span = None if key else match.span()
         name_at = run.event.name_at if pointer == f"/{NAME}" else None
-        yield Finding("MYP302", message, name_at.pointer if name_at else place.pointer + pointer, span, help=cure, on_key=key)
+        yield Finding(
+            "MYP302",
+            message,
+            name_at.pointer if name_at else place.pointer + pointer,
+            span,
+            help=cure,
+            on_key=key,
+        )
     else:
         yield Finding("MYP302", message, "", place.span, help=cure)
 
@@ -191,7 +215,13 @@ def near_miss_tag(context: Context) -> Iterator[Finding]:
         while found is not None:
             span = _span(run.event, found.start, found.end)
             message = f"`{found.text}` is no tag; did you mean `{found.meant}`?"
-            yield Finding("MYP303", message, run.event.at.pointer, span, help="correct the spelling, or take it out")
+            yield Finding(
+                "MYP303",
+                message,
+                run.event.at.pointer,
+                span,
+                help="correct the spelling, or take it out",
+            )
             found = near_miss(run.event.text, context.table, found.end)
 
 
@@ -231,8 +261,12 @@ def body_not_json(context: Context) -> Iterator[Finding]:
     for run in context.texts:
         if run.body != "text":
             event = run.event
-            if len(event.text) > _LONG or not _faultless(event.text, run.body, context.table.literals):
-                yield from read_body(event.text, run.body, context.table.literals, event.at, event.name_at).findings
+            if len(event.text) > _LONG or not _faultless(
+                event.text, run.body, context.table.literals
+            ):
+                yield from read_body(
+                    event.text, run.body, context.table.literals, event.at, event.name_at
+                ).findings
 
 
 @rule("MYP305", "call-not-an-object")
@@ -478,8 +512,14 @@ def result_name_mismatch(context: Context) -> Iterator[Finding]:
         name = dict(message.attrs).get(NAME) if message.attrs else None
         if called and name and name != called:
             text = f'the result is of "{name}", the call before it is of "{called}"'
-            yield Finding("MYP312", text, *(message.name_at or message.at), help=f'write "{called}"')
-        calls = [p for p in message.parts if p.kind != "text" and context.table.openers[p.kind].body in CALLS]
+            yield Finding(
+                "MYP312", text, *(message.name_at or message.at), help=f'write "{called}"'
+            )
+        calls = [
+            p
+            for p in message.parts
+            if p.kind != "text" and context.table.openers[p.kind].body in CALLS
+        ]
         called = dict(calls[-1].attrs).get(NAME) if calls else None
 
 
@@ -511,12 +551,19 @@ def unknown_tool(context: Context) -> Iterator[Finding]:
         return
     for part in context.calls:
         try:
-            name = dict(part.attrs).get(NAME) or (_called(part.text) if len(part.text) <= _LONG else json.loads(part.text)[NAME])
+            name = dict(part.attrs).get(NAME) or (
+                _called(part.text) if len(part.text) <= _LONG else json.loads(part.text)[NAME]
+            )
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
         if isinstance(name, str) and name not in declared:
             text = f"the tool {name!r} is declared nowhere"
-            yield Finding("MYP313", text, *(part.name_at or part.at), help=f"declared are {', '.join(sorted(declared))}")
+            yield Finding(
+                "MYP313",
+                text,
+                *(part.name_at or part.at),
+                help=f"declared are {', '.join(sorted(declared))}",
+            )
 
 
 def declared_tools(episode: Episode, table: TokenTable) -> frozenset[str]:
@@ -524,7 +571,9 @@ def declared_tools(episode: Episode, table: TokenTable) -> frozenset[str]:
     names = table.tool_names
     if names is None:
         return frozenset()
-    declaring = [m.text for m in episode.messages if m.role in table.openers and table.openers[m.role].quotes]
+    declaring = [
+        m.text for m in episode.messages if m.role in table.openers and table.openers[m.role].quotes
+    ]
     return frozenset(name for text in declaring for name in names.findall(text))
 
 
@@ -559,10 +608,21 @@ def blank_content(context: Context) -> Iterator[Finding]:
         calls = any(p.kind != "text" and openers[p.kind].body in CALLS for p in message.parts)
         if text.isspace() and message.role in openers and not calls:
             place = next(p.at for p in message.parts if p.kind == "text")
-            yield Finding("MYP314", f"`{openers[message.role].shown}` holds only white space", place.pointer, place.span, help=_BLANK)
+            yield Finding(
+                "MYP314",
+                f"`{openers[message.role].shown}` holds only white space",
+                place.pointer,
+                place.span,
+                help=_BLANK,
+            )
         for part in message.parts:
             if part.kind != "text" and part.text.isspace():
-                yield Finding("MYP314", f"`{openers[part.kind].shown}` holds only white space", *part.at, help=_BLANK)
+                yield Finding(
+                    "MYP314",
+                    f"`{openers[part.kind].shown}` holds only white space",
+                    *part.at,
+                    help=_BLANK,
+                )
 
 
 @rule("MYP320", "attribute-value")
@@ -596,7 +656,9 @@ def attribute_value(context: Context) -> Iterator[Finding]:
             yield from _attributes(tags[message.role], message.attrs, message.name_at or message.at)
         for part in message.parts:
             if part.kind != "text" and (part.attrs or table.openers[part.kind].patterns):
-                yield from _attributes(table.openers[part.kind], part.attrs, part.name_at or part.at)
+                yield from _attributes(
+                    table.openers[part.kind], part.attrs, part.name_at or part.at
+                )
 
 
 def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding]:
@@ -607,7 +669,9 @@ def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding
             yield Finding("MYP320", f"`{terminal.shown}` has no {key}", *at)
         elif not re.fullmatch(pattern, value):
             cure = "leave out quotes, angle brackets and line ends" if value else f"give it a {key}"
-            yield Finding("MYP320", f"{value!r} cannot be the {key} of `{terminal.shown}`", *at, help=cure)
+            yield Finding(
+                "MYP320", f"{value!r} cannot be the {key} of `{terminal.shown}`", *at, help=cure
+            )
     for key in given:
         yield Finding("MYP320", f"`{terminal.shown}` has no place for the attribute {key!r}", *at)
 
@@ -1154,17 +1218,42 @@ def result_misfit(context: Context) -> Iterator[Finding]:
     patience, called = Patience(), ""
     for message in context.episode.messages:
         opener = context.table.openers.get(message.role)
-        if opener is not None and opener.body == "json" and (name := dict(message.attrs).get(NAME) or called) in schemas:
+        if (
+            opener is not None
+            and opener.body == "json"
+            and (name := dict(message.attrs).get(NAME) or called) in schemas
+        ):
             place = next((p.at for p in message.parts), message.at)
-            yield from _misfit("MYP356", f"the result of {name!r}", message.text, schemas[name].result, place, patience)
+            yield from _misfit(
+                "MYP356",
+                f"the result of {name!r}",
+                message.text,
+                schemas[name].result,
+                place,
+                patience,
+            )
         for part in message.parts if opener is not None and not opener.quotes else ():
             body = context.table.openers[part.kind].body if part.kind != "text" else ""
             if body in CALLS:
                 called, arguments = _call(part, body)
                 if called in schemas:
-                    yield from _misfit("MYP353", f"the arguments of {called!r}", arguments, schemas[called].arguments, part.at, patience)
+                    yield from _misfit(
+                        "MYP353",
+                        f"the arguments of {called!r}",
+                        arguments,
+                        schemas[called].arguments,
+                        part.at,
+                        patience,
+                    )
             elif body == "json" and called in schemas:
-                yield from _misfit("MYP356", f"the result of {called!r}", part.text, schemas[called].result, part.at, patience)
+                yield from _misfit(
+                    "MYP356",
+                    f"the result of {called!r}",
+                    part.text,
+                    schemas[called].result,
+                    part.at,
+                    patience,
+                )
 
 
 def _call(part: Part, body: str) -> tuple[str, Any]:
@@ -1176,10 +1265,14 @@ def _call(part: Part, body: str) -> tuple[str, Any]:
     name = dict(part.attrs).get(NAME) or (value.get(NAME) if isinstance(value, dict) else "")
     if body == "call" and isinstance(value, dict):
         return str(name), {key: item for key, item in value.items() if key != NAME}
-    return str(name), value.get("arguments") if body == "function" and isinstance(value, dict) else value
+    return str(name), value.get("arguments") if body == "function" and isinstance(
+        value, dict
+    ) else value
 
 
-def _misfit(code: str, what: str, value: Any, schema: str, place: Place, patience: Patience) -> Iterator[Finding]:
+def _misfit(
+    code: str, what: str, value: Any, schema: str, place: Place, patience: Patience
+) -> Iterator[Finding]:
     if not schema:
         return
     try:
@@ -1191,4 +1284,10 @@ def _misfit(code: str, what: str, value: Any, schema: str, place: Place, patienc
         return
     for pointer, message in found:
         at = place._replace(pointer=place.pointer + pointer, span=None) if place.pointer else place
-        yield Finding(code, f"{what} do not fit: {message}" if code == "MYP353" else f"{what} does not fit: {message}", *at)
+        yield Finding(
+            code,
+            f"{what} do not fit: {message}"
+            if code == "MYP353"
+            else f"{what} does not fit: {message}",
+            *at,
+        )

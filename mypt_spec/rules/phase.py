@@ -38,7 +38,9 @@ def tag_of_later_phase(context: Context) -> Iterator[Finding]:
         terminal = context.table.terminals.get(event.terminal)
         if terminal is not None and terminal.phase > phase and not terminal.closes:
             message = f"`{terminal.shown}` belongs to phase {terminal.phase}, this is phase {phase}"
-            cure = f"move the episode to phase {terminal.phase}, or lint with --phase {terminal.phase}"
+            cure = (
+                f"move the episode to phase {terminal.phase}, or lint with --phase {terminal.phase}"
+            )
             yield Finding("MYP401", message, *event.at, help=cure)
 
 
@@ -71,4 +73,6 @@ def turn_of_later_phase(context: Context) -> Iterator[Finding]:
     users = [m for m in context.episode.messages if m.role == context.table.turn_opener]
     for message in users[1:2]:
         text = f"a second turn belongs to phase {first}, this is phase {phase}"
-        yield Finding("MYP402", text, *message.at, help=f"one turn an episode here; {len(users)} are given")
+        yield Finding(
+            "MYP402", text, *message.at, help=f"one turn an episode here; {len(users)} are given"
+        )

@@ -922,7 +922,13 @@ def prompt_only(context: Context) -> Iterator[Finding]:
     if context.is_prompt:
         event = context.events[-1]
         text = "the conversation ends before an answer: this is a prompt, for online training"
-        yield Finding("MYP252", text, event.at.pointer, event.at.span, help="for supervised training, add the answer")
+        yield Finding(
+            "MYP252",
+            text,
+            event.at.pointer,
+            event.at.span,
+            help="for supervised training, add the answer",
+        )
 
 
 @rule("MYP253", "reflection-out-of-order")

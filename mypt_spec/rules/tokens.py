@@ -36,8 +36,14 @@ def no_trained_token(context: Context) -> Iterator[Finding]:
         return
     terminals = context.table.terminals
     roles = {e.terminal for e in context.events}
-    if not any(t.loss or t.body_loss for name, t in terminals.items() if name in roles and not t.closes):
-        yield Finding("MYP501", "no token of this episode is trained: the model has nothing to learn from it", help="give it an answer, or leave it out")
+    if not any(
+        t.loss or t.body_loss for name, t in terminals.items() if name in roles and not t.closes
+    ):
+        yield Finding(
+            "MYP501",
+            "no token of this episode is trained: the model has nothing to learn from it",
+            help="give it an answer, or leave it out",
+        )
 
 
 @rule("MYP502", "too-many-tokens")
@@ -72,7 +78,9 @@ def too_many_tokens(context: Context) -> Iterator[Finding]:
         return
     if length > limit:
         message = f"the episode has {length} tokens, the limit is {limit}"
-        yield Finding("MYP502", message, help="split it after a complete turn, or raise --max-tokens")
+        yield Finding(
+            "MYP502", message, help="split it after a complete turn, or raise --max-tokens"
+        )
 
 
 @rule("MYP503", "meaningless-id")

@@ -30,7 +30,9 @@ _LOOKS = {
     "user": re.compile("^user$"),
     "raw": re.compile("^line$"),
 }
-Mark = tuple[int, int, str]  # a range of an event's text, and the severity of the finding that means it
+Mark = tuple[
+    int, int, str
+]  # a range of an event's text, and the severity of the finding that means it
 
 
 @dataclass(slots=True)
@@ -66,12 +68,17 @@ class Block:
     @property
     def look(self) -> str:
         """What to style it as: think, tool, call, system, user, raw, model or other."""
-        return next((look for look, words in _LOOKS.items() if words.search(self.kind)), "model" if self.model else "other")
+        return next(
+            (look for look, words in _LOOKS.items() if words.search(self.kind)),
+            "model" if self.model else "other",
+        )
 
     @property
     def visible(self) -> bool:
         """Whether there is anything to show when tags are not."""
-        return bool(self.findings) or any(chunk.event.text and not chunk.is_tag for chunk in self.chunks)
+        return bool(self.findings) or any(
+            chunk.event.text and not chunk.is_tag for chunk in self.chunks
+        )
 
 
 def blocks_of(item: Item) -> tuple[list[Block], list[Finding]]:
@@ -107,14 +114,20 @@ def inline_kinds(dialect: Dialect) -> frozenset[tuple[str, str]]:
 def _grouped(chunks: list[Chunk], dialect: Dialect) -> list[Block]:
     table, inline = dialect.table, inline_kinds(dialect)
     blocks: list[Block] = []
-    stack: list[tuple[str, bool]] = []  # the open blocks, and whether each is shown inside the one around it
+    stack: list[
+        tuple[str, bool]
+    ] = []  # the open blocks, and whether each is shown inside the one around it
     current: Block | None = None
     top = 0
 
     def begin(kind: str, attrs: Sequence[tuple[str, str]] = ()) -> Block:
         opener = table.openers.get(kind) or table.marks.get(kind)
-        title = " · ".join([kind.replace("_", " ") or "between blocks", *(value for _, value in attrs)])
-        blocks.append(Block(kind, title, opener is not None and bool(opener.body_loss), len(stack) > 1, top))
+        title = " · ".join(
+            [kind.replace("_", " ") or "between blocks", *(value for _, value in attrs)]
+        )
+        blocks.append(
+            Block(kind, title, opener is not None and bool(opener.body_loss), len(stack) > 1, top)
+        )
         return blocks[-1]
 
     for chunk in chunks:
@@ -131,7 +144,9 @@ def _grouped(chunks: list[Chunk], dialect: Dialect) -> list[Block]:
             current = None
         top += not stack
         if terminal.opens:
-            within = bool(stack) and current is not None and (stack[-1][0], terminal.opens) in inline
+            within = (
+                bool(stack) and current is not None and (stack[-1][0], terminal.opens) in inline
+            )
             stack.append((terminal.opens, within))
             if within:
                 chunk.inline = terminal.opens
@@ -198,7 +213,10 @@ def _place(item: Item, blocks: list[Block]) -> list[Finding]:
     rest = []
     chunks = [(block, chunk) for block in blocks for chunk in block.chunks]
     for finding in item.findings:
-        best, near = None, 3  # a pointer that has only its first key in common is about something else
+        best, near = (
+            None,
+            3,
+        )  # a pointer that has only its first key in common is about something else
         for block, chunk in chunks:
             close = _closeness(finding, chunk.event)
             if close > near:
@@ -230,7 +248,10 @@ def _closeness(finding: Finding, event: Event) -> int:
     if event.name_at is not None and event.name_at.pointer == finding.pointer:
         return _EXACT
     ours, theirs = pointer.split("/"), finding.pointer.split("/")
-    same = next((i for i, (x, y) in enumerate(zip(ours, theirs, strict=False)) if x != y), min(len(ours), len(theirs)))
+    same = next(
+        (i for i, (x, y) in enumerate(zip(ours, theirs, strict=False)) if x != y),
+        min(len(ours), len(theirs)),
+    )
     # The first key alone says enough only where all of the one lies below the other.
     return 2 * same + text if same > 2 or (same == 2 and len(ours) == 2) else 0
 

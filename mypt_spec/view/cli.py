@@ -48,17 +48,39 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = out.add_argument
-    add("file", metavar="FILE[:LINE]", help="JSONL or text, .gz and .zst too, or - for standard input; from its first line, or LINE")
+    add(
+        "file",
+        metavar="FILE[:LINE]",
+        help="JSONL or text, .gz and .zst too, or - for standard input; from its first line, or LINE",
+    )
     views = out.add_mutually_exclusive_group()
     for view, text in _VIEWS.items():
         views.add_argument(f"--{view}", dest="view", action="store_const", const=view, help=text)
-    views.add_argument("--html", metavar="OUT.html", help="write one page with everything in it; needs no network")
+    views.add_argument(
+        "--html", metavar="OUT.html", help="write one page with everything in it; needs no network"
+    )
     some = out.add_mutually_exclusive_group()
-    some.add_argument("-n", "--number", type=positive, metavar="N", help="show N episodes (default: 1)")
+    some.add_argument(
+        "-n", "--number", type=positive, metavar="N", help="show N episodes (default: 1)"
+    )
     some.add_argument("--all", action="store_true", help="show all episodes to the end of the file")
-    add("--dialect", default=AUTO, metavar="NAME", help="the format of the data, or auto to find out (default: %(default)s)")
-    add("--kind", choices=("record", "text"), default="record", help="JSONL records, or serialised text (default: %(default)s)")
-    add("--layout", metavar="NAME", help="of --text: one of the dialect's layouts (default: compact, or the text as it was read)")
+    add(
+        "--dialect",
+        default=AUTO,
+        metavar="NAME",
+        help="the format of the data, or auto to find out (default: %(default)s)",
+    )
+    add(
+        "--kind",
+        choices=("record", "text"),
+        default="record",
+        help="JSONL records, or serialised text (default: %(default)s)",
+    )
+    add(
+        "--layout",
+        metavar="NAME",
+        help="of --text: one of the dialect's layouts (default: compact, or the text as it was read)",
+    )
     add("--version", action="version", version=f"mypt-view {__version__}")
     return out
 
@@ -69,9 +91,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     from mypt_spec.ranks import VocabularyError
 
     # A word with a space in it is no option: `-:3` is line 3 of standard input.
-    words = [f" {word}" if re.fullmatch(r"-:[0-9]+", word) else word for word in (sys.argv[1:] if argv is None else argv)]
+    words = [
+        f" {word}" if re.fullmatch(r"-:[0-9]+", word) else word
+        for word in (sys.argv[1:] if argv is None else argv)
+    ]
     options = parser().parse_args(words)
-    options.file = options.file.removeprefix(" ") if options.file.startswith(" -:") else options.file
+    options.file = (
+        options.file.removeprefix(" ") if options.file.startswith(" -:") else options.file
+    )
     try:
         status = _run(options)
         sys.stdout.flush()
@@ -118,16 +145,26 @@ def _run(options: argparse.Namespace) -> int:
         items = first(shard_items(path, line or 1), None if options.all else options.number or 1)
         if options.html is not None:
             return _page(items, path, options.html)
-        return _text(items, options.layout) if options.view == "text" else _terminal(items, options.view or "chat")
+        return (
+            _text(items, options.layout)
+            if options.view == "text"
+            else _terminal(items, options.view or "chat")
+        )
     source, line = _source(options.file)
     checker, source, doubt = _checker(source, options)
     layouts = checker.dialect.table.layouts
     if options.layout is not None and options.layout not in layouts:
-        raise UsageError(f"--layout {options.layout}: {checker.dialect.name} has {', '.join(layouts)}")
+        raise UsageError(
+            f"--layout {options.layout}: {checker.dialect.name} has {', '.join(layouts)}"
+        )
     items = _items(checker, source, line, doubt, options)
     if options.html is not None:
         return _page(items, source.path, options.html)
-    return _text(items, options.layout) if options.view == "text" else _terminal(items, options.view or "chat")
+    return (
+        _text(items, options.layout)
+        if options.view == "text"
+        else _terminal(items, options.view or "chat")
+    )
 
 
 def _source(name: str) -> tuple[Source, int | None]:
@@ -152,19 +189,32 @@ def _checker(source: Source, options: argparse.Namespace) -> tuple[Checker, Sour
 
     if options.dialect != AUTO:
         if options.dialect not in mypt_spec.dialects():
-            raise UsageError(f"no dialect {options.dialect!r}; known are {AUTO}, {', '.join(mypt_spec.dialects())}")
+            raise UsageError(
+                f"no dialect {options.dialect!r}; known are {AUTO}, {', '.join(mypt_spec.dialects())}"
+            )
         return Checker(mypt_spec.dialect(options.dialect)), source, ""
     known = candidates(_FIRST)
     guess = detect(source, options.kind, known)
-    doubt = "" if guess.sure else f"{guess.dialect.name} is taken for it: nothing at its beginning is legal in any dialect; choose with --dialect"
+    doubt = (
+        ""
+        if guess.sure
+        else f"{guess.dialect.name} is taken for it: nothing at its beginning is legal in any dialect; choose with --dialect"
+    )
     return Checker(guess.dialect), guess.source, doubt
 
 
-def _items(checker: Checker, source: Source, line: int | None, doubt: str, options: argparse.Namespace) -> Iterator[Item]:
+def _items(
+    checker: Checker, source: Source, line: int | None, doubt: str, options: argparse.Namespace
+) -> Iterator[Item]:
     from mypt_spec.lint.errors import UsageError
     from mypt_spec.view.items import first, read_items
 
-    for at, item in enumerate(first(read_items(checker, source, options.kind, line), None if options.all else options.number or 1)):
+    for at, item in enumerate(
+        first(
+            read_items(checker, source, options.kind, line),
+            None if options.all else options.number or 1,
+        )
+    ):
         if at == 0 and line is not None and not item.raw.strip():
             raise UsageError(f"{source.path}:{line}: the line is empty, there is nothing to show")
         if at == 0 and doubt:
@@ -199,7 +249,9 @@ def _text(items: Iterator[Item], layout: str | None) -> int:
         status = max(status, _status(item))
         text = None if item.text is None or layout is not None else item.text
         if text is None and item.segments is not None and item.episode is not None:
-            text = item.dialect.serialize(item.episode, layout=layout or next(iter(item.dialect.table.layouts)))
+            text = item.dialect.serialize(
+                item.episode, layout=layout or next(iter(item.dialect.table.layouts))
+            )
         notes.note(item, lacks="" if text is not None else "text")
         if text is not None:
             print(display.line(text, keep="\n\t") if sys.stdout.isatty() else text)
@@ -215,7 +267,9 @@ def _page(items: Iterator[Item], source: str, path: str) -> int:
     with Output(path, [source]) as output:
         output.write_bytes(page(held))
     if path != "-":
-        print(f"mypt-view: wrote {path}: {counted(len(held), 'episode')} of {source}", file=sys.stderr)
+        print(
+            f"mypt-view: wrote {path}: {counted(len(held), 'episode')} of {source}", file=sys.stderr
+        )
     return max(map(_status, held), default=CLEAN)
 
 

@@ -94,7 +94,13 @@ def records(checker: Checker, source: Source, line: int | None) -> Iterator[Item
             row = block.first_row + max(0, len(lines) - 1)
             if row >= first:
                 found = broken_off(checker, block, row, source.path)
-                yield _unread(checker, source, row, lines[-1].decode("utf-8", "replace") if lines else "", found)
+                yield _unread(
+                    checker,
+                    source,
+                    row,
+                    lines[-1].decode("utf-8", "replace") if lines else "",
+                    found,
+                )
     _need(source, row, first)
 
 
@@ -106,9 +112,13 @@ def record(checker: Checker, raw: bytes, row: int, path: str) -> Item:
     try:
         value = loads(text.removeprefix(_BOM) if row == 1 else text)
     except Fault:
-        return Item(label, dialect, None, None, _on_line(located), text, lacks="the line cannot be read")
+        return Item(
+            label, dialect, None, None, _on_line(located), text, lacks="the line cannot be read"
+        )
     findings = tuple(item.finding for item in located)
-    episode = None if any(f.code in ("MYP002", "MYP901") for f in findings) else dialect.read(value)[0]
+    episode = (
+        None if any(f.code in ("MYP002", "MYP901") for f in findings) else dialect.read(value)[0]
+    )
     segments, lacks = encoded(dialect, episode)
     return Item(label, dialect, episode, segments, findings, text, value, lacks=lacks)
 
@@ -120,7 +130,16 @@ def texts(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
     findings = faults or [item.finding for item in located]
     rows = text.count("\n") + (not text.endswith("\n") and bool(text))
     if located or (faults and line is None):
-        yield Item(source.path, checker.dialect, None, None, tuple(findings), text, text=text, lacks="the text cannot be read")
+        yield Item(
+            source.path,
+            checker.dialect,
+            None,
+            None,
+            tuple(findings),
+            text,
+            text=text,
+            lacks="the text cannot be read",
+        )
         return
     _need(source, rows, line or 1)
     row, done = 1, 0
@@ -131,7 +150,16 @@ def texts(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
             continue
         segments, lacks = encoded(checker.dialect, unit.episode)
         label = f"{source.path}:{row}"
-        yield Item(label, checker.dialect, unit.episode, segments, (*faults, *unit.findings), unit.text, text=unit.text, lacks=lacks)
+        yield Item(
+            label,
+            checker.dialect,
+            unit.episode,
+            segments,
+            (*faults, *unit.findings),
+            unit.text,
+            text=unit.text,
+            lacks=lacks,
+        )
 
 
 def encoded(dialect: Dialect, episode: Episode | None) -> tuple[tuple[Segment, ...] | None, str]:
@@ -165,7 +193,9 @@ def text_length(item: Item) -> int:
 def outline(item: Item) -> tuple[int, int | None]:
     """The number of turns, and the first phase in which the episode belongs (None where the dialect has no phases)."""
     table = item.dialect.table
-    names = [table.terminals[e.terminal] for e in item.events() or () if e.terminal in table.terminals]
+    names = [
+        table.terminals[e.terminal] for e in item.events() or () if e.terminal in table.terminals
+    ]
     turns = sum(bool(t.opens) and t.opens == table.turn_opener for t in names)
     if not table.phases or item.episode is None:
         return turns, None
@@ -174,19 +204,32 @@ def outline(item: Item) -> tuple[int, int | None]:
 
 
 def _unread(checker: Checker, source: Source, row: int, raw: str, located: list[Located]) -> Item:
-    return Item(f"{source.path}:{row}", checker.dialect, None, None, _on_line(located), raw, lacks="the line cannot be read")
+    return Item(
+        f"{source.path}:{row}",
+        checker.dialect,
+        None,
+        None,
+        _on_line(located),
+        raw,
+        lacks="the line cannot be read",
+    )
 
 
 def _on_line(located: list[Located]) -> tuple[Finding, ...]:
     """Findings about a line that is not JSON, their columns as spans."""
-    return tuple(replace(item.finding, pointer="", span=(item.column - 1, item.end_column - 1)) for item in located)
+    return tuple(
+        replace(item.finding, pointer="", span=(item.column - 1, item.end_column - 1))
+        for item in located
+    )
 
 
 def _need(source: Source, rows: int, line: int) -> None:
     if not rows:
         raise UsageError(f"{source.path}: is empty, there is nothing to show")
     if line > rows:
-        raise UsageError(f"{source.path}:{line}: there is no line {line}; the file has {counted(rows, 'line')}")
+        raise UsageError(
+            f"{source.path}:{line}: there is no line {line}; the file has {counted(rows, 'line')}"
+        )
 
 
 def plain_event(text: str, pointer: str, *, span: bool = False) -> Event:

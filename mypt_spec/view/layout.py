@@ -81,7 +81,9 @@ def _units(runs: Iterable[Run], display: Display, ends: bool) -> Iterator[Unit]:
             if line.isascii() and not HIDDEN.search(line):
                 yield from (Unit(char, 1, run.style, run.mark) for char in line)
             else:
-                yield from (Unit(c.shown, c.width, run.style, run.mark) for c in clusters(line, display))
+                yield from (
+                    Unit(c.shown, c.width, run.style, run.mark) for c in clusters(line, display)
+                )
             if n + 1 < len(lines):
                 if ends:
                     yield Unit(display.newline, len(display.newline), run.style, run.mark)

@@ -47,7 +47,9 @@ def collect(items: Iterable[Item]) -> list[Item]:
 def page(items: Sequence[Item]) -> bytes:
     """The page of these items, all of one dialect."""
     folder = files("mypt_spec.view") / "assets"
-    template, style, script = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
+    template, style, script = (
+        (folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")
+    )
     script = script.replace("HIDDEN_CHARACTERS", _for_script(HIDDEN.pattern))
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     slots = {"policy": policy, "style": style, "script": script, "data": _json(_data(items))}
@@ -56,7 +58,10 @@ def page(items: Sequence[Item]) -> bytes:
 
 def _for_script(pattern: str) -> str:
     """A character class of Python as one of JavaScript, in ASCII."""
-    return "".join(char if char.isascii() and char.isprintable() else f"\\u{{{ord(char):x}}}" for char in pattern)
+    return "".join(
+        char if char.isascii() and char.isprintable() else f"\\u{{{ord(char):x}}}"
+        for char in pattern
+    )
 
 
 def _hash(text: str) -> str:
@@ -93,7 +98,11 @@ def _episode(item: Item) -> dict[str, Any]:
         "tokens": len(item.ids) if item.segments is not None else None,
         "trained": sum(item.loss),
         "lacks": item.lacks,
-        "counts": {s: n for s in ("error", "warning", "info") if (n := sum(f.severity == s for f in item.findings))},
+        "counts": {
+            s: n
+            for s in ("error", "warning", "info")
+            if (n := sum(f.severity == s for f in item.findings))
+        },
         "findings": [_finding(f) for f in rest],
         "blocks": [_block(block, item) for block in blocks],
     }
@@ -103,7 +112,9 @@ def _episode(item: Item) -> dict[str, Any]:
 def _headline(item: Item, blocks: Sequence[Block]) -> str:
     """What the first turn says."""
     opener = item.dialect.table.turn_opener
-    texts = ("".join(c.event.text for c in b.chunks if not c.is_tag) for b in blocks if b.kind == opener)
+    texts = (
+        "".join(c.event.text for c in b.chunks if not c.is_tag) for b in blocks if b.kind == opener
+    )
     text = " ".join(next((t for t in texts if t.strip()), item.raw)[: 4 * _HEADLINE].split())
     return text if len(text) <= _HEADLINE else text[: _HEADLINE - 1] + "…"
 
@@ -135,7 +146,9 @@ def _chunk(chunk: Chunk, item: Item) -> dict[str, Any]:
     if chunk.inline:
         out["inline"] = chunk.inline
     if chunk.marks:
-        out["marks"] = [[_units(text[:a]), _units(text[:b]), severity] for a, b, severity in chunk.marks]
+        out["marks"] = [
+            [_units(text[:a]), _units(text[:b]), severity] for a, b, severity in chunk.marks
+        ]
     if segment is not None:
         out |= {"loss": segment.loss, "inside": "/".join(segment.inside), "ids": [], "lengths": []}
         for ids, part in pieces(segment, item.dialect.tokenizer):

@@ -37,7 +37,12 @@ def quoted(raw: bytes, display: Display) -> str:
     "a\n" "\xc3"
     """
     text = raw.decode("utf-8", "surrogateescape").replace("\\", "\\\\").replace('"', '\\"')
-    text = _LATIN.sub(lambda m: m[0] if display.line(m[0]) == m[0] else m[0].encode().decode("ascii", "surrogateescape"), text)
+    text = _LATIN.sub(
+        lambda m: (
+            m[0] if display.line(m[0]) == m[0] else m[0].encode().decode("ascii", "surrogateescape")
+        ),
+        text,
+    )
     out = ""
     for part in _HALVES.split(text):
         half = _HALVES.fullmatch(part)

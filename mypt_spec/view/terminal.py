@@ -25,16 +25,33 @@ _POINTED = {"error": "underline red", "warning": "underline yellow", "info": "un
 TRAINED, MASKED = "bold green underline", "dim"
 TRAINED_MARK, _FINDING_MARK = "^", "~"  # what stands under text where there is no colour
 _SOLID, _DASHED, _ASCII = "╭─╮│╰╯╎", "╭┄╮┊╰╯╎", "+-+|++:"
-_COLOURS = {"user": "bright_blue", "model": "green", "system": "magenta", "think": "bright_black", "call": "yellow", "tool": "cyan"}
+_COLOURS = {
+    "user": "bright_blue",
+    "model": "green",
+    "system": "magenta",
+    "think": "bright_black",
+    "call": "yellow",
+    "tool": "cyan",
+}
 
 
 class Terminal:
     """Shows items on one stream, in colour where the stream is a terminal and NO_COLOR is not set."""
 
-    def __init__(self, stream: TextIO, *, color: bool | None = None, width: int | None = None) -> None:
+    def __init__(
+        self, stream: TextIO, *, color: bool | None = None, width: int | None = None
+    ) -> None:
         self._stream = stream
         self.display = Display(stream)
-        options = {} if color is None else {"force_terminal": color, "color_system": "standard" if color else None, "no_color": not color}
+        options = (
+            {}
+            if color is None
+            else {
+                "force_terminal": color,
+                "color_system": "standard" if color else None,
+                "no_color": not color,
+            }
+        )
         self._console = Console(file=stream, markup=False, highlight=False, emoji=False, **options)  # type: ignore[arg-type]
         self.plain = self._console.color_system is None or self._console.no_color
         known = self._console.width if self._console.is_terminal else _WIDTH
@@ -54,7 +71,11 @@ class Terminal:
         if view == "tree" or (view == "ids" and coded):
             for finding in [f for block in blocks for f in block.findings]:
                 self._finding(finding)
-            for row in _tree(item, blocks, self.display, self._width, fine=self._fine) if view == "tree" else self._ids(item):
+            for row in (
+                _tree(item, blocks, self.display, self._width, fine=self._fine)
+                if view == "tree"
+                else self._ids(item)
+            ):
                 self._print(row)
         else:
             self._bubbles(blocks, mask=view == "mask" and coded)
@@ -87,7 +108,12 @@ class Terminal:
         margin = " " * indent
         lead = f"{finding.severity}[{finding.code}]"
         line = self.display.line
-        text = Text.assemble(margin, (lead, SEVERITY[finding.severity]), (f" {finding.name}: ", "bold"), line(finding.message))
+        text = Text.assemble(
+            margin,
+            (lead, SEVERITY[finding.severity]),
+            (f" {finding.name}: ", "bold"),
+            line(finding.message),
+        )
         notes = [("expected", one_of(finding.expected))] if finding.expected else []
         for label, note in [*notes, *([("help", finding.help)] if finding.help else [])]:
             text.append(f"\n{margin}  = {label}: ", "dim")
@@ -105,16 +131,37 @@ class Terminal:
 
     def _bubble(self, block: Block, indent: int, mask: bool) -> None:
         dashed = block.look == "think"
-        corner, line, right, side, low, end, under = tuple((_DASHED if dashed else _SOLID) if self._fine else _ASCII)
+        corner, line, right, side, low, end, under = tuple(
+            (_DASHED if dashed else _SOLID) if self._fine else _ASCII
+        )
         colour = _COLOURS.get(block.look, "white")
         style = "dim italic" if dashed else ""
-        laid = rows(_runs(block.chunks, style, mask), max(10, self._width - indent - 4 - (0 if block.model else _INDENT)), self.display, ends=mask)
+        laid = rows(
+            _runs(block.chunks, style, mask),
+            max(10, self._width - indent - 4 - (0 if block.model else _INDENT)),
+            self.display,
+            ends=mask,
+        )
         title = f" {self.display.line(block.title)} "[: self._width]
         width = max([row.width for row in laid] + [Text(title).cell_len])
         margin = " " * indent
-        self._print(Text.assemble(margin, (corner + line, colour), (title, f"bold {colour}"), (line * (width - Text(title).cell_len + 1) + right, colour)))
+        self._print(
+            Text.assemble(
+                margin,
+                (corner + line, colour),
+                (title, f"bold {colour}"),
+                (line * (width - Text(title).cell_len + 1) + right, colour),
+            )
+        )
         for row in laid:
-            text = Text.assemble(margin, (side, colour), " ", *row.runs(), " " * (width - row.width + 1), (side, colour))
+            text = Text.assemble(
+                margin,
+                (side, colour),
+                " ",
+                *row.runs(),
+                " " * (width - row.width + 1),
+                (side, colour),
+            )
             self._print(text)
             if self.plain and row.marks:
                 self._print(Text(f"{margin}{under} {row.marks}"))
@@ -128,9 +175,14 @@ class Terminal:
         for segment, place in places:
             for number in segment.ids:
                 row = Text(f"{at:>6} {number:>6}  ")
-                row.append("trained" if segment.loss else "masked ", TRAINED if segment.loss else MASKED)
+                row.append(
+                    "trained" if segment.loss else "masked ", TRAINED if segment.loss else MASKED
+                )
                 row.append(f"  {place:<{wide}}  ", "dim")
-                row.append(quoted(tokenizer.decode_bytes([number]), self.display), "bold" if number >= tokenizer.ordinary else "")
+                row.append(
+                    quoted(tokenizer.decode_bytes([number]), self.display),
+                    "bold" if number >= tokenizer.ordinary else "",
+                )
                 yield row
                 at += 1
 
@@ -145,7 +197,11 @@ def summary(item: Item) -> str:
         words.append(f"{counted(total, 'token')}, {trained} trained{share}")
     if turns or item.episode is not None:
         words.append(counted(turns, "turn"))
-    found = [counted(n, s) for s in ("error", "warning", "info") if (n := sum(f.severity == s for f in item.findings))]
+    found = [
+        counted(n, s)
+        for s in ("error", "warning", "info")
+        if (n := sum(f.severity == s for f in item.findings))
+    ]
     words.append(", ".join(found) or "no findings")
     return f"{item.label}: {'; '.join(words)}"
 
@@ -156,7 +212,9 @@ def _runs(chunks: Iterable[Chunk], style: str, mask: bool) -> Iterator[Run]:
         if chunk.is_tag and not mask and not chunk.marks:
             continue
         trained = bool(mask and chunk.segment is not None and chunk.segment.loss)
-        base = (TRAINED if trained else MASKED) if mask else f"{style} bold" if chunk.inline else style
+        base = (
+            (TRAINED if trained else MASKED) if mask else f"{style} bold" if chunk.inline else style
+        )
         under = TRAINED_MARK if trained else " "
         text, at = chunk.event.text, 0
         for a, b, severity in () if mask else _apart(chunk.marks):
@@ -175,10 +233,15 @@ def _apart(marks: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, st
             at = b
 
 
-def _tree(item: Item, blocks: list[Block], display: Display, width: int, *, fine: bool) -> Iterator[Text]:
+def _tree(
+    item: Item, blocks: list[Block], display: Display, width: int, *, fine: bool
+) -> Iterator[Text]:
     """The blocks, and below each its parts, one line a part."""
     branch, last, bar = ("├── ", "└── ", "│   ") if fine else ("|-- ", "`-- ", "|   ")
-    tops = [list(group) for _, group in groupby(enumerate(blocks), key=lambda pair: pair[1].top or -pair[0])]
+    tops = [
+        list(group)
+        for _, group in groupby(enumerate(blocks), key=lambda pair: pair[1].top or -pair[0])
+    ]
     for n, numbered in enumerate(tops):
         group = [block for _, block in numbered]
         final = n + 1 == len(tops)
@@ -190,18 +253,27 @@ def _tree(item: Item, blocks: list[Block], display: Display, width: int, *, fine
             lead = inner + (last if i + 1 == len(parts) else branch)
             row = Text.assemble((lead, "dim"), (f"{display.line(kind)} ", "cyan"))
             shown = quoted(chunk.event.text.encode("utf-8", "surrogatepass"), display)
-            row.append(shown if len(shown) <= (room := max(20, width - row.cell_len)) else f"{shown[: room - len(display.ellipsis)]}{display.ellipsis}")
+            row.append(
+                shown
+                if len(shown) <= (room := max(20, width - row.cell_len))
+                else f"{shown[: room - len(display.ellipsis)]}{display.ellipsis}"
+            )
             yield row
     meta = dict(item.episode.meta) if item.episode is not None else {}
     if item.episode is not None and item.episode.language is not None:
         meta = {"language": item.episode.language} | meta
     if meta:
-        yield Text(display.line(f"not in the text: {', '.join(f'{k} = {v!r}' for k, v in meta.items())}"), "dim")
+        yield Text(
+            display.line(f"not in the text: {', '.join(f'{k} = {v!r}' for k, v in meta.items())}"),
+            "dim",
+        )
 
 
 def _branch(lead: str, block: Block, group: list[Block], display: Display) -> Text:
     held = [chunk.segment for b in group for chunk in b.chunks if chunk.segment is not None]
-    row = Text.assemble((lead, "dim"), (display.line(block.title), f"bold {_COLOURS.get(block.look, 'default')}"))
+    row = Text.assemble(
+        (lead, "dim"), (display.line(block.title), f"bold {_COLOURS.get(block.look, 'default')}")
+    )
     if held:
         total, trained = sum(len(s.ids) for s in held), sum(len(s.ids) * s.loss for s in held)
         row.append(f"  {counted(total, 'token')}, {trained} trained", "dim")

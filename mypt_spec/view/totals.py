@@ -34,10 +34,16 @@ def by_tag(items: Iterable[Item]) -> list[TagTotal]:
     order: dict[str, str] = {}
     for item in items:
         table = item.dialect.table
-        order |= {t.opens or t.name.lower(): t.shown for t in table.terminals.values() if t.opens or t.mark or not t.closes}
+        order |= {
+            t.opens or t.name.lower(): t.shown
+            for t in table.terminals.values()
+            if t.opens or t.mark or not t.closes
+        }
         for event, ids, loss, inside in item.segments or ():
             terminal = table.terminals.get(event.terminal)
-            mark = terminal is not None and (terminal.mark or not (terminal.opens or terminal.closes))
+            mark = terminal is not None and (
+                terminal.mark or not (terminal.opens or terminal.closes)
+            )
             kind = event.terminal.lower() if mark else inside[-1] if inside else ""
             row = rows.setdefault(kind, [0, 0, 0])
             row[0] += terminal is not None and (mark or bool(terminal.opens))
@@ -57,4 +63,7 @@ def by_phase(items: Sequence[Item]) -> list[PhaseTotal]:
             row[0] += 1
             row[1] += len(item.ids)
             row[2] += sum(item.loss)
-    return [PhaseTotal(n, title, *row) for n, (title, row) in enumerate(zip(titles, rows, strict=True), 1)]
+    return [
+        PhaseTotal(n, title, *row)
+        for n, (title, row) in enumerate(zip(titles, rows, strict=True), 1)
+    ]

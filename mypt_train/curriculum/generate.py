@@ -25,7 +25,9 @@ def split_of(content: str) -> str:
     return "heldout" if hashlib.sha256(content.encode()).digest()[0] < _HELD_OUT else "train"
 
 
-def episodes(phase: int, n: int, *, seed: int = 0, split: str = "train") -> Iterator[dict[str, Any]]:
+def episodes(
+    phase: int, n: int, *, seed: int = 0, split: str = "train"
+) -> Iterator[dict[str, Any]]:
     """`n` records of a phase, none twice; fewer are the beginning of more. Half are German.
 
     Raises CurriculumError for a phase or split that there is not, and when the phase has no `n` episodes.
@@ -50,7 +52,9 @@ def _episodes(phase: int, n: int, seed: int, split: str) -> Iterator[dict[str, A
         if key in seen:
             tries += 1
             if tries == _TRIES:
-                raise CurriculumError(f"phase {phase} has few more than {len(seen)} episodes in the split {split!r}; {n} are asked for")
+                raise CurriculumError(
+                    f"phase {phase} has few more than {len(seen)} episodes in the split {split!r}; {n} are asked for"
+                )
             continue
         seen.add(key)
         tries = 0

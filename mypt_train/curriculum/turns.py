@@ -34,7 +34,10 @@ def said(content: str, **keys: Any) -> Message:
 def called(name: str, arguments: dict[str, Any], content: Any, **keys: Any) -> Turn:
     """A call of a tool of the workspace, and its result."""
     tool = f"workspace.{name}"
-    return [{"role": "assistant_toolcall", "name": tool, "arguments": arguments, **keys}, {"role": "toolresult", "name": tool, "content": content}]
+    return [
+        {"role": "assistant_toolcall", "name": tool, "arguments": arguments, **keys},
+        {"role": "toolresult", "name": tool, "content": content},
+    ]
 
 
 # Phases 1 and 2: one question, one short answer.
@@ -66,8 +69,13 @@ def follow(draw: Draw, before: Turn) -> Turn:
     phrases = draw.data["phase3"]["follow"]
     for kind in ("is", "place", "use"):
         answer = draw.data["phase3"][kind][-1]
-        if any(answer.format(**other.fields) == before[-1]["content"] for other in draw.world.things):
-            return [asked(draw.question(phrases, **thing.fields)), said(answer.format(**thing.fields))]
+        if any(
+            answer.format(**other.fields) == before[-1]["content"] for other in draw.world.things
+        ):
+            return [
+                asked(draw.question(phrases, **thing.fields)),
+                said(answer.format(**thing.fields)),
+            ]
     return facts(draw, before)
 
 
@@ -90,14 +98,22 @@ def search(draw: Draw, _: Turn) -> Turn:
     answer = phase["none"] if not found else phase["found1"] if len(found) == 1 else phase["found"]
     titles = draw.listed(found) if found else ""
     question = draw.question(phase["search"], **thing.fields)
-    return [asked(question), *called("search", arguments, _hits(found)), said(answer.format(n=len(found), titles=titles, **thing.fields))]
+    return [
+        asked(question),
+        *called("search", arguments, _hits(found)),
+        said(answer.format(n=len(found), titles=titles, **thing.fields)),
+    ]
 
 
 def listing(draw: Draw, _: Turn) -> Turn:
     found = draw.documents(draw.pick((2, 3, 4)))
     rows = [{"doc_id": d.doc_id, "title": d.title} for d in found]
     answer = draw.data["phase4"]["listed"].format(n=len(found), titles=draw.listed(found))
-    return [asked(draw.question(draw.data["phase4"]["list"])), *called("list_docs", {}, {"documents": rows}), said(answer)]
+    return [
+        asked(draw.question(draw.data["phase4"]["list"])),
+        *called("list_docs", {}, {"documents": rows}),
+        said(answer),
+    ]
 
 
 def reading(draw: Draw, _: Turn) -> Turn:
@@ -105,18 +121,29 @@ def reading(draw: Draw, _: Turn) -> Turn:
     fact = next(iter(document.facts.values()))
     question = draw.question(draw.data["phase4"]["get"], doc_id=document.doc_id)
     answer = draw.data["phase4"]["says"].format(title=draw.listed([document]), fact=fact)
-    return [asked(question), *called("get_doc", {"doc_id": document.doc_id}, {"content": document.content}), said(answer)]
+    return [
+        asked(question),
+        *called("get_doc", {"doc_id": document.doc_id}, {"content": document.content}),
+        said(answer),
+    ]
 
 
 def summary(draw: Draw, _: Turn) -> Turn:
     (document,) = draw.documents(1)
     fact = next(iter(document.facts.values()))
     question = draw.question(draw.data["phase4"]["summarize"], doc_id=document.doc_id)
-    return [asked(question), *called("summarize", {"doc_id": document.doc_id}, {"summary": fact}), said(draw.data["phase4"]["short"].format(fact=fact))]
+    return [
+        asked(question),
+        *called("summarize", {"doc_id": document.doc_id}, {"summary": fact}),
+        said(draw.data["phase4"]["short"].format(fact=fact)),
+    ]
 
 
 def _hits(found: list[Document]) -> Message:
-    rows = [{"doc_id": d.doc_id, "title": d.title, "snippet": next(iter(d.facts.values()))} for d in found]
+    rows = [
+        {"doc_id": d.doc_id, "title": d.title, "snippet": next(iter(d.facts.values()))}
+        for d in found
+    ]
     return {"documents": rows, "total": len(rows)}
 
 
@@ -129,7 +156,11 @@ def _question(draw: Draw) -> tuple[str, str, Document]:
     rest = draw.chance.sample([a for a in ASPECTS if a != aspect], draw.pick((0, 1)))
     aspects = tuple(a for a in ASPECTS if a == aspect or a in rest)
     document = draw.document(draw.thing(), aspects=aspects)
-    return draw.question(draw.data["documents"][aspect][:-1], **document.thing.fields), aspect, document
+    return (
+        draw.question(draw.data["documents"][aspect][:-1], **document.thing.fields),
+        aspect,
+        document,
+    )
 
 
 def research(draw: Draw, _: Turn) -> Turn:
@@ -143,7 +174,11 @@ def research(draw: Draw, _: Turn) -> Turn:
         return [*out, *called("search", {"query": thing.name}, _hits([]), think=think), nothing]
     out += called("search", {"query": thing.name}, _hits([document]), think=think)
     if aspect != next(iter(document.facts)) or draw.often(0.6):
-        keys = {"think": draw.pick(phase["think_read"]).format(title=document.title)} if draw.often(0.5) else {}
+        keys = (
+            {"think": draw.pick(phase["think_read"]).format(title=document.title)}
+            if draw.often(0.5)
+            else {}
+        )
         out += called("get_doc", {"doc_id": document.doc_id}, {"content": document.content}, **keys)
     keys = {"think": draw.pick(phase["think_answer"])} if draw.often(0.3) else {}
     return [*out, said(document.facts[aspect], cite=document.doc_id, **keys)]
@@ -153,7 +188,9 @@ def retrieved(draw: Draw, _: Turn) -> Turn:
     """The document stands in the context of the user's message."""
     question, aspect, document = _question(draw)
     phase, chunk = draw.data["phase5"], str(draw.chance.randrange(1, 6))
-    context = phase["context"].format(title=document.title, chunk=chunk, facts="\n".join(document.facts.values()))
+    context = phase["context"].format(
+        title=document.title, chunk=chunk, facts="\n".join(document.facts.values())
+    )
     cite = phase["cite"].format(title=document.title, chunk=chunk)
     return [asked(question, context=context), said(document.facts[aspect], cite=cite)]
 
@@ -162,7 +199,11 @@ def counted(draw: Draw, _: Turn) -> Turn:
     """What is known of the workspace stands in the context of the assistant."""
     phase = draw.data["phase5"]
     date = f"2026-{draw.chance.randrange(1, 13):02}-{draw.chance.randrange(1, 29):02}"
-    slots = {"space": draw.pick(phase["spaces"]), "n": str(draw.chance.randrange(2, 100)), "date": date}
+    slots = {
+        "space": draw.pick(phase["spaces"]),
+        "n": str(draw.chance.randrange(2, 100)),
+        "date": date,
+    }
     about = {"role": "assistant_context", "content": phase["workspace"].format(**slots)}
     return [asked(draw.question(phase["count"])), about, said(phase["counted"].format(**slots))]
 
@@ -171,6 +212,11 @@ PHASES: dict[int, Phase] = {
     1: Phase((_pattern("phase1"),)),
     2: Phase((_pattern("phase2"),)),
     3: Phase((facts,), (follow, follow, courtesy), turns=(2, 2, 3, 4)),
-    4: Phase((search, search, listing, reading, summary, facts), (courtesy,), turns=(1, 1, 1, 2), tools=True),
+    4: Phase(
+        (search, search, listing, reading, summary, facts),
+        (courtesy,),
+        turns=(1, 1, 1, 2),
+        tools=True,
+    ),
     5: Phase((research, research, research, retrieved, counted), turns=(1, 1, 1, 2), tools=True),
 }

@@ -11,7 +11,28 @@ from typing import Any
 
 LANGUAGES = ("en", "de")
 _ASCII = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", " ": "-"})
-_SYLLABLES = ("bla", "dri", "fen", "gor", "hul", "jep", "kro", "lim", "mox", "nar", "pli", "quo", "rud", "sti", "tra", "vel", "wim", "xan", "yor", "zup")
+_SYLLABLES = (
+    "bla",
+    "dri",
+    "fen",
+    "gor",
+    "hul",
+    "jep",
+    "kro",
+    "lim",
+    "mox",
+    "nar",
+    "pli",
+    "quo",
+    "rud",
+    "sti",
+    "tra",
+    "vel",
+    "wim",
+    "xan",
+    "yor",
+    "zup",
+)
 
 
 @dataclass(frozen=True)
@@ -52,15 +73,29 @@ ASPECTS = ("hours", "price", "person", "closed")
 def world(language: str) -> World:
     """The world in one of LANGUAGES."""
     data = tomllib.loads((Path(__file__).parent / f"{language}.toml").read_text(encoding="utf-8"))
-    return World(data, tuple(_thing(name, row, data["articles"]) for name, row in data["things"].items()))
+    return World(
+        data, tuple(_thing(name, row, data["articles"]) for name, row in data["things"].items())
+    )
 
 
 def _thing(name: str, row: list[str], articles: dict[str, list[str]]) -> Thing:
     one, the, what, place, use = row
     article, _, noun = the.partition(" ")
     acc, dat = (f"{word} {noun}" for word in articles[article])
-    fields = {"one": one, "One": capital(one), "the": the, "The": capital(the), "acc": acc, "dat": dat, "is": what, "place": place, "use": use}
-    return Thing(name, name.lower().translate(_ASCII), fields | {"name_of": name, "Name": capital(name)})
+    fields = {
+        "one": one,
+        "One": capital(one),
+        "the": the,
+        "The": capital(the),
+        "acc": acc,
+        "dat": dat,
+        "is": what,
+        "place": place,
+        "use": use,
+    }
+    return Thing(
+        name, name.lower().translate(_ASCII), fields | {"name_of": name, "Name": capital(name)}
+    )
 
 
 def capital(text: str) -> str:
@@ -86,7 +121,9 @@ class Draw:
         a, b, c = self.chance.sample(self.data["words"], 3)
         low = self.chance.randrange(1, 6)
         high = low + self.chance.randrange(2, 7)
-        x = capital("".join(self.chance.choices(_SYLLABLES, k=self.chance.randrange(2, 4)))) + str(self.chance.randrange(1, 10))
+        x = capital("".join(self.chance.choices(_SYLLABLES, k=self.chance.randrange(2, 4)))) + str(
+            self.chance.randrange(1, 10)
+        )
         numbers = self.data["numbers"]
         return {
             "name": name, "other": other, "a": a, "b": b, "c": c, "A": capital(a), "B": capital(b), "x": x,
@@ -97,7 +134,9 @@ class Draw:
     def question(self, phrases: list[str], **slots: str) -> str:
         """One of some phrases, with or without words that lead to it."""
         asked = self.pick(phrases).format(**slots)
-        return str(self.pick(self.data["openers"]).format(q=asked, name=self.pick(self.data["names"])))
+        return str(
+            self.pick(self.data["openers"]).format(q=asked, name=self.pick(self.data["names"]))
+        )
 
     def thing(self) -> Thing:
         found: Thing = self.pick(self.world.things)
@@ -125,4 +164,8 @@ class Draw:
     def listed(self, documents: list[Document]) -> str:
         """The titles in a sentence."""
         titles = [self.data["quoted"].format(d.title) for d in documents]
-        return titles[0] if len(titles) == 1 else ", ".join(titles[:-1]) + f" {self.data['and']} {titles[-1]}"
+        return (
+            titles[0]
+            if len(titles) == 1
+            else ", ".join(titles[:-1]) + f" {self.data['and']} {titles[-1]}"
+        )

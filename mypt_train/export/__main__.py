@@ -30,10 +30,18 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = out.add_argument
-    add("checkpoint", metavar="CHECKPOINT", help="config.json and model.safetensors, or what mypt-train has written to")
+    add(
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="config.json and model.safetensors, or what mypt-train has written to",
+    )
     add("out", metavar="OUT", help="an empty folder, or a new one")
     add("--dialect", default="mypt", metavar="NAME", help="the format (default: %(default)s)")
-    add("--vocab", metavar="FILE", help="the vocabulary, as ranks (default: the one in the checkpoint, or GPT-2's)")
+    add(
+        "--vocab",
+        metavar="FILE",
+        help="the vocabulary, as ranks (default: the one in the checkpoint, or GPT-2's)",
+    )
     add("--version", action="version", version=f"mypt-export {__version__}")
     return out
 
@@ -42,7 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     chosen = parser().parse_args(argv)
     try:
-        print(export(chosen.checkpoint, chosen.out, dialect=chosen.dialect, vocabulary=chosen.vocab))
+        print(
+            export(chosen.checkpoint, chosen.out, dialect=chosen.dialect, vocabulary=chosen.vocab)
+        )
     except ExportError as error:
         print(f"mypt-export: error: {error}", file=sys.stderr)
         return FAILED

@@ -18,7 +18,13 @@ from mypt_train.export.tokenizer_file import ExportError, template, tokenizer_co
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
-def export(checkpoint: str | Path, out: str | Path, *, dialect: str = "mypt", vocabulary: str | Path | None = None) -> Path:
+def export(
+    checkpoint: str | Path,
+    out: str | Path,
+    *,
+    dialect: str = "mypt",
+    vocabulary: str | Path | None = None,
+) -> Path:
     """Write a checkpoint, or the latest of a run, to the folder `out`, which is new or empty; that folder.
 
     The vocabulary is the one that lies in the checkpoint, unless one is given; else GPT-2's. Raises ExportError for a folder that is
@@ -34,10 +40,16 @@ def export(checkpoint: str | Path, out: str | Path, *, dialect: str = "mypt", vo
         raise ExportError(error.args[0]) from None
     if config.get("vocab_size") != d.tokenizer.vocab_size:
         cure = "name the vocabulary that it was trained on with --vocab"
-        raise ExportError(f"{source / CONFIG}: the model has {config.get('vocab_size')} ids, {dialect} has {d.tokenizer.vocab_size}; {cure}")
+        raise ExportError(
+            f"{source / CONFIG}: the model has {config.get('vocab_size')} ids, {dialect} has {d.tokenizer.vocab_size}; {cure}"
+        )
     ends = {tag: d.tokenizer.special[tag] for tag in endings(d)}
     last = next(reversed(ends))
-    ids: dict[str, Any] = {"bos_token_id": None, "eos_token_id": list(ends.values()), "pad_token_id": d.tokenizer.pad}
+    ids: dict[str, Any] = {
+        "bos_token_id": None,
+        "eos_token_id": list(ends.values()),
+        "pad_token_id": d.tokenizer.pad,
+    }
     files = {
         CONFIG: config | {"architectures": ["LlamaForCausalLM"], "model_type": "llama"} | ids,
         "generation_config.json": {"do_sample": True} | ids,
@@ -51,12 +63,16 @@ def export(checkpoint: str | Path, out: str | Path, *, dialect: str = "mypt", vo
         out.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / WEIGHTS, out / WEIGHTS)
         for name, content in files.items():
-            durable.write(out / name, [json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"])
+            durable.write(
+                out / name, [json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"]
+            )
         durable.write(out / "chat_template.jinja", [shown.encode()])
         if d.ranks is not None:
             durable.write(out / FILE, [d.ranks.data])
     except OSError as error:
-        raise ExportError(f"{error.filename or out}: {error.strerror or error}; delete the folder, and export again when there is room for it") from None
+        raise ExportError(
+            f"{error.filename or out}: {error.strerror or error}; delete the folder, and export again when there is room for it"
+        ) from None
     return out
 
 
@@ -73,9 +89,16 @@ def endings(dialect: Dialect) -> list[str]:
             continue  # what the system writes, quotations too
         for name, state in row.items():
             terminal = table.terminals.get(name)
-            if terminal is not None and _own(terminal) and not any(n == TEXT or _own(table.terminals[n]) for n in machine.steps[state]):
+            if (
+                terminal is not None
+                and _own(terminal)
+                and not any(n == TEXT or _own(table.terminals[n]) for n in machine.steps[state])
+            ):
                 found[terminal.shown] = found.get(terminal.shown, False) or state in machine.accepts
-    return sorted((tag for tag in found if tag in table.special), key=lambda tag: (found[tag], table.special[tag]))
+    return sorted(
+        (tag for tag in found if tag in table.special),
+        key=lambda tag: (found[tag], table.special[tag]),
+    )
 
 
 def _own(terminal: Terminal) -> bool:

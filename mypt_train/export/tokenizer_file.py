@@ -23,15 +23,28 @@ def template(dialect: Dialect) -> str:
     if not path.is_file():
         have = ", ".join(sorted(p.stem for p in Path(__file__).parent.glob("*.jinja")))
         raise ExportError(f"{dialect.name} has no chat template; these have one: {have}")
-    return path.read_text(encoding="utf-8").replace("TAGS", json.dumps([*dialect.tokenizer.special, PAD]), 1)
+    return path.read_text(encoding="utf-8").replace(
+        "TAGS", json.dumps([*dialect.tokenizer.special, PAD]), 1
+    )
 
 
 def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
     """The content of `tokenizer.json`: byte-level BPE, and the tags under their ids as added tokens."""
     vocabulary, merges = _gpt2() if dialect.ranks is None else _of_ranks(dialect.ranks.ranks)
     tokenizer = dialect.tokenizer
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    byte_level = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
+    flags = {
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    }
     added = {PAD: tokenizer.pad, **tokenizer.special}
     return {
         "version": "1.0", "truncation": None, "padding": None,
@@ -77,6 +90,10 @@ def _shown(token: bytes) -> str:
 @cache
 def _letters() -> list[str]:
     """A visible character for every byte, as in the files of GPT-2: itself where it is one, else one from U+0100 on."""
-    own = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    own = [
+        *range(ord("!"), ord("~") + 1),
+        *range(ord("¡"), ord("¬") + 1),
+        *range(ord("®"), ord("ÿ") + 1),
+    ]
     others = [byte for byte in range(256) if byte not in own]
     return [chr(byte if byte in own else 256 + others.index(byte)) for byte in range(256)]

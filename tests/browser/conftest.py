@@ -30,6 +30,8 @@ def browser() -> Iterator[Any]:
         try:
             started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         except Error as error:
-            missing(f"no Chromium: install one of {', '.join(NAMES)}, or run `playwright install chromium` ({str(error).splitlines()[0]})")
+            missing(
+                f"no Chromium: install one of {', '.join(NAMES)}, or run `playwright install chromium` ({str(error).splitlines()[0]})"
+            )
         yield started
         started.close()

@@ -20,14 +20,26 @@ Open = Callable[..., Any]
 
 
 def record(user: str, **answer: str) -> dict[str, Any]:
-    return {"system": "You are MyPT.", "messages": [{"role": "user", "content": user}, {"role": "assistant", "content": "Yes.", **answer}]}
+    return {
+        "system": "You are MyPT.",
+        "messages": [
+            {"role": "user", "content": user},
+            {"role": "assistant", "content": "Yes.", **answer},
+        ],
+    }
 
 
 RECORDS: list[Any] = [
     record("Which colour?", think="Blue.", cite="Sky"),
     record(HOSTILE, think=HOSTILE),
     record("x" * 500 + " " + "漢" * 300),
-    {"system": "S", "messages": [{"role": "user", "content": "A\U0001f469\u200d\U0001f4bb"}, {"role": "assistant", "content": None, "<b>": HOSTILE}]},
+    {
+        "system": "S",
+        "messages": [
+            {"role": "user", "content": "A\U0001f469\u200d\U0001f4bb"},
+            {"role": "assistant", "content": None, "<b>": HOSTILE},
+        ],
+    },
     record("Hi <MyPT_user> there"),
 ]
 
@@ -37,7 +49,9 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     source = folder / "</title><script>alert(3)</script>.jsonl".replace("/", "_")
     examples = [(ROOT / "examples" / f"{name}.jsonl").read_bytes() for name in ("phase5", "broken")]
-    source.write_bytes(b"".join(json.dumps(r).encode() + b"\n" for r in RECORDS) + b"".join(examples))
+    source.write_bytes(
+        b"".join(json.dumps(r).encode() + b"\n" for r in RECORDS) + b"".join(examples)
+    )
     out = folder / "view.html"
     assert main([str(source), "--all", "--dialect", "mypt", "--html", str(out)]) == 1
     return out
@@ -49,13 +63,24 @@ def opened(browser: Any, page_file: Path) -> Iterator[Open]:
     contexts, faults = [], list[str]()
 
     def start(width: int = 1400, scheme: str = "light", number: int = 1) -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
+        )
         contexts.append(context)
         page = context.new_page()
-        page.on("dialog", lambda dialog: (faults.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        page.on(
+            "dialog", lambda dialog: (faults.append(f"dialog {dialog.message}"), dialog.dismiss())
+        )
         page.on("pageerror", lambda error: faults.append(f"error {error}"))
         page.on("console", lambda message: faults.append(f"console {message.text}"))
-        page.on("request", lambda request: None if request.url.startswith(page_file.as_uri()) else faults.append(f"request {request.url}"))
+        page.on(
+            "request",
+            lambda request: (
+                None
+                if request.url.startswith(page_file.as_uri())
+                else faults.append(f"request {request.url}")
+            ),
+        )
         page.goto(f"{page_file.as_uri()}#{number}")
         return page
 
@@ -113,9 +138,14 @@ def test_contrast(opened: Open, scheme: str) -> None:
 
 def test_data_is_inert(opened: Open) -> None:
     page = opened(number=2)
-    assert page.evaluate("[document.scripts.length, document.images.length, document.querySelectorAll('#chat script, #chat img, #list script').length]") == [2, 0, 0]
+    assert page.evaluate(
+        "[document.scripts.length, document.images.length, document.querySelectorAll('#chat script, #chat img, #list script').length]"
+    ) == [2, 0, 0]
     shown = page.inner_text("#chat .bubble.user .content")
-    assert shown == '</script><script>alert(1)</script><img src=x onerror="alert(2)"> \\u202e \\x1b[31m'
+    assert (
+        shown
+        == '</script><script>alert(1)</script><img src=x onerror="alert(2)"> \\u202e \\x1b[31m'
+    )
     page.keyboard.press("j")
     page.keyboard.press("j")
     assert "<b>: " in page.inner_text("#chat")
@@ -165,13 +195,24 @@ def test_tokens_are_those_of_encode(opened: Open) -> None:
     episode, _ = D.read(RECORDS[0])
     assert episode is not None
     encoded = D.encode(episode)
-    tokens = page.evaluate("[...document.querySelectorAll('#chat .token')].map(e => [e.token.id, e.classList.contains('trained'), e.textContent])")
+    tokens = page.evaluate(
+        "[...document.querySelectorAll('#chat .token')].map(e => [e.token.id, e.classList.contains('trained'), e.textContent])"
+    )
     assert [t[0] for t in tokens] == encoded.ids.tolist()
     assert [int(t[1]) for t in tokens] == encoded.loss.tolist()
     assert "".join(t[2] for t in tokens) == D.serialize(episode)
     token = page.locator("#chat .token.trained:not(.tag *)").first
     token.hover()
-    assert page.inner_text("#tip").split("\n") == ["id", str(D.tokenizer.encode("Blue.")[0]), "text", '"Blue"', "loss", "1, trained", "tag", "assistant/think"]
+    assert page.inner_text("#tip").split("\n") == [
+        "id",
+        str(D.tokenizer.encode("Blue.")[0]),
+        "text",
+        '"Blue"',
+        "loss",
+        "1, trained",
+        "tag",
+        "assistant/think",
+    ]
     page.mouse.move(5, 5)
     assert not page.is_visible("#tip")
 
@@ -209,9 +250,15 @@ def test_totals(opened: Open, page_file: Path) -> None:
     held = json.loads(page.evaluate("document.getElementById('data').textContent"))
     rows = page.locator("#totals section").first.locator("tbody tr:not(.plot)").all_inner_texts()
     assert [row.split("\t")[0] for row in rows] == [t["tag"] for t in held["tags"]]
-    assert [int(row.split("\t")[2].replace(",", "")) for row in rows] == [t["tokens"] for t in held["tags"]]
+    assert [int(row.split("\t")[2].replace(",", "")) for row in rows] == [
+        t["tokens"] for t in held["tags"]
+    ]
     assert page.locator("#totals svg").count() == len(held["tags"]) + len(held["phases"])
-    trained = page.locator("#totals svg").nth(2).evaluate("s => s.querySelector('.bar-trained').width.baseVal.value")
+    trained = (
+        page.locator("#totals svg")
+        .nth(2)
+        .evaluate("s => s.querySelector('.bar-trained').width.baseVal.value")
+    )
     assert trained > 0
 
 

@@ -17,7 +17,11 @@ _WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{
 @cache
 def _letters() -> dict[int, str]:
     """Byte -> the printable character that stands for it in the vocabulary files."""
-    shown = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    shown = [
+        *range(ord("!"), ord("~") + 1),
+        *range(ord("¡"), ord("¬") + 1),
+        *range(ord("®"), ord("ÿ") + 1),
+    ]
     letters = {b: chr(b) for b in shown}
     for b in range(256):
         if b not in letters:
@@ -44,7 +48,9 @@ def encode(text: str) -> list[int]:
     for word in _WORD.findall(text):
         pieces = [_letters()[b] for b in word.encode()]
         while len(pieces) > 1:
-            rank, at = min((ranks.get((a, b), len(ranks)), i) for i, (a, b) in enumerate(pairwise(pieces)))
+            rank, at = min(
+                (ranks.get((a, b), len(ranks)), i) for i, (a, b) in enumerate(pairwise(pieces))
+            )
             if rank == len(ranks):
                 break
             pieces[at : at + 2] = ["".join(pieces[at : at + 2])]

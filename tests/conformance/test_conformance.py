@@ -112,7 +112,10 @@ def test_ids_by_the_vocabulary_files(dialect: Dialect, vector: Vector) -> None:
     for event in dialect.lex(vector["compact"]):
         pieces = [(TEXT, event.text)]
         if event.terminal != TEXT:
-            pieces = [(p.kind, dict(event.attrs).get(p.value, p.value)) for p in dialect.table.terminals[event.terminal].spelling]
+            pieces = [
+                (p.kind, dict(event.attrs).get(p.value, p.value))
+                for p in dialect.table.terminals[event.terminal].spelling
+            ]
         plain = ""
         for kind, value in [*pieces, ("special", "")]:
             if kind != "special":

@@ -57,7 +57,9 @@ def limits_of(vector: Vector) -> mypt_spec.Limits:
 
 def shown(findings: list[Finding]) -> list[list[Any]]:
     """Findings as the vectors write them."""
-    return [[f.code, f.pointer, list(f.span) if f.span else None, list(f.expected)] for f in findings]
+    return [
+        [f.code, f.pointer, list(f.span) if f.span else None, list(f.expected)] for f in findings
+    ]
 
 
 def lengths(loss: list[int]) -> list[list[int]]:
@@ -83,7 +85,9 @@ def patched(record: Any, findings: list[Finding]) -> Any:
     """A record with every fix of its findings applied (RFC 6902, the three operations that fixes use)."""
     record = copy.deepcopy(record)
     for operation in [op for f in findings if f.fix for op in f.fix.patch]:
-        *way, last = [t.replace("~1", "/").replace("~0", "~") for t in operation["path"].split("/")[1:]]
+        *way, last = [
+            t.replace("~1", "/").replace("~0", "~") for t in operation["path"].split("/")[1:]
+        ]
         at = record
         for token in way:
             at = at[int(token)] if isinstance(at, list) else at[token]
@@ -93,6 +97,9 @@ def patched(record: Any, findings: list[Finding]) -> Any:
         elif operation["op"] == "add" and isinstance(at, list):
             at.insert(key, operation["value"])
         else:
-            assert operation["op"] == "add" or (operation["op"] == "replace" and key in (at if isinstance(at, dict) else range(len(at))))
+            assert operation["op"] == "add" or (
+                operation["op"] == "replace"
+                and key in (at if isinstance(at, dict) else range(len(at)))
+            )
             at[key] = operation["value"]
     return record

@@ -18,7 +18,9 @@ def records(draw: st.DrawFn, clean: bool = True) -> Record:
     text = clean_text(NAME, blank=not clean)
     strings = clean_text(NAME) | st.just("") if clean else any_text(NAME)
     values = json_values(strings)
-    names = st.sampled_from(TOOLS) | st.text(st.characters(exclude_categories=["Cs"], exclude_characters='"<>\n'), min_size=1)
+    names = st.sampled_from(TOOLS) | st.text(
+        st.characters(exclude_categories=["Cs"], exclude_characters='"<>\n'), min_size=1
+    )
     messages: list[Record] = []
     for _ in range(draw(st.integers(1, 3))):
         messages += draw(_turn(text, values, strings, names))
@@ -43,7 +45,9 @@ def _turn(draw: st.DrawFn, text: Any, values: Any, strings: Any, names: Any) -> 
     out: list[Record] = [user]
     for _ in range(draw(st.integers(0, 2))):
         name = draw(names)
-        arguments = draw(st.dictionaries(strings.filter(lambda key: key != "name"), values, max_size=3))
+        arguments = draw(
+            st.dictionaries(strings.filter(lambda key: key != "name"), values, max_size=3)
+        )
         out.append({"role": "assistant_toolcall", "name": name, "arguments": arguments})
         out.append({"role": "tool_result", "name": name, "content": draw(values)})
     return [*out, {"role": "assistant", "content": draw(text)}]

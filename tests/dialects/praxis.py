@@ -37,7 +37,10 @@ def calls(draw: st.DrawFn, clean: bool) -> list[Record]:
     arguments = draw(st.dictionaries(inner, json_values(inner), max_size=3))
     name = draw(st.sampled_from(["calc", "get_tools", "a-b"]) | inner.filter(bool))
     result = draw(text(clean=clean) | st.just(""))
-    return [{"type": "toolcall", "name": name, "arguments": arguments}, {"type": "toolresult", "content": result}]
+    return [
+        {"type": "toolcall", "name": name, "arguments": arguments},
+        {"type": "toolresult", "content": result},
+    ]
 
 
 @st.composite
@@ -62,9 +65,15 @@ def records(draw: st.DrawFn, clean: bool = True) -> Record:
     if draw(st.booleans()):
         messages.append({"role": "system", "content": draw(content)})
     for _ in range(draw(st.integers(1, 3))):
-        messages += [{"role": "developer", "content": draw(content)} for _ in range(draw(st.integers(0, 1)))]
+        messages += [
+            {"role": "developer", "content": draw(content)} for _ in range(draw(st.integers(0, 1)))
+        ]
         messages.append({"role": "user", "content": draw(content)})
-        said: Record = {"content": draw(content)} if draw(st.booleans()) else {"contents": draw(contents(clean))}
+        said: Record = (
+            {"content": draw(content)}
+            if draw(st.booleans())
+            else {"contents": draw(contents(clean))}
+        )
         messages.append({"role": "assistant"} | said)
     if draw(st.integers(0, 3)) == 0:
         messages.append({"role": "eos"})
@@ -86,14 +95,20 @@ def naive_text(record: Record) -> str:
         if message["role"] == "eos":
             out = out.removesuffix("\n[SEP]\n") + "[EOS]"
             continue
-        said = message["content"] if "content" in message else "".join(_item(item) for item in message["contents"])
+        said = (
+            message["content"]
+            if "content" in message
+            else "".join(_item(item) for item in message["contents"])
+        )
         out += f"[BOS]{message['role']}\n{said}\n[SEP]\n"
     return out
 
 
 def _item(item: dict[str, Any]) -> str:
     if item["type"] == "toolcall":
-        body = json.dumps({"name": item["name"], "arguments": item["arguments"]}, ensure_ascii=False)
+        body = json.dumps(
+            {"name": item["name"], "arguments": item["arguments"]}, ensure_ascii=False
+        )
         return f"<tin>\n{body}\n</tin>"
     return item["text"] if item["type"] == "text" else f"<tout>{item['content']}</tout>"
 

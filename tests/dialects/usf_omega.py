@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from tests.strategies import Record, any_text, clean_text, json_values
 
 NAME = "usf-omega"
-IDENTIFIERS = st.sampled_from(["search", "calculate", "get_weather", "a-b", "x.y", "größe", "$f", "type", "string", 'q"uote'])
+IDENTIFIERS = st.sampled_from(
+    ["search", "calculate", "get_weather", "a-b", "x.y", "größe", "$f", "type", "string", 'q"uote']
+)
 
 
 def _strings(clean: bool) -> st.SearchStrategy[str]:
@@ -21,7 +23,15 @@ def _strings(clean: bool) -> st.SearchStrategy[str]:
 def schemas(clean: bool = True) -> st.SearchStrategy[Any]:
     """JSON Schemas that anything fits, in what TypeScript can say and what it cannot."""
     words = st.sampled_from(["string", "number", "integer", "boolean", "null", "object", "array"])
-    notes = st.fixed_dictionaries({}, optional={"description": _strings(clean), "title": _strings(clean), "default": json_values(_strings(clean), leaves=3), "x-*/": st.just("*/")})
+    notes = st.fixed_dictionaries(
+        {},
+        optional={
+            "description": _strings(clean),
+            "title": _strings(clean),
+            "default": json_values(_strings(clean), leaves=3),
+            "x-*/": st.just("*/"),
+        },
+    )
     choices = st.lists(_strings(clean), min_size=1, max_size=3)
     leaves = st.one_of(
         st.just({}),
@@ -40,7 +50,9 @@ def schemas(clean: bool = True) -> st.SearchStrategy[Any]:
             objects(inner, clean),
         )
 
-    noted = st.tuples(leaves, notes).map(lambda pair: pair[0] | pair[1] if isinstance(pair[0], dict) else pair[0])
+    noted = st.tuples(leaves, notes).map(
+        lambda pair: pair[0] | pair[1] if isinstance(pair[0], dict) else pair[0]
+    )
     return st.recursive(noted, deeper, max_leaves=6)
 
 
@@ -48,14 +60,18 @@ def schemas(clean: bool = True) -> st.SearchStrategy[Any]:
 def objects(draw: st.DrawFn, inner: st.SearchStrategy[Any], clean: bool = True) -> dict[str, Any]:
     fields = draw(st.dictionaries(IDENTIFIERS | _strings(clean), inner, max_size=3))
     out: dict[str, Any] = {"type": "object", "properties": fields}
-    required = draw(st.none() | st.lists(st.sampled_from([*fields, "other"]), max_size=3, unique=True))
+    required = draw(
+        st.none() | st.lists(st.sampled_from([*fields, "other"]), max_size=3, unique=True)
+    )
     return out if required is None else out | {"required": required}
 
 
 @st.composite
 def tools(draw: st.DrawFn, clean: bool = True) -> list[Record]:
     """Definitions of functions under different names."""
-    names = draw(st.lists(IDENTIFIERS | _strings(clean).filter(bool), min_size=1, max_size=3, unique=True))
+    names = draw(
+        st.lists(IDENTIFIERS | _strings(clean).filter(bool), min_size=1, max_size=3, unique=True)
+    )
     out = []
     for name in names:
         function: Record = {"name": name}
@@ -83,7 +99,11 @@ def records(draw: st.DrawFn, clean: bool = True) -> Record:
     if defined:
         bare = draw(st.booleans())
         record |= {"functions": [t["function"] for t in defined]} if bare else {"tools": defined}
-    free = [t["function"]["name"] for t in defined if not t["function"].get("parameters", {}).get("required")]
+    free = [
+        t["function"]["name"]
+        for t in defined
+        if not t["function"].get("parameters", {}).get("required")
+    ]
     names = st.sampled_from(free) if free else IDENTIFIERS
     arguments = st.just({}) if defined else st.dictionaries(_strings(clean), values, max_size=2)
     may_call = not defined or bool(free)
@@ -101,7 +121,10 @@ def records(draw: st.DrawFn, clean: bool = True) -> Record:
     if shape == "top" and not (clean and mixed):
         record |= {"assistant" if key == "content" else key: value for key, value in last.items()}
     elif shape == "preference":
-        record |= {"chosen": {"role": "assistant", **last}, "rejected": {"role": "assistant", "content": draw(text) + "?"}}
+        record |= {
+            "chosen": {"role": "assistant", **last},
+            "rejected": {"role": "assistant", "content": draw(text) + "?"},
+        }
     elif shape != "prompt" or clean:
         messages.append({"role": "assistant", **last})
     record["messages"] = messages
@@ -110,7 +133,9 @@ def records(draw: st.DrawFn, clean: bool = True) -> Record:
 
 @st.composite
 def _flags(draw: st.DrawFn, said: str) -> Record:
-    efforts = ["minimal", "low", "medium", "high", "max"] + ([] if '"reasoning"' in said else ["none"])
+    efforts = ["minimal", "low", "medium", "high", "max"] + (
+        [] if '"reasoning"' in said else ["none"]
+    )
     flags = {
         "response_format": st.just({"type": "text"}), "search_enabled": st.booleans(), "citations_enabled": st.booleans(), "json_mode": st.just(False),
         "reasoning_effort": st.sampled_from(efforts), "thinking_budget": st.integers(2000, 4000), "label": st.booleans(), "language": st.sampled_from(["en", "pt-BR"]), "_meta": st.none() | st.text(max_size=3),
@@ -146,13 +171,21 @@ def _exchange(draw: st.DrawFn, text: Any, names: Any, arguments: Any) -> list[Re
 @st.composite
 def _answer(draw: st.DrawFn, text: Any, names: Any, arguments: Any, *, calls: bool) -> Record:
     """What an assistant message says, as plain fields or as `contents`."""
-    some = [call(draw(names), draw(arguments), i) for i in range(draw(st.integers(1, 2)))] if calls else []
+    some = (
+        [call(draw(names), draw(arguments), i) for i in range(draw(st.integers(1, 2)))]
+        if calls
+        else []
+    )
     if draw(st.booleans()):
         out: Record = {"content": draw(text)}
         if some and draw(st.booleans()):
             out["tool_calls"] = some
-        return out | draw(st.fixed_dictionaries({}, optional={"self_reflection": text, "reasoning": text}))
-    items: list[Record] = [{"type": "reasoning", "reasoning": draw(text)}] if draw(st.booleans()) else []
+        return out | draw(
+            st.fixed_dictionaries({}, optional={"self_reflection": text, "reasoning": text})
+        )
+    items: list[Record] = (
+        [{"type": "reasoning", "reasoning": draw(text)}] if draw(st.booleans()) else []
+    )
     for _ in range(draw(st.integers(1, 3))):
         if some and draw(st.booleans()):
             items.append({"type": "tool_calls", "tool_calls": some})

@@ -13,7 +13,28 @@ from mypt_spec.lint.check import Checker
 
 CHECKER = Checker(mypt_spec.dialect("mypt"))
 # Raw and escaped unicode, emoji (one and several code points), combining and wide characters, and what JSON must escape.
-AROUND = st.lists(st.sampled_from(["a", " ", "ü", "e\u0301", "😀", "👩‍🚀", "漢", "한", "\u2028", '"', "\\", "\n", "\t", "\x7f", "<"]), max_size=12).map("".join)
+AROUND = st.lists(
+    st.sampled_from(
+        [
+            "a",
+            " ",
+            "ü",
+            "e\u0301",
+            "😀",
+            "👩‍🚀",
+            "漢",
+            "한",
+            "\u2028",
+            '"',
+            "\\",
+            "\n",
+            "\t",
+            "\x7f",
+            "<",
+        ]
+    ),
+    max_size=12,
+).map("".join)
 TAG = "</myPT_user>"
 
 
@@ -23,7 +44,11 @@ def spelled(draw: st.DrawFn, text: str) -> str:
     for char in text:
         units = char.encode("utf-16-be")
         escaped = "".join(f"\\u{units[i]:02x}{units[i + 1]:02X}" for i in range(0, len(units), 2))
-        out += draw(st.sampled_from([json.dumps(char, ensure_ascii=False)[1:-1], json.dumps(char)[1:-1], escaped]))
+        out += draw(
+            st.sampled_from(
+                [json.dumps(char, ensure_ascii=False)[1:-1], json.dumps(char)[1:-1], escaped]
+            )
+        )
     return out
 
 
@@ -53,8 +78,17 @@ def test_a_column_range_is_the_source_of_what_is_wrong(case: tuple[str, str], en
 def test_a_value_or_a_key_is_found_whole(case: tuple[str, str], change: tuple[str, Any]) -> None:
     line, tag = case
     key, value = change
-    line = line.replace(tag, "").replace('{"role": "assistant", "content": "A"}', json.dumps({"role": "assistant", "content": "A"} | {key: value}))
-    found = [i for i in CHECKER.line(line.encode(), row=2, filename="f") if i.finding.pointer == f"/messages/1/{key}"]
+    line = line.replace(tag, "").replace(
+        '{"role": "assistant", "content": "A"}',
+        json.dumps({"role": "assistant", "content": "A"} | {key: value}),
+    )
+    found = [
+        i
+        for i in CHECKER.line(line.encode(), row=2, filename="f")
+        if i.finding.pointer == f"/messages/1/{key}"
+    ]
     assert found
     for item in found:
-        assert json.loads(line[item.column - 1 : item.end_column - 1]) == (key if key == "x" else value)
+        assert json.loads(line[item.column - 1 : item.end_column - 1]) == (
+            key if key == "x" else value
+        )

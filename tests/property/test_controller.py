@@ -23,8 +23,20 @@ def test_random_faults(dialect: str, seed: int) -> None:
     conversation(dialect, seed, turns=3)
 
 
-TAGS = [t.shown for name in mypt_spec.dialects() for t in mypt_spec.dialect(name).table.terminals.values()]
-TEXTS = st.lists(st.sampled_from(TAGS) | st.text(st.characters(exclude_categories=[]), max_size=8), min_size=1, max_size=8).map("".join).filter(bool)
+TAGS = [
+    t.shown
+    for name in mypt_spec.dialects()
+    for t in mypt_spec.dialect(name).table.terminals.values()
+]
+TEXTS = (
+    st.lists(
+        st.sampled_from(TAGS) | st.text(st.characters(exclude_categories=[]), max_size=8),
+        min_size=1,
+        max_size=8,
+    )
+    .map("".join)
+    .filter(bool)
+)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -34,8 +46,15 @@ def test_no_text_becomes_structure(dialect: str, said: str, found: str) -> None:
     logs = []
     for user, value in (("Hi", "found"), (said, found)):
         chaos = Chaos(dialect, random.Random(1))
-        tools = Toolbox([Tool("f", "", {"type": "object"}, lambda args, value=value: {"text": value, value: 1})])  # type: ignore[misc]
-        controller = Controller(Script([*chaos.call("f"), *chaos.answer("Done.")]), tools, dialect=dialect, system=chaos.system)
+        tools = Toolbox(
+            [Tool("f", "", {"type": "object"}, lambda args, value=value: {"text": value, value: 1})]
+        )  # type: ignore[misc]
+        controller = Controller(
+            Script([*chaos.call("f"), *chaos.answer("Done.")]),
+            tools,
+            dialect=dialect,
+            system=chaos.system,
+        )
         list(controller.say(user))
         episode, findings = controller.log.dialect.parse_ids(controller.log.ids)
         assert not findings
@@ -50,7 +69,12 @@ def test_the_script_of_a_dialect_is_its_own() -> None:
     """The helpers of this file write what the dialects mean."""
     for dialect in DIALECTS:
         chaos = Chaos(dialect, random.Random(1))
-        controller = Controller(Script([*chaos.call("f"), *chaos.answer("Done.")]), Toolbox([Tool("f", "", {"type": "object"}, lambda args: 1)]), dialect=dialect, system=chaos.system)
+        controller = Controller(
+            Script([*chaos.call("f"), *chaos.answer("Done.")]),
+            Toolbox([Tool("f", "", {"type": "object"}, lambda args: 1)]),
+            dialect=dialect,
+            system=chaos.system,
+        )
         list(controller.say("Hi"))
         assert controller.last_end is not None
         assert controller.last_end.reason == "stop"

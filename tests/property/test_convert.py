@@ -15,7 +15,10 @@ from mypt_spec.steps import result_text, result_value
 from tests.strategies import DIALECTS, json_values, records
 
 PAIRS = [(source, target) for source in DIALECTS for target in DIALECTS]
-JSON = json_values(st.text(max_size=8) | st.sampled_from(["5", '"5"', '"x"', "[1]", "null", '{"a": 1}', '"\\"5\\""', "NaN"]))
+JSON = json_values(
+    st.text(max_size=8)
+    | st.sampled_from(["5", '"5"', '"x"', "[1]", "null", '{"a": 1}', '"\\"5\\""', "NaN"])
+)
 
 
 @given(JSON)
@@ -58,7 +61,9 @@ def test_there_and_back(source: str, target: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(("source", "target"), PAIRS, ids=str)
 @given(st.data())
-def test_what_is_lost_and_what_is_kept_add_up(source: str, target: str, data: st.DataObject) -> None:
+def test_what_is_lost_and_what_is_kept_add_up(
+    source: str, target: str, data: st.DataObject
+) -> None:
     """Every text of the source is in the target's record, or a loss points to it."""
     record = data.draw(records(source))
     there = Converter(source, target).record(record)
@@ -67,8 +72,13 @@ def test_what_is_lost_and_what_is_kept_add_up(source: str, target: str, data: st
     kept = json.dumps(list(strings(there.record)))
     lost = [loss.pointer for loss in there.losses]
     for pointer, text in leaves(record):
-        if not any(pointer == at or pointer.startswith(f"{at}/") for at in lost) and "<" not in text:
-            assert json.dumps(text)[1:-1] in kept or json.dumps(json.dumps(text)[1:-1])[1:-1] in kept, (pointer, text, there)
+        if (
+            not any(pointer == at or pointer.startswith(f"{at}/") for at in lost)
+            and "<" not in text
+        ):
+            assert (
+                json.dumps(text)[1:-1] in kept or json.dumps(json.dumps(text)[1:-1])[1:-1] in kept
+            ), (pointer, text, there)
 
 
 def strings(value: Any) -> Any:
@@ -117,4 +127,14 @@ def anything() -> st.SearchStrategy[Any]:
             "weight": junk,
         },
     )  # fmt: skip
-    return st.fixed_dictionaries({}, optional={"messages": st.lists(message | junk, max_size=5) | junk, "tools": junk, "system": junk}) | junk
+    return (
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "messages": st.lists(message | junk, max_size=5) | junk,
+                "tools": junk,
+                "system": junk,
+            },
+        )
+        | junk
+    )

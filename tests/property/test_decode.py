@@ -39,7 +39,10 @@ def calls(made: Decoder, text: str) -> list[tuple[str, object]]:
         elif body == "arguments":
             found.append((dict(part.attrs)["name"], value))
         elif body in ("function", "calls"):
-            found += [(c["name"], c["arguments"]) for c in ([value] if body == "function" else [c["function"] for c in value])]
+            found += [
+                (c["name"], c["arguments"])
+                for c in ([value] if body == "function" else [c["function"] for c in value])
+            ]
     return found
 
 
@@ -145,7 +148,10 @@ def test_without_constraint_random_ids_are_never_legal(name: str) -> None:
     ids = made.ids_of(prompt(name))
     choose = random.Random(0)
     for _ in range(50):
-        out = [choose.randrange(made.dialect.tokenizer.vocab_size) for _ in range(choose.randint(4, 64))]
+        out = [
+            choose.randrange(made.dialect.tokenizer.vocab_size)
+            for _ in range(choose.randint(4, 64))
+        ]
         assert made.dialect.parse_ids(ids + out)[0] is None
 
 
@@ -160,7 +166,11 @@ def test_a_conversation_goes_on_behind_results(name: str) -> None:
         ids = made.ids_of(prompt(name))
         results = 0
         for turn in range(4):
-            ids += list(generated(made, made.start(ids, max_new_tokens=70), choose, bold=0.5 if turn else 0.2))
+            ids += list(
+                generated(
+                    made, made.start(ids, max_new_tokens=70), choose, bold=0.5 if turn else 0.2
+                )
+            )
             if d.parse_ids(ids)[0] is not None:
                 break
             results += 1
@@ -181,9 +191,17 @@ def result(made: Decoder, ids: list[int]) -> list[int]:
     d = made.dialect
     events, _ = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
     state = Run(d.table, d.automaton, complete=False).check(events).state
-    opener = next(t for n in d.automaton.steps[state] if n != "TEXT" for t in [d.table.terminals[n]] if t.origin != "model" and t.opens and t.opens != d.table.turn_opener)
+    opener = next(
+        t
+        for n in d.automaton.steps[state]
+        if n != "TEXT"
+        for t in [d.table.terminals[n]]
+        if t.origin != "model" and t.opens and t.opens != d.table.turn_opener
+    )
     attrs = next((e.attrs for e in reversed(events) if e.attrs), ())
     closer = d.table.closers[opener.opens]
     out = tag_ids(Event(opener.name, opener.spell(attrs), Place(), attrs), d.table, d.tokenizer)
-    out += d.tokenizer.encode('{"found": 3}') + tag_ids(Event(closer.name, closer.spell()), d.table, d.tokenizer)
+    out += d.tokenizer.encode('{"found": 3}') + tag_ids(
+        Event(closer.name, closer.spell()), d.table, d.tokenizer
+    )
     return out + opening(d, ids + out)

@@ -48,7 +48,11 @@ def test_llguidance_has_the_same_allow_sets(name: str) -> None:
 
     made = decoder(name)
     checked = 0
-    bases = {g: matcher(name, g) for g, first in made.tables.start.items() if not made.tables.final[first]}
+    bases = {
+        g: matcher(name, g)
+        for g, first in made.tables.start.items()
+        if not made.tables.final[first]
+    }
     for state, (grammar_state, ids) in everywhere(made).items():
         if grammar_state not in bases:
             continue
@@ -57,13 +61,22 @@ def test_llguidance_has_the_same_allow_sets(name: str) -> None:
         theirs = allowed(judge, made.tables.vocabulary)
         assert not judge.is_error()
         mine = (made.tables.following(state) != DEAD_STATE)[made.tables.classes]
-        assert (mine == theirs).all(), (made.dialect.tokenizer.decode(ids), np.flatnonzero(mine != theirs)[:10])
+        assert (mine == theirs).all(), (
+            made.dialect.tokenizer.decode(ids),
+            np.flatnonzero(mine != theirs)[:10],
+        )
         checked += 1
     assert checked > 50
 
 
 # Every beginning of a character; the last byte says nothing about those before it, so one character in 64 is enough.
-BEGINNINGS = {b""} | {chr(c).encode()[:n] for c in range(0x80, 0x110000, 64) if not 0xD800 <= c < 0xE000 for n in (1, 2, 3) if n < len(chr(c).encode())}
+BEGINNINGS = {b""} | {
+    chr(c).encode()[:n]
+    for c in range(0x80, 0x110000, 64)
+    if not 0xD800 <= c < 0xE000
+    for n in (1, 2, 3)
+    if n < len(chr(c).encode())
+}
 
 
 def _utf8_so_far(run: bytes) -> bool:
@@ -82,7 +95,9 @@ class Naive:
         self.d = made.dialect
         self.words = [self.d.tokenizer.decode_bytes([i]) for i in range(self.d.tokenizer.ordinary)]
         self.tag = re.compile("|".join(re.escape(t) for t in self.d.table.special).encode())
-        self.names = {self.d.table.special[t.shown]: t.name for t in self.d.table.terminals.values()}
+        self.names = {
+            self.d.table.special[t.shown]: t.name for t in self.d.table.terminals.values()
+        }
         self.seen: dict[bytes, npt.NDArray[np.bool_]] = {}
 
     def text(self, before: bytes) -> npt.NDArray[np.bool_]:
@@ -154,13 +169,26 @@ def test_parse_ids_agrees_with_a_sample(name: str) -> None:
     for state in choose.choices(sorted(states), k=150):
         following = tables.following(state)[tables.classes]
         tags = list(d.tokenizer.special.values()) or [50256]
-        for token in choose.sample(range(d.tokenizer.ordinary), 2) + choose.choices(tags, k=2) + choose.choices(np.flatnonzero(following).tolist() or [0], k=2):
+        for token in (
+            choose.sample(range(d.tokenizer.ordinary), 2)
+            + choose.choices(tags, k=2)
+            + choose.choices(np.flatnonzero(following).tolist() or [0], k=2)
+        ):
             ids = [*before, *states[state], token]
             if following[token] != DEAD_STATE:
-                assert complete(made, ids + shortest(made, int(following[token]))), d.tokenizer.decode(ids)
+                assert complete(made, ids + shortest(made, int(following[token]))), (
+                    d.tokenizer.decode(ids)
+                )
                 legal += 1
-            elif states[state] and (tables.frame[state] or state in tables.start.values()) and tables.block[state] != CALLING and not _system(made, token):
-                assert not any(complete(made, ids + list(end)) for end in ends), d.tokenizer.decode(ids)
+            elif (
+                states[state]
+                and (tables.frame[state] or state in tables.start.values())
+                and tables.block[state] != CALLING
+                and not _system(made, token)
+            ):
+                assert not any(complete(made, ids + list(end)) for end in ends), d.tokenizer.decode(
+                    ids
+                )
                 refused += 1
     assert legal > 150
     assert refused > 5
@@ -168,7 +196,12 @@ def test_parse_ids_agrees_with_a_sample(name: str) -> None:
 
 def _system(made: Decoder, token: int) -> bool:
     """Whether an id begins a tag that the system writes: legal, but not for a model."""
-    spellings = [(t.origin, p.value) for t in made.dialect.table.terminals.values() for p in t.spelling if p.kind == "special"]
+    spellings = [
+        (t.origin, p.value)
+        for t in made.dialect.table.terminals.values()
+        for p in t.spelling
+        if p.kind == "special"
+    ]
     return token in {made.dialect.table.special[v] for origin, v in spellings if origin != "model"}
 
 

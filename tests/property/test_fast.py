@@ -16,7 +16,16 @@ from mypt_spec.lint.fast import Prover
 from mypt_spec.lint.quotes import unescaped_quotes
 from mypt_spec.nearmiss import beginnings, near_miss
 from mypt_spec.rules.context import ToolSchema
-from tests.strategies import ANY_JSON, DIALECTS, FAULTS, almost_records, broken_records, lines_of, mutated, records
+from tests.strategies import (
+    ANY_JSON,
+    DIALECTS,
+    FAULTS,
+    almost_records,
+    broken_records,
+    lines_of,
+    mutated,
+    records,
+)
 
 LIMITS = st.sampled_from(
     [
@@ -29,9 +38,22 @@ LIMITS = st.sampled_from(
 def any_lines(name: str) -> st.SearchStrategy[bytes]:
     legal = records(name).flatmap(lines_of)
     warned = records(name, clean=False).flatmap(lines_of)
-    broken = broken_records(name).flatmap(lambda pair: lines_of(pair[0])) if name in FAULTS else st.nothing()
+    broken = (
+        broken_records(name).flatmap(lambda pair: lines_of(pair[0]))
+        if name in FAULTS
+        else st.nothing()
+    )
     almost = almost_records(name).flatmap(lines_of)
-    return st.one_of(legal, warned, broken, almost, mutated(legal), mutated(legal), ANY_JSON.flatmap(lines_of), st.binary(max_size=20))
+    return st.one_of(
+        legal,
+        warned,
+        broken,
+        almost,
+        mutated(legal),
+        mutated(legal),
+        ANY_JSON.flatmap(lines_of),
+        st.binary(max_size=20),
+    )
 
 
 def says(checker: Checker, line: bytes) -> list[str]:
@@ -55,7 +77,9 @@ def agree(prover: Prover, lines: list[bytes]) -> None:
 @settings(max_examples=150)
 def test_sound(name: str, data: st.DataObject) -> None:
     prover = Prover(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))
-    lines = data.draw(st.lists(any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=4))
+    lines = data.draw(
+        st.lists(any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=4)
+    )
     agree(prover, lines)
 
 
@@ -65,9 +89,14 @@ def test_sound(name: str, data: st.DataObject) -> None:
 def test_sound_for_many_turns(name: str, data: st.DataObject) -> None:
     """Turns are judged one by one; a rule that sees more of an episode than a turn would show here."""
     prover = Prover(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))
-    pool = data.draw(st.lists(records(name, clean=data.draw(st.booleans())), min_size=2, max_size=4))
+    pool = data.draw(
+        st.lists(records(name, clean=data.draw(st.booleans())), min_size=2, max_size=4)
+    )
     pieces = [record["messages"] for record in pool]
-    pieces += [messages[data.draw(st.integers(0, len(messages))) :][: data.draw(st.integers(1, 3))] for messages in pieces]
+    pieces += [
+        messages[data.draw(st.integers(0, len(messages))) :][: data.draw(st.integers(1, 3))]
+        for messages in pieces
+    ]
     order = data.draw(st.lists(st.sampled_from(pieces), min_size=3, max_size=6))
     whole = pool[0] | {"messages": [message for piece in order for message in piece]}
     agree(prover, [json.dumps(whole).encode(), *(json.dumps(record).encode() for record in pool)])
@@ -81,7 +110,15 @@ def test_complete(name: str, data: st.DataObject) -> None:
     record = data.draw(records(name))
     line = data.draw(lines_of(record))
     checker = Checker(d, data.draw(LIMITS))
-    if says(checker, line) or beyond(record) or empty(record) or checker.limits.schemas or piece_of_tag(record) or tag_in_metadata(record) or (checker.limits.max_tokens or 10**9) < 2 * len(line):
+    if (
+        says(checker, line)
+        or beyond(record)
+        or empty(record)
+        or checker.limits.schemas
+        or piece_of_tag(record)
+        or tag_in_metadata(record)
+        or (checker.limits.max_tokens or 10**9) < 2 * len(line)
+    ):
         return
     assert Prover(checker).clean(line)
     assert Prover(checker).unproved(line + b"\n" + line + b"\n") == (2, [])
@@ -93,8 +130,16 @@ def test_no_tag_begins_otherwise(name: str, data: st.DataObject) -> None:
     """What `beginnings` does not find holds neither a tag nor anything that is almost one."""
     table = mypt_spec.dialect(name).table
     shown = (*table.special, *(t.shown for t in table.plain_tags))
-    pieces = st.sampled_from([*shown, "<", "[", "/", "|", " ", "\\", "-", "\n"]) | st.text(max_size=3)
-    text = "".join(data.draw(st.lists(pieces.flatmap(lambda p: st.sampled_from([p, p[1:], p[:-1], p.upper()])), max_size=6)))
+    pieces = st.sampled_from([*shown, "<", "[", "/", "|", " ", "\\", "-", "\n"]) | st.text(
+        max_size=3
+    )
+    text = "".join(
+        data.draw(
+            st.lists(
+                pieces.flatmap(lambda p: st.sampled_from([p, p[1:], p[:-1], p.upper()])), max_size=6
+            )
+        )
+    )
     if table.literals.search(text) or near_miss(text, table):
         assert any(regex.search(text) for _, regex in beginnings(shown))
 
@@ -110,7 +155,11 @@ def beyond(value: Any) -> bool:
 
 def empty(record: Any) -> bool:
     """A content may be empty in some dialects, and a name blank; the fast path leaves it to the checker everywhere."""
-    return any(isinstance(value, str) and not value.strip() for message in record["messages"] for value in message.values())
+    return any(
+        isinstance(value, str) and not value.strip()
+        for message in record["messages"]
+        for value in message.values()
+    )
 
 
 def piece_of_tag(record: Any) -> bool:
@@ -121,7 +170,12 @@ def piece_of_tag(record: Any) -> bool:
 
 def tag_in_metadata(record: Any) -> bool:
     """What may spell a tag in metadata is left to the checker, which has nothing against it."""
-    held = [value for item in (record, *record["messages"]) for key, value in item.items() if key.startswith("_")]
+    held = [
+        value
+        for item in (record, *record["messages"])
+        for key, value in item.items()
+        if key.startswith("_")
+    ]
     return any(sign in json.dumps(held) for sign in ("<", "[BOS]", "[SEP]", "[EOS]"))
 
 
@@ -135,13 +189,18 @@ def chat(more: str = "", *, system: str = '"s"', messages: str = f"{USER}, {ANSW
 
 def tool(arguments: str = "{}", result: str = "1", name: str = "t", system: str = '"s"') -> str:
     call = f'{{"role": "assistant_toolcall", "name": "t", "arguments": {arguments}}}'
-    return chat(system=system, messages=f'{USER}, {call}, {{"role": "toolresult", "name": "{name}", "content": {result}}}, {ANSWER}')
+    return chat(
+        system=system,
+        messages=f'{USER}, {call}, {{"role": "toolresult", "name": "{name}", "content": {result}}}, {ANSWER}',
+    )
 
 
 TRAPS = [
     chat(system='"s", "system": "s"'),
     chat(messages='{"role": "user", "content": "u", "content": "u"}, ' + ANSWER),
-    chat(messages=r'{"role": "user", "content": "u", "context": "c", "c\u006fntext": "d"}, ' + ANSWER),
+    chat(
+        messages=r'{"role": "user", "content": "u", "context": "c", "c\u006fntext": "d"}, ' + ANSWER
+    ),
     chat(', "x": "y"'),
     chat(', "_x": 1, "_x": 2'),
     chat(', "_x": {"a": 1, "a": 2}'),
@@ -186,7 +245,9 @@ def test_known_traps(line: str) -> None:
     if line.endswith("\r"):
         return
     prover = Prover(checker)
-    assert [i for i, _ in prover.unproved(b"\n".join([clean] * 3 + [line.encode(), metadata]))[1]] == [3]
+    assert [
+        i for i, _ in prover.unproved(b"\n".join([clean] * 3 + [line.encode(), metadata]))[1]
+    ] == [3]
 
 
 @pytest.mark.parametrize("phase", [1, 3])
@@ -202,7 +263,12 @@ def test_a_record_over_two_lines_and_two_on_one() -> None:
     clean = chat()
     halves = clean.replace(', "messages"', '\n, "messages"', 1)
     prover = Prover(Checker(mypt_spec.dialect("mypt")))
-    for data in (clean + halves, halves + clean, f"{clean}{clean}\n\n{clean}", f"{clean}\n{halves}{clean}"):
+    for data in (
+        clean + halves,
+        halves + clean,
+        f"{clean}{clean}\n\n{clean}",
+        f"{clean}\n{halves}{clean}",
+    ):
         count, doubtful = prover.unproved(data.encode() + b"\n")
         lines = data.split("\n")
         assert count == len(lines)
@@ -210,7 +276,10 @@ def test_a_record_over_two_lines_and_two_on_one() -> None:
 
 
 @given(
-    st.lists(st.sampled_from([b"\\", b"\\\\", b'"', b"a", b"\n", b"\\" * 61, b"\\" * 64, b'\\"']), max_size=40),
+    st.lists(
+        st.sampled_from([b"\\", b"\\\\", b'"', b"a", b"\n", b"\\" * 61, b"\\" * 64, b'\\"']),
+        max_size=40,
+    ),
     st.sampled_from([0, 1, 1 << 12, 1 << 16, (1 << 20) - 10, 1 << 20]),
 )
 def test_counting_quotes(pieces: list[bytes], pad: int) -> None:
@@ -221,7 +290,11 @@ def test_counting_quotes(pieces: list[bytes], pad: int) -> None:
     for byte in block:
         plain += byte == ord('"') and not escaped
         escaped = byte == ord("\\") and not escaped
-    for data in (b"x" * pad + block, b"x" * (pad // 2) + block + b"y" * (pad - pad // 2), block + b"x" * pad):
+    for data in (
+        b"x" * pad + block,
+        b"x" * (pad // 2) + block + b"y" * (pad - pad // 2),
+        block + b"x" * pad,
+    ):
         assert unescaped_quotes(data) == plain
         assert unescaped_quotes(bytearray(data)) == plain
 
@@ -230,7 +303,9 @@ def test_counting_quotes(pieces: list[bytes], pad: int) -> None:
 def test_tokens_are_at_most_twice_the_bytes(data: st.DataObject) -> None:
     """What lets the fast path skip counting tokens under a limit."""
     d = mypt_spec.dialect("mypt")
-    numbers = st.integers(0, 18).map(lambda e: f"{e}e{e}") | st.sampled_from(["1e15", "9e15", "123e13", "[]", "{}", "0", "1E9"])
+    numbers = st.integers(0, 18).map(lambda e: f"{e}e{e}") | st.sampled_from(
+        ["1e15", "9e15", "123e13", "[]", "{}", "0", "1E9"]
+    )
     body = "[" + ",".join(data.draw(st.lists(numbers, min_size=50, max_size=200))) + "]"
     line = tool(result=body).replace(", ", ",").replace(": ", ":")
     episode, _ = d.read(json.loads(line))

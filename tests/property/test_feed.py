@@ -12,7 +12,11 @@ from mypt_spec.surface import lex_ids
 from mypt_spec.tokens import TEXT
 from tests.strategies import DIALECTS, episodes
 
-TAGS = {n: [t.shown for t in mypt_spec.dialect(n).table.plain_tags] + ["\n", "<", "</", ">", '<toolcall name="', "a", "é", "😀"] for n in DIALECTS}
+TAGS = {
+    n: [t.shown for t in mypt_spec.dialect(n).table.plain_tags]
+    + ["\n", "<", "</", ">", '<toolcall name="', "a", "é", "😀"]
+    for n in DIALECTS
+}
 
 
 def merged(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -41,7 +45,9 @@ def check(name: str, ids: list[int]) -> None:
     pieces, feed = fed(name, ids)
     whole, findings = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
     assert not findings
-    assert merged([(p.event.terminal, p.event.text) for p in pieces]) == [(e.terminal, e.text) for e in whole]
+    assert merged([(p.event.terminal, p.event.text) for p in pieces]) == [
+        (e.terminal, e.text) for e in whole
+    ]
     assert feed.position == len(ids)
 
 
@@ -53,7 +59,11 @@ def test_episodes(data: st.DataObject, name: str) -> None:
 @given(data=st.data(), name=st.sampled_from(DIALECTS))
 def test_letters_of_tags_in_any_order(data: st.DataObject, name: str) -> None:
     d = mypt_spec.dialect(name)
-    pieces = data.draw(st.lists(st.sampled_from([*TAGS[name], *d.table.special]) | st.text(max_size=3), max_size=12))
+    pieces = data.draw(
+        st.lists(
+            st.sampled_from([*TAGS[name], *d.table.special]) | st.text(max_size=3), max_size=12
+        )
+    )
     ids: list[int] = []
     for piece in pieces:  # tokens as no encoder makes them: a model may
         ids += [d.table.special[piece]] if piece in d.table.special else d.tokenizer.encode(piece)
@@ -80,7 +90,9 @@ def test_what_is_held_back() -> None:
     feed = Feed(d)
     assert not [p for t in d.tokenizer.encode("<tin>") for p in feed.push(t)]
     assert feed.missing() == "\n"
-    assert [p.event.terminal for t in d.tokenizer.encode("\n") for p in feed.push(t)] == ["TIN_OPEN"]
+    assert [p.event.terminal for t in d.tokenizer.encode("\n") for p in feed.push(t)] == [
+        "TIN_OPEN"
+    ]
     assert feed.missing() == ""
 
 

@@ -51,25 +51,49 @@ def typed(draw: st.DrawFn) -> dict[str, Any]:
     """Records and texts in which tags are typed where they do not belong, doubled, lost or misspelt."""
     name = draw(st.sampled_from(DIALECTS))
     d = mypt_spec.dialect(name)
-    blocks = [t.spell() + "t" + d.table.closers[t.opens].spell() for t in d.table.openers.values() if t.opens in d.table.closers and not t.patterns]
+    blocks = [
+        t.spell() + "t" + d.table.closers[t.opens].spell()
+        for t in d.table.openers.values()
+        if t.opens in d.table.closers and not t.patterns
+    ]
     tags = st.sampled_from([*blocks, *blocks, *fragments(name)])
     if draw(st.booleans()):
         text = d.serialize(draw(episodes(name)))
         events = list(d.lex(text))
         at = draw(st.integers(0, len(events) - 1))
-        new = draw(st.sampled_from([[], [events[at].text] * 2, [events[at].text.upper()], [draw(tags), events[at].text]]))
-        return {"dialect": name, "data": "".join([*(e.text for e in events[:at]), *new, *(e.text for e in events[at + 1 :])])}
+        new = draw(
+            st.sampled_from(
+                [
+                    [],
+                    [events[at].text] * 2,
+                    [events[at].text.upper()],
+                    [draw(tags), events[at].text],
+                ]
+            )
+        )
+        return {
+            "dialect": name,
+            "data": "".join(
+                [*(e.text for e in events[:at]), *new, *(e.text for e in events[at + 1 :])]
+            ),
+        }
     record = json.loads(json.dumps(draw(records(name))))
     messages = record[d.adapter.SCHEMA.messages]
     for message in draw(st.lists(st.sampled_from(messages), min_size=1, max_size=2)):
-        for key in [k for k in message if isinstance(message[k], str) and k not in ("role", "name") and not k.startswith("_")][:1]:
+        for key in [
+            k
+            for k in message
+            if isinstance(message[k], str) and k not in ("role", "name") and not k.startswith("_")
+        ][:1]:
             text, new = message[key], draw(tags)
             at = draw(st.sampled_from([0, len(text), len(text), draw(st.integers(0, len(text)))]))
             message[key] = text[:at] + new + text[at:]
     for role, (_, key) in d.adapter.SCHEMA.folded.items():
         for message in list(messages):
             if isinstance(message.get(key), str) and draw(st.booleans()):
-                messages.insert(messages.index(message), {"role": role, "content": message.pop(key)})
+                messages.insert(
+                    messages.index(message), {"role": role, "content": message.pop(key)}
+                )
                 break
     return {"dialect": name, "data": record}
 
@@ -139,9 +163,13 @@ def test_every_fix_is_what_it_says(value: dict[str, Any]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(INPUTS.filter(lambda value: not isinstance(value["data"], str)), st.data(), st.booleans())
-def test_lines_are_fixed_on_their_source(value: dict[str, Any], data: st.DataObject, unsafe: bool) -> None:
+def test_lines_are_fixed_on_their_source(
+    value: dict[str, Any], data: st.DataObject, unsafe: bool
+) -> None:
     checker = CHECKERS[value["dialect"]]
-    raw = data.draw(lines_of(value["data"]).filter(lambda line: b"\n" not in line)) + data.draw(st.sampled_from([b"", b"\r"]))
+    raw = data.draw(lines_of(value["data"]).filter(lambda line: b"\n" not in line)) + data.draw(
+        st.sampled_from([b"", b"\r"])
+    )
     before = checker.line(raw, row=2, filename="")
     try:
         line = raw.decode()
@@ -175,16 +203,32 @@ def test_texts_are_fixed_once_and_for_all(value: dict[str, Any], unsafe: bool) -
 @given(st.data())
 def test_what_no_operation_names_keeps_its_bytes(data: st.DataObject) -> None:
     """Strings outside of the changed value are found again as they were spelled."""
-    value = data.draw(st.fixed_dictionaries({"a": st.text(), "b": st.lists(st.text(max_size=5), min_size=1, max_size=3), "c": st.dictionaries(st.text(max_size=3), st.text(), max_size=2)}))
+    value = data.draw(
+        st.fixed_dictionaries(
+            {
+                "a": st.text(),
+                "b": st.lists(st.text(max_size=5), min_size=1, max_size=3),
+                "c": st.dictionaries(st.text(max_size=3), st.text(), max_size=2),
+            }
+        )
+    )
     line = data.draw(lines_of(value)).decode()
     path = data.draw(st.sampled_from(["/a", "/b/0", "/b/-", "/n", "/c/new"]))
-    op = data.draw(st.sampled_from(["add", "replace", "remove"] if path not in ("/b/-", "/n", "/c/new") else ["add"]))
+    op = data.draw(
+        st.sampled_from(
+            ["add", "replace", "remove"] if path not in ("/b/-", "/n", "/c/new") else ["add"]
+        )
+    )
     new = data.draw(st.text() | st.lists(st.integers()))
     operation = {"op": op, "path": path} | ({} if op == "remove" else {"value": new})
     after = edited(line, mypt_spec.Fix("", True, patch=(operation,)))
     assert json.loads(after) == apply(value, mypt_spec.Fix("", True, patch=(operation,)))
     named = {"/b/0": "/b", "/b/-": "/b", "/c/new": "/c"}.get(path, path)
-    sources = {item.pointer: line[item.start : item.end] for item in scan(line) if not (item.pointer + "/").startswith(named + "/") and item.pointer}
+    sources = {
+        item.pointer: line[item.start : item.end]
+        for item in scan(line)
+        if not (item.pointer + "/").startswith(named + "/") and item.pointer
+    }
     found = {item.pointer: after[item.start : item.end] for item in scan(after)}
     assert all(found[pointer] == source for pointer, source in sources.items())
 

@@ -20,7 +20,24 @@ from tests.property.test_fast import any_lines
 from tests.strategies import DIALECTS, lines_of, records
 
 WITH_FORMS = [name for name in DIALECTS if Encoder(Options(dialect=name)).forms is not None]
-SPACES = [" ", "\n", "\t", "\r\n", "\x0b", "\x1c", "\x85", "\xa0", "\u2003", "\u2028", "\u3000", "\u200b", "\0", "  ", "   ", "\n\n\n"]
+SPACES = [
+    " ",
+    "\n",
+    "\t",
+    "\r\n",
+    "\x0b",
+    "\x1c",
+    "\x85",
+    "\xa0",
+    "\u2003",
+    "\u2028",
+    "\u3000",
+    "\u200b",
+    "\0",
+    "  ",
+    "   ",
+    "\n\n\n",
+]
 
 
 def plain(outcome: Outcome) -> object:
@@ -38,7 +55,9 @@ def test_fast_path_is_the_segment_path(name: str, data: st.DataObject) -> None:
         phase=data.draw(st.sampled_from([None, 3])),
         long=data.draw(st.sampled_from(["error", "drop", "split-turns"])),
     )
-    lines = data.draw(st.lists(any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=3))
+    lines = data.draw(
+        st.lists(any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=3)
+    )
     # Other records of the same form as one that was drawn: other texts, and values.
     record = data.draw(records(name))
     lines += [json.dumps(varied(record, data)).encode() for _ in range(3)]
@@ -47,17 +66,26 @@ def test_fast_path_is_the_segment_path(name: str, data: st.DataObject) -> None:
     for _ in range(3):  # seen, learnt, known
         assert [plain(outcome) for outcome in quick.lines(lines)] == expected
     again = data.draw(st.permutations(range(len(lines))))
-    assert [plain(outcome) for outcome in quick.lines([lines[i] for i in again])] == [expected[i] for i in again]
+    assert [plain(outcome) for outcome in quick.lines([lines[i] for i in again])] == [
+        expected[i] for i in again
+    ]
 
 
 def varied(value: object, data: st.DataObject) -> object:
     """The same with other texts, here and there with white space, tags or nothing."""
     if isinstance(value, dict):
-        return {k: v if k in ("role", "type", "name", "language", "id", "tool_call_id") else varied(v, data) for k, v in value.items()}
+        return {
+            k: v
+            if k in ("role", "type", "name", "language", "id", "tool_call_id")
+            else varied(v, data)
+            for k, v in value.items()
+        }
     if isinstance(value, list):
         return [varied(v, data) for v in value]
     if isinstance(value, str):
-        more = st.sampled_from(["", *SPACES, "<", "<b>", "]", "é", '"', "\\", "</myPT_cite>", "\ue0001\ue001"])
+        more = st.sampled_from(
+            ["", *SPACES, "<", "<b>", "]", "é", '"', "\\", "</myPT_cite>", "\ue0001\ue001"]
+        )
         return data.draw(more) + value + data.draw(more)
     return value
 
@@ -78,8 +106,20 @@ def test_clean_records_take_it(name: str, data: st.DataObject) -> None:
 
 
 def turn(*items: dict[str, object]) -> bytes:
-    contents = [item for one in items for item in (one, {"type": "toolresult", "content": "r"}) if one["type"] == "toolcall" or item is one]
-    return json.dumps({"messages": [{"role": "user", "content": "u"}, {"role": "assistant", "contents": contents}]}).encode()
+    contents = [
+        item
+        for one in items
+        for item in (one, {"type": "toolresult", "content": "r"})
+        if one["type"] == "toolcall" or item is one
+    ]
+    return json.dumps(
+        {
+            "messages": [
+                {"role": "user", "content": "u"},
+                {"role": "assistant", "contents": contents},
+            ]
+        }
+    ).encode()
 
 
 def call(name: str) -> dict[str, object]:
@@ -93,30 +133,68 @@ def text(said: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     "lines",
     [
-        [turn(call("a"), call("a")), turn(call("a"), call("a")), turn(call("a"), call("b")), turn(call("c"), call("d"))],
+        [
+            turn(call("a"), call("a")),
+            turn(call("a"), call("a")),
+            turn(call("a"), call("b")),
+            turn(call("c"), call("d")),
+        ],
         [turn(call("a"), call("b")), turn(call("a"), call("b")), turn(call("c"), call("c"))],
-        [turn(text("x"), call("a"), text("y")), turn(text("x"), call("a"), text("y")), turn(text("x"), call("a"), text(" "))],
-        [turn(call("a"), text(" "), call("a")), turn(call("a"), text(" "), call("a")), turn(call("a"), text("\n"), call("a"))],
+        [
+            turn(text("x"), call("a"), text("y")),
+            turn(text("x"), call("a"), text("y")),
+            turn(text("x"), call("a"), text(" ")),
+        ],
+        [
+            turn(call("a"), text(" "), call("a")),
+            turn(call("a"), text(" "), call("a")),
+            turn(call("a"), text("\n"), call("a")),
+        ],
     ],
 )
 def test_what_a_form_must_tell_apart(lines: list[bytes]) -> None:
     quick, slow = (Encoder(Options(dialect="praxis")) for _ in range(2))
     for _ in range(2):
-        assert [plain(outcome) for outcome in quick.lines(lines)] == [plain(slow.line(line)) for line in lines]
+        assert [plain(outcome) for outcome in quick.lines(lines)] == [
+            plain(slow.line(line)) for line in lines
+        ]
 
 
 def test_every_dialect_with_a_schema_has_forms() -> None:
     assert set(DIALECTS) - set(WITH_FORMS) == {"usf-omega"}
 
 
-PIECES = st.sampled_from([*SPACES, "a", "word", "'ll", "'", "1", "12", "é", "日本", "…", "「", "🙂", "-", "<myPT_user>", "e\u0301"])
+PIECES = st.sampled_from(
+    [
+        *SPACES,
+        "a",
+        "word",
+        "'ll",
+        "'",
+        "1",
+        "12",
+        "é",
+        "日本",
+        "…",
+        "「",
+        "🙂",
+        "-",
+        "<myPT_user>",
+        "e\u0301",
+    ]
+)
 
 
 ENGINES = {"gigatoken": bulk.engine, "tiktoken": cache(bulk._Simple)}
 
 
 @pytest.mark.parametrize("library", ENGINES)
-@given(texts=st.lists(st.lists(PIECES | st.sampled_from(SPACES) | st.text(max_size=3), max_size=8).map("".join), max_size=4))
+@given(
+    texts=st.lists(
+        st.lists(PIECES | st.sampled_from(SPACES) | st.text(max_size=3), max_size=8).map("".join),
+        max_size=4,
+    )
+)
 @example(texts=["a\xa0\xa0\xa0b"])
 @example(texts=["a\u2003\u2003\u2003b"])
 @example(texts=["a\u3000\u3000"])

@@ -13,7 +13,12 @@ from mypt_spec.tokenizer import gpt2
 from tests.strategies import episodes
 
 D = mypt_spec.dialect("gabgpt")
-TAGS = ["<|user|>", "<|think|>", "<|assistant|>", "<|end|>"]  # gabgpt_chat_format.txt, "Special Tokens"
+TAGS = [
+    "<|user|>",
+    "<|think|>",
+    "<|assistant|>",
+    "<|end|>",
+]  # gabgpt_chat_format.txt, "Special Tokens"
 IDS = dict(zip(TAGS, range(50257, 50261), strict=True))
 
 
@@ -47,7 +52,9 @@ def test_the_naive_mask_agrees(episode: Episode) -> None:
 
 
 @given(episodes("gabgpt"), st.data())
-def test_an_end_behind_other_segments_is_read_with_a_warning(episode: Episode, data: st.DataObject) -> None:
+def test_an_end_behind_other_segments_is_read_with_a_warning(
+    episode: Episode, data: st.DataObject
+) -> None:
     text = D.serialize(episode)
     put = 0
     changed = ""
@@ -79,7 +86,9 @@ def test_what_is_read_is_written_again_or_said(pieces: list[str]) -> None:
     """Whatever is not in the text that is written again was a finding."""
     text = "".join(pieces)
     episode, findings = D.parse(text)
-    grammar = re.fullmatch(r"(?:<\|user\|>[^<]+(?:<\|think\|>[^<]*)?<\|assistant\|>[^<]*<\|end\|>)+", text)
+    grammar = re.fullmatch(
+        r"(?:<\|user\|>[^<]+(?:<\|think\|>[^<]*)?<\|assistant\|>[^<]*<\|end\|>)+", text
+    )
     assert (grammar is not None) == (findings == [] or {f.code for f in findings} <= {"MYP314"})
     if episode is not None:
         dropped = sum(f.code == "MYP232" for f in findings)

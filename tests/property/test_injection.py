@@ -30,7 +30,13 @@ def hostile(draw: st.DrawFn, name: str) -> Episode:
         free = table.openers[kind].body == "text" or table.openers[role].quotes
         return replace(part, text=draw(text)) if free else part
 
-    return Episode(name, tuple(Message(m.role, tuple(dirty(m.role, p) for p in m.parts), m.attrs) for m in episode.messages))
+    return Episode(
+        name,
+        tuple(
+            Message(m.role, tuple(dirty(m.role, p) for p in m.parts), m.attrs)
+            for m in episode.messages
+        ),
+    )
 
 
 @pytest.mark.parametrize("name", SINGLE_ID)
@@ -63,12 +69,16 @@ def _tags(d: mypt_spec.Dialect, episode: Episode) -> list[str]:
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
-def test_every_tag_literal_is_a_finding_and_never_serialised(name: str, data: st.DataObject) -> None:
+def test_every_tag_literal_is_a_finding_and_never_serialised(
+    name: str, data: st.DataObject
+) -> None:
     d = mypt_spec.dialect(name)
     episode = data.draw(hostile(name))
     texts = [p.text for m in episode.messages for p in m.parts]
     bad = sum(bool(d.table.literals.search(text)) for text in texts)
-    found = check_episode(episode, d.table, d.automaton, d.tokenizer, mypt_spec.Limits())  # ids need not fit one another here
+    found = check_episode(
+        episode, d.table, d.automaton, d.tokenizer, mypt_spec.Limits()
+    )  # ids need not fit one another here
     errors = [f for f in found if f.severity == "error"]
     if bad:
         assert len(errors) >= bad

@@ -18,7 +18,9 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=12,
 )
-SEPARATORS = st.tuples(st.sampled_from([",", ", ", " \t, "]), st.sampled_from([":", ": ", "\t:\r "]))
+SEPARATORS = st.tuples(
+    st.sampled_from([",", ", ", " \t, "]), st.sampled_from([":", ": ", "\t:\r "])
+)
 
 
 def walk(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
@@ -32,7 +34,9 @@ def walk(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
 
 
 @given(VALUES, st.booleans(), SEPARATORS, st.data())
-def test_every_pointer_and_span(value: Any, ascii_only: bool, separators: tuple[str, str], data: st.DataObject) -> None:
+def test_every_pointer_and_span(
+    value: Any, ascii_only: bool, separators: tuple[str, str], data: st.DataObject
+) -> None:
     line = json.dumps(value, ensure_ascii=ascii_only, separators=separators)
     if data.draw(st.booleans()):
         line = line.replace("/", "\\/")
@@ -55,7 +59,9 @@ def test_every_escape_may_be_written_as_u(text: str, data: st.DataObject) -> Non
     body = ""
     for char in text:
         units = char.encode("utf-16-be")
-        escaped = "".join(f"\\u{units[at]:02X}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+        escaped = "".join(
+            f"\\u{units[at]:02X}{units[at + 1]:02x}" for at in range(0, len(units), 2)
+        )
         plain = json.dumps(char, ensure_ascii=False)[1:-1]
         body += data.draw(st.sampled_from([plain, escaped]))
     line = '{"\\u006b": "' + body + '"}'
@@ -70,7 +76,9 @@ def test_every_escape_may_be_written_as_u(text: str, data: st.DataObject) -> Non
     st.none() | st.tuples(st.integers(-9, 99), st.integers(-9, 99)),
     st.booleans(),
 )
-def test_any_text_gives_a_place(text: str, pointer: str, span: tuple[int, int] | None, on_key: bool) -> None:
+def test_any_text_gives_a_place(
+    text: str, pointer: str, span: tuple[int, int] | None, on_key: bool
+) -> None:
     start, end = locate(text, pointer, span, on_key)
     assert 0 <= start <= end <= len(text)
     for item in scan(text):
@@ -98,13 +106,24 @@ class Nothing:
     st.booleans(),
     st.sampled_from(["", "", " ", "}", ",x"]),
 )
-def test_looking_at_members_is_scanning(value: Any, before: str, tokens: list[str], span: tuple[int, int] | None, on_key: bool, after: str) -> None:
+def test_looking_at_members_is_scanning(
+    value: Any,
+    before: str,
+    tokens: list[str],
+    span: tuple[int, int] | None,
+    on_key: bool,
+    after: str,
+) -> None:
     """Keys that stand twice, lines that are no JSON, and pointers that lead nowhere, too."""
     line = json.dumps(value)
     if isinstance(value, list) and all(isinstance(item, tuple) for item in value):
-        line = "{" + ", ".join(f"{json.dumps(key)}: {json.dumps(inner)}" for key, inner in value) + "}"
+        line = (
+            "{" + ", ".join(f"{json.dumps(key)}: {json.dumps(inner)}" for key, inner in value) + "}"
+        )
     line = before + line + after
     pointer = "".join("/" + token for token in tokens)
     scanned = Places(line)
     scanned._members = Nothing()  # type: ignore[assignment]
-    assert Places(line).locate(pointer, span, on_key=on_key) == scanned.locate(pointer, span, on_key=on_key)
+    assert Places(line).locate(pointer, span, on_key=on_key) == scanned.locate(
+        pointer, span, on_key=on_key
+    )

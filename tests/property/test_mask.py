@@ -15,7 +15,17 @@ from tests.strategies import DIALECTS, episodes
 D = mypt_spec.dialect("mypt")
 
 # mypt_tag_reference.md, "Token Inventory": 19 tokens, ids 50257-50275, in the order of the table, open before close.
-PAIRS = ["system", "user", "assistant", "user_context", "assistant_context", "toolcall", "toolresult", "think", "cite"]
+PAIRS = [
+    "system",
+    "user",
+    "assistant",
+    "user_context",
+    "assistant_context",
+    "toolcall",
+    "toolresult",
+    "think",
+    "cite",
+]
 TAGS = [tag for pair in PAIRS for tag in (f"<myPT_{pair}>", f"</myPT_{pair}>")] + ["<myPT_eot>"]
 IDS = dict(zip(TAGS, range(50257, 50276), strict=True))
 
@@ -40,7 +50,11 @@ def test_the_naive_mask_agrees(episode: mypt_spec.Episode) -> None:
     ids, loss = naive(D.serialize(episode))
     assert encoded.ids.tolist() == ids
     assert encoded.loss.tolist() == loss
-    assert (encoded.ids.dtype, encoded.loss.dtype, encoded.ids.shape) == ("uint32", "uint8", encoded.loss.shape)
+    assert (encoded.ids.dtype, encoded.loss.dtype, encoded.ids.shape) == (
+        "uint32",
+        "uint8",
+        encoded.loss.shape,
+    )
 
 
 @given(episodes("mypt"))
@@ -88,10 +102,19 @@ def test_the_reference_example(layout: str) -> None:
     """ "Phase 4: Simple Tool Call", with its quoted call masked."""
     system = '<myPT_system>Format: <myPT_toolcall>{"name": "x"}</myPT_toolcall></myPT_system>'
     call = '<myPT_assistant><myPT_toolcall>{"name": "x"}</myPT_toolcall></myPT_assistant>'
-    blocks = [system, "<myPT_user>Find.</myPT_user>", call, "<myPT_toolresult>1</myPT_toolresult>", "<myPT_assistant>I.</myPT_assistant>", "<myPT_eot>"]
+    blocks = [
+        system,
+        "<myPT_user>Find.</myPT_user>",
+        call,
+        "<myPT_toolresult>1</myPT_toolresult>",
+        "<myPT_assistant>I.</myPT_assistant>",
+        "<myPT_eot>",
+    ]
     expected = [0, 0, 1, 0, 1, 1]
     episode, findings = D.parse(("\n" if layout == "lines" else "").join(blocks))
     assert not findings
     encoded = D.encode(episode)
-    wanted = [weight for block, weight in zip(blocks, expected, strict=True) for _ in naive(block)[0]]
+    wanted = [
+        weight for block, weight in zip(blocks, expected, strict=True) for _ in naive(block)[0]
+    ]
     assert encoded.loss.tolist() == wanted

@@ -19,7 +19,9 @@ from tests.strategies import any_text, episodes, lines_of, records
 
 D = mypt_spec.dialect("mypt-3b")
 # mypt_phase3b_workspace.md, "Text grammar / tags for tools".
-TAG = re.compile(r'\n<toolcall name="[^"]*">\n|\n</toolcall>\n|<toolresult name="[^"]*">\n|\n</toolresult>|</?(?:system|context|user|assistant)>')
+TAG = re.compile(
+    r'\n<toolcall name="[^"]*">\n|\n</toolcall>\n|<toolresult name="[^"]*">\n|\n</toolresult>|</?(?:system|context|user|assistant)>'
+)
 
 
 def naive(text: str) -> tuple[list[int], list[int]]:
@@ -59,7 +61,12 @@ def test_any_white_space_around_tags_is_read(episode: Episode, data: st.DataObje
     at = 0
     for match in TAG.finditer(text):
         head, core, tail = re.fullmatch(r"(\n?)(<.*>)(\n?)", match[0]).groups()  # type: ignore[union-attr]
-        changed += text[at : match.start()] + (data.draw(gap) if head else "") + core + (data.draw(gap) if tail else "")
+        changed += (
+            text[at : match.start()]
+            + (data.draw(gap) if head else "")
+            + core
+            + (data.draw(gap) if tail else "")
+        )
         at = match.end()
     again, findings = D.parse(changed)
     assert again == episode
@@ -97,13 +104,16 @@ def _renamed(message: Message, name: str) -> Message:
 
 
 @pytest.mark.parametrize(
-    ("attrs", "count"), [((), 1), ((("nom", "t"),), 2), ((("name", "t"), ("id", "1")), 1), ((("name", ""),), 1)]
+    ("attrs", "count"),
+    [((), 1), ((("nom", "t"),), 2), ((("name", "t"), ("id", "1")), 1), ((("name", ""),), 1)],
 )
 def test_attributes_that_no_tag_has(attrs: tuple[tuple[str, str], ...], count: int) -> None:
     text = Part("text", "x")
     call = Message("assistant", (Part("toolcall", "{}", attrs),))
     result = Message("toolresult", (Part("text", "1"),), (("name", "t"),))
-    episode = Episode(D.name, (Message("user", (text,)), call, result, Message("assistant", (text,))))
+    episode = Episode(
+        D.name, (Message("user", (text,)), call, result, Message("assistant", (text,)))
+    )
     assert [f.code for f in D.validate(episode) if f.code == "MYP320"] == ["MYP320"] * count
     for call in (D.serialize, D.encode):
         with pytest.raises(ValueError, match="no text can say this"):
@@ -111,17 +121,27 @@ def test_attributes_that_no_tag_has(attrs: tuple[tuple[str, str], ...], count: i
 
 
 @given(records("mypt-3b"), any_text("mypt-3b"), any_text("mypt-3b"), st.data())
-def test_the_fast_path_doubts_names(record: dict, name: str, other: str, data: st.DataObject) -> None:
+def test_the_fast_path_doubts_names(
+    record: dict, name: str, other: str, data: st.DataObject
+) -> None:
     for message in record["messages"]:
         if "name" in message:
-            message["name"] = name if message["role"] == "assistant_toolcall" else data.draw(st.sampled_from([name, other]))
+            message["name"] = (
+                name
+                if message["role"] == "assistant_toolcall"
+                else data.draw(st.sampled_from([name, other]))
+            )
     line = data.draw(lines_of(record))
     checker = Checker(D)
     if Prover(checker).clean(line):
         assert not checker.line(line, row=2, filename="")
 
 
-@given(any_text("mypt-3b"), any_text("mypt-3b"), st.sampled_from(["</toolcall>", "<user>", "</assistant>", '<toolresult name="t">']))
+@given(
+    any_text("mypt-3b"),
+    any_text("mypt-3b"),
+    st.sampled_from(["</toolcall>", "<user>", "</assistant>", '<toolresult name="t">']),
+)
 def test_tags_in_json_are_escaped_and_come_back(before: str, key: str, tag: str) -> None:
     value = {key + tag: [before + tag + before, {tag: before}], "x": "\\" + tag}
     messages = [

@@ -59,7 +59,10 @@ def test_every_configuration_and_every_terminal(name: str) -> None:
         assert (feed(here, END) is not None) == d.automaton.accepting(state)
         for terminal in terminals:
             following = feed(here, terminal)
-            assert (following is not None) == (terminal in d.automaton.allowed(state)), (state, terminal)
+            assert (following is not None) == (terminal in d.automaton.allowed(state)), (
+                state,
+                terminal,
+            )
             if following is None:
                 with pytest.raises(ValueError, match="is not allowed"):
                     d.automaton.step(state, terminal)
@@ -114,7 +117,9 @@ def test_the_reference_read_by_hand() -> None:
         assert (whole.fullmatch(word) is not None) == d.automaton.accepting(state), word
         accepted += d.automaton.accepting(state)
         if len(string) < 18:
-            queue += [((*string, t), d.automaton.step(state, t)) for t in d.automaton.allowed(state)]
+            queue += [
+                ((*string, t), d.automaton.step(state, t)) for t in d.automaton.allowed(state)
+            ]
     assert accepted > 1000
     for base in ("SwsUwuAwaE", "SwCwcsUXwxwuYwyATwtCwcaRwrAwQwqaEUwuAQwqwaE"):
         for at in range(len(base) + 1):
@@ -123,7 +128,9 @@ def test_the_reference_read_by_hand() -> None:
                     word = base[:at] + letter + base[at + width :]
                     back = {v: k for k, v in letters.items()}
                     state = d.automaton.run(back[c] for c in word)
-                    assert (whole.fullmatch(word) is not None) == (state is not None and d.automaton.accepting(state)), word
+                    assert (whole.fullmatch(word) is not None) == (
+                        state is not None and d.automaton.accepting(state)
+                    ), word
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -138,7 +145,7 @@ def test_minimal_deterministic_and_canonical(name: str) -> None:
         numbered += dict.fromkeys(n for _, n in sorted(a.steps[state].items()) if n not in numbered)
     assert numbered == list(a.states), "numbered breadth first by terminal name"
     live = set(a.accepts)
-    while (more := {s for s in a.states if live & set(a.steps[s].values())} - live):
+    while more := {s for s in a.states if live & set(a.steps[s].values())} - live:
         live |= more
     assert live == set(a.states), "from every state there is an end"
     again = extract(grammar(name))
@@ -154,7 +161,9 @@ def _told_apart(a: Automaton, s: int, t: int) -> bool:
     seen, queue = {(s, t)}, [(s, t)]
     for one, two in queue:
         if a.accepting(one) != a.accepting(two) or a.allowed(one) != a.allowed(two):
-            return True  # every state has an end, so a terminal that only one allows tells them apart
+            return (
+                True  # every state has an end, so a terminal that only one allows tells them apart
+            )
         for terminal in a.allowed(one):
             pair = a.step(one, terminal), a.step(two, terminal)
             if pair not in seen:
@@ -190,11 +199,17 @@ def walk(d: mypt_spec.Dialect, data: st.DataObject, size: int) -> list[str]:
 
 def spelled(d: mypt_spec.Dialect, string: list[str]) -> str:
     """A text with these terminals; TEXT TEXT is one run, so it is written once."""
-    runs = [t for before, t in zip(["", *string], string, strict=False) if t != TEXT or before != TEXT]
+    runs = [
+        t for before, t in zip(["", *string], string, strict=False) if t != TEXT or before != TEXT
+    ]
     before = ["", *runs]
     bodies = {t.name: body(d.table, t.opens) for t in d.table.terminals.values() if t.opens}
-    names = {t.name: t.spell(tuple((key, "n") for key in t.patterns)) for t in d.table.terminals.values()}
-    return "".join(bodies.get(b, BODY) if t == TEXT else names[t] for b, t in zip(before, runs, strict=False))
+    names = {
+        t.name: t.spell(tuple((key, "n") for key in t.patterns)) for t in d.table.terminals.values()
+    }
+    return "".join(
+        bodies.get(b, BODY) if t == TEXT else names[t] for b, t in zip(before, runs, strict=False)
+    )
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -228,7 +243,11 @@ def test_random_long_strings_in_every_reading(name: str, data: st.DataObject) ->
 def test_validator_accepts_what_the_automaton_accepts(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
     episode = data.draw(any_episodes(name))
-    if any(part.kind != "text" and message.role not in d.table.closers for message in episode.messages for part in message.parts):
+    if any(
+        part.kind != "text" and message.role not in d.table.closers
+        for message in episode.messages
+        for part in message.parts
+    ):
         assert [f.code for f in d.validate(episode)] == ["MYP105"]
         with pytest.raises(ValueError, match="holds no block"):
             d.serialize(episode)
@@ -262,7 +281,9 @@ def test_every_small_episode() -> None:
     text = mypt_spec.Part("text", BODY)
 
     def message(role: str, *kinds: str) -> mypt_spec.Message:
-        return mypt_spec.Message(role, tuple(text if k == "text" else mypt_spec.Part(k, BODY) for k in kinds))
+        return mypt_spec.Message(
+            role, tuple(text if k == "text" else mypt_spec.Part(k, BODY) for k in kinds)
+        )
 
     blocks = [
         message("system", "text"), message("user", "text"), message("user", "user_context", "text"), message("assistant_context", "text"),
@@ -274,7 +295,9 @@ def test_every_small_episode() -> None:
         string = [e.terminal for e in events_of(messages, d.table)]
         state = d.automaton.run(string)
         if messages:
-            errors = [f for f in d.validate(mypt_spec.Episode("mypt", messages)) if f.severity == "error"]
+            errors = [
+                f for f in d.validate(mypt_spec.Episode("mypt", messages)) if f.severity == "error"
+            ]
             assert (state is not None and d.automaton.accepting(state)) == (not errors)
             checked += 1
         if (state is not None and len(messages) < 6) or len(messages) < 2:

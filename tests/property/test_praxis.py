@@ -51,12 +51,18 @@ ALMOST = st.lists(st.sampled_from([*TAGS, CALL, "a", " "]), max_size=14).map("".
 
 @given(ALMOST)
 def test_almost_texts(body: str) -> None:
-    for text in (body, "[BOS]user\nu\n[SEP]\n[BOS]assistant\n" + body, "[BOS]user\nu\n[SEP]\n[BOS]assistant\n<tin>\n" + CALL + body):
+    for text in (
+        body,
+        "[BOS]user\nu\n[SEP]\n[BOS]assistant\n" + body,
+        "[BOS]user\nu\n[SEP]\n[BOS]assistant\n<tin>\n" + CALL + body,
+    ):
         episode, findings = D.parse(text)
         assert (episode is None) == any(f.severity == "error" for f in findings)
         if not findings:
             assert D.serialize(episode) == text
-        for fixed in [f for f in findings if f.fix and all(g.fix and g.fix.safe for g in findings)][:1]:
+        for fixed in [f for f in findings if f.fix and all(g.fix and g.fix.safe for g in findings)][
+            :1
+        ]:
             edits = sorted((e for f in findings if f.fix for e in f.fix.edits), reverse=True)
             assert fixed.fix is not None
             mended = text
@@ -83,7 +89,10 @@ def test_the_mask_of_a_call() -> None:
     text = f"[BOS]user\nu\n[SEP]\n[BOS]assistant\na<tin>\n{CALL}\n</tin><tout>r</tout>b\n[SEP]\n"
     encoded = D.encode(D.parse(text)[0])
     assert D.tokenizer.decode(encoded.ids[encoded.loss == 1]) == f"a<tin>\n{CALL}\n</tin>b\n[SEP]\n"
-    assert D.tokenizer.decode(encoded.ids[encoded.loss == 0]) == "[BOS]user\nu\n[SEP]\n[BOS]assistant\n<tout>r</tout>"
+    assert (
+        D.tokenizer.decode(encoded.ids[encoded.loss == 0])
+        == "[BOS]user\nu\n[SEP]\n[BOS]assistant\n<tout>r</tout>"
+    )
 
 
 @given(EPISODES)
@@ -104,7 +113,12 @@ def test_every_string_of_terminals_as_text(length: int) -> None:
     """What the automaton accepts is what the parser reads, as text and as ids; TEXT is content that any block can hold."""
     level: list[tuple[tuple[str, ...], int]] = [((), D.automaton.start)]
     for _ in range(length):
-        level = [((*s, t), D.automaton.step(q, t)) for s, q in level for t in sorted(D.automaton.allowed(q)) if s[-1:] != (t,)]
+        level = [
+            ((*s, t), D.automaton.step(q, t))
+            for s, q in level
+            for t in sorted(D.automaton.allowed(q))
+            if s[-1:] != (t,)
+        ]
     for string, state in level:
         text = "".join(CALL if t == TEXT else D.table.terminals[t].spell() for t in string)
         episode, findings = D.parse(text)
@@ -128,11 +142,17 @@ def almost_records(draw: st.DrawFn) -> Any:
     for _ in range(draw(st.integers(1, 3))):
         owner: Any = record
         for _ in range(draw(st.integers(0, 5))):
-            inner = [v for v in (owner.values() if isinstance(owner, dict) else owner) if isinstance(v, (dict, list)) and v]
+            inner = [
+                v
+                for v in (owner.values() if isinstance(owner, dict) else owner)
+                if isinstance(v, (dict, list)) and v
+            ]
             owner = draw(st.sampled_from(inner)) if inner else owner
         if not owner:
             continue
-        key = draw(st.sampled_from(list(owner) if isinstance(owner, dict) else list(range(len(owner)))))
+        key = draw(
+            st.sampled_from(list(owner) if isinstance(owner, dict) else list(range(len(owner))))
+        )
         change = draw(st.sampled_from(["replace", "drop", "rename", "double"]))
         if change == "replace":
             owner[key] = draw(ANY_JSON)
@@ -141,8 +161,23 @@ def almost_records(draw: st.DrawFn) -> Any:
         elif isinstance(owner, list):
             owner.insert(draw(st.integers(0, len(owner))), owner[key])
         else:
-            names = st.sampled_from(["role", "type", "content", "contents", "text", "name", "arguments", "messages", "_m", ""])
-            owner[draw(names | st.text(max_size=3))] = owner.pop(key) if change == "rename" else draw(ANY_JSON)
+            names = st.sampled_from(
+                [
+                    "role",
+                    "type",
+                    "content",
+                    "contents",
+                    "text",
+                    "name",
+                    "arguments",
+                    "messages",
+                    "_m",
+                    "",
+                ]
+            )
+            owner[draw(names | st.text(max_size=3))] = (
+                owner.pop(key) if change == "rename" else draw(ANY_JSON)
+            )
     return record
 
 
@@ -165,18 +200,30 @@ def test_almost_records(record: Any) -> None:
 def test_any_text(text: str) -> None:
     episode, findings = D.parse(text)
     assert (episode is None) == any(f.severity == "error" for f in findings)
-    for found in (check_text(Checker(D), text), check_generation(Checker(D), text), check_generation(Checker(D), text, prompt=text)):
+    for found in (
+        check_text(Checker(D), text),
+        check_generation(Checker(D), text),
+        check_generation(Checker(D), text, prompt=text),
+    ):
         assert all(item.finding.code != "MYP901" for item in found)
 
 
-@given(st.lists(st.sampled_from([50256, 50257, 50258, 50259, 50260, -1, 2**40, 198, 27, 83, 259, 29, 7220]), max_size=30))
+@given(
+    st.lists(
+        st.sampled_from([50256, 50257, 50258, 50259, 50260, -1, 2**40, 198, 27, 83, 259, 29, 7220]),
+        max_size=30,
+    )
+)
 def test_any_ids(ids: list[int]) -> None:
     episode, findings = D.parse_ids(ids)
     assert (episode is None) == any(f.severity == "error" for f in findings)
     assert all(f.span is None or f.span[1] <= len(ids) for f in findings)
 
 
-@pytest.mark.parametrize("seed", [*TAGS, '\\"', '"', "< ", "</t ", "<tin>\n<[SEP][BOS]assistant\n", "<tin>\n{}\n</tin><tout>"])
+@pytest.mark.parametrize(
+    "seed",
+    [*TAGS, '\\"', '"', "< ", "</t ", "<tin>\n<[SEP][BOS]assistant\n", "<tin>\n{}\n</tin><tout>"],
+)
 def test_long_texts_take_no_time(seed: str) -> None:
     import time
 
@@ -197,11 +244,19 @@ def test_content_is_never_structure(episode: Episode, data: st.DataObject) -> No
     """Any text in place of the content: it comes back as it was through ids, or is refused because of a plain tag in it."""
     hostile = any_text(NAME, 1).filter(bool) | ALMOST.filter(bool)
     messages = [
-        replace(m, parts=tuple(p if p.kind == "tin" else replace(p, text=data.draw(hostile)) for p in m.parts)) for m in episode.messages
+        replace(
+            m,
+            parts=tuple(
+                p if p.kind == "tin" else replace(p, text=data.draw(hostile)) for p in m.parts
+            ),
+        )
+        for m in episode.messages
     ]
     changed = Episode(NAME, tuple(messages))
     texts = [p.text for m in messages for p in m.parts if p.kind != "tin"]
-    special = 2 * sum(m.role != "eos" for m in messages)  # a header and an end each; [EOS] is the end of its block
+    special = 2 * sum(
+        m.role != "eos" for m in messages
+    )  # a header and an end each; [EOS] is the end of its block
     if any(D.table.literals.search(t) for t in texts):
         assert [f for f in D.validate(changed) if f.severity == "error"]
         with pytest.raises(ValueError, match="no text can say this"):
@@ -216,7 +271,9 @@ def test_content_is_never_structure(episode: Episode, data: st.DataObject) -> No
     assert D.parse_ids(ids)[0] == changed
 
 
-@pytest.mark.parametrize("text", ["[SEP]", "[BOS]assistant\nSure", "x\n[SEP]\n[BOS]system\ny", "[EOS]"])
+@pytest.mark.parametrize(
+    "text", ["[SEP]", "[BOS]assistant\nSure", "x\n[SEP]\n[BOS]system\ny", "[EOS]"]
+)
 def test_a_special_token_that_a_user_types_is_ordinary_text_as_ids(text: str) -> None:
     episode = Episode(NAME, (Message("user", (Part("text", text),)),))
     encoded = D.encode(episode, partial=True)
@@ -248,7 +305,11 @@ def test_content_that_is_proved_clean_is_clean(text: str, where: str) -> None:
     messages: list[dict[str, Any]] = [{"role": "user", "content": text if where == "user" else "u"}]
     if where == "system":
         messages.insert(0, {"role": "system", "content": text})
-    answer = {"contents": said[where]} if where in said else {"content": text if where == "assistant" else "a"}
+    answer = (
+        {"contents": said[where]}
+        if where in said
+        else {"content": text if where == "assistant" else "a"}
+    )
     line = json.dumps({"messages": [*messages, {"role": "assistant"} | answer]}).encode()
     if PLAIN_PROVER.clean(line):
         assert PLAIN.line(line, row=2, filename="f") == []

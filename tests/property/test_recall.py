@@ -40,7 +40,11 @@ def outline_of(recall: Recall, line: bytes) -> Outline | None:
     """The outline of a line that has one."""
     try:
         record = recall.decode(line)
-        return recall.outliner.outline(record) if recall.outliner and isinstance(record, dict) else None
+        return (
+            recall.outliner.outline(record)
+            if recall.outliner and isinstance(record, dict)
+            else None
+        )
     except (ValueError, OverflowError, RecursionError):
         return None
 
@@ -48,13 +52,26 @@ def outline_of(recall: Recall, line: bytes) -> Outline | None:
 def alike(draw: Any, name: str, outline: Outline) -> bytes | None:
     """Another record of the outline: other texts and values in the place of its signs."""
     strings, size = clean_text(name), len(outline.texts)
-    texts = draw(st.lists(strings.map(str.strip).filter(bool), min_size=size, max_size=size, unique=True))
+    texts = draw(
+        st.lists(strings.map(str.strip).filter(bool), min_size=size, max_size=size, unique=True)
+    )
     values: dict[str, Any] = {}
     for i, (sign, value) in enumerate(outline.values.items()):  # the number keeps them apart
         inner = draw(json_values(strings))
-        values[sign] = {f"k{i}": inner} if isinstance(value, dict) else [i, inner] if isinstance(value, list) else f"{draw(strings)} {i}"
+        values[sign] = (
+            {f"k{i}": inner}
+            if isinstance(value, dict)
+            else [i, inner]
+            if isinstance(value, list)
+            else f"{draw(strings)} {i}"
+        )
     try:
-        return json.dumps(Outline(texts=dict(zip(outline.texts, texts, strict=True)), values=values).value(outline.record), ensure_ascii=draw(st.booleans())).encode()
+        return json.dumps(
+            Outline(texts=dict(zip(outline.texts, texts, strict=True)), values=values).value(
+                outline.record
+            ),
+            ensure_ascii=draw(st.booleans()),
+        ).encode()
     except NoOutlineError:  # an object that is written as a string
         return None
 
@@ -65,7 +82,13 @@ def alike(draw: Any, name: str, outline: Outline) -> bytes | None:
 def test_says_what_the_checker_says(name: str, data: st.DataObject) -> None:
     checker = Checker(mypt_spec.dialect(name), data.draw(LIMITS))
     recall = Prover(checker).recall
-    for line in data.draw(st.lists(tagged_lines(name) | any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=3)):
+    for line in data.draw(
+        st.lists(
+            tagged_lines(name) | any_lines(name).filter(lambda line: b"\n" not in line),
+            min_size=1,
+            max_size=3,
+        )
+    ):
         agree(recall, line)
         outline = outline_of(recall, line)
         for _ in range(2 if outline else 0):
@@ -78,8 +101,16 @@ def test_says_what_the_checker_says(name: str, data: st.DataObject) -> None:
 def tagged_lines(draw: st.DrawFn, name: str) -> bytes:
     """Clean records with tags, pieces of tags and what is almost one in their texts: typed thoughts, calls, ends of turns."""
     table = mypt_spec.dialect(name).table
-    shown = st.sampled_from([t.spell(tuple((key, "n") for key in t.patterns)) for t in table.terminals.values()])
-    pieces = shown | shown.map(str.upper) | shown.map(lambda tag: tag[:-1]) | clean_text(name) | st.sampled_from([" ", "\n", '{"name": "n", "q": 1}', "{}"])
+    shown = st.sampled_from(
+        [t.spell(tuple((key, "n") for key in t.patterns)) for t in table.terminals.values()]
+    )
+    pieces = (
+        shown
+        | shown.map(str.upper)
+        | shown.map(lambda tag: tag[:-1])
+        | clean_text(name)
+        | st.sampled_from([" ", "\n", '{"name": "n", "q": 1}', "{}"])
+    )
     record = json.loads(json.dumps(draw(records(name))))
     for _ in range(draw(st.integers(1, 2))):
         message = draw(st.sampled_from(record["messages"]))
@@ -162,7 +193,12 @@ def test_odd(checker: Checker, messages: list[dict[str, Any]]) -> None:
     for more in ({}, {"_mypt_lint": {"ignore": ["MYP105", "MYP301"]}}, {"note": "x"}):
         for text in ("S", "S is longer"):
             for ascii_only in (True, False):
-                agree(recall, json.dumps({"system": text, "messages": messages, **more}, ensure_ascii=ascii_only).encode())
+                agree(
+                    recall,
+                    json.dumps(
+                        {"system": text, "messages": messages, **more}, ensure_ascii=ascii_only
+                    ).encode(),
+                )
 
 
 def test_a_tag_that_a_sign_would_make_is_not_taken_apart() -> None:
@@ -179,7 +215,13 @@ def _spans(pattern: str) -> Callable[[str], list[tuple[int, int]]]:
 
 
 def test_findings_that_quote_are_not_remembered() -> None:
-    for words in ({"message": "got \ue000"}, {"message": f"got {chr(0xE000)!r}"}, {"help": "\ue801"}, {"expected": ("\ue000",)}, {"pointer": "/\ue000"}):
+    for words in (
+        {"message": "got \ue000"},
+        {"message": f"got {chr(0xE000)!r}"},
+        {"help": "\ue801"},
+        {"expected": ("\ue000",)},
+        {"pointer": "/\ue000"},
+    ):
         with pytest.raises(NoOutlineError):
             told(Finding("MYP105", **{"message": "", **words}), Outline())  # type: ignore[arg-type]
     assert told(Finding("MYP105", "fine"), Outline()).before is None
@@ -199,7 +241,10 @@ def test_signs_in_the_data_are_only_text(text: str) -> None:
 def test_memory_is_bounded() -> None:
     recall = Prover(Checker(mypt_spec.dialect("mypt"))).recall
     for i in range(3000):
-        record = {"system": "S", "messages": [USER, {"role": f"robot{i}", "content": "x"}, {"k" * 3000: i}]}
+        record = {
+            "system": "S",
+            "messages": [USER, {"role": f"robot{i}", "content": "x"}, {"k" * 3000: i}],
+        }
         agree_once = recall.line(json.dumps(record).encode(), row=2, filename="f")
         assert [item.finding.code for item in agree_once] == ["MYP105", "MYP102"]
         assert sum(map(len, recall.known)) < 5 << 20

@@ -29,12 +29,19 @@ def turn(i: int) -> str:
     )
 
 
-BASE = '<myPT_system>S <myPT_toolcall>{"name": "q"}</myPT_toolcall> T</myPT_system>' + "".join(map(turn, range(3)))
+BASE = '<myPT_system>S <myPT_toolcall>{"name": "q"}</myPT_toolcall> T</myPT_system>' + "".join(
+    map(turn, range(3))
+)
 PLAIN = "<myPT_system>S</myPT_system>" + "".join(
     f"<myPT_user>q{i}</myPT_user><myPT_assistant>a{i}</myPT_assistant><myPT_eot>" for i in range(3)
 )
 EVENTS = {"full": list(D.lex(BASE)), "plain": list(D.lex(PLAIN))}
-CASES = [(base, at) for base, events in EVENTS.items() for at, e in enumerate(events) if e.terminal != TEXT]
+CASES = [
+    (base, at)
+    for base, events in EVENTS.items()
+    for at, e in enumerate(events)
+    if e.terminal != TEXT
+]
 
 
 def find(events: list[Event]) -> list[mypt_spec.Finding]:
@@ -44,7 +51,9 @@ def find(events: list[Event]) -> list[mypt_spec.Finding]:
 def near(finding: mypt_spec.Finding, events: list[Event], at: int) -> bool:
     """Whether a finding points between the fault at event `at` and the end of the first tag behind it."""
     lengths = [len(e.text) for e in events]
-    last = next((i for i in range(at + 1, len(events)) if events[i].terminal != TEXT), len(events) - 1)
+    last = next(
+        (i for i in range(at + 1, len(events)) if events[i].terminal != TEXT), len(events) - 1
+    )
     assert finding.span is not None
     return sum(lengths[:at]) <= finding.span[0] <= sum(lengths[: last + 1])
 
@@ -63,10 +72,20 @@ def test_a_missing_tag(case: tuple[str, int]) -> None:
     assert len(codes) == 1 or (codes in TWO and terminal.opens in ("toolcall", "think"))
     assert near(findings[0], left, at)
     if terminal.closes:
-        before = events[at - 2].terminal if events[at - 1].terminal == TEXT else events[at - 1].terminal
-        named = {("think", "CITE_OPEN"): "MYP207", ("user", "ASSISTANT_CONTEXT_OPEN"): "MYP204", ("assistant", "TOOLRESULT_OPEN"): "MYP202"}
+        before = (
+            events[at - 2].terminal if events[at - 1].terminal == TEXT else events[at - 1].terminal
+        )
+        named = {
+            ("think", "CITE_OPEN"): "MYP207",
+            ("user", "ASSISTANT_CONTEXT_OPEN"): "MYP204",
+            ("assistant", "TOOLRESULT_OPEN"): "MYP202",
+        }
         later = [e.terminal for e in left[at:] if e.terminal != TEXT]
-        assert codes[0] in ("MYP211", named.get((terminal.closes, later[0] if later else "")), "MYP203"), before
+        assert codes[0] in (
+            "MYP211",
+            named.get((terminal.closes, later[0] if later else "")),
+            "MYP203",
+        ), before
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
@@ -77,14 +96,24 @@ def test_a_doubled_tag(case: tuple[str, int]) -> None:
     assert len(findings) == 1
     assert near(findings[0], doubled, at)
     terminal = D.table.terminals[events[at].terminal]
-    expected = {"MYP212"} if terminal.closes else {"MYP217"} if not terminal.opens else {"MYP206", "MYP207", "MYP209", "MYP220"}
+    expected = (
+        {"MYP212"}
+        if terminal.closes
+        else {"MYP217"}
+        if not terminal.opens
+        else {"MYP206", "MYP207", "MYP209", "MYP220"}
+    )
     assert findings[0].code in expected
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_a_misspelt_tag(case: tuple[str, int]) -> None:
     events, at = EVENTS[case[0]], case[1]
-    for wrong in (events[at].text.upper(), events[at].text.replace("myPT_", "myPT "), events[at].text.replace("_", "-")):
+    for wrong in (
+        events[at].text.upper(),
+        events[at].text.replace("myPT_", "myPT "),
+        events[at].text.replace("_", "-"),
+    ):
         changed = [*events[:at], events[at]._replace(text=wrong), *events[at + 1 :]]
         findings = find(changed)
         assert [f.code for f in findings] == ["MYP303"]
@@ -108,7 +137,11 @@ def test_another_closing_tag(case: tuple[str, int]) -> None:
 def test_closing_tags_missing_in_two_turns() -> None:
     events = EVENTS["full"]
     ends = [i for i, e in enumerate(events) if e.terminal == "EOT"]
-    closers = [i for i, e in enumerate(events) if e.terminal != TEXT and D.table.terminals[e.terminal].closes]
+    closers = [
+        i
+        for i, e in enumerate(events)
+        if e.terminal != TEXT and D.table.terminals[e.terminal].closes
+    ]
     for one, two in combinations(closers, 2):
         if any(one < end < two for end in ends):
             found = find([e for i, e in enumerate(events) if i not in (one, two)])
@@ -124,4 +157,6 @@ def test_one_fault_in_a_record(name: str, data: st.DataObject) -> None:
     episode, findings = d.read(record)
     findings = findings + (d.validate(episode) if episode is not None else [])
     assert [(f.code, f.pointer) for f in findings] == [(code, pointer)]
-    assert (episode is None or any(f.severity == "error" for f in findings)) == (findings[0].severity == "error" or episode is None)
+    assert (episode is None or any(f.severity == "error" for f in findings)) == (
+        findings[0].severity == "error" or episode is None
+    )

@@ -53,12 +53,15 @@ PIECES += [
     "\U000e0041",
 ]
 texts = st.one_of(
-    st.text(st.characters(exclude_categories=())), st.lists(st.one_of(st.sampled_from(PIECES), st.text())).map("".join)
+    st.text(st.characters(exclude_categories=())),
+    st.lists(st.one_of(st.sampled_from(PIECES), st.text())).map("".join),
 )
 numbers = st.integers(1, 10**6)
 spans = st.tuples(st.integers(0, 30), st.integers(0, 30))
 snippets = st.builds(Snippet, texts, spans, st.booleans(), st.booleans())
-fixes = st.builds(Fix, texts, st.booleans(), st.just(()), st.lists(st.tuples(numbers, numbers, texts)).map(tuple))
+fixes = st.builds(
+    Fix, texts, st.booleans(), st.just(()), st.lists(st.tuples(numbers, numbers, texts)).map(tuple)
+)
 findings = st.builds(
     Finding,
     st.sampled_from(sorted(RULES)),
@@ -69,9 +72,13 @@ findings = st.builds(
     help=texts,
     fix=st.none() | fixes,
 )
-placed = st.builds(Located, findings, texts, numbers, numbers, numbers, numbers, texts, st.none() | snippets)
+placed = st.builds(
+    Located, findings, texts, numbers, numbers, numbers, numbers, texts, st.none() | snippets
+)
 quick = settings(deadline=None)
-encodings = st.sampled_from(["utf-8", "ascii", "latin-1", "cp1252", "shift_jis", "utf-16", "utf-8-sig"])
+encodings = st.sampled_from(
+    ["utf-8", "ascii", "latin-1", "cp1252", "shift_jis", "utf-16", "utf-8-sig"]
+)
 
 
 def run(name: str, items: list[Located], encoding: str = "utf-8", **options: Any) -> str:
@@ -90,7 +97,12 @@ def as_json(value: Any) -> Any:
 
 
 @quick
-@given(st.lists(placed, max_size=3), encodings, st.sampled_from([None, True, False]), st.none() | st.integers(1, 120))
+@given(
+    st.lists(placed, max_size=3),
+    encodings,
+    st.sampled_from([None, True, False]),
+    st.none() | st.integers(1, 120),
+)
 def test_no_text_raises_in_any_format(
     items: list[Located], encoding: str, color: bool | None, width: int | None
 ) -> None:
@@ -146,7 +158,10 @@ def test_sarif_gives_every_string_back(items: list[Located]) -> None:
             except UnicodeEncodeError:
                 want = item.filename.encode("utf-8", "surrogatepass")
             assert unquote_to_bytes(uri) == want
-        assert len(result["partialFingerprints"]["myptFindingHash/v1"]) == hashlib.sha256().digest_size * 2
+        assert (
+            len(result["partialFingerprints"]["myptFindingHash/v1"])
+            == hashlib.sha256().digest_size * 2
+        )
 
 
 @quick
@@ -168,8 +183,12 @@ def test_line_formats_keep_to_one_line_a_finding(items: list[Located], encoding:
 @given(placed, encodings, st.integers(1, 120))
 def test_text_shows_no_control_character_and_fits(item: Located, encoding: str, width: int) -> None:
     out = run("text", [item], encoding, width=width, color=False)
-    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", out)
-    assert re.sub(r"\x1b\[[0-9;]*m", "", run("text", [item], encoding, width=width, color=True)) == out
+    assert not re.search(
+        "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", out
+    )
+    assert (
+        re.sub(r"\x1b\[[0-9;]*m", "", run("text", [item], encoding, width=width, color=True)) == out
+    )
     if item.snippet is not None:
         source = out.split("\n")[3]
         gutter = len(f"{item.row} | ")
@@ -191,7 +210,9 @@ measured = texts.map(lambda text: re.sub("\u200d(?!🚀)", "", text))
 def test_carets_stand_under_the_mark(before: str, mark: str, after: str, encoding: str) -> None:
     # A NUL is never part of a cluster, so what it ends can be measured by itself.
     left = f"{before}\0"
-    source, under = excerpt_lines(Snippet(f"{left}{mark}\0{after}", (len(left), len(left) + len(mark))), encoding)
+    source, under = excerpt_lines(
+        Snippet(f"{left}{mark}\0{after}", (len(left), len(left) + len(mark))), encoding
+    )
     shown_left, _ = excerpt_lines(Snippet(left, (0, 0)), encoding)
     shown, _ = excerpt_lines(Snippet(left + mark, (0, 0)), encoding)
     assert source.startswith(shown)
@@ -201,7 +222,10 @@ def test_carets_stand_under_the_mark(before: str, mark: str, after: str, encodin
 
 @quick
 @given(
-    st.dictionaries(st.sampled_from(sorted(RULES)), numbers), st.integers(0, 9), st.integers(0, 9), st.integers(0, 3)
+    st.dictionaries(st.sampled_from(sorted(RULES)), numbers),
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.integers(0, 3),
 )
 def test_totals_never_fail(codes: dict[str, int], clean: int, faulty: int, files: int) -> None:
     summary = Summary(files, clean + faulty, clean, faulty)

@@ -47,14 +47,18 @@ def test_record_episode_record(name: str, data: st.DataObject) -> None:
     canonical = d.write(episode)
     again, findings = d.read(canonical)
     assert (again, findings) == (episode, [])
-    assert json.dumps(d.write(again)) == json.dumps(canonical), "the canonical record is a fixed point, key order too"
+    assert json.dumps(d.write(again)) == json.dumps(canonical), (
+        "the canonical record is a fixed point, key order too"
+    )
     assert json.dumps(record) == given_as, "reading changes nothing"
     assert _metadata(canonical) == _metadata(record)
 
 
 def _metadata(record: dict) -> object:
     inner = [{k: v for k, v in m.items() if k[:1] == "_"} for m in record["messages"]]
-    return {k: v for k, v in record.items() if k[:1] == "_" or k == "language"}, [notes for notes in inner if notes]
+    return {k: v for k, v in record.items() if k[:1] == "_" or k == "language"}, [
+        notes for notes in inner if notes
+    ]
 
 
 @given(st.data())
@@ -73,7 +77,9 @@ def test_text_without_findings_comes_back(name: str, data: st.DataObject) -> Non
     text = d.serialize(data.draw(episodes(name)), layout=data.draw(layouts(name)))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(text)))
-        put = data.draw(st.sampled_from(["\n", " ", "", "\u2028", "x", '"', "\\u0041", "1e5", ",", ">"]))
+        put = data.draw(
+            st.sampled_from(["\n", " ", "", "\u2028", "x", '"', "\\u0041", "1e5", ",", ">"])
+        )
         text = text[:at] + put + text[at + data.draw(st.integers(0, 1)) :]
     episode, findings = d.parse(text)
     if findings:
@@ -87,7 +93,10 @@ def test_white_space_between_blocks_means_nothing(name: str, data: st.DataObject
     episode = data.draw(episodes(name))
     if "lines" not in d.table.layouts:
         return
-    blocks = ["".join(e.text for e in block) for block in top_level(events_of(episode.messages, d.table), d.table)]
+    blocks = [
+        "".join(e.text for e in block)
+        for block in top_level(events_of(episode.messages, d.table), d.table)
+    ]
     gap = st.text(" \t\n\r\u2028\xa0", max_size=2)
     text = data.draw(gap) + "".join(block + data.draw(gap) for block in blocks)
     again, findings = d.parse(text)
@@ -102,7 +111,10 @@ def test_write_never_loses_anything(name: str, data: st.DataObject) -> None:
     """An Episode with any text in its answers: `write` gives it back through `read`, or raises."""
     d = mypt_spec.dialect(name)
     episode = data.draw(episodes(name))
-    mixed = st.lists(st.sampled_from([*(t.shown for t in d.table.terminals.values()), " "]) | clean_text(name), max_size=5)
+    mixed = st.lists(
+        st.sampled_from([*(t.shown for t in d.table.terminals.values()), " "]) | clean_text(name),
+        max_size=5,
+    )
     messages = list(episode.messages)
     at = data.draw(st.integers(0, len(messages) - 1))
     parts = list(messages[at].parts)

@@ -31,14 +31,22 @@ def naive(text: str, table: TokenTable) -> list[tuple[str, int, int]]:
             else:
                 body += r"\s*+" if body else r"(?:(?<!\s)\s++)?"
         parts.append(f"(?P<{terminal.name}>{body})")
-    whole = {p[0].value for t in table.terminals.values() if len(p := [x for x in t.spelling if x.kind != "space"]) == 1}
+    whole = {
+        p[0].value
+        for t in table.terminals.values()
+        if len(p := [x for x in t.spelling if x.kind != "space"]) == 1
+    }
     alone = [re.escape(tag) for tag in table.special if tag not in whole]
     parts += [f"(?P<alone>{'|'.join(alone)})"] if alone else []
     out, at = [], 0
     for match in re.finditer("|".join(parts), text):
         if match.start() > at:
             out.append((TEXT, at, match.start()))
-        out.append((STRAY if match["alone"] is not None else match.lastgroup or "", *match.span()) if alone else (match.lastgroup or "", *match.span()))
+        out.append(
+            (STRAY if match["alone"] is not None else match.lastgroup or "", *match.span())
+            if alone
+            else (match.lastgroup or "", *match.span())
+        )
         at = match.end()
     return [*out, (TEXT, at, len(text))] if at < len(text) else out
 
@@ -48,7 +56,21 @@ def naive(text: str, table: TokenTable) -> list[tuple[str, int, int]]:
 def test_jumping_finds_the_same(name: str, data: st.DataObject) -> None:
     table = mypt_spec.dialect(name).table
     tags = [t.spell(tuple((key, "n") for key in t.patterns)) for t in table.terminals.values()]
-    pieces = [*tags, *(t.strip() for t in tags), *table.special, *(t[:-1] for t in tags), *(t[1:] for t in tags)]
-    text = "".join(data.draw(st.lists(st.sampled_from([p for p in pieces if p]) | st.sampled_from(["\n", " ", "\n\n", "a", "<", "[", "\u2028"]), max_size=12)))
+    pieces = [
+        *tags,
+        *(t.strip() for t in tags),
+        *table.special,
+        *(t[:-1] for t in tags),
+        *(t[1:] for t in tags),
+    ]
+    text = "".join(
+        data.draw(
+            st.lists(
+                st.sampled_from([p for p in pieces if p])
+                | st.sampled_from(["\n", " ", "\n\n", "a", "<", "[", "\u2028"]),
+                max_size=12,
+            )
+        )
+    )
     found = [(e.terminal, *(e.at.span or ())) for e in mypt_spec.dialect(name).lex(text)]
     assert found == naive(text, table)

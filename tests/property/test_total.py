@@ -49,7 +49,10 @@ def everything(d: Dialect, record: object) -> None:
     found = d.validate(episode, limits=LIMITS)
     fine(found)
     assert d.validate(episode, phase=1) is not None
-    if any(f.severity == "error" for f in findings + [f for f in found if f.code[3] != "4" and f.code != "MYP502"]):
+    if any(
+        f.severity == "error"
+        for f in findings + [f for f in found if f.code[3] != "4" and f.code != "MYP502"]
+    ):
         for call in (d.serialize, d.encode, d.write):
             with suppress(ValueError):
                 call(episode)
@@ -88,7 +91,9 @@ def test_blocks_in_any_order(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", ['["x"]', "{}", "1", "null"])
 def test_a_call_whose_name_is_no_text(name: str) -> None:
     call = Message("assistant", (Part("toolcall", f'{{"name": {name}}}'),))
-    codes = [f.code for f in mypt_spec.dialect("mypt").validate(Episode("mypt", (call,)), limits=LIMITS)]
+    codes = [
+        f.code for f in mypt_spec.dialect("mypt").validate(Episode("mypt", (call,)), limits=LIMITS)
+    ]
     assert "MYP306" in codes
     assert "MYP313" not in codes
 
@@ -103,12 +108,18 @@ def test_values_that_are_no_json(name: str, value: Any) -> None:
 @given(st.data())
 def test_any_text(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
-    text = data.draw(st.text() | any_text(name) | st.text(st.characters(categories=["Cs", "Zs", "Cc"])))
+    text = data.draw(
+        st.text() | any_text(name) | st.text(st.characters(categories=["Cs", "Zs", "Cc"]))
+    )
     episode, findings = d.parse(text)
     fine(findings)
     assert (episode is None) == any(f.severity == "error" for f in findings)
     assert d.check_prefix(text).state in d.automaton.states
-    located = [*check_text(Checker(d), text), *check_generation(Checker(d), text), *check_generation(Checker(d), text, prompt=text)]
+    located = [
+        *check_text(Checker(d), text),
+        *check_generation(Checker(d), text),
+        *check_generation(Checker(d), text, prompt=text),
+    ]
     assert all(item.finding.code != "MYP901" for item in located)
 
 
@@ -131,14 +142,29 @@ def test_any_cut_or_pasted_text(name: str, data: st.DataObject) -> None:
 @given(st.data())
 def test_any_ids(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
-    special = st.sampled_from([*d.tokenizer.special.values(), 50256, d.tokenizer.vocab_size - 1, d.tokenizer.vocab_size, -1, 2**31, 2**63, -(10**30)])
+    special = st.sampled_from(
+        [
+            *d.tokenizer.special.values(),
+            50256,
+            d.tokenizer.vocab_size - 1,
+            d.tokenizer.vocab_size,
+            -1,
+            2**31,
+            2**63,
+            -(10**30),
+        ]
+    )
     ids = data.draw(st.lists(special | st.integers(0, 50255) | st.integers(), max_size=30))
     episode, findings = d.parse_ids(ids)
     fine(findings)
     assert (episode is None) == any(f.severity == "error" for f in findings)
     assert all(f.span is None or f.span[1] <= len(ids) for f in findings)
     small = [i for i in ids if -(2**63) <= i < 2**63]
-    assert d.parse_ids(np.array(small, dtype=np.int64)) == d.parse_ids(small) == d.parse_ids(iter(small))
+    assert (
+        d.parse_ids(np.array(small, dtype=np.int64))
+        == d.parse_ids(small)
+        == d.parse_ids(iter(small))
+    )
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -147,7 +173,9 @@ def test_ids_with_a_token_changed(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
     ids = d.encode(data.draw(episodes(name))).ids.tolist()
     at = data.draw(st.integers(0, len(ids) - 1))
-    ids[at : at + data.draw(st.integers(0, 2))] = data.draw(st.lists(st.integers(0, d.tokenizer.vocab_size), max_size=2))
+    ids[at : at + data.draw(st.integers(0, 2))] = data.draw(
+        st.lists(st.integers(0, d.tokenizer.vocab_size), max_size=2)
+    )
     episode, findings = d.parse_ids(ids)
     fine(findings)
     assert (episode is None) == any(f.severity == "error" for f in findings)
@@ -162,7 +190,10 @@ def test_any_bytes_through_the_checker(name: str, data: st.DataObject) -> None:
     for limits in (Limits(), LIMITS):
         for row in (1, 2):
             found = Checker(d, limits).line(line, row=row, filename="f")
-            assert all(f.finding.code != "MYP901" and f.row == row and 1 <= f.column <= f.end_column for f in found)
+            assert all(
+                f.finding.code != "MYP901" and f.row == row and 1 <= f.column <= f.end_column
+                for f in found
+            )
     check_bytes(Checker(d), line + b"\n" + line)
     Checker(d).generation_line(line, row=1, filename="f")
 
@@ -196,7 +227,14 @@ NASTY: dict[str, str] = {
 def nasty(d: Dialect) -> dict[str, str]:
     tags = [t.shown for t in d.table.terminals.values()]
     own = {f"{N} of {tag}": tag * N for tag in tags[:5]}
-    return NASTY | own | {"all tags": "".join(tags) * (N // len(tags)), "two tags": (tags[0] + tags[-1]) * (N // 2)}
+    return (
+        NASTY
+        | own
+        | {
+            "all tags": "".join(tags) * (N // len(tags)),
+            "two tags": (tags[0] + tags[-1]) * (N // 2),
+        }
+    )
 
 
 def timed(call: Callable[..., Any], *args: Any, **more: Any) -> Any:
@@ -212,7 +250,14 @@ def test_nasty_texts_take_no_time(name: str, which: str) -> None:
     d = mypt_spec.dialect(name)
     text = nasty(d)[which]
     timed(d.parse, text)
-    timed(d.read, {"system": text, "language": text, "messages": [{"role": "user", "content": text}, {"role": text, text: "x"}]})
+    timed(
+        d.read,
+        {
+            "system": text,
+            "language": text,
+            "messages": [{"role": "user", "content": text}, {"role": text, text: "x"}],
+        },
+    )
     if "\ud800" not in text:
         timed(d.tokenizer.encode, text)
 
@@ -236,7 +281,11 @@ def test_nasty_lines_take_no_time(name: str, which: str) -> None:
         ],
         "_m": {text: text},
     }
-    for line in (whole.encode("utf-8", "replace"), json.dumps(record).encode(), json.dumps(record | {text: 1}).encode()):
+    for line in (
+        whole.encode("utf-8", "replace"),
+        json.dumps(record).encode(),
+        json.dumps(record | {text: 1}).encode(),
+    ):
         timed(prover.clean, line)
         found = timed(checker.line, line, row=1, filename="f")
         assert all(f.finding.code != "MYP901" for f in found)
@@ -274,10 +323,33 @@ def test_a_line_with_very_many_faults(line: str) -> None:
 def test_patterns_are_linear(name: str) -> None:
     """Twice the text, about twice the time: for every pattern over content, on text made to make it go back."""
     table = mypt_spec.dialect(name).table
-    patterns: list[re.Pattern[str]] = [table.literals, table.lexer, table.id_lexer, _candidates(table.tags)]
+    patterns: list[re.Pattern[str]] = [
+        table.literals,
+        table.lexer,
+        table.id_lexer,
+        _candidates(table.tags),
+    ]
     patterns += [regex for _, regex in beginnings(table.tags)]
     patterns += [table.tool_names] if table.tool_names else []
-    seeds = ["<", "< ", "</ ", "<a ", "<a" * 3 + " ", "<|a", "<myPT_", "<myPT_user", " ", "\t", "- ", "\n- ", "\n- a.", "\n \t-`a", "a-", "\ud800", "<a. -"]
+    seeds = [
+        "<",
+        "< ",
+        "</ ",
+        "<a ",
+        "<a" * 3 + " ",
+        "<|a",
+        "<myPT_",
+        "<myPT_user",
+        " ",
+        "\t",
+        "- ",
+        "\n- ",
+        "\n- a.",
+        "\n \t-`a",
+        "a-",
+        "\ud800",
+        "<a. -",
+    ]
     for pattern in patterns:
         for seed in seeds:
             small, large = (seed * (size // len(seed)) for size in (20_000, 80_000))

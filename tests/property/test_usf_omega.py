@@ -66,11 +66,29 @@ def test_record(record: Any) -> None:
     canonical = D.write(episode)
     again, findings = D.read(canonical)
     assert again == episode
-    assert {f.code for f in findings} <= {f.code for f in D.read(record)[1]}, "nothing is wrong that was not"
+    assert {f.code for f in findings} <= {f.code for f in D.read(record)[1]}, (
+        "nothing is wrong that was not"
+    )
     assert json.dumps(D.write(again)) == json.dumps(canonical)
     assert json.dumps(record) == given_as, "reading changes nothing"
     assert again.meta == episode.meta
-    kept = {k: v for k, v in record.items() if k not in ("model_identity", "messages", "tools", "functions", "assistant", "reasoning", "contents", "tool_calls", "self_reflection", "chosen")}
+    kept = {
+        k: v
+        for k, v in record.items()
+        if k
+        not in (
+            "model_identity",
+            "messages",
+            "tools",
+            "functions",
+            "assistant",
+            "reasoning",
+            "contents",
+            "tool_calls",
+            "self_reflection",
+            "chosen",
+        )
+    }
     assert {k: canonical[k] for k in kept} == kept, "flags and metadata come back"
 
 
@@ -85,9 +103,18 @@ def test_every_string_of_a_record_is_in_its_canonical_form(record: Any) -> None:
             return [s for v in value for s in strings(v)]
         return [value] if isinstance(value, str) else []
 
-    words = {"function", "text", "reasoning", "tool_calls", "self_reflection", "assistant"}  # that styles differ in
+    words = {
+        "function",
+        "text",
+        "reasoning",
+        "tool_calls",
+        "self_reflection",
+        "assistant",
+    }  # that styles differ in
     canonical = D.write(D.read(record)[0])
-    assert sorted(s for s in strings(canonical) if s not in words) == sorted(s for s in strings(record) if s not in words)
+    assert sorted(s for s in strings(canonical) if s not in words) == sorted(
+        s for s in strings(record) if s not in words
+    )
 
 
 @given(episodes(clean=True))
@@ -102,7 +129,11 @@ def test_text_without_findings_comes_back(episode: Episode, data: st.DataObject)
     text = D.serialize(episode)
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(text)))
-        put = data.draw(st.sampled_from(["\n", " ", "", "x", '"', "\\u0041", "<start>", "<end>\n", "// y\n", ">"]))
+        put = data.draw(
+            st.sampled_from(
+                ["\n", " ", "", "x", '"', "\\u0041", "<start>", "<end>\n", "// y\n", ">"]
+            )
+        )
         text = text[:at] + put + text[at + data.draw(st.integers(0, 1)) :]
     again, findings = D.parse(text)
     if not findings:
@@ -114,12 +145,28 @@ def test_text_without_findings_comes_back(episode: Episode, data: st.DataObject)
 
 TAGS = [f"<{name}>" for name in ("bos", "eos", "start", "end")] + [
     f"<{name}_{side}>"
-    for name in ("message", "reasoning", "tool_calls", "self_reflection", "functions", "tool_call_id", "tool_name")
+    for name in (
+        "message",
+        "reasoning",
+        "tool_calls",
+        "self_reflection",
+        "functions",
+        "tool_call_id",
+        "tool_name",
+    )
     for side in ("start", "end")
 ]
 IDS = dict(zip(TAGS, range(50257, 50275), strict=True))
 _ROLES = [f"<start>{role}\n" for role in ("system", "developer", "user", "tool", "assistant")]
-_WHOLE = [*_ROLES, "\n<end>\n", "<end>\n", "<functions_start>\n", "\n<functions_end>\n", *(f"{tag}\n" for tag in TAGS if tag.endswith("_end>")), *TAGS]
+_WHOLE = [
+    *_ROLES,
+    "\n<end>\n",
+    "<end>\n",
+    "<functions_start>\n",
+    "\n<functions_end>\n",
+    *(f"{tag}\n" for tag in TAGS if tag.endswith("_end>")),
+    *TAGS,
+]
 _PIECE = re.compile("(" + "|".join(_WHOLE) + ")")
 
 
@@ -156,7 +203,9 @@ BACK = {letter: name for name, letter in LETTERS.items()}
 
 
 _HEAD = re.compile(r"B(Sw+x)?(Dw+x)?(Gw+g)?")
-_BLOCK = re.compile(r"(?P<user>Uw+x)|(?P<tool>T(Iw+i)?(Nw+n)?w+x)|(?P<assistant>A(Rw+r)?(?P<parts>([MC]w+[mc](Fw+f)?)+)a)")
+_BLOCK = re.compile(
+    r"(?P<user>Uw+x)|(?P<tool>T(Iw+i)?(Nw+n)?w+x)|(?P<assistant>A(Rw+r)?(?P<parts>([MC]w+[mc](Fw+f)?)+)a)"
+)
 _MAY_FOLLOW = {
     "": {"user", "assistant"},
     "user": {"assistant", "the end"},
@@ -181,7 +230,9 @@ def legal_by_hand(word: str) -> bool:
         if kind not in _MAY_FOLLOW[before]:
             return False
         parts = re.sub("[^MC]", "", block["parts"] or "")
-        said = "said" if "C" not in parts else "called" if parts.endswith("C") else "called and said"
+        said = (
+            "said" if "C" not in parts else "called" if parts.endswith("C") else "called and said"
+        )
         at, before = block.end(), kind if kind != "assistant" else said
     return ("the end" if at == len(word) else word[at:]) in _MAY_FOLLOW[before]
 
@@ -199,9 +250,21 @@ def test_the_language_read_by_hand() -> None:
         seen += 1
         assert legal_by_hand(word) == D.automaton.accepting(state), word
         accepted += D.automaton.accepting(state)
-        queue += [(word + LETTERS[t], D.automaton.step(state, t)) for t in sorted(D.automaton.allowed(state)) if word[-1:] != "w" or t != TEXT]
+        queue += [
+            (word + LETTERS[t], D.automaton.step(state, t))
+            for t in sorted(D.automaton.allowed(state))
+            if word[-1:] != "w" or t != TEXT
+        ]
     assert accepted > 100
-    words = ["BSwxDwxGwgUwxARwrMwmCwcFwfaTIwiNwnwxTwxAMwmaE", "BUwxAMwmaUwxACwcMwmaUwxAMwmaE", "BUwxACwcaTwxTwxAMwmFwfaE", "BUwxACwcaE", "BUwx", "BUwxACwcMwmaTwx", "BAMwmaE"]
+    words = [
+        "BSwxDwxGwgUwxARwrMwmCwcFwfaTIwiNwnwxTwxAMwmaE",
+        "BUwxAMwmaUwxACwcMwmaUwxAMwmaE",
+        "BUwxACwcaTwxTwxAMwmFwfaE",
+        "BUwxACwcaE",
+        "BUwx",
+        "BUwxACwcMwmaTwx",
+        "BAMwmaE",
+    ]
     for word in words:
         assert automaton_says(word), word
         for at in range(len(word) + 1):
@@ -214,17 +277,36 @@ def test_the_language_read_by_hand() -> None:
 @st.composite
 def any_episodes(draw: st.DrawFn) -> Episode:
     """Blocks in any order and nesting; mostly illegal."""
-    bodies = {"functions": "namespace functions {\n\ntype f = () => any;\n\n} // namespace functions", "tool_calls": '[{"type": "function", "function": {"name": "f", "arguments": {}}}]'}
+    bodies = {
+        "functions": "namespace functions {\n\ntype f = () => any;\n\n} // namespace functions",
+        "tool_calls": '[{"type": "function", "function": {"name": "f", "arguments": {}}}]',
+    }
 
     def part(kind: str, role: str) -> Part:
         return Part(kind, bodies.get(role if kind == "text" else kind, "x"))
 
     kinds = sorted(D.table.openers)
     out = []
-    for role in draw(st.lists(st.sampled_from([*kinds, *D.table.marks, "user", "assistant", "assistant", "tool"]), max_size=7)):
-        inner = draw(st.lists(st.sampled_from(["text", *kinds, "message", "message"]), max_size=3)) if role not in D.table.marks else []
+    for role in draw(
+        st.lists(
+            st.sampled_from([*kinds, *D.table.marks, "user", "assistant", "assistant", "tool"]),
+            max_size=7,
+        )
+    ):
+        inner = (
+            draw(st.lists(st.sampled_from(["text", *kinds, "message", "message"]), max_size=3))
+            if role not in D.table.marks
+            else []
+        )
         out.append(Message(role, tuple(part(kind, role) for kind in inner)))
-    return Episode(NAME, tuple(draw(st.sampled_from([[Message("bos")], []])) + out + draw(st.sampled_from([[Message("eos")], []]))))
+    return Episode(
+        NAME,
+        tuple(
+            draw(st.sampled_from([[Message("bos")], []]))
+            + out
+            + draw(st.sampled_from([[Message("eos")], []]))
+        ),
+    )
 
 
 @given(any_episodes())
@@ -273,11 +355,17 @@ def almost(draw: st.DrawFn) -> Any:
     for _ in range(draw(st.integers(1, 3))):
         owner: Any = record
         for _ in range(draw(st.integers(0, 5))):
-            inner = [v for v in (owner.values() if isinstance(owner, dict) else owner) if isinstance(v, (dict, list)) and v]
+            inner = [
+                v
+                for v in (owner.values() if isinstance(owner, dict) else owner)
+                if isinstance(v, (dict, list)) and v
+            ]
             owner = draw(st.sampled_from(inner)) if inner else owner
         if not owner:
             continue
-        key = draw(st.sampled_from(list(owner) if isinstance(owner, dict) else list(range(len(owner)))))
+        key = draw(
+            st.sampled_from(list(owner) if isinstance(owner, dict) else list(range(len(owner))))
+        )
         change = draw(st.sampled_from(["replace", "drop", "rename", "add", "double"]))
         if change == "replace":
             owner[key] = draw(ANY_JSON)
@@ -301,7 +389,11 @@ def test_nothing_vanishes_without_a_finding(record: Any, data: st.DataObject) ->
     """A key put anywhere into a record is found again, or there is a finding."""
     owner: Any = record
     for _ in range(data.draw(st.integers(0, 6))):
-        inner = [v for v in (owner.values() if isinstance(owner, dict) else owner) if isinstance(v, (dict, list)) and v]
+        inner = [
+            v
+            for v in (owner.values() if isinstance(owner, dict) else owner)
+            if isinstance(v, (dict, list)) and v
+        ]
         owner = data.draw(st.sampled_from(inner)) if inner else owner
     assume(isinstance(owner, dict))
     key = data.draw(st.sampled_from(["surprise", "_surprise", "role2", "Content"]))
@@ -312,7 +404,16 @@ def test_nothing_vanishes_without_a_finding(record: Any, data: st.DataObject) ->
     assert "a value of its own" in json.dumps(D.write(episode))
 
 
-@given(st.text() | any_text(NAME) | st.lists(st.sampled_from([t.spell() for t in D.table.terminals.values()] + ["x", "\n", "[]", "<start>", "type f"]), max_size=12).map("".join))
+@given(
+    st.text()
+    | any_text(NAME)
+    | st.lists(
+        st.sampled_from(
+            [t.spell() for t in D.table.terminals.values()] + ["x", "\n", "[]", "<start>", "type f"]
+        ),
+        max_size=12,
+    ).map("".join)
+)
 def test_any_text(text: str) -> None:
     episode, findings = D.parse(text)
     assert (episode is None) == any(f.severity == "error" for f in findings)
@@ -320,7 +421,14 @@ def test_any_text(text: str) -> None:
         assert D.serialize(episode) == text
 
 
-@given(st.lists(st.integers(-2, 50310) | st.integers(50256, 50276) | st.sampled_from([10057, 198, 7220, 562, 10167]), max_size=30))
+@given(
+    st.lists(
+        st.integers(-2, 50310)
+        | st.integers(50256, 50276)
+        | st.sampled_from([10057, 198, 7220, 562, 10167]),
+        max_size=30,
+    )
+)
 def test_any_ids(ids: list[int]) -> None:
     episode, findings = D.parse_ids(ids)
     assert (episode is None) == any(f.severity == "error" for f in findings)
@@ -329,8 +437,29 @@ def test_any_ids(ids: list[int]) -> None:
 @given(ANY_JSON | any_text(NAME))
 def test_any_metadata(value: Any) -> None:
     """An Episode may carry anything as a flag."""
-    episode, _ = D.read({"messages": [{"role": "user", "content": "u"}, {"role": "assistant", "contents": [{"type": "reasoning", "reasoning": "r"}, {"type": "text", "text": "{}"}]}]})
-    for key in ("rejected", "response_schema", "response_format", "json_mode", "thinking_budget", "reasoning_effort", "self_reflection_enabled"):
+    episode, _ = D.read(
+        {
+            "messages": [
+                {"role": "user", "content": "u"},
+                {
+                    "role": "assistant",
+                    "contents": [
+                        {"type": "reasoning", "reasoning": "r"},
+                        {"type": "text", "text": "{}"},
+                    ],
+                },
+            ]
+        }
+    )
+    for key in (
+        "rejected",
+        "response_schema",
+        "response_format",
+        "json_mode",
+        "thinking_budget",
+        "reasoning_effort",
+        "self_reflection_enabled",
+    ):
         D.validate(Episode(NAME, episode.messages, None, {key: value}))
 
 
@@ -346,10 +475,24 @@ def test_content_never_becomes_structure(texts: list[str]) -> None:
         {"role": "assistant", "content": four, "tool_calls": called}, {"role": "tool", "tool_call_id": "c", "content": one},
         {"role": "assistant", "contents": [{"type": "reasoning", "reasoning": two}, {"type": "text", "text": three}]},
     ]  # fmt: skip
-    definition = [{"type": "function", "function": {"name": "f", "description": one, "parameters": {"type": "object", "properties": {two: {"description": three, "enum": [four]}}}}}]
+    definition = [
+        {
+            "type": "function",
+            "function": {
+                "name": "f",
+                "description": one,
+                "parameters": {
+                    "type": "object",
+                    "properties": {two: {"description": three, "enum": [four]}},
+                },
+            },
+        }
+    ]
     episode, findings = D.read({"model_identity": four, "messages": messages, "tools": definition})
     assert findings == []
-    planned = [i for event in events_of(episode.messages, D.table) for i in _special(event.terminal)]
+    planned = [
+        i for event in events_of(episode.messages, D.table) for i in _special(event.terminal)
+    ]
     encoded = D.encode(episode)
     assert [i for i in encoded.ids.tolist() if i >= D.tokenizer.ordinary] == planned
     assert D.parse_ids(encoded.ids)[0] == episode
@@ -384,7 +527,28 @@ def test_any_definitions(data: st.DataObject) -> None:
     text = write_namespace(data.draw(tools(clean=False)), D.table.literals)
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(text)))
-        put = data.draw(st.sampled_from(["", "{", "}", "/*", "*/", "//", "\n", '"', "|", "any", "Array<", "string", ",", "?", ":", "x"]))
+        put = data.draw(
+            st.sampled_from(
+                [
+                    "",
+                    "{",
+                    "}",
+                    "/*",
+                    "*/",
+                    "//",
+                    "\n",
+                    '"',
+                    "|",
+                    "any",
+                    "Array<",
+                    "string",
+                    ",",
+                    "?",
+                    ":",
+                    "x",
+                ]
+            )
+        )
         text = text[:at] + put + text[at + data.draw(st.integers(0, 2)) :]
     try:
         found = read_namespace(text)
@@ -396,7 +560,11 @@ def test_any_definitions(data: st.DataObject) -> None:
 
 @given(ANY_JSON, schemas() | ANY_JSON)
 def test_any_schema(value: Any, schema: Any) -> None:
-    assume("Infinity" not in json.dumps(schema) and "NaN" not in json.dumps(schema) and len(json.dumps(schema)) < 4000)
+    assume(
+        "Infinity" not in json.dumps(schema)
+        and "NaN" not in json.dumps(schema)
+        and len(json.dumps(schema)) < 4000
+    )
     with suppress(SchemaError):
         check_schema(schema)
         assert len(misfits(value, schema)) <= MAX_MISFITS
@@ -407,18 +575,53 @@ def test_any_schema(value: Any, schema: Any) -> None:
 PROVER = Prover(Checker(D))
 
 
-@given(records(clean=True).flatmap(lines_of) | almost().flatmap(lines_of) | mutated(records(clean=True).flatmap(lines_of)))
+@given(
+    records(clean=True).flatmap(lines_of)
+    | almost().flatmap(lines_of)
+    | mutated(records(clean=True).flatmap(lines_of))
+)
 @settings(max_examples=300)
 def test_a_line_that_is_proved_clean_is_clean(raw: bytes) -> None:
     if b"\n" not in raw and PROVER.clean(raw):
         assert PROVER.checker.line(raw, row=2, filename="x.jsonl") == []
 
 
-TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"q": {"type": "string"}, "n": {"type": "integer"}, "e": {"type": "string", "enum": ["a"]}}, "required": ["q"]}}}
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "f",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "q": {"type": "string"},
+                "n": {"type": "integer"},
+                "e": {"type": "string", "enum": ["a"]},
+            },
+            "required": ["q"],
+        },
+    },
+}
 
 
-def chat(*, arguments: Any = None, number: Any = "c1", answered: Any = "c1", name: Any = "f", said: Any = "Hi!", **flags: Any) -> Any:
-    calls = [{"id": number, "type": "function", "function": {"name": name, "arguments": {"q": "x", "n": 1, "e": "a"} if arguments is None else arguments}}]
+def chat(
+    *,
+    arguments: Any = None,
+    number: Any = "c1",
+    answered: Any = "c1",
+    name: Any = "f",
+    said: Any = "Hi!",
+    **flags: Any,
+) -> Any:
+    calls = [
+        {
+            "id": number,
+            "type": "function",
+            "function": {
+                "name": name,
+                "arguments": {"q": "x", "n": 1, "e": "a"} if arguments is None else arguments,
+            },
+        }
+    ]
     messages = [
         {"role": "user", "content": "Hello"}, {"role": "assistant", "tool_calls": calls}, {"role": "tool", "tool_call_id": answered, "name": "f", "content": "1"},
         {"role": "assistant", "reasoning": "Greet.", "content": said},
@@ -427,7 +630,10 @@ def chat(*, arguments: Any = None, number: Any = "c1", answered: Any = "c1", nam
 
 
 def pair(chosen: Any, rejected: Any) -> Any:
-    answers = {"chosen": {"role": "assistant", **chosen}, "rejected": {"role": "assistant", **rejected}}
+    answers = {
+        "chosen": {"role": "assistant", **chosen},
+        "rejected": {"role": "assistant", **rejected},
+    }
     return {"messages": [{"role": "user", "content": "Hello"}], **answers}
 
 
@@ -453,7 +659,9 @@ def test_records_that_only_look_alike() -> None:
     prover = Prover(Checker(D))
     for record in CLEAN:
         raw = json.dumps(record).encode()
-        assert prover.clean(raw), [item.finding for item in prover.checker.line(raw, row=2, filename="")]
+        assert prover.clean(raw), [
+            item.finding for item in prover.checker.line(raw, row=2, filename="")
+        ]
     for record in ALIKE:
         raw = json.dumps(record).encode()
         assert prover.checker.line(raw, row=2, filename=""), record
@@ -469,4 +677,13 @@ def test_what_repeats_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     prover = Prover(Checker(D))
     assert prover.clean(json.dumps(chat()).encode())
     monkeypatch.setattr(Checker, "line", None)
-    assert prover.clean(json.dumps(chat(said="Other words.", arguments={"q": "Other", "n": 5, "e": "a"}, number="z", answered="z")).encode())
+    assert prover.clean(
+        json.dumps(
+            chat(
+                said="Other words.",
+                arguments={"q": "Other", "n": 5, "e": "a"},
+                number="z",
+                answered="z",
+            )
+        ).encode()
+    )

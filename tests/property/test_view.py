@@ -25,7 +25,15 @@ from mypt_spec.view.pieces import pieces, quoted
 from mypt_spec.view.terminal import Terminal
 from mypt_spec.view.totals import by_phase, by_tag
 from tests.property.test_render import texts
-from tests.strategies import DIALECTS, almost_records, any_text, episodes, lines_of, mutated, records
+from tests.strategies import (
+    DIALECTS,
+    almost_records,
+    any_text,
+    episodes,
+    lines_of,
+    mutated,
+    records,
+)
 
 VIEWS = ["chat", "mask", "ids", "tree"]
 DISPLAY = Display(io.StringIO())
@@ -39,7 +47,12 @@ def shown(item: Item, view: str, width: int = 100, color: bool | None = None) ->
 
 
 def item_of(name: str, value: Any) -> Item:
-    return record(Checker(mypt_spec.dialect(name)), json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"), 1, "f")
+    return record(
+        Checker(mypt_spec.dialect(name)),
+        json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"),
+        1,
+        "f",
+    )
 
 
 def spelled(text: str) -> str:
@@ -52,7 +65,11 @@ def spelled(text: str) -> str:
 def test_the_chat_shows_every_character(name: str, data: st.DataObject) -> None:
     value = data.draw(records(name, clean=data.draw(st.booleans())))
     item = item_of(name, value)
-    inside = [row[row.index(side := "│" if "│" in row[:12] else "┊") + 2 :].rsplit(side, 1)[0] for row in shown(item, "chat").split("\n") if re.match(r" *[│┊]", row)]
+    inside = [
+        row[row.index(side := "│" if "│" in row[:12] else "┊") + 2 :].rsplit(side, 1)[0]
+        for row in shown(item, "chat").split("\n")
+        if re.match(r" *[│┊]", row)
+    ]
     held = "".join(inside).replace(" ", "")
     assert item.segments is not None
     for segment in item.segments:
@@ -65,10 +82,18 @@ def test_the_chat_shows_every_character(name: str, data: st.DataObject) -> None:
 
 @given(texts, st.integers(1, 60), st.booleans())
 def test_rows_hold_all_text(text: str, width: int, ends: bool) -> None:
-    laid = rows([Run(text[: len(text) // 2], "a"), Run(text[len(text) // 2 :], "b")], width, DISPLAY, ends=ends)
+    laid = rows(
+        [Run(text[: len(text) // 2], "a"), Run(text[len(text) // 2 :], "b")],
+        width,
+        DISPLAY,
+        ends=ends,
+    )
     whole = "".join(row.text for row in laid)
     halves = (text[: len(text) // 2], text[len(text) // 2 :])
-    expected = "".join("".join(spelled(line) + "↵" * ends for line in half.split("\n"))[: -1 if ends else None] for half in halves)
+    expected = "".join(
+        "".join(spelled(line) + "↵" * ends for line in half.split("\n"))[: -1 if ends else None]
+        for half in halves
+    )
     assert whole == expected
     for row in laid:
         assert row.width == sum(unit.width for unit in row.units)
@@ -84,7 +109,10 @@ def test_ids_and_loss_are_those_of_encode(name: str, data: st.DataObject) -> Non
     assert item.episode is not None
     encoded = d.encode(item.episode)
     assert (item.ids, item.loss) == (encoded.ids.tolist(), encoded.loss.tolist())
-    found = [re.fullmatch(r" *(\d+) +(\d+)  (trained|masked ) +\S+ +(\".*\")", row) for row in shown(item, "ids").split("\n")]
+    found = [
+        re.fullmatch(r" *(\d+) +(\d+)  (trained|masked ) +\S+ +(\".*\")", row)
+        for row in shown(item, "ids").split("\n")
+    ]
     lines = [match for match in found if match is not None]
     assert [int(match[2]) for match in lines] == encoded.ids.tolist()
     assert [int(match[3] == "trained") for match in lines] == encoded.loss.tolist()
@@ -99,7 +127,13 @@ def unquoted(text: str) -> bytes:
         out += text[at : match.start()].encode()
         short = {"n": "\n", "r": "\r", "t": "\t"}
         code = int(match[2] or match[3] or "0", 16)
-        out += bytes.fromhex(match[1]) if match[1] else chr(code).encode() if code else short.get(match[4], match[4]).encode()
+        out += (
+            bytes.fromhex(match[1])
+            if match[1]
+            else chr(code).encode()
+            if code
+            else short.get(match[4], match[4]).encode()
+        )
         at = match.end()
     return bytes(out + text[at:-1].encode())
 
@@ -130,10 +164,17 @@ def test_the_marks_under_the_text_are_the_mask(name: str, data: st.DataObject) -
             at += cell_len(char)
     want = []
     for segment in item.segments or ():
-        text = "".join(u.shown for row in rows([Run(segment.event.text)], 10**9, DISPLAY, ends=True) for u in row.units)
+        text = "".join(
+            u.shown
+            for row in rows([Run(segment.event.text)], 10**9, DISPLAY, ends=True)
+            for u in row.units
+        )
         want += [(char, bool(segment.loss)) for char in text if char != " "]
     if any(cell_len(char) == 0 for char, _ in want):
-        got, want = [(c, True) for c, _ in got], [(c, True) for c, _ in want]  # what takes no cell has no mark under it
+        got, want = (
+            [(c, True) for c, _ in got],
+            [(c, True) for c, _ in want],
+        )  # what takes no cell has no mark under it
     assert got == want
 
 
@@ -152,7 +193,11 @@ def test_pieces_join_to_the_text(name: str, data: st.DataObject) -> None:
 @given(st.data())
 def test_anything_can_be_shown(name: str, data: st.DataObject) -> None:
     lines = almost_records(name).flatmap(lines_of)
-    raw = data.draw(st.one_of(lines, mutated(records(name, clean=False).flatmap(lines_of)), st.binary(max_size=60))).replace(b"\n", b"")
+    raw = data.draw(
+        st.one_of(
+            lines, mutated(records(name, clean=False).flatmap(lines_of)), st.binary(max_size=60)
+        )
+    ).replace(b"\n", b"")
     item = record(Checker(mypt_spec.dialect(name)), raw, data.draw(st.integers(1, 2)), "f")
     everywhere(item)
     if item.segments is None:
@@ -164,7 +209,9 @@ def test_anything_can_be_shown(name: str, data: st.DataObject) -> None:
 def test_any_text_can_be_shown(name: str, data: st.DataObject) -> None:
     raw = data.draw(any_text(name).map(str.encode) | st.binary(max_size=60))
     if raw:
-        for item in read_items(Checker(mypt_spec.dialect(name)), Source("f", stream=io.BytesIO(raw)), "text", None):
+        for item in read_items(
+            Checker(mypt_spec.dialect(name)), Source("f", stream=io.BytesIO(raw)), "text", None
+        ):
             everywhere(item)
 
 
@@ -187,13 +234,23 @@ def everywhere(item: Item) -> None:
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
 def test_totals_add_up(name: str, data: st.DataObject) -> None:
-    items = [item_of(name, value) for value in data.draw(st.lists(records(name), min_size=1, max_size=3))]
+    items = [
+        item_of(name, value) for value in data.draw(st.lists(records(name), min_size=1, max_size=3))
+    ]
     tags, phases = by_tag(items), by_phase(items)
     tokens, trained = sum(len(item.ids) for item in items), sum(sum(item.loss) for item in items)
     for rows_ in (tags, phases) if phases else (tags,):
-        assert (sum(row.tokens for row in rows_), sum(row.trained for row in rows_)) == (tokens, trained)
+        assert (sum(row.tokens for row in rows_), sum(row.trained for row in rows_)) == (
+            tokens,
+            trained,
+        )
     d = mypt_spec.dialect(name)
-    opened = [e for item in items for e in item.events() or () if e.terminal in d.table.terminals and not d.table.terminals[e.terminal].closes]
+    opened = [
+        e
+        for item in items
+        for e in item.events() or ()
+        if e.terminal in d.table.terminals and not d.table.terminals[e.terminal].closes
+    ]
     assert sum(row.times for row in tags) >= len(opened)
     assert [row.phase for row in phases] == list(range(1, len(d.table.phases) + 1))
 
@@ -204,13 +261,23 @@ def test_the_phase_is_the_first_that_the_linter_allows(name: str, data: st.DataO
     d = mypt_spec.dialect(name)
     item = item_of(name, data.draw(records(name)))
     assert item.episode is not None
-    allowed = [n for n in range(1, len(d.table.phases) + 1) if not any(f.code.startswith("MYP4") for f in d.validate(item.episode, phase=n))]
+    allowed = [
+        n
+        for n in range(1, len(d.table.phases) + 1)
+        if not any(f.code.startswith("MYP4") for f in d.validate(item.episode, phase=n))
+    ]
     assert outline(item)[1] == allowed[0]
 
 
 @given(texts)
 def test_the_page_gives_every_text_back(text: str) -> None:
-    item = item_of("mypt", {"system": "S", "messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "x"}]})
+    item = item_of(
+        "mypt",
+        {
+            "system": "S",
+            "messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "x"}],
+        },
+    )
     data = page([item]).decode().split('id="data">')[1].split("</script>")[0]
     assert "<" not in data
     assert json.loads(data) == json.loads(json.dumps(_data([item])))

@@ -37,7 +37,9 @@ def naive_ids(text: str) -> list[int]:
     for piece in regex.findall(r50k_pat_str, text):
         parts = [bytes([byte]) for byte in piece.encode()]
         while True:
-            pairs = [(ranks[a + b], i) for i, (a, b) in enumerate(pairwise(parts)) if a + b in ranks]
+            pairs = [
+                (ranks[a + b], i) for i, (a, b) in enumerate(pairwise(parts)) if a + b in ranks
+            ]
             if not pairs:
                 break
             _, at = min(pairs)

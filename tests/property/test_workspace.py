@@ -13,14 +13,47 @@ from mypt_infer.workspace.files import odd, shown
 from mypt_infer.workspace.model import cut
 from mypt_infer.workspace.readers import Unreadable, read
 
-SYNTAX = ['"', "'", "*", "^", "(", ")", ":", "+", "-", "{", "}", "NEAR", "AND", "OR", "NOT", "NEAR(", "title", "rowid", "\0", "\ud800", "é", "漢字", "_", "\\", " "]
-QUERIES = st.one_of(st.text(st.characters(exclude_categories=[])), st.lists(st.sampled_from([*SYNTAX, "alpha", "beta"])).map("".join))
+SYNTAX = [
+    '"',
+    "'",
+    "*",
+    "^",
+    "(",
+    ")",
+    ":",
+    "+",
+    "-",
+    "{",
+    "}",
+    "NEAR",
+    "AND",
+    "OR",
+    "NOT",
+    "NEAR(",
+    "title",
+    "rowid",
+    "\0",
+    "\ud800",
+    "é",
+    "漢字",
+    "_",
+    "\\",
+    " ",
+]
+QUERIES = st.one_of(
+    st.text(st.characters(exclude_categories=[])),
+    st.lists(st.sampled_from([*SYNTAX, "alpha", "beta"])).map("".join),
+)
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> WorkspaceEngine:
     base = tmp_path_factory.mktemp("docs")
-    for name, text in {"a.txt": "alpha beta", "b.md": "# beta\n\ngamma NEAR title", "c.txt": "漢字仮名 \\ _ é"}.items():
+    for name, text in {
+        "a.txt": "alpha beta",
+        "b.md": "# beta\n\ngamma NEAR title",
+        "c.txt": "漢字仮名 \\ _ é",
+    }.items():
         (base / name).write_text(text, encoding="utf-8")
     return WorkspaceEngine(base, tmp_path_factory.mktemp("index"))
 
@@ -48,7 +81,10 @@ def test_pieces_joined_are_the_text(text: str, size: int) -> None:
     assert all(0 < len(p) <= size for p in pieces)
 
 
-@given(name=st.sampled_from(["a.txt", "a.md", "a.html", "a", "a.unknown"]), data=st.one_of(st.binary(), st.text().map(str.encode)))
+@given(
+    name=st.sampled_from(["a.txt", "a.md", "a.html", "a", "a.unknown"]),
+    data=st.one_of(st.binary(), st.text().map(str.encode)),
+)
 def test_any_bytes_are_a_document_or_say_why_not(name: str, data: bytes) -> None:
     try:
         content = read(name, data)

@@ -9,16 +9,23 @@ from mypt_spec.tokens import TokenTable
 
 SCHEMA = RecordSchema(
     top={"messages": Field(LIST)},
-    roles={"ask": {"content": Field(STRING)}, "answer": {"content": Field(STRING), "work": Field(STRING, required=False)}},
+    roles={
+        "ask": {"content": Field(STRING)},
+        "answer": {"content": Field(STRING), "work": Field(STRING, required=False)},
+    },
 )
 
 
 def read(record: dict[str, Any], reader: Reader) -> list[Message]:
     out = []
     for i, message in enumerate(record["messages"]):
-        parts = [Part("work", message["work"], at=reader.at(i, "work"))] if "work" in message else []
+        parts = (
+            [Part("work", message["work"], at=reader.at(i, "work"))] if "work" in message else []
+        )
         parts.append(Part("text", message["content"], at=reader.at(i, "content")))
-        out.append(Message(message["role"], tuple(parts), at=reader.at(i, "role"), meta=metadata(message)))
+        out.append(
+            Message(message["role"], tuple(parts), at=reader.at(i, "role"), meta=metadata(message))
+        )
         out += [Message("stop", at=reader.at(i, "role"))] if message["role"] == "answer" else []
     return out
 

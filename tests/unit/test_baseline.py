@@ -23,7 +23,14 @@ def lines(count: int) -> list[bytes]:
     """Lines of which every third has a fault of another kind, and every episode is another one."""
     out = []
     for i in range(count):
-        record: dict[str, Any] = {"system": "S", "messages": [{"role": "user", "content": f"Q{i}"}, {"role": "assistant", "content": "A"}], "_id": i}
+        record: dict[str, Any] = {
+            "system": "S",
+            "messages": [
+                {"role": "user", "content": f"Q{i}"},
+                {"role": "assistant", "content": "A"},
+            ],
+            "_id": i,
+        }
         if i % 3 == 0:
             record["messages"][1]["content"] = [" ", "<myPT_user>", "A<myPT_eot>"][i // 3 % 3]
         if i % 7 == 0:
@@ -43,7 +50,18 @@ def known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     assert "known from now on" in err
 
     def lint(*options: str) -> tuple[int, str, str]:
-        status = main(["--baseline", str(file), "--fail-on", "info", "--format", "concise", *options, str(tmp_path / "data")])
+        status = main(
+            [
+                "--baseline",
+                str(file),
+                "--fail-on",
+                "info",
+                "--format",
+                "concise",
+                *options,
+                str(tmp_path / "data"),
+            ]
+        )
         return status, *capsys.readouterr()
 
     return data, tmp_path / "data", file, lint
@@ -60,7 +78,15 @@ def test_nothing_new(known: Any) -> None:
 def test_shuffled_resharded_and_packed(known: Any) -> None:
     data, folder, _, lint = known
     (folder / "x.jsonl").unlink()
-    data = [json.dumps(json.loads(raw) | {"_shard": 1}, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" if raw.startswith(b'{"system') else raw for raw in data]
+    data = [
+        json.dumps(
+            json.loads(raw) | {"_shard": 1}, ensure_ascii=False, separators=(",", ":")
+        ).encode()
+        + b"\n"
+        if raw.startswith(b'{"system')
+        else raw
+        for raw in data
+    ]
     random.Random(1).shuffle(data)
     (folder / "a.jsonl").write_bytes(b"".join(data[:20]))
     (folder / "b.jsonl.gz").write_bytes(gzip.compress(b"".join(data[20:50])))
@@ -99,8 +125,19 @@ def test_damage_is_never_known(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["MYP003"]
 
 
-@pytest.mark.parametrize("text", ["", "[]\n", '{"mypt-lint-baseline": 9}\n', '{"mypt-lint-baseline": 1}\n{"a": 1}\n', '{"mypt-lint-baseline": 1}\n["x", ["MYP001"'])
-def test_what_is_no_baseline_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]\n",
+        '{"mypt-lint-baseline": 9}\n',
+        '{"mypt-lint-baseline": 1}\n{"a": 1}\n',
+        '{"mypt-lint-baseline": 1}\n["x", ["MYP001"',
+    ],
+)
+def test_what_is_no_baseline_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
     file = tmp_path / "known.jsonl"
     file.write_text(text)
     assert main(["--baseline", str(file), str(file)]) == 2
@@ -110,7 +147,13 @@ def test_what_is_no_baseline_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
 def test_what_does_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x = str(tmp_path / "x.jsonl")
     Path(x).write_bytes(b"\n")
-    for options in (["--baseline", x + "none"], ["--prune-baseline"], ["--write-baseline", x, "--fix"], ["--write-baseline", x + "/y"], ["--kind", "text", "--baseline", x]):
+    for options in (
+        ["--baseline", x + "none"],
+        ["--prune-baseline"],
+        ["--write-baseline", x, "--fix"],
+        ["--write-baseline", x + "/y"],
+        ["--kind", "text", "--baseline", x],
+    ):
         assert main([*options, x]) == 2
         assert capsys.readouterr().err.startswith("mypt-lint: error: ")
 
@@ -121,7 +164,13 @@ def test_keys_do_not_depend_on_spelling(data: st.DataObject) -> None:
     """Nor on the row, nor on metadata."""
     checker = Checker(mypt_spec.dialect("mypt"))
     record = data.draw(broken_records("mypt"))[0]
-    one, two = (data.draw(lines_of(record).filter(lambda line: b"\n" not in line)) for _ in range(2))
+    one, two = (
+        data.draw(lines_of(record).filter(lambda line: b"\n" not in line)) for _ in range(2)
+    )
     found = checker.line(one, row=2, filename=""), checker.line(two, row=900, filename="x")
-    if not any(i.finding.code in ("MYP002", "MYP004", "MYP005", "MYP006", "MYP008") for side in found for i in side):
+    if not any(
+        i.finding.code in ("MYP002", "MYP004", "MYP005", "MYP006", "MYP008")
+        for side in found
+        for i in side
+    ):
         assert set(keys(found[0], one)) == set(keys(found[1], two))

@@ -38,14 +38,20 @@ def test_the_faster_one_is_used(fresh: Tokenizer, monkeypatch: pytest.MonkeyPatc
 
 def test_ranks_with_gaps_are_for_the_other(fresh: Tokenizer) -> None:
     ranks = {bytes([byte]): 2 * byte for byte in range(256)}
-    base = tiktoken.Encoding("gaps", pat_str=gpt2()._pat_str, mergeable_ranks=ranks, special_tokens={})
+    base = tiktoken.Encoding(
+        "gaps", pat_str=gpt2()._pat_str, mergeable_ranks=ranks, special_tokens={}
+    )
     found = bulk.engine(base, 1000)
     assert found.library == "tiktoken"
     assert found.encode("ab").tolist() == base.encode_ordinary("ab")
 
 
 def test_every_character_between_others(fresh: Tokenizer) -> None:
-    points = [*range(0xD800), *range(0xF900, 0x20000), *range(0x20000, 0x110000, 97)]  # all planes, and all of those that writing uses
+    points = [
+        *range(0xD800),
+        *range(0xF900, 0x20000),
+        *range(0x20000, 0x110000, 97),
+    ]  # all planes, and all of those that writing uses
     texts = [f"\n\n{chr(point)}'s" for point in points]
     for begin in range(0, len(texts), 1 << 15):
         some = texts[begin : begin + (1 << 15)]
@@ -55,7 +61,9 @@ def test_every_character_between_others(fresh: Tokenizer) -> None:
         assert np.array_equal(ids, np.concatenate([np.array(one) for one in each]))
 
 
-def test_a_character_that_one_library_does_not_know_goes_the_slow_way(fresh: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_character_that_one_library_does_not_know_goes_the_slow_way(
+    fresh: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     characters = bulk._characters()
     monkeypatch.setattr(characters, "known", characters.known.copy())
     characters.known[ord("é")] = 2
@@ -63,8 +71,14 @@ def test_a_character_that_one_library_does_not_know_goes_the_slow_way(fresh: Tok
     texts = ["cafés", "tea", "\n\né's", "日本 é]"]
     ids, _ = fresh.encode_batch(texts)
     assert ids.tolist() == in_turn(texts)
-    monkeypatch.setattr(bulk.engine(gpt2(), 50257), "encode", lambda joined: np.array([50257] * joined.count("\0") + [5], np.uint32))
-    ids, _ = fresh.encode_batch(["\n\né's", "\0", "&"])  # only "&", whose id is 5, is asked of the engine
+    monkeypatch.setattr(
+        bulk.engine(gpt2(), 50257),
+        "encode",
+        lambda joined: np.array([50257] * joined.count("\0") + [5], np.uint32),
+    )
+    ids, _ = fresh.encode_batch(
+        ["\n\né's", "\0", "&"]
+    )  # only "&", whose id is 5, is asked of the engine
     assert ids.tolist() == in_turn(["\n\né's", "\0", "&"])
 
 
@@ -74,13 +88,19 @@ def test_what_it_remembers_is_bounded(fresh: Tokenizer, monkeypatch: pytest.Monk
     assert isinstance(engine, bulk._Giga)
     seen = set()
     for text in ["some words", "and more words", "1", "words \0 and", "some words"]:
-        assert engine.encode(text.replace("\0", "")).tolist() == gpt2().encode_ordinary(text.replace("\0", ""))
+        assert engine.encode(text.replace("\0", "")).tolist() == gpt2().encode_ordinary(
+            text.replace("\0", "")
+        )
         seen.add(id(engine.tokenizer))
         assert engine.spent <= 10 + len(text)
     assert len(seen) > 1
 
 
-def test_a_library_that_encodes_otherwise_is_found(fresh: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk.engine(gpt2(), 50257), "encode", lambda joined: np.array([7], np.uint32))
+def test_a_library_that_encodes_otherwise_is_found(
+    fresh: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        bulk.engine(gpt2(), 50257), "encode", lambda joined: np.array([7], np.uint32)
+    )
     with pytest.raises(VocabularyError, match="gigatoken encodes 'a' otherwise"):
         fresh.encode_batch(["a"])

@@ -28,14 +28,19 @@ def record(*messages: str) -> bytes:
 
 
 USER, ANSWER = '{"role": "user", "content": "Hi"}', '{"role": "assistant", "content": "Yo"}'
-CALL, RESULT = '{"role": "assistant_toolcall", "name": "t", "arguments": {}}', '{"role": "toolresult", "name": "t", "content": 1}'
+CALL, RESULT = (
+    '{"role": "assistant_toolcall", "name": "t", "arguments": {}}',
+    '{"role": "toolresult", "name": "t", "content": 1}',
+)
 
 
 @pytest.fixture
 def lint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     """Write bytes to a file, lint it, give exit status, the findings as JSON, and stderr."""
 
-    def run(data: bytes, *options: str, name: str = "data.jsonl") -> tuple[int, list[dict[str, Any]], str]:
+    def run(
+        data: bytes, *options: str, name: str = "data.jsonl"
+    ) -> tuple[int, list[dict[str, Any]], str]:
         path = tmp_path / name
         path.write_bytes(data)
         status = main([*options, "--format", "json", str(path)])
@@ -46,20 +51,68 @@ def lint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 MUST_SHOW = {
-    "role system": (record('{"role": "system", "content": "T"}', USER, ANSWER), "MYP108", "/messages/0/role"),
-    "role tool_result": (record(USER, CALL, RESULT.replace("toolresult", "tool_result"), ANSWER), "MYP109", "/messages/2/role"),
+    "role system": (
+        record('{"role": "system", "content": "T"}', USER, ANSWER),
+        "MYP108",
+        "/messages/0/role",
+    ),
+    "role tool_result": (
+        record(USER, CALL, RESULT.replace("toolresult", "tool_result"), ANSWER),
+        "MYP109",
+        "/messages/2/role",
+    ),
     "content null": (record(USER.replace('"Hi"', "null"), ANSWER), "MYP104", "/messages/0/content"),
-    "content a list": (record(USER.replace('"Hi"', '[{"type": "text"}]'), ANSWER), "MYP104", "/messages/0/content"),
-    "arguments a string": (record(USER, CALL.replace("{}", '"{}"'), RESULT, ANSWER), "MYP110", "/messages/1/arguments"),
-    "argument name": (record(USER, CALL.replace("{}", '{"name": 1}'), RESULT, ANSWER), "MYP307", "/messages/1/arguments/name"),
-    "NaN": (record(USER, CALL, RESULT.replace("1}", "NaN}"), ANSWER), "MYP005", "/messages/2/content"),
-    "duplicate key": (record(USER[:-1] + ', "content": "Ho"}', ANSWER), "MYP004", "/messages/0/content"),
-    "lone surrogate": (record(USER.replace("Hi", r"\ud83d"), ANSWER), "MYP006", "/messages/0/content"),
-    "hidden tag": (record(USER.replace("Hi", r"\u003cmyPT_user>"), ANSWER), "MYP301", "/messages/0/content"),
-    "early assistant_context": (record('{"role": "assistant_context", "content": "c"}', USER, ANSWER), "MYP220", "/messages/0/role"),
-    "unknown role": (record(USER.replace('"user"', '"robot"'), ANSWER), "MYP105", "/messages/0/role"),
+    "content a list": (
+        record(USER.replace('"Hi"', '[{"type": "text"}]'), ANSWER),
+        "MYP104",
+        "/messages/0/content",
+    ),
+    "arguments a string": (
+        record(USER, CALL.replace("{}", '"{}"'), RESULT, ANSWER),
+        "MYP110",
+        "/messages/1/arguments",
+    ),
+    "argument name": (
+        record(USER, CALL.replace("{}", '{"name": 1}'), RESULT, ANSWER),
+        "MYP307",
+        "/messages/1/arguments/name",
+    ),
+    "NaN": (
+        record(USER, CALL, RESULT.replace("1}", "NaN}"), ANSWER),
+        "MYP005",
+        "/messages/2/content",
+    ),
+    "duplicate key": (
+        record(USER[:-1] + ', "content": "Ho"}', ANSWER),
+        "MYP004",
+        "/messages/0/content",
+    ),
+    "lone surrogate": (
+        record(USER.replace("Hi", r"\ud83d"), ANSWER),
+        "MYP006",
+        "/messages/0/content",
+    ),
+    "hidden tag": (
+        record(USER.replace("Hi", r"\u003cmyPT_user>"), ANSWER),
+        "MYP301",
+        "/messages/0/content",
+    ),
+    "early assistant_context": (
+        record('{"role": "assistant_context", "content": "c"}', USER, ANSWER),
+        "MYP220",
+        "/messages/0/role",
+    ),
+    "unknown role": (
+        record(USER.replace('"user"', '"robot"'), ANSWER),
+        "MYP105",
+        "/messages/0/role",
+    ),
     "unknown key": (record(USER[:-1] + ', "weight": 1}', ANSWER), "MYP103", "/messages/0/weight"),
-    "100,000 brackets": (record(USER, CALL, RESULT.replace("1}", "[" * 100_000 + "]" * 100_000 + "}"), ANSWER), "MYP008", ""),
+    "100,000 brackets": (
+        record(USER, CALL, RESULT.replace("1}", "[" * 100_000 + "]" * 100_000 + "}"), ANSWER),
+        "MYP008",
+        "",
+    ),
     "invalid UTF-8": (record(USER, ANSWER).replace(b"Yo", b"Y\xff"), "MYP002", ""),
 }
 
@@ -99,7 +152,13 @@ def test_a_line_of_200_mb_costs_no_memory(tmp_path: Path) -> None:
         "import re, sys\nfrom mypt_spec.lint.cli import main\nstatus = main(['--format', 'json', sys.argv[1]])\n"
         "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1], file=sys.stderr)\nsys.exit(status)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, cwd=ROOT, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
     assert done.returncode == 1, done.stderr
     assert [(f["code"], f["location"]["row"]) for f in json.loads(done.stdout)] == [("MYP007", 1)]
     summary, peak = done.stderr.strip().splitlines()
@@ -108,7 +167,9 @@ def test_a_line_of_200_mb_costs_no_memory(tmp_path: Path) -> None:
 
 
 def test_truncated_gz(lint: Any) -> None:
-    whole = gzip.compress("".join(GOOD.replace("Hi", os.urandom(40).hex()) for _ in range(500)).encode())
+    whole = gzip.compress(
+        "".join(GOOD.replace("Hi", os.urandom(40).hex()) for _ in range(500)).encode()
+    )
     status, found, err = lint(whole[: len(whole) // 2], name="data.jsonl.gz")
     assert (status, [f["code"] for f in found]) == (1, ["MYP003"])
     units = int(re.search(r"in \d+ of (\d+) lines|in (\d+) lines", err).group(1) or 0)  # type: ignore[union-attr]
@@ -146,7 +207,9 @@ def test_exit_status(lint: Any, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert stop.value.code == 2
 
 
-def test_an_internal_error_is_status_2_and_no_traceback(lint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_status_2_and_no_traceback(
+    lint: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("boom")
 
@@ -157,18 +220,38 @@ def test_an_internal_error_is_status_2_and_no_traceback(lint: Any, monkeypatch: 
 
 
 def test_select_and_ignore(lint: Any) -> None:
-    data = record(USER.replace('"user"', '"robot"'), ANSWER) + record(USER[:-1] + ', "weight": 1}', ANSWER)
+    data = record(USER.replace('"user"', '"robot"'), ANSWER) + record(
+        USER[:-1] + ', "weight": 1}', ANSWER
+    )
     assert [f["code"] for f in lint(data)[1]] == ["MYP105", "MYP103"]
     assert [f["code"] for f in lint(data, "--select", "unknown-role")[1]] == ["MYP105"]
-    assert [f["code"] for f in lint(data, "--select", "MYP1", "--ignore", "MYP105")[1]] == ["MYP103"]
+    assert [f["code"] for f in lint(data, "--select", "MYP1", "--ignore", "MYP105")[1]] == [
+        "MYP103"
+    ]
     assert lint(data, "--ignore", "MYP1")[:2] == (0, [])
 
 
 @pytest.mark.parametrize(
     ("record", "word"),
     [
-        ({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None, "tool_calls": []}]}, "mypt-convert --from openai"),
-        ({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello!"}]}, "ShareGPT"),
+        (
+            {
+                "messages": [
+                    {"role": "user", "content": "Hi"},
+                    {"role": "assistant", "content": None, "tool_calls": []},
+                ]
+            },
+            "mypt-convert --from openai",
+        ),
+        (
+            {
+                "conversations": [
+                    {"from": "human", "value": "Hi"},
+                    {"from": "gpt", "value": "Hello!"},
+                ]
+            },
+            "ShareGPT",
+        ),
         ({"instruction": "Greet.", "input": "", "output": "Hi!"}, "Alpaca"),
     ],
 )
@@ -189,13 +272,18 @@ def test_tools_and_tokens(lint: Any) -> None:
     tool = record(USER, CALL, RESULT, ANSWER)
     assert [f["code"] for f in lint(tool, "--tool", "other")[1]] == ["MYP313"]
     assert lint(tool, "--tool", "t", "--tool", "other")[1] == []
-    assert [f["message"] for f in lint(GOOD.encode(), "--max-tokens", "9")[1]] == ["the episode has 10 tokens, the limit is 9"]
+    assert [f["message"] for f in lint(GOOD.encode(), "--max-tokens", "9")[1]] == [
+        "the episode has 10 tokens, the limit is 9"
+    ]
     assert lint(GOOD.encode(), "--max-tokens", "10")[1] == []
 
 
 def test_the_summary_adds_up(lint: Any) -> None:
     _, _, err = lint(GOOD.encode() * 3 + b"{\n" + record(USER.replace("Hi", " "), ANSWER) + b"\n")
-    assert err == "1 error, 2 warnings in 3 of 6 lines (3 clean, 3 faulty; 1 file)\n1 fixable with --fix.\n"
+    assert (
+        err
+        == "1 error, 2 warnings in 3 of 6 lines (3 clean, 3 faulty; 1 file)\n1 fixable with --fix.\n"
+    )
 
 
 def test_statistics_and_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,14 +298,24 @@ def test_statistics_and_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert captured.err == ""
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(GOOD.encode() + b"{\n")))
     assert main(["--format", "concise", "-"]) == 1
     assert capsys.readouterr().out.startswith("<stdin>:2:2: MYP001")
 
 
-def test_any_number_of_workers_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [GOOD, "{\n", "\n", record(USER.replace("Hi", " "), ANSWER).decode(), GOOD.replace("Hi", "<myPT_user>" + "ä" * 900)]
+def test_any_number_of_workers_says_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        GOOD,
+        "{\n",
+        "\n",
+        record(USER.replace("Hi", " "), ANSWER).decode(),
+        GOOD.replace("Hi", "<myPT_user>" + "ä" * 900),
+    ]
     data = "".join(lines[i % 5] for i in range(9000)).encode()
     (tmp_path / "a.jsonl").write_bytes(data)
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(data[:-1]))
@@ -226,7 +324,10 @@ def test_any_number_of_workers_says_the_same(tmp_path: Path, capsys: pytest.Capt
         assert main(["-j", jobs, "--format", "jsonl", str(tmp_path)]) == 1
         captured = capsys.readouterr()
         outputs.add(captured.out)
-        places = [(f["filename"], f["location"]["row"], f["location"]["column"]) for f in map(json.loads, captured.out.splitlines()[:-1])]
+        places = [
+            (f["filename"], f["location"]["row"], f["location"]["column"])
+            for f in map(json.loads, captured.out.splitlines()[:-1])
+        ]
         assert places == sorted(places)
     assert len(outputs) == 1
 
@@ -286,19 +387,32 @@ def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean toolresult-inside-assistant?" in capsys.readouterr().err
 
 
-def test_examples_of_the_readme(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_of_the_readme(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
     for phase in range(1, 6):
-        assert main(["-q", "--fail-on", "info", "--phase", str(phase), f"examples/phase{phase}.jsonl"]) == 0
+        assert (
+            main(["-q", "--fail-on", "info", "--phase", str(phase), f"examples/phase{phase}.jsonl"])
+            == 0
+        )
     assert capsys.readouterr().out == ""
     assert main(["examples/broken.jsonl"]) == 1
-    shown = (ROOT / "README.md").read_text(encoding="utf-8").split("## What a finding looks like")[1].split("```")[1].strip()
+    shown = (
+        (ROOT / "README.md")
+        .read_text(encoding="utf-8")
+        .split("## What a finding looks like")[1]
+        .split("```")[1]
+        .strip()
+    )
     assert shown in capsys.readouterr().out
 
 
 def test_nothing_heavy_is_imported_to_say_the_version() -> None:
     code = "import sys\nfrom mypt_spec.lint.cli import main\ntry: main(['--version'])\nexcept SystemExit: pass\nprint(*sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    ).stdout
     assert out.startswith("mypt-lint ")
     assert not {"torch", "numpy", "lark", "rich", "tiktoken", "msgspec"} & set(out.split())
 
@@ -306,7 +420,9 @@ def test_nothing_heavy_is_imported_to_say_the_version() -> None:
 def test_interrupt(tmp_path: Path) -> None:
     fifo = tmp_path / "slow.jsonl"
     os.mkfifo(fifo)
-    child = subprocess.Popen([sys.executable, "-m", "mypt_spec.lint.cli", str(fifo)], stderr=subprocess.PIPE, cwd=ROOT)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "mypt_spec.lint.cli", str(fifo)], stderr=subprocess.PIPE, cwd=ROOT
+    )
     with fifo.open("wb") as out:
         out.write(GOOD.encode())
         out.flush()
@@ -321,7 +437,9 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text("{\n" * 20_000)
     command = f"{sys.executable} -m mypt_spec.lint.cli -q {path} | head -1"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=ROOT, check=False)
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, cwd=ROOT, check=False
+    )
     assert done.stdout.startswith("error[MYP001]")
     assert "Traceback" not in done.stderr
 
@@ -334,6 +452,13 @@ def test_a_killed_worker_is_a_failure_and_no_hang(tmp_path: Path) -> None:
         "here, check = os.getpid(), runner.check_lines\n"
         "runner.check_lines = lambda *a, **k: check(*a, **k) if os.getpid() == here else os.kill(os.getpid(), signal.SIGKILL)\nsys.exit(main(['-j', '2', sys.argv[1]]))"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 2
     assert done.stderr.startswith("mypt-lint: error: a worker process was killed")

@@ -35,12 +35,16 @@ def test_rules(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == sorted(RULES)
     assert main(["rules", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert {row["code"]: row["name"] for row in rows} == {code: rule.name for code, rule in RULES.items()}
+    assert {row["code"]: row["name"] for row in rows} == {
+        code: rule.name for code, rule in RULES.items()
+    }
     assert main(["rules", "--format", "md"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(RULES) + 2
 
 
-def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("data").mkdir()
     Path("data/a.jsonl").write_text(GOOD)
@@ -51,7 +55,9 @@ def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert main(["init"]) == 2
     assert "is here already" in capsys.readouterr().err
     text = Path("mypt-lint.toml").read_text()
-    Path("mypt-lint.toml").write_text("".join(line.removeprefix("# ") + "\n" for line in text.splitlines()[1:]))
+    Path("mypt-lint.toml").write_text(
+        "".join(line.removeprefix("# ") + "\n" for line in text.splitlines()[1:])
+    )
     config = read("mypt-lint.toml")  # what is suggested can be taken as it stands
     assert config.top["severity"] == (("MYP313", "error"),)
     assert config.files[0][1] == {"phase": 3}
@@ -62,8 +68,18 @@ def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
 def test_watch(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("{\n")
-    command = [sys.executable, "-m", "mypt_spec.lint.cli", "--format", "concise", "--watch", str(path)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
+    command = [
+        sys.executable,
+        "-m",
+        "mypt_spec.lint.cli",
+        "--format",
+        "concise",
+        "--watch",
+        str(path),
+    ]
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+    )
     try:
         assert child.stdout is not None
         assert ":1:2: MYP001" in child.stdout.readline()

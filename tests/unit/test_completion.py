@@ -50,9 +50,13 @@ def test_bash(folder: Path) -> None:
         words = ["mypt-lint", *line.split(" ")]
         listed = " ".join(f"'{word}'" for word in words)
         code = f'. ../script.bash\nCOMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; _mypt_lint; printf "%s\\n" "${{COMPREPLY[@]}}"'
-        return subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True, cwd=folder).stdout.split()
+        return subprocess.run(
+            ["bash", "-c", code], capture_output=True, text=True, check=True, cwd=folder
+        ).stdout.split()
 
-    assert {line: complete(line) for line in CASES} == {line: [whole.split()[-1]] for line, whole in CASES.items()}
+    assert {line: complete(line) for line in CASES} == {
+        line: [whole.split()[-1]] for line, whole in CASES.items()
+    }
     assert complete("--select MYP31")[:2] == ["MYP310", "MYP311"]
 
 
@@ -61,16 +65,27 @@ def test_fish(folder: Path) -> None:
     def complete(line: str) -> list[str]:
         code = f"source ../script.fish; complete -C 'mypt-lint {line}'"
         environment = {**os.environ, "HOME": str(folder.parent)}
-        done = subprocess.run(["fish", "--no-config", "-c", code], capture_output=True, text=True, check=True, cwd=folder, env=environment)
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=folder,
+            env=environment,
+        )
         assert not done.stderr
         return [found.split("\t")[0] for found in done.stdout.splitlines()]
 
-    assert {line: complete(line) for line in CASES} == {line: [whole.split()[-1]] for line, whole in CASES.items()}
+    assert {line: complete(line) for line in CASES} == {
+        line: [whole.split()[-1]] for line, whole in CASES.items()
+    }
     assert complete("--select MYP301,MYP31")[:2] == ["MYP301,MYP310", "MYP301,MYP311"]
 
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
-@pytest.mark.parametrize("before", ["", "autoload -U compinit && compinit -i\n"], ids=["bare", "with compinit"])
+@pytest.mark.parametrize(
+    "before", ["", "autoload -U compinit && compinit -i\n"], ids=["bare", "with compinit"]
+)
 def test_zsh(folder: Path, before: str) -> None:
     """Typed into an interactive zsh, whose line is written to a file behind each Tab."""
     import pty
@@ -82,7 +97,11 @@ def test_zsh(folder: Path, before: str) -> None:
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(folder)
-        os.execvpe("zsh", ["zsh", "-i"], {**os.environ, "ZDOTDIR": str(home), "HOME": str(home), "TERM": "dumb"})
+        os.execvpe(
+            "zsh",
+            ["zsh", "-i"],
+            {**os.environ, "ZDOTDIR": str(home), "HOME": str(home), "TERM": "dumb"},
+        )
     os.set_blocking(terminal, False)
     screen = b""
 
@@ -105,7 +124,9 @@ def test_zsh(folder: Path, before: str) -> None:
             os.write(terminal, f"mypt-lint {line}\t\x18d".encode())
             written(count)
         # It leaves room for the next word, or a comma that the next key takes away.
-        assert [line.rstrip(" ,") for line in written(1 + len(CASES))[1:]] == [f"mypt-lint {whole}" for whole in CASES.values()]
+        assert [line.rstrip(" ,") for line in written(1 + len(CASES))[1:]] == [
+            f"mypt-lint {whole}" for whole in CASES.values()
+        ]
         assert b"command not found" not in screen
     finally:
         os.kill(child, 9)

@@ -14,15 +14,21 @@ from mypt_spec.lint.errors import UsageError
 
 GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
 BLANK = GOOD.replace("Yo", " ")
-TWO_TURNS = GOOD.replace("}]", '}, {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]')
+TWO_TURNS = GOOD.replace(
+    "}]", '}, {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]'
+)
 
 
 @pytest.fixture
-def lint(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+def lint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Any:
     """Lint in a folder with a configuration and files; gives the exit status, `file code severity`, and stderr."""
     monkeypatch.chdir(tmp_path)
 
-    def run(settings: str, files: dict[str, str], *options: str, name: str = "mypt-lint.toml") -> tuple[int, list[str], str]:
+    def run(
+        settings: str, files: dict[str, str], *options: str, name: str = "mypt-lint.toml"
+    ) -> tuple[int, list[str], str]:
         (tmp_path / name).write_text(settings, encoding="utf-8")
         for path, text in files.items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -30,7 +36,11 @@ def lint(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         status = main([*options, "--format", "jsonl", *files])
         out, err = capsys.readouterr()
         found = [json.loads(line) for line in out.splitlines()]
-        return status, [f"{f['filename']} {f['code']} {f['severity']}" for f in found if "code" in f], err
+        return (
+            status,
+            [f"{f['filename']} {f['code']} {f['severity']}" for f in found if "code" in f],
+            err,
+        )
 
     return run
 
@@ -46,22 +56,38 @@ def test_settings_for_all_and_for_some_files(lint: Any) -> None:
     [files."**/odd.jsonl"]
     ignore = ["turn-of-later-phase"]
     """
-    files = {"a.jsonl": TWO_TURNS + BLANK + GOOD.rstrip(), "phase2/b.jsonl": TWO_TURNS, "phase2/odd.jsonl": TWO_TURNS}
+    files = {
+        "a.jsonl": TWO_TURNS + BLANK + GOOD.rstrip(),
+        "phase2/b.jsonl": TWO_TURNS,
+        "phase2/odd.jsonl": TWO_TURNS,
+    }
     assert lint(settings, files)[:2] == (1, ["a.jsonl MYP314 info", "phase2/b.jsonl MYP402 error"])
     assert lint(settings, {"a.jsonl": BLANK})[0] == 0
     assert lint(settings, {"a.jsonl": BLANK}, "--fail-on", "info")[0] == 1
     assert lint(settings, files, "--ignore", "MYP4")[1] == ["a.jsonl MYP314 info"]
     assert lint(settings, files, "--phase", "5")[1] == ["a.jsonl MYP314 info"]
-    assert lint(settings, files, "--no-config")[1] == ["a.jsonl MYP314 warning", "a.jsonl MYP013 info"]
+    assert lint(settings, files, "--no-config")[1] == [
+        "a.jsonl MYP314 warning",
+        "a.jsonl MYP013 info",
+    ]
 
 
-def test_pyproject_and_the_way_up(lint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pyproject_and_the_way_up(
+    lint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "sub").mkdir()
-    assert lint('[tool.mypt-lint]\nignore = ["MYP3"]\n', {"sub/a.jsonl": BLANK}, name="pyproject.toml")[1] == []
+    assert (
+        lint(
+            '[tool.mypt-lint]\nignore = ["MYP3"]\n', {"sub/a.jsonl": BLANK}, name="pyproject.toml"
+        )[1]
+        == []
+    )
     monkeypatch.chdir(tmp_path / "sub")
     assert find().path == str(tmp_path / "pyproject.toml")
     (tmp_path / "sub/pyproject.toml").write_text("[tool.other]\n")
-    assert find().path == str(tmp_path / "pyproject.toml"), "a project file that says nothing is not the nearest"
+    assert find().path == str(tmp_path / "pyproject.toml"), (
+        "a project file that says nothing is not the nearest"
+    )
     (tmp_path / "sub/mypt-lint.toml").write_text("")
     assert find().path == str(tmp_path / "sub/mypt-lint.toml")
 
@@ -69,17 +95,28 @@ def test_pyproject_and_the_way_up(lint: Any, tmp_path: Path, monkeypatch: pytest
 def test_kinds_and_dialects_by_file(lint: Any) -> None:
     text = "<myPT_system>S</myPT_system><myPT_user>Q</myPT_user><myPT_assistant>A</myPT_assistant><myPT_eot>\n"
     settings = '[files."*.txt"]\nkind = "text"\n[files."chat/*"]\ndialect = "gabgpt"\n'
-    files = {"data/a.jsonl": GOOD, "data/b.txt": text + text.replace("<myPT_eot>", ""), "data/c.text": "not named\n", "chat/d.jsonl": '{"messages": [{"role": "user", "content": "Q"}]}\n'}
+    files = {
+        "data/a.jsonl": GOOD,
+        "data/b.txt": text + text.replace("<myPT_eot>", ""),
+        "data/c.text": "not named\n",
+        "chat/d.jsonl": '{"messages": [{"role": "user", "content": "Q"}]}\n',
+    }
     status, found, _ = lint(settings, files)
     assert status == 1
-    assert {row for row in found if "chat" not in row} == {"data/b.txt MYP216 error", "data/c.text MYP001 error"}
+    assert {row for row in found if "chat" not in row} == {
+        "data/b.txt MYP216 error",
+        "data/c.text MYP001 error",
+    }
     assert main(["-q", "data"]) == 1
     assert main(["-q", "data/a.jsonl", "data/b.txt", "--ignore", "MYP216"]) == 0
     assert not any("MYP208" in row for row in found if "chat" in row)
 
 
 def test_tools_and_tokens(lint: Any) -> None:
-    call = GOOD.replace('{"role": "assistant"', '{"role": "assistant_toolcall", "name": "t", "arguments": {}}, {"role": "toolresult", "name": "t", "content": 1}, {"role": "assistant"')
+    call = GOOD.replace(
+        '{"role": "assistant"',
+        '{"role": "assistant_toolcall", "name": "t", "arguments": {}}, {"role": "toolresult", "name": "t", "content": 1}, {"role": "assistant"',
+    )
     assert lint('tools = ["u"]', {"a.jsonl": call})[1] == ["a.jsonl MYP313 warning"]
     assert lint('tools = ["u"]\n[files."a.jsonl"]\ntools = ["t"]', {"a.jsonl": call})[1] == []
     assert lint('tools = ["u"]', {"a.jsonl": call}, "--tool", "t")[1] == []
@@ -97,33 +134,39 @@ def test_schemas_of_tools(lint: Any, tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text('{"type": "array"}')
     settings = '[tools.t]\nresult = "result.json"\n[tools.t.arguments]\ntype = "object"\nrequired = ["q"]\nproperties = {q = {type = "string"}}\n'
     good, bad = call({"q": "x"}, []), call({"q": 1}, {})
-    assert lint(settings, {"a.jsonl": good * 3 + bad + call({}, []) + good})[1] == ["a.jsonl MYP353 warning", "a.jsonl MYP356 warning", "a.jsonl MYP353 warning"]
+    assert lint(settings, {"a.jsonl": good * 3 + bad + call({}, []) + good})[1] == [
+        "a.jsonl MYP353 warning",
+        "a.jsonl MYP356 warning",
+        "a.jsonl MYP353 warning",
+    ]
     assert lint("tools = ['t']", {"a.jsonl": bad})[1] == []
 
 
 WRONG = {
-    'max_tokens = 3': 'no setting is called "max_tokens"; did you mean "max-tokens"?',
+    "max_tokens = 3": 'no setting is called "max_tokens"; did you mean "max-tokens"?',
     'colour = "x"': 'no setting is called "colour"; settings are dialect,',
     'phase = "3"': "phase must be a number from 1 on, got '3'",
-    'phase = true': "phase must be a number",
+    "phase = true": "phase must be a number",
     'fail-on = "errors"': "fail-on must be one of info, warning, error, got 'errors'; did you mean 'error'?",
     'ignore = ["MYP9999"]': "ignore: no rule is called 'MYP9999'",
     'ignore = "MYP314"': "ignore must be a list of strings",
     'severity = {MYP314 = "off"}': "to leave a rule out, ignore it",
     'severity = {blank-contents = "error"}': "did you mean blank-content?",
     '[files."*.jsonl"]\nfail-on = "error"': 'files "*.jsonl": no setting is called "fail-on"',
-    'tools = 3': "tools must be a list of names",
-    '[tools.t]\nargument = {}': 'tool t: no setting is called "argument"; did you mean "arguments"?',
+    "tools = 3": "tools must be a list of names",
+    "[tools.t]\nargument = {}": 'tool t: no setting is called "argument"; did you mean "arguments"?',
     '[tools.t]\narguments = {type = "objekt"}': "arguments is no JSON Schema",
     '[tools.t]\narguments = "none.json"': "names the file 'none.json', which cannot be read",
-    'x = [': "not TOML",
+    "x = [": "not TOML",
     'dialect = "none"': "no dialect 'none'",
     'format = "xml"': "no format is called 'xml'",
 }
 
 
 @pytest.mark.parametrize("settings", WRONG)
-def test_what_is_wrong_is_said(lint: Any, capsys: pytest.CaptureFixture[str], settings: str) -> None:
+def test_what_is_wrong_is_said(
+    lint: Any, capsys: pytest.CaptureFixture[str], settings: str
+) -> None:
     Path("a.jsonl").write_text(GOOD)
     Path("mypt-lint.toml").write_text(settings)
     assert main(["a.jsonl"]) == 2
@@ -132,23 +175,33 @@ def test_what_is_wrong_is_said(lint: Any, capsys: pytest.CaptureFixture[str], se
     assert WRONG[settings] in err
 
 
-def test_show_settings_says_where_each_comes_from(lint: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    lint('phase = 3\nignore = ["MYP013"]\n[files."b.jsonl"]\nphase = 2\n[severity]\nMYP314 = "error"\n', {"a.jsonl": GOOD, "b.jsonl": GOOD})
+def test_show_settings_says_where_each_comes_from(
+    lint: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lint(
+        'phase = 3\nignore = ["MYP013"]\n[files."b.jsonl"]\nphase = 2\n[severity]\nMYP314 = "error"\n',
+        {"a.jsonl": GOOD, "b.jsonl": GOOD},
+    )
     assert main(["--show-settings", "--ignore", "MYP011", "a.jsonl", "b.jsonl"]) == 0
     first, second = capsys.readouterr().out.strip().split("\n\n")
-    rows = {line.split(" = ")[0]: [part.strip() for part in line.rsplit("  # ", 1)] for line in first.splitlines()[1:]}
+    rows = {
+        line.split(" = ")[0]: [part.strip() for part in line.rsplit("  # ", 1)]
+        for line in first.splitlines()[1:]
+    }
     assert first.startswith("[a.jsonl]\n")
     assert rows["phase"] == ["phase = 3", "mypt-lint.toml"]
     assert rows["ignore"] == ['ignore = ["MYP011", "MYP013"]', "mypt-lint.toml; command line"]
     assert rows["dialect"] == ['dialect = "mypt"', "default"]
     assert rows["severity"] == ['severity = { MYP314 = "error" }', "mypt-lint.toml"]
-    assert 'phase = 2' in second
+    assert "phase = 2" in second
     assert '# mypt-lint.toml, files "b.jsonl"' in second
     assert main(["--show-settings", "--no-config"]) == 0
     assert "phase" not in capsys.readouterr().out
 
 
-def test_the_baseline_of_a_configuration_counts_from_its_folder(lint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_baseline_of_a_configuration_counts_from_its_folder(
+    lint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = {"sub/a.jsonl": BLANK}
     lint("", files)
     assert main(["-q", "--write-baseline", "known.jsonl", "sub"]) == 0
@@ -175,7 +228,9 @@ def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
 
 
 def opted(line: str, ignore: Any) -> str:
-    return json.dumps(json.loads(line) | {"_mypt_lint": {"ignore": ignore, "reason": "test"}}) + "\n"
+    return (
+        json.dumps(json.loads(line) | {"_mypt_lint": {"ignore": ignore, "reason": "test"}}) + "\n"
+    )
 
 
 def test_records_opt_out(lint: Any) -> None:
@@ -186,8 +241,12 @@ def test_records_opt_out(lint: Any) -> None:
     assert lint("", {"a.jsonl": opted(GOOD, ["MYP314"])}, "--ignore", "MYP314")[1] == []
     assert lint("", {"a.jsonl": opted(GOOD, ["MYP999"])})[1] == ["a.jsonl MYP905 error"]
     assert lint("", {"a.jsonl": opted(GOOD, "MYP314")})[1] == ["a.jsonl MYP905 error"]
-    assert lint("", {"a.jsonl": opted(GOOD, ["MYP0"]).replace('"Yo"', '"Yo", "content": "X"')})[1] == ["a.jsonl MYP004 error", "a.jsonl MYP904 warning"]
+    assert lint("", {"a.jsonl": opted(GOOD, ["MYP0"]).replace('"Yo"', '"Yo", "content": "X"')})[
+        1
+    ] == ["a.jsonl MYP004 error", "a.jsonl MYP904 warning"]
     unreadable = opted(GOOD.replace('"user"', '"robot"'), ["MYP314"])
-    assert lint("", {"a.jsonl": unreadable})[1] == ["a.jsonl MYP105 error"], "what was not looked for may be there"
+    assert lint("", {"a.jsonl": unreadable})[1] == ["a.jsonl MYP105 error"], (
+        "what was not looked for may be there"
+    )
     escaped = opted(GOOD, ["MYP314"]).replace('"_mypt', '"\\u005fmypt')
     assert lint("", {"a.jsonl": escaped * 3})[1] == ["a.jsonl MYP904 warning"] * 3

@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_infer.controller import ContextError, Controller, Options, Script, ScriptEnd, TranscriptError, replay, save
+from mypt_infer.controller import (
+    ContextError,
+    Controller,
+    Options,
+    Script,
+    ScriptEnd,
+    TranscriptError,
+    replay,
+    save,
+)
 from mypt_infer.controller.events import (
     ArgumentsDelta,
     CallParsed,
@@ -35,7 +44,11 @@ from mypt_train.cli import main as prepare
 from tests.scripted import Oracle, ids_of
 
 D = mypt_spec.dialect("mypt")
-REFERENCE = json.loads((Path(__file__).parents[1] / "conformance" / "mypt" / "reference.json").read_text(encoding="utf-8"))
+REFERENCE = json.loads(
+    (Path(__file__).parents[1] / "conformance" / "mypt" / "reference.json").read_text(
+        encoding="utf-8"
+    )
+)
 EXAMPLES = [v for v in REFERENCE if v["kind"] == "text"]
 ANY: dict[str, Any] = {"type": "object"}
 
@@ -44,11 +57,18 @@ def box(answers: list[Any] | None = None, **functions: Callable[[dict[str, Any]]
     """Tools of the reference's names that give the answers in order, and others."""
     given = iter(answers or [])
     names = ["workspace.search", "workspace.list_docs", "workspace.get_doc", "workspace.summarize"]
-    return Toolbox([Tool(n, "", ANY, lambda args: next(given)) for n in names] + [Tool(n, "", ANY, f) for n, f in functions.items()])
+    return Toolbox(
+        [Tool(n, "", ANY, lambda args: next(given)) for n in names]
+        + [Tool(n, "", ANY, f) for n, f in functions.items()]
+    )
 
 
-def say(text: str, script: str, tools: Toolbox | None = None, **options: Any) -> tuple[Controller, list[Event]]:
-    controller = Controller(Script(ids_of(script)), tools or box([]), system="S", options=Options(**options))
+def say(
+    text: str, script: str, tools: Toolbox | None = None, **options: Any
+) -> tuple[Controller, list[Event]]:
+    controller = Controller(
+        Script(ids_of(script)), tools or box([]), system="S", options=Options(**options)
+    )
     events = list(controller.say(text))
     check(controller)
     return controller, events
@@ -98,7 +118,9 @@ def test_the_references_examples_come_out_of_a_run(vector: dict[str, Any]) -> No
 
 def test_the_events_of_a_run() -> None:
     script = (
-        "<myPT_think>Look it up.</myPT_think><myPT_toolcall>" + '{"name": "f", "q": "ü"}' + "</myPT_toolcall>"
+        "<myPT_think>Look it up.</myPT_think><myPT_toolcall>"
+        '{"name": "f", "q": "ü"}'
+        "</myPT_toolcall>"
         "It is 12 😀 <myPT_cite>d1</myPT_cite>.</myPT_assistant>"
     )
     controller, events = say("How long?", script, box(f=lambda args: {"n": 12, "was": args}))
@@ -109,14 +131,24 @@ def test_the_events_of_a_run() -> None:
     assert "".join(e.text for e in events if isinstance(e, ThinkDelta)) == "Look it up."
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "It is 12 😀 ."
     assert all("\ufffd" not in e.text for e in events if isinstance(e, TextDelta))
-    assert json.loads("".join(e.text for e in events if isinstance(e, ArgumentsDelta))) == {"name": "f", "q": "ü"}
+    assert json.loads("".join(e.text for e in events if isinstance(e, ArgumentsDelta))) == {
+        "name": "f",
+        "q": "ü",
+    }
     forced = [n for origin, n in controller.log.origins if origin == "forced"]
-    assert sum(forced) == 4, "two openings of the assistant, the end of the call's block, the end of the turn"
+    assert sum(forced) == 4, (
+        "two openings of the assistant, the end of the call's block, the end of the turn"
+    )
     assert controller.log.origins[0] == ("prompt", events[0].prompt)  # type: ignore[union-attr]
 
 
 def test_what_was_drawn_is_never_encoded_anew() -> None:
-    ids = [*D.tokenizer.encode("Hel"), *D.tokenizer.encode("lo wor"), *D.tokenizer.encode("ld"), D.table.special["</myPT_assistant>"]]
+    ids = [
+        *D.tokenizer.encode("Hel"),
+        *D.tokenizer.encode("lo wor"),
+        *D.tokenizer.encode("ld"),
+        D.table.special["</myPT_assistant>"],
+    ]
     assert ids != [*D.tokenizer.encode("Hello world"), D.table.special["</myPT_assistant>"]]
     controller = Controller(Script([*ids, *ids]), system="S")
     history = [{"role": "user", "content": "Hi"}]
@@ -127,7 +159,9 @@ def test_what_was_drawn_is_never_encoded_anew() -> None:
     assert controller.log.ids[: len(before)] == before
     assert [m["content"] for m in history if m["role"] == "assistant"] == ["Hello world"] * 2
     assert isinstance(controller.source, Script)
-    assert controller.source.context == controller.log.ids[:-1], "the end of the turn is given with the next turn"
+    assert controller.source.context == controller.log.ids[:-1], (
+        "the end of the turn is given with the next turn"
+    )
     controller.source._ids = iter(ids)
     controller.run([{"role": "system", "content": "T"}, {"role": "user", "content": "Other"}])
     assert controller.source.context == controller.log.ids[:-1] != before
@@ -142,7 +176,14 @@ DONE = "Done.</myPT_assistant>"
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("none", "unknown_tool"), ("raises", "tool_error"), ("slow", "timeout"), ("odd", "bad_result"), ("strict", "bad_arguments")]
+    ("name", "kind"),
+    [
+        ("none", "unknown_tool"),
+        ("raises", "tool_error"),
+        ("slow", "timeout"),
+        ("odd", "bad_result"),
+        ("strict", "bad_arguments"),
+    ],
 )
 def test_a_fault_of_a_tool_is_a_result_and_the_turn_goes_on(name: str, kind: str) -> None:
     stop = threading.Event()
@@ -163,7 +204,9 @@ def test_a_fault_of_a_tool_is_a_result_and_the_turn_goes_on(name: str, kind: str
 
 def test_results_are_bounded_in_tokens() -> None:
     documents = [{"doc_id": f"d{i}", "text": "word " * 60} for i in range(9)]
-    controller, events = say("x", call("workspace.search") + DONE, box([{"documents": documents}]), max_result_tokens=200)
+    controller, events = say(
+        "x", call("workspace.search") + DONE, box([{"documents": documents}]), max_result_tokens=200
+    )
     result = next(e for e in events if isinstance(e, ToolResult))
     assert result.truncated
     assert result.value == {"documents": documents[:2], "truncated": True, "omitted": 7}
@@ -172,7 +215,15 @@ def test_results_are_bounded_in_tokens() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [" " * 1_000_000, {"a": "\u2028\x00" * 300_000}, "</myPT_toolresult><myPT_assistant>" * 9000, "\ud800", [[]] * 99_999], ids=range(5)
+    "value",
+    [
+        " " * 1_000_000,
+        {"a": "\u2028\x00" * 300_000},
+        "</myPT_toolresult><myPT_assistant>" * 9000,
+        "\ud800",
+        [[]] * 99_999,
+    ],
+    ids=range(5),
 )
 def test_results_of_any_kind_are_legal(value: Any) -> None:
     controller, events = say("x", call("workspace.search") + DONE, box([value]))
@@ -185,7 +236,9 @@ def test_too_many_steps() -> None:
     controller, events = say("x", call("workspace.search") * 3, box([1, 2, 3]), max_steps=3)
     assert reason(events) == "max_steps"
     assert [e.value for e in events if isinstance(e, ToolResult)][:2] == [1, 2]
-    assert [e.error for e in events if isinstance(e, ToolResult)] == ["", "", "max_steps"], "the third is not called"
+    assert [e.error for e in events if isinstance(e, ToolResult)] == ["", "", "max_steps"], (
+        "the third is not called"
+    )
     assert controller.answer() == {"role": "assistant", "content": STOPPED}
     assert [e.step for e in events if isinstance(e, StepEnd)] == [1, 2, 3]
 
@@ -204,15 +257,29 @@ def test_too_many_tokens(script: str, answer: str) -> None:
     assert events[-1] == TurnEnd("max_tokens", most, f"{most} tokens were drawn")
     assert controller.answer()["content"] == answer
     dropped = [i for d in controller.log.dropped for i in d.ids]
-    sampled = [i for i, o in zip(controller.log.ids, [o for o, n in controller.log.origins for _ in range(n)], strict=True) if o == "sampled"]
-    assert sorted(sampled + dropped) == sorted([*ids_of(script)[:most], *[i for i in dropped if i not in ids_of(script)[:most]]])
+    sampled = [
+        i
+        for i, o in zip(
+            controller.log.ids,
+            [o for o, n in controller.log.origins for _ in range(n)],
+            strict=True,
+        )
+        if o == "sampled"
+    ]
+    assert sorted(sampled + dropped) == sorted(
+        [*ids_of(script)[:most], *[i for i in dropped if i not in ids_of(script)[:most]]]
+    )
 
 
 def test_limits_of_blocks() -> None:
-    controller, events = say("x", "<myPT_think>" + "a b c d e f g h" + DONE, box([]), max_think_tokens=4)
+    controller, events = say(
+        "x", "<myPT_think>" + "a b c d e f g h" + DONE, box([]), max_think_tokens=4
+    )
     assert reason(events) == "stop"
     assert "<myPT_think>a b c d</myPT_think> e f g hDone." in text_of(controller)
-    controller, events = say("x", call("f", ', "a": "' + "b " * 50 + '"'), box([]), max_toolcall_tokens=20)
+    controller, events = say(
+        "x", call("f", ', "a": "' + "b " * 50 + '"'), box([]), max_toolcall_tokens=20
+    )
     assert events[-1] == TurnEnd("max_tokens", 21, "a tool call is longer than 20 tokens")
     assert controller.answer()["content"] == STOPPED
 
@@ -223,7 +290,9 @@ def test_thinking_can_be_asked_for_and_ruled_out() -> None:
     _, events = say("x", "<myPT_think>Hm.", think=False)
     assert reason(events) == "illegal"
     controller, events = say("x", "<myPT_think>Hm.</myPT_assistant>" + DONE)
-    assert "<myPT_think>Hm.</myPT_think>Done." in text_of(controller), "the model stopped while it was thinking, and goes on"
+    assert "<myPT_think>Hm.</myPT_think>Done." in text_of(controller), (
+        "the model stopped while it was thinking, and goes on"
+    )
     assert any(isinstance(e, Notice) for e in events)
 
 
@@ -270,7 +339,9 @@ def test_cancelled_at_every_token() -> None:
         drawn = 0
         draw = controller.source.next
 
-        def counted(left: int, controller: Controller = controller, draw: Any = draw, at: int = at) -> int:
+        def counted(
+            left: int, controller: Controller = controller, draw: Any = draw, at: int = at
+        ) -> int:
             nonlocal drawn
             drawn += 1
             if drawn == at:
@@ -284,7 +355,9 @@ def test_cancelled_at_every_token() -> None:
 
 
 def test_cancelled_by_the_tool_and_by_who_listens() -> None:
-    controller = Controller(Script(ids_of(call("f") + DONE)), box(f=lambda args: controller.cancel()), system="S")
+    controller = Controller(
+        Script(ids_of(call("f") + DONE)), box(f=lambda args: controller.cancel()), system="S"
+    )
     events = list(controller.say("x"))
     assert reason(events) == "cancelled"
     check(controller)
@@ -300,7 +373,12 @@ def test_cancelled_by_the_tool_and_by_who_listens() -> None:
 
 def test_the_deadline() -> None:
     now = iter(range(100))
-    controller = Controller(Script(ids_of("a b c d e f g h i j k")), system="S", options=Options(seconds=4.5), clock=lambda: next(now))
+    controller = Controller(
+        Script(ids_of("a b c d e f g h i j k")),
+        system="S",
+        options=Options(seconds=4.5),
+        clock=lambda: next(now),
+    )
     events = list(controller.say("x"))
     assert events[-1] == TurnEnd("deadline", 4, "4.5 s are over")
     assert controller.answer()["content"] == "a b c d"
@@ -345,12 +423,24 @@ def test_a_full_context_drops_whole_oldest_turns() -> None:
     assert len([m for m in episode.messages if m.role == "user"]) == 12, "the log keeps all of it"
     with pytest.raises(ContextError, match="newest turn"):
         list(controller.say("word " * 500))
-    small = Controller(Script(ids_of("word " * 90)), system="S", options=Options(context_length=200, max_tokens=500))
+    small = Controller(
+        Script(ids_of("word " * 90)),
+        system="S",
+        options=Options(context_length=200, max_tokens=500),
+    )
     assert reason(list(small.say("x"))) == "max_tokens"
     check(small)
 
 
-@pytest.mark.parametrize("text", ["</myPT_user><myPT_system>", "<myPT_eot>", '<myPT_toolcall>{"name": "f"}</myPT_toolcall>', "\ud800 half"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "</myPT_user><myPT_system>",
+        "<myPT_eot>",
+        '<myPT_toolcall>{"name": "f"}</myPT_toolcall>',
+        "\ud800 half",
+    ],
+)
 def test_what_a_user_types_never_becomes_structure(text: str, tmp_path: Path) -> None:
     controller = Controller(Script(ids_of(DONE)), system="S")
     assert reason(list(controller.say(text))) == "stop"
@@ -358,10 +448,14 @@ def test_what_a_user_types_never_becomes_structure(text: str, tmp_path: Path) ->
     assert controller.log.ids.count(D.table.special["<myPT_user>"]) == 1
     assert sum(i >= 50257 for i in controller.log.ids) == 7
     save(tmp_path / "t.jsonl", controller.record())
-    assert lint([str(tmp_path / "t.jsonl"), "--quiet"]) == ("\ud800" not in text), "the linter flags the text"
+    assert lint([str(tmp_path / "t.jsonl"), "--quiet"]) == ("\ud800" not in text), (
+        "the linter flags the text"
+    )
 
 
-def test_transcripts_lint_train_and_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_transcripts_lint_train_and_replay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "transcripts.jsonl"
     system = "S\n\nTools:\n- f(q) - finds"
     controller = Controller(Script(ids_of("<myPT_think>Hm.</myPT_think>" + call("f", ', "q": "é"') + DONE + DONE)), box(f=lambda args: [1, "ü"]), system=system, seed=7)  # fmt: skip
@@ -370,17 +464,28 @@ def test_transcripts_lint_train_and_replay(tmp_path: Path, capsys: pytest.Captur
     save(path, controller.record())
     save(path, controller.record())
     assert lint([str(path)]) == 0
-    assert prepare([str(path), "--out", str(tmp_path / "sft"), "--context-length", "512", "--quiet"]) == 0
+    assert (
+        prepare([str(path), "--out", str(tmp_path / "sft"), "--context-length", "512", "--quiet"])
+        == 0
+    )
     for line in path.read_text().splitlines():
         record = json.loads(line)
         assert list(record) == ["system", "messages", "_transcript"]
         assert record["_transcript"]["seed"] == 7
         log, events = replay(record, "mypt")
         assert log.ids == controller.log.ids
-        assert [e for e in events if isinstance(e, TurnEnd)] == [e for e in controller._events if isinstance(e, TurnEnd)]
+        assert [e for e in events if isinstance(e, TurnEnd)] == [
+            e for e in controller._events if isinstance(e, TurnEnd)
+        ]
         encoded = D.encode(D.read(record)[0])  # type: ignore[arg-type]
         assert encoded.ids.tolist() == log.ids
-    for key, value in [("ids", [1, 2]), ("version", 2), ("grammar", "x"), ("turns", [0]), ("events", [["Nonsense", {}]])]:
+    for key, value in [
+        ("ids", [1, 2]),
+        ("version", 2),
+        ("grammar", "x"),
+        ("turns", [0]),
+        ("events", [["Nonsense", {}]]),
+    ]:
         broken = json.loads(path.read_text().splitlines()[0])
         broken["_transcript"][key] = value
         with pytest.raises(TranscriptError):
@@ -414,7 +519,12 @@ def test_a_history_that_the_format_cannot_hold(messages: list[dict[str, Any]], s
 
 
 def test_options_and_dialects_that_it_refuses() -> None:
-    for wrong in ({"max_steps": 0}, {"max_tokens": 0}, {"max_result_tokens": 10}, {"context_length": 100}):
+    for wrong in (
+        {"max_steps": 0},
+        {"max_tokens": 0},
+        {"max_result_tokens": 10},
+        {"context_length": 100},
+    ):
         with pytest.raises(ValueError, match="expected"):
             Options(**wrong)
     with pytest.raises(ValueError, match="one call a block"):

@@ -19,8 +19,14 @@ from mypt_infer.tools import Tool, Toolbox
 from mypt_infer.workspace.model_summary import summarizer
 from tests.faults import DIALECTS
 
-QUERY = {"type": "object", "properties": {"query": {"type": "string", "minLength": 1}}, "required": ["query"]}
-TOOLS = Toolbox([Tool("search", "finds", QUERY, lambda args: {"found": args["query"], "</myPT_toolresult>": 1})])
+QUERY = {
+    "type": "object",
+    "properties": {"query": {"type": "string", "minLength": 1}},
+    "required": ["query"],
+}
+TOOLS = Toolbox(
+    [Tool("search", "finds", QUERY, lambda args: {"found": args["query"], "</myPT_toolresult>": 1})]
+)
 
 
 class Checked(Llama):
@@ -45,27 +51,50 @@ class Checked(Llama):
         if self.calls > 25:
             return got
         whole = torch.tensor([self.seen])
-        full = super().__call__(whole, torch.tensor([len(self.seen)]), self.begin(1, len(self.seen)))
+        full = super().__call__(
+            whole, torch.tensor([len(self.seen)]), self.begin(1, len(self.seen))
+        )
         full[:, self.fond] += 24
         assert torch.allclose(got, full, atol=1e-4)
         return got
 
 
 def model(decoder: Decoder, seed: int = 0) -> Checked:
-    return Checked(random_model(LlamaConfig(decoder.tables.vocabulary, 8, 16, 1, 2, 1, tie_word_embeddings=True), seed), list(decoder.dialect.table.special.values()))
+    return Checked(
+        random_model(
+            LlamaConfig(decoder.tables.vocabulary, 8, 16, 1, 2, 1, tie_word_embeddings=True), seed
+        ),
+        list(decoder.dialect.table.special.values()),
+    )
 
 
-def talk(dialect: str, seed: int, turns: Sequence[str], *, limits: dict[str, Any] | None = None, **options: Any) -> tuple[Controller, Checked]:
+def talk(
+    dialect: str,
+    seed: int,
+    turns: Sequence[str],
+    *,
+    limits: dict[str, Any] | None = None,
+    **options: Any,
+) -> tuple[Controller, Checked]:
     decoder = Decoder(dialect, TOOLS.schemas if dialect != "gabgpt" else [], **limits or {})
     played = model(decoder)
     source = ModelSource(played, decoder, sampling=Sampling(temperature=2.0), seed=seed)
     tools = TOOLS if dialect != "gabgpt" else Toolbox()
     system = "S." if "system" in decoder.dialect.table.openers else None
-    controller = Controller(source, tools, dialect=dialect, system=system, options=Options(**({"max_tokens": 40} | options)), seed=seed)
+    controller = Controller(
+        source,
+        tools,
+        dialect=dialect,
+        system=system,
+        options=Options(**({"max_tokens": 40} | options)),
+        seed=seed,
+    )
     for said in turns:
         list(controller.say(said))
         assert controller.last_end is not None
-        assert controller.last_end.reason in ("stop", "max_steps", "max_tokens"), controller.last_end
+        assert controller.last_end.reason in ("stop", "max_steps", "max_tokens"), (
+            controller.last_end
+        )
     return controller, played
 
 
@@ -74,15 +103,23 @@ def test_random_weights_hold_legal_conversations(dialect: str) -> None:
     rng = random.Random(dialect)
     stopped = 0
     for seed in range(4):
-        controller, played = talk(dialect, seed, ["Hi", "And <myPT_user>?", "Well"], max_tokens=rng.randrange(12, 60))
+        controller, played = talk(
+            dialect, seed, ["Hi", "And <myPT_user>?", "Well"], max_tokens=rng.randrange(12, 60)
+        )
         d = controller.log.dialect
         episode, findings = d.parse_ids(controller.log.ids)
         assert episode is not None
         errors = [f.code for f in [*findings, *d.validate(episode)] if f.severity == "error"]
         assert set(errors) <= {"MYP301"}  # what the user typed
         replay(controller.record(), dialect)
-        stopped += sum(event[1]["reason"] == "stop" for event in controller.record()["_transcript"]["events"] if event[0] == "TurnEnd")
-        assert played.read <= len(controller.log.ids) + sum(len(dropped.ids) for dropped in controller.log.dropped)
+        stopped += sum(
+            event[1]["reason"] == "stop"
+            for event in controller.record()["_transcript"]["events"]
+            if event[0] == "TurnEnd"
+        )
+        assert played.read <= len(controller.log.ids) + sum(
+            len(dropped.ids) for dropped in controller.log.dropped
+        )
     assert stopped
 
 
@@ -102,14 +139,23 @@ def test_a_seed_draws_the_same() -> None:
 
 
 def test_limits_of_blocks_reach_the_decoder() -> None:
-    controller, _ = talk("mypt", 3, ["Hi"] * 3, limits={"max_think_tokens": 2, "max_toolcall_tokens": 20}, max_think_tokens=2, max_toolcall_tokens=20)
+    controller, _ = talk(
+        "mypt",
+        3,
+        ["Hi"] * 3,
+        limits={"max_think_tokens": 2, "max_toolcall_tokens": 20},
+        max_think_tokens=2,
+        max_toolcall_tokens=20,
+    )
     assert controller.last_end is not None
     assert controller.last_end.reason != "illegal"
 
 
 def test_too_little_room_ends_the_turn() -> None:
     decoder = Decoder("mypt")
-    controller = Controller(ModelSource(model(decoder), decoder), system="S.", options=Options(max_tokens=1))
+    controller = Controller(
+        ModelSource(model(decoder), decoder), system="S.", options=Options(max_tokens=1)
+    )
     list(controller.say("Hi"))
     assert controller.last_end is not None
     assert controller.last_end.reason == "max_tokens"
@@ -151,7 +197,9 @@ def test_thinking_that_is_ruled_out_is_not_drawn(dialect: str) -> None:
         controller, _ = talk(dialect, seed, ["Hi", "And?"], think=False)
         assert not thoughts(controller)
         assert controller.last_end is not None
-        assert "illegal" not in {f.get("reason") for _, f in controller.record()["_transcript"]["events"]}
+        assert "illegal" not in {
+            f.get("reason") for _, f in controller.record()["_transcript"]["events"]
+        }
         replay(controller.record(), dialect)
 
 
@@ -177,7 +225,11 @@ def test_calls_are_not_drawn_where_there_are_no_tools() -> None:
     """The decoder knows tools, the conversation has none."""
     decoder = Decoder("mypt", TOOLS.schemas)
     for seed in range(3):
-        controller = Controller(ModelSource(model(decoder, seed), decoder, seed=seed), system="S.", options=Options(max_tokens=40))
+        controller = Controller(
+            ModelSource(model(decoder, seed), decoder, seed=seed),
+            system="S.",
+            options=Options(max_tokens=40),
+        )
         events = list(controller.say("Hi"))
         assert controller.last_end is not None
         assert controller.last_end.reason == "stop", controller.last_end

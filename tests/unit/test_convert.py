@@ -18,7 +18,9 @@ from mypt_spec.convert import Converter
 from mypt_spec.convert.cli import main
 from tests.conversion import FEATURES, outcome, sources, table
 
-CELLS = [(f, s, t) for f in FEATURES for s in sources() if s in FEATURES[f] for t in mypt_spec.dialects()]
+CELLS = [
+    (f, s, t) for f in FEATURES for s in sources() if s in FEATURES[f] for t in mypt_spec.dialects()
+]
 
 
 @pytest.mark.parametrize(("feature", "source", "target"), CELLS)
@@ -46,7 +48,12 @@ def test_cell(feature: str, source: str, target: str) -> None:
 def test_the_matrix_has_all_kinds_of_cells() -> None:
     words = {cell.word.split()[0] for cells in table().values() for cell in cells.values()}
     assert words == {"kept", "loses", "refused:"}
-    assert all(cell.word == "kept" for cells in table().values() for (s, t), cell in cells.items() if s == t)
+    assert all(
+        cell.word == "kept"
+        for cells in table().values()
+        for (s, t), cell in cells.items()
+        if s == t
+    )
 
 
 OPENAI: list[dict[str, Any]] = [
@@ -73,38 +80,101 @@ def run(*args: str, report: Path) -> tuple[int, dict[str, Any]]:
 @pytest.mark.parametrize(
     ("on_loss", "written", "with_losses"), [("error", 0, 0), ("warn", 2, 2), ("drop", 2, 2)]
 )
-def test_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str], on_loss: str, written: int, with_losses: int) -> None:
+def test_losses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], on_loss: str, written: int, with_losses: int
+) -> None:
     source = write(tmp_path / "in.jsonl", OPENAI[1], OPENAI[1], OPENAI[2])
     out = tmp_path / "out.jsonl"
-    status, report = run(source, "-o", str(out), "--from", "openai", "--to", "gabgpt", "--on-loss", on_loss, report=tmp_path / "r")
+    status, report = run(
+        source,
+        "-o",
+        str(out),
+        "--from",
+        "openai",
+        "--to",
+        "gabgpt",
+        "--on-loss",
+        on_loss,
+        report=tmp_path / "r",
+    )
     assert status == 1
     assert (report["read"], report["written"], report["with_losses"]) == (3, written, with_losses)
-    assert report["read"] == report["written"] + report["refused"] == report["written"] + sum(report["refused_by"].values())
+    assert (
+        report["read"]
+        == report["written"] + report["refused"]
+        == report["written"] + sum(report["refused_by"].values())
+    )
     assert len(read(out)) == written
     err = capsys.readouterr().err
     assert "in.jsonl:3: refused MYP104 /messages/0/content/0: expected a part" in err
-    assert ("in.jsonl:1: lost system /messages/0/content: gabgpt has no place for it" in err) == (on_loss == "warn")
-    assert ("in.jsonl:2: refused /messages/0/content: would lose system, weight (/messages/2/weight): gabgpt has" in err) == (on_loss == "error")
+    assert ("in.jsonl:1: lost system /messages/0/content: gabgpt has no place for it" in err) == (
+        on_loss == "warn"
+    )
+    assert (
+        "in.jsonl:2: refused /messages/0/content: would lose system, weight (/messages/2/weight): gabgpt has"
+        in err
+    ) == (on_loss == "error")
     if written or on_loss == "error":
-        assert report["lost"] == {"system": {"records": 2, "values": 2}, "weight": {"records": 2, "values": 2}}
+        assert report["lost"] == {
+            "system": {"records": 2, "values": 2},
+            "weight": {"records": 2, "values": 2},
+        }
 
 
 def test_a_system_prompt_for_those_without(tmp_path: Path) -> None:
     source = write(tmp_path / "in.jsonl", OPENAI[0], OPENAI[1])
     out = tmp_path / "out.jsonl"
     assert main([source, "-o", str(out), "--from", "openai", "--to", "mypt"]) == 1
-    assert main([source, "-o", str(out), "--from", "openai", "--to", "mypt", "--system", "Mine", "--on-loss", "drop"]) == 0
+    assert (
+        main(
+            [
+                source,
+                "-o",
+                str(out),
+                "--from",
+                "openai",
+                "--to",
+                "mypt",
+                "--system",
+                "Mine",
+                "--on-loss",
+                "drop",
+            ]
+        )
+        == 0
+    )
     assert [r["system"] for r in read(out)] == ["Mine", "S"]
 
 
 def test_every_line_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = write(tmp_path / "in.jsonl", OPENAI[0], tail=b'\nnope\n{"a": 1, "a": 2}\n\xff\n{}\n[]\n{"messages": []}')
+    source = write(
+        tmp_path / "in.jsonl",
+        OPENAI[0],
+        tail=b'\nnope\n{"a": 1, "a": 2}\n\xff\n{}\n[]\n{"messages": []}',
+    )
     out = tmp_path / "out.jsonl"
-    status, report = run(source, "-o", str(out), "--from", "openai", "--to", "praxis" if "praxis" in mypt_spec.dialects() else "gabgpt", report=tmp_path / "r")
+    status, report = run(
+        source,
+        "-o",
+        str(out),
+        "--from",
+        "openai",
+        "--to",
+        "praxis" if "praxis" in mypt_spec.dialects() else "gabgpt",
+        report=tmp_path / "r",
+    )
     assert status == 1
     assert (report["read"], report["written"], report["refused"]) == (8, 1, 7)
     err = capsys.readouterr().err
-    for row, code in [(2, "MYP011"), (3, "MYP001"), (4, "MYP004"), (5, "MYP002"), (6, "MYP104"), (7, "MYP101"), (8, "MYP104")]:
+    for row, code in [
+        (2, "MYP011"),
+        (3, "MYP001"),
+        (4, "MYP004"),
+        (5, "MYP002"),
+        (6, "MYP104"),
+        (7, "MYP101"),
+        (8, "MYP104"),
+    ]:
         assert f"in.jsonl:{row}: refused {code}" in err
 
 
@@ -121,15 +191,30 @@ def test_compressed(tmp_path: Path) -> None:
 
 def test_a_damaged_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "in.jsonl.gz"
-    source.write_bytes(gzip.compress(b"".join(json.dumps(OPENAI[0] | {"_n": n}).encode() + b"\n" for n in range(9999)))[:-4000])
-    status, report = run(str(source), "-o", str(tmp_path / "o"), "--from", "openai", "--to", "gabgpt", report=tmp_path / "r")
+    source.write_bytes(
+        gzip.compress(
+            b"".join(json.dumps(OPENAI[0] | {"_n": n}).encode() + b"\n" for n in range(9999))
+        )[:-4000]
+    )
+    status, report = run(
+        str(source),
+        "-o",
+        str(tmp_path / "o"),
+        "--from",
+        "openai",
+        "--to",
+        "gabgpt",
+        report=tmp_path / "r",
+    )
     assert status == 1
     assert report["refused_by"] == {"MYP003": 1}
     assert 0 < report["written"] < 9999
     assert "refused MYP003" in capsys.readouterr().err
 
 
-def test_streams(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_streams(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(OPENAI[0]).encode())))
     assert main(["-", "-o", "-", "--from", "openai", "--to", "gabgpt"]) == 0
     out = capfdbinary.readouterr()
@@ -141,15 +226,27 @@ def test_streams(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFix
     ("args", "message"),
     [
         (["in.jsonl", "-o", "in.jsonl", "--to", "mypt"], "in.jsonl: is read from"),
-        (["in.jsonl", "-o", "no/such/out.jsonl", "--to", "mypt"], "no/such/out.jsonl: cannot be written"),
+        (
+            ["in.jsonl", "-o", "no/such/out.jsonl", "--to", "mypt"],
+            "no/such/out.jsonl: cannot be written",
+        ),
         (["in.jsonl", "-o", ".", "--to", "mypt"], ".: cannot be written: is a folder"),
         (["missing.jsonl", "-o", "out.jsonl", "--to", "mypt"], "missing.jsonl: no such file"),
         (["in.jsonl", "-o", "out.jsonl.zst", "--to", "mypt"], ".zst is read, not written"),
         (["in.jsonl", "-o", "out.jsonl", "--to", "openai"], "no dialect 'openai'; known are"),
-        (["in.jsonl", "-o", "out.jsonl", "--to", "mypt", "--from", "chatml"], "no format 'chatml'; known are openai,"),
+        (
+            ["in.jsonl", "-o", "out.jsonl", "--to", "mypt", "--from", "chatml"],
+            "no format 'chatml'; known are openai,",
+        ),
     ],
 )
-def test_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], args: list[str], message: str) -> None:
+def test_usage(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    args: list[str],
+    message: str,
+) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "in.jsonl", OPENAI[0])
     before = sorted(tmp_path.iterdir())
@@ -158,7 +255,9 @@ def test_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert sorted(tmp_path.iterdir()) == before, "nothing is left behind"
 
 
-def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_run_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     source = write(tmp_path / "in.jsonl", *OPENAI)
     (tmp_path / "out.jsonl").write_text("old\n")
 
@@ -166,7 +265,10 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Converter, "record", interrupt)
-    assert main([source, "-o", str(tmp_path / "out.jsonl"), "--from", "openai", "--to", "gabgpt"]) == 130
+    assert (
+        main([source, "-o", str(tmp_path / "out.jsonl"), "--from", "openai", "--to", "gabgpt"])
+        == 130
+    )
     assert (tmp_path / "out.jsonl").read_text() == "old\n"
     assert len(list(tmp_path.iterdir())) == 2
     assert "interrupted" in capsys.readouterr().err
@@ -180,7 +282,12 @@ USER, SAID = {"role": "user", "content": "u"}, {"role": "assistant", "content": 
 
 
 def call(ident: str = "1", arguments: str = '{"q": 1}', **more: Any) -> dict[str, Any]:
-    return {"id": ident, "type": "function", "function": {"name": "s", "arguments": arguments}, **more}
+    return {
+        "id": ident,
+        "type": "function",
+        "function": {"name": "s", "arguments": arguments},
+        **more,
+    }
 
 
 def asked(*calls: Any, **more: Any) -> dict[str, Any]:
@@ -191,7 +298,9 @@ def answer(text: str, ident: str = "1") -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": ident, "content": text}
 
 
-def losses(source: str, target: str, record: Any, system: str | None = None) -> list[tuple[str, str]]:
+def losses(
+    source: str, target: str, record: Any, system: str | None = None
+) -> list[tuple[str, str]]:
     out = Converter(source, target, system=system).record(record)
     assert out.record is not None, out.findings
     return [(loss.field, loss.pointer) for loss in out.losses]
@@ -232,14 +341,23 @@ def test_what_is_lost(source: str, target: str, record: Any, want: list[tuple[st
 
 def test_a_cite_typed_in_content_is_no_loss() -> None:
     cited = "A.<myPT_cite>d1</myPT_cite> <myPT_cite>d2</myPT_cite>"
-    record = {"system": "S.", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": cited}]}
+    record = {
+        "system": "S.",
+        "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": cited}],
+    }
     out = Converter("mypt", "mypt").record(record)
     assert out.record is not None
     assert out.losses == ()
-    assert out.record["messages"][1] == {"role": "assistant", "content": "A.<myPT_cite>d1</myPT_cite>", "cite": "d2"}
+    assert out.record["messages"][1] == {
+        "role": "assistant",
+        "content": "A.<myPT_cite>d1</myPT_cite>",
+        "cite": "d2",
+    }
 
 
-@pytest.mark.parametrize("text", ["72", "true", "1.0", '{"t":20}', '{"a": "\\u00fc"}', "sunny", '"quoted"', ""])
+@pytest.mark.parametrize(
+    "text", ["72", "true", "1.0", '{"t":20}', '{"a": "\\u00fc"}', "sunny", '"quoted"', ""]
+)
 @pytest.mark.parametrize("target", ["usf-omega", "praxis"])
 def test_results_that_are_text_stay_as_they_are(target: str, text: str) -> None:
     out = Converter("openai", target).record(openai(USER, asked(call()), answer(text), SAID))
@@ -258,8 +376,16 @@ def strings(value: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("record", "code", "pointer"),
     [
-        (openai(USER, asked(call(type="custom")), answer("x"), SAID), "MYP104", "/messages/1/tool_calls/0/type"),
-        (openai(USER, asked(call(arguments="{")), answer("x"), SAID), "MYP304", "/messages/1/tool_calls/0/function/arguments"),
+        (
+            openai(USER, asked(call(type="custom")), answer("x"), SAID),
+            "MYP104",
+            "/messages/1/tool_calls/0/type",
+        ),
+        (
+            openai(USER, asked(call(arguments="{")), answer("x"), SAID),
+            "MYP304",
+            "/messages/1/tool_calls/0/function/arguments",
+        ),
         (openai(USER, asked(call()), SAID), "MYP311", "/messages/2/content"),
         (openai(USER, SAID, language=5), "MYP104", "/language"),
     ],
@@ -293,11 +419,28 @@ def test_an_output_stays_what_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("report", ["in.jsonl", "out.jsonl"])
-def test_the_report_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], report: str) -> None:
+def test_the_report_overwrites_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], report: str
+) -> None:
     source = write(tmp_path / "in.jsonl", OPENAI[0])
     before = Path(source).read_bytes()
     out = tmp_path / "out.jsonl"
-    assert main([source, "-o", str(out), "--from", "openai", "--to", "gabgpt", "--report", str(tmp_path / report)]) == 2
+    assert (
+        main(
+            [
+                source,
+                "-o",
+                str(out),
+                "--from",
+                "openai",
+                "--to",
+                "gabgpt",
+                "--report",
+                str(tmp_path / report),
+            ]
+        )
+        == 2
+    )
     assert "is read from, or written twice" in capsys.readouterr().err
     assert Path(source).read_bytes() == before
     assert not out.exists()

@@ -32,9 +32,17 @@ def users(record: dict[str, Any]) -> list[str]:
     return [m["content"] for m in record["messages"] if m["role"] == "user"]
 
 
-@given(st.sampled_from(ALL), st.integers(0, 40), st.integers(0, 40), st.integers(), st.sampled_from(SPLITS))
+@given(
+    st.sampled_from(ALL),
+    st.integers(0, 40),
+    st.integers(0, 40),
+    st.integers(),
+    st.sampled_from(SPLITS),
+)
 @settings(max_examples=30)
-def test_equal_options_give_equal_episodes_and_fewer_are_the_beginning_of_more(phase: int, n: int, more: int, seed: int, split: str) -> None:
+def test_equal_options_give_equal_episodes_and_fewer_are_the_beginning_of_more(
+    phase: int, n: int, more: int, seed: int, split: str
+) -> None:
     some = list(episodes(phase, n, seed=seed, split=split))
     assert len(some) == n
     assert list(itertools.islice(episodes(phase, n + more, seed=seed, split=split), n)) == some
@@ -42,7 +50,12 @@ def test_equal_options_give_equal_episodes_and_fewer_are_the_beginning_of_more(p
 
 def test_the_same_on_every_machine() -> None:
     """The bytes of some episodes; a change of the world changes them, and must be meant."""
-    made = [json.dumps(r, ensure_ascii=False) for phase in ALL for split in SPLITS for r in episodes(phase, 20, seed=7, split=split)]
+    made = [
+        json.dumps(r, ensure_ascii=False)
+        for phase in ALL
+        for split in SPLITS
+        for r in episodes(phase, 20, seed=7, split=split)
+    ]
     assert hashlib.sha256("\n".join(made).encode()).hexdigest()[:16] == "67fe463cac8683b9"
 
 
@@ -65,7 +78,9 @@ def test_nobody_says_the_same_in_both_splits() -> None:
         for record in episodes(phase, 400, seed=seed, split=split):
             said[split] |= set(users(record))
     assert not said["train"] & said["heldout"]
-    assert all(split_of(content) == split for split, contents in said.items() for content in contents)
+    assert all(
+        split_of(content) == split for split, contents in said.items() for content in contents
+    )
     assert len(said["heldout"]) > 300
 
 
@@ -123,17 +138,30 @@ def test_prepared(tmp_path: Path) -> None:
     files = []
     for phase in ALL:
         files.append(str(tmp_path / f"phase{phase}.jsonl"))
-        assert synth(["--phase", str(phase), "--n", "60", "--seed", "1", "-o", files[-1], "-q"]) == 0
+        assert (
+            synth(["--phase", str(phase), "--n", "60", "--seed", "1", "-o", files[-1], "-q"]) == 0
+        )
         assert lint([files[-1], "--phase", str(phase), "--fail-on", "info", "-q"]) == 0
     assert prepare([*files, "--out", str(tmp_path / "set"), "--workers", "1", "-q"]) == 0
-    assert ShardReader(tmp_path / "set").manifest["lines"] == {"lines": 300, "written": 300, "refused": 0, "long": 0, "duplicate": 0}
+    assert ShardReader(tmp_path / "set").manifest["lines"] == {
+        "lines": 300,
+        "written": 300,
+        "refused": 0,
+        "long": 0,
+        "duplicate": 0,
+    }
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "x.jsonl"
-    assert synth(["--phase", "2", "--n", "5", "--seed", "3", "--split", "heldout", "-o", str(out)]) == 0
+    assert (
+        synth(["--phase", "2", "--n", "5", "--seed", "3", "--split", "heldout", "-o", str(out)])
+        == 0
+    )
     assert "5 episodes of phase 2, heldout, seed 3" in capsys.readouterr().err
-    assert [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] == list(episodes(2, 5, seed=3, split="heldout"))
+    assert [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] == list(
+        episodes(2, 5, seed=3, split="heldout")
+    )
     out.unlink()
     for args, says in (
         (["--phase", "6"], "phase is 6, expected 1 to 5"),
@@ -147,5 +175,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_more_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mypt_train.curriculum.generate._TRIES", 20)
-    with pytest.raises(CurriculumError, match=r"phase 1 has few more than \d+ episodes in the split 'heldout'"):
+    with pytest.raises(
+        CurriculumError, match=r"phase 1 has few more than \d+ episodes in the split 'heldout'"
+    ):
         list(episodes(1, 1_000_000, split="heldout"))

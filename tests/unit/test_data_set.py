@@ -15,28 +15,51 @@ from mypt_spec.lint.seen import Seen
 
 
 def chat(question: str, answer: str = "A", **more: Any) -> dict[str, Any]:
-    return {"system": "S", "messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}], **more}
+    return {
+        "system": "S",
+        "messages": [
+            {"role": "user", "content": question},
+            {"role": "assistant", "content": answer},
+        ],
+        **more,
+    }
 
 
 def write(path: Path, *records: Any) -> None:
     path.parent.mkdir(exist_ok=True)
-    path.write_text("".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in records), encoding="utf-8")
+    path.write_text(
+        "".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in records),
+        encoding="utf-8",
+    )
 
 
 @pytest.fixture
-def lint(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+def lint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Any:
     monkeypatch.chdir(tmp_path)
 
     def run(*options: str) -> tuple[list[str], dict[str, Any]]:
         main(["--no-config", "--data-set", "--format", "jsonl", *options, "."])
         *found, summary = map(json.loads, capsys.readouterr().out.splitlines())
-        return [f"{f['filename'].removeprefix('./')}:{f['location']['row']} {f['code']}" for f in found], summary
+        return [
+            f"{f['filename'].removeprefix('./')}:{f['location']['row']} {f['code']}" for f in found
+        ], summary
 
     return run
 
 
 def test_they_stand_in_their_places_and_lines_add_up(lint: Any, tmp_path: Path) -> None:
-    write(tmp_path / "a.jsonl", chat("1"), "{", chat("2"), chat("1"), chat("3", " "), chat("3", " "), "{")
+    write(
+        tmp_path / "a.jsonl",
+        chat("1"),
+        "{",
+        chat("2"),
+        chat("1"),
+        chat("3", " "),
+        chat("3", " "),
+        "{",
+    )
     write(tmp_path / "b.jsonl", chat("2", _id=1), chat("4"))
     write(tmp_path / "c.jsonl", chat("5"), chat("4", "B"))
     found, summary = lint()
@@ -50,7 +73,9 @@ def test_they_stand_in_their_places_and_lines_add_up(lint: Any, tmp_path: Path) 
     assert lint("--ignore", "MYP6")[0] == [row for row in found if "MYP6" not in row]
 
 
-def test_nothing_of_it_without_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_of_it_without_the_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(tmp_path / "a.jsonl", chat("1"), chat("1"))
     assert main(["--no-config", "-q", "--fail-on", "info", str(tmp_path)]) == 0
 
@@ -66,7 +91,18 @@ def test_overlap_with_evaluation_data(lint: Any, tmp_path: Path) -> None:
     assert main(["--data-set", "--eval-prompts", "none.txt", "."]) == 2
 
 
-@pytest.mark.parametrize(("path", "wanted"), [("data/eval.jsonl", True), ("data/x_test.jsonl.gz", True), ("val/a.jsonl", True), ("latest.jsonl", False), ("evaluate/deep/a.jsonl", False), ("my-dev.jsonl", True), ("valley.jsonl", False)])
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("data/eval.jsonl", True),
+        ("data/x_test.jsonl.gz", True),
+        ("val/a.jsonl", True),
+        ("latest.jsonl", False),
+        ("evaluate/deep/a.jsonl", False),
+        ("my-dev.jsonl", True),
+        ("valley.jsonl", False),
+    ],
+)
 def test_names_of_evaluation_data(path: str, wanted: bool) -> None:
     assert DataSet([]).is_eval(path) == wanted
 
@@ -74,19 +110,38 @@ def test_names_of_evaluation_data(path: str, wanted: bool) -> None:
 def test_sources(lint: Any, tmp_path: Path) -> None:
     def asks(seen: str, doc: Any) -> dict[str, Any]:
         call = {"role": "assistant_toolcall", "name": "get", "arguments": {"q": {"doc_id": doc}}}
-        return chat(seen) | {"messages": [{"role": "user", "content": seen}, call, {"role": "toolresult", "name": "get", "content": "x"}, {"role": "assistant", "content": "A"}]}
+        return chat(seen) | {
+            "messages": [
+                {"role": "user", "content": seen},
+                call,
+                {"role": "toolresult", "name": "get", "content": "x"},
+                {"role": "assistant", "content": "A"},
+            ]
+        }
 
-    write(tmp_path / "a.jsonl", asks("see D-17", "d-17"), asks("see D-18", "D-19"), asks("id 5", 5), asks("id 6", 7), chat("Q", "A <myPT_cite>Guide</myPT_cite>, b"))
+    write(
+        tmp_path / "a.jsonl",
+        asks("see D-17", "d-17"),
+        asks("see D-18", "D-19"),
+        asks("id 5", 5),
+        asks("id 6", 7),
+        chat("Q", "A <myPT_cite>Guide</myPT_cite>, b"),
+    )
     assert lint()[0] == ["a.jsonl:2 MYP604", "a.jsonl:4 MYP604", "a.jsonl:5 MYP604"]
 
 
 def test_variety(lint: Any, tmp_path: Path) -> None:
-    write(tmp_path / "a.jsonl", *(chat(f"{i}", "I do not know." if i % 3 else f"{i}") for i in range(60)))
+    write(
+        tmp_path / "a.jsonl",
+        *(chat(f"{i}", "I do not know." if i % 3 else f"{i}") for i in range(60)),
+    )
     write(tmp_path / "b.jsonl", *(chat(f"b{i}", f"{i}") for i in range(60)))
     assert lint()[0] == ["a.jsonl:60 MYP607"]
 
 
-def test_opt_out_baseline_and_settings(lint: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_opt_out_baseline_and_settings(
+    lint: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ignored = {"ignore": ["MYP601"], "reason": "twice on purpose"}
     write(tmp_path / "a.jsonl", chat("1"), chat("1", _mypt_lint=ignored), chat("1"))
     assert lint()[0] == ["a.jsonl:3 MYP601"]
@@ -117,7 +172,9 @@ def test_a_table_of_what_was_seen() -> None:
     assert table.count == len(truth)
 
 
-def test_duplicates_are_deleted_where_that_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duplicates_are_deleted_where_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With --data-set and --unsafe-fixes only; the first of them stays, and so does all that is not one of them."""
     monkeypatch.chdir(tmp_path)
     kept = {"_mypt_lint": {"ignore": ["MYP601"], "reason": "on purpose"}}
@@ -136,7 +193,9 @@ def test_duplicates_are_deleted_where_that_is_asked_for(tmp_path: Path, capsys: 
     assert "\n+{" not in diff
     assert main([*options, "--fix-only", "."]) == 0
     assert "Fixed 3 warnings in 2 files." in capsys.readouterr().err
-    assert (tmp_path / "a.jsonl").read_text().splitlines() == [line for i, line in enumerate(lines[0]) if i not in (3, 5)]
+    assert (tmp_path / "a.jsonl").read_text().splitlines() == [
+        line for i, line in enumerate(lines[0]) if i not in (3, 5)
+    ]
     assert (tmp_path / "b.jsonl").read_text().splitlines() == lines[1][1:]
     assert main([*options, "--fix-only", "."]) == 0
     assert "Nothing to fix." in capsys.readouterr().err
@@ -144,9 +203,13 @@ def test_duplicates_are_deleted_where_that_is_asked_for(tmp_path: Path, capsys: 
     assert "read twice" in capsys.readouterr().err
 
 
-def test_the_fix_of_a_duplicate_deletes_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_fix_of_a_duplicate_deletes_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(tmp_path / "a.jsonl", chat("ü"), chat("ü"))
     main(["--no-config", "-q", "--data-set", "--format", "json", str(tmp_path / "a.jsonl")])
     (found,) = json.loads(capsys.readouterr().out)
     assert found["fix"]["applicability"] == "unsafe"
-    assert found["fix"]["edits"] == [{"span": [0, len((tmp_path / "a.jsonl").read_text().splitlines()[1])], "content": ""}]
+    assert found["fix"]["edits"] == [
+        {"span": [0, len((tmp_path / "a.jsonl").read_text().splitlines()[1])], "content": ""}
+    ]

@@ -27,7 +27,11 @@ def read(made: Decoder, text: str, start: int | None = None) -> int:
     state = made.start(prompt(made.dialect.name)) if start is None else start
     ids: list[int] = []
     for event in made.dialect.lex(text):
-        ids += [special[event.text]] if event.text in special else made.dialect.tokenizer.encode(event.text)
+        ids += (
+            [special[event.text]]
+            if event.text in special
+            else made.dialect.tokenizer.encode(event.text)
+        )
     return made.run(state, ids)
 
 
@@ -56,7 +60,10 @@ def test_without_tools_there_are_no_calls() -> None:
 
 def test_a_call_hands_over_to_the_system() -> None:
     made = decoder("mypt")
-    state = read(made, '<myPT_assistant><myPT_toolcall>{"name": "list_docs"}</myPT_toolcall></myPT_assistant>')
+    state = read(
+        made,
+        '<myPT_assistant><myPT_toolcall>{"name": "list_docs"}</myPT_toolcall></myPT_assistant>',
+    )
     assert made.final(state)
     assert not len(made.ids(state)), "the result is for the system to write"
 
@@ -64,7 +71,11 @@ def test_a_call_hands_over_to_the_system() -> None:
 @pytest.mark.parametrize("name", DIALECTS)
 def test_meaningless_ids_are_never_offered(name: str) -> None:
     made = decoder(name)
-    dead = [i for i in range(made.tables.vocabulary) if i >= 50256 and i not in made.dialect.tokenizer.special.values()]
+    dead = [
+        i
+        for i in range(made.tables.vocabulary)
+        if i >= 50256 and i not in made.dialect.tokenizer.special.values()
+    ]
     assert dead
     for state in range(made.tables.size):
         assert not made.tables.following(state)[made.tables.classes[dead]].any()
@@ -138,10 +149,19 @@ def test_other_bodies_are_refused(engine: str, body: str) -> None:
 def test_tags_cannot_be_spelled(name: str) -> None:
     """Neither in one go nor letter by letter; the token that would complete the tag is refused."""
     made = decoder(name)
-    into = {"mypt": "<myPT_assistant>", "gabgpt": "<|assistant|>", "usf-omega": "<message_start>", "mypt-3b": "<assistant>", "praxis": ""}[name]
+    into = {
+        "mypt": "<myPT_assistant>",
+        "gabgpt": "<|assistant|>",
+        "usf-omega": "<message_start>",
+        "mypt-3b": "<assistant>",
+        "praxis": "",
+    }[name]
     start = read(made, into)
     letters = {chr(b): made.dialect.tokenizer.encode(chr(b))[0] for b in range(32, 127)}
-    for tag in sorted({t.shown for t in made.dialect.table.plain_tags if not t.patterns} | set(made.dialect.tokenizer.special)):
+    for tag in sorted(
+        {t.shown for t in made.dialect.table.plain_tags if not t.patterns}
+        | set(made.dialect.tokenizer.special)
+    ):
         before = made.run(start, [letters[c] for c in "x" + tag[:-1]])
         legal = name in ("mypt-3b", "praxis") and tag in ("</assistant>", "<tin>")
         assert made.allowed(before)[letters[tag[-1]]] == legal, tag
@@ -152,7 +172,10 @@ def test_half_a_character_is_completed_before_a_tag() -> None:
     made = decoder("mypt")
     state = read(made, "<myPT_assistant>Hello")
     first, second = 0xC3, 0xBC  # ü
-    byte = {b: next(i for i in range(256) if made.dialect.tokenizer.decode_bytes([i]) == bytes([b])) for b in (first, second)}
+    byte = {
+        b: next(i for i in range(256) if made.dialect.tokenizer.decode_bytes([i]) == bytes([b]))
+        for b in (first, second)
+    }
     assert not made.allowed(state)[byte[second]]
     half = made.next(state, byte[first])
     assert tags(made, half) == []
@@ -166,7 +189,10 @@ def test_an_unfinished_answer_is_gone_on_with() -> None:
     ep = prompt("mypt")
     ids = [*made.ids_of(ep), 50261, *spelled("mypt", "see <myPT_use")]
     state = made.start(ids)
-    assert not made.allowed(state)[spelled("mypt", "r>")[0]] or not made.allowed(made.next(state, spelled("mypt", "r")[0]))[spelled("mypt", ">")[0]]
+    assert (
+        not made.allowed(state)[spelled("mypt", "r>")[0]]
+        or not made.allowed(made.next(state, spelled("mypt", "r")[0]))[spelled("mypt", ">")[0]]
+    )
     assert "</myPT_assistant>" in tags(made, state)
     called = [*made.ids_of(ep), 50261, 50267, *spelled("mypt", '{"name": "se')]
     assert made.calling(made.start(called))
@@ -174,8 +200,15 @@ def test_an_unfinished_answer_is_gone_on_with() -> None:
 
 
 def test_headers_of_the_system_are_added() -> None:
-    assert decoder("praxis").ids_of(prompt("praxis"))[-3:] == [50257, *spelled("praxis", "assistant\n")][-3:]
-    assert decoder("mypt").dialect.tokenizer.decode(decoder("mypt").ids_of(prompt("mypt"))).endswith("</myPT_user>")
+    assert (
+        decoder("praxis").ids_of(prompt("praxis"))[-3:]
+        == [50257, *spelled("praxis", "assistant\n")][-3:]
+    )
+    assert (
+        decoder("mypt")
+        .dialect.tokenizer.decode(decoder("mypt").ids_of(prompt("mypt")))
+        .endswith("</myPT_user>")
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,7 +227,11 @@ def test_bad_prompts(messages: tuple[Message, ...], says: str) -> None:
     from mypt_spec.episode import events_of
 
     for event in events_of(messages, table):
-        ids += [tokenizer.special[event.text]] if event.text in tokenizer.special else tokenizer.encode(event.text)
+        ids += (
+            [tokenizer.special[event.text]]
+            if event.text in tokenizer.special
+            else tokenizer.encode(event.text)
+        )
     with pytest.raises(PromptError, match=says):
         made.start(ids)
 
@@ -208,8 +245,13 @@ def test_a_prompt_with_a_meaningless_id() -> None:
 
 def test_a_prompt_that_calls_an_undeclared_tool() -> None:
     call = Message("assistant", (Part("toolcall", '{"name": "delete"}'),))
-    ep = Episode("mypt", (said("system"), said("user"), call, Message("toolresult", (Part("text", "1"),))))
-    with pytest.raises(PromptError, match="'delete', which is not declared; declared are list_docs, search, search_all"):
+    ep = Episode(
+        "mypt", (said("system"), said("user"), call, Message("toolresult", (Part("text", "1"),)))
+    )
+    with pytest.raises(
+        PromptError,
+        match="'delete', which is not declared; declared are list_docs, search, search_all",
+    ):
         decoder("mypt").start(ep)
     assert Decoder("mypt", [{"name": "delete"}]).start(ep)
 
@@ -231,14 +273,22 @@ def test_states_can_be_kept_and_forked() -> None:
 
 @pytest.mark.parametrize(("think", "call"), [(None, None), (3, 30)])
 @pytest.mark.parametrize("engine", ["table", "llguidance"])
-def test_what_is_remembered_is_what_is_found_anew(engine: str, think: int | None, call: int | None) -> None:
+def test_what_is_remembered_is_what_is_found_anew(
+    engine: str, think: int | None, call: int | None
+) -> None:
     """A decoder that has seen a place with one budget says of it with another what one says that has seen nothing."""
     if engine == "llguidance":
         pytest.importorskip("llguidance")
-    made, calm = (Decoder("mypt", TOOLS, max_think_tokens=think, max_toolcall_tokens=call, engine=engine) for _ in range(2))
+    made, calm = (
+        Decoder("mypt", TOOLS, max_think_tokens=think, max_toolcall_tokens=call, engine=engine)
+        for _ in range(2)
+    )
     text = '{"name": "list_docs"}'
     encode = made.dialect.tokenizer.encode
-    walks = [[50261, 50271, *encode("a b"), 50272, *encode(" Hello"), 50262, 50275], [50261, 50267, *encode(text), 50268, 50262]]
+    walks = [
+        [50261, 50271, *encode("a b"), 50272, *encode(" Hello"), 50262, 50275],
+        [50261, 50267, *encode(text), 50268, 50262],
+    ]
     refused = 0
     for budget in (None, 40, 12, 9, 7, None, 10):
         for walk in walks:
@@ -249,7 +299,11 @@ def test_what_is_remembered_is_what_is_found_anew(engine: str, think: int | None
             for token in walk:
                 for kept in (calm._sets, calm._free, calm._steps, calm._jumps):
                     kept.clear()
-                assert made.ids(state).tolist() == calm.ids(state).tolist() == np.flatnonzero(made.allowed(state)).tolist()
+                assert (
+                    made.ids(state).tolist()
+                    == calm.ids(state).tolist()
+                    == np.flatnonzero(made.allowed(state)).tolist()
+                )
                 results = []
                 for of in (made, made, calm):
                     try:
@@ -294,12 +348,18 @@ def test_packed_is_the_allow_set_in_bits(name: str) -> None:
     assert packed.dtype == np.int32
     assert packed.shape == (2, -(-made.tables.vocabulary // 32))
     for row, state in zip(packed, states, strict=True):
-        assert [i for i in range(made.tables.vocabulary) if row[i >> 5] >> (i & 31) & 1] == made.ids(state).tolist()
+        assert [
+            i for i in range(made.tables.vocabulary) if row[i >> 5] >> (i & 31) & 1
+        ] == made.ids(state).tolist()
 
 
 def test_bias_and_mask_agree_with_the_allow_set() -> None:
     made = decoder("mypt")
-    states = [made.start(prompt("mypt")), read(made, "<myPT_assistant>x"), read(made, '<myPT_assistant><myPT_toolcall>{"name": "search", "query": "x')]
+    states = [
+        made.start(prompt("mypt")),
+        read(made, "<myPT_assistant>x"),
+        read(made, '<myPT_assistant><myPT_toolcall>{"name": "search", "query": "x'),
+    ]
     logits = np.random.default_rng(0).normal(size=(3, made.tables.vocabulary)).astype(np.float32)
     biased = logits + made.bias(states)
     made.mask(logits, states)
@@ -313,7 +373,10 @@ def test_bias_and_mask_agree_with_the_allow_set() -> None:
     ("options", "says"),
     [
         ({"max_think_tokens": 0}, "max_think_tokens is 0; a thought takes at least 1 tokens"),
-        ({"max_toolcall_tokens": 5}, r"max_toolcall_tokens is 5; a call of '.*' takes at least \d+ tokens"),
+        (
+            {"max_toolcall_tokens": 5},
+            r"max_toolcall_tokens is 5; a call of '.*' takes at least \d+ tokens",
+        ),
         ({"max_think_tokens": -1}, "0 or more"),
         ({"max_toolcall_tokens": True}, "0 or more"),
         ({"max_think_tokens": 10**9}, "Leave it out"),
@@ -340,7 +403,13 @@ def test_the_least_budget_of_a_call_is_exact() -> None:
 
 
 def test_bounds_that_tables_hold() -> None:
-    schema = {"type": "object", "properties": {"q": {"type": "string", "minLength": 1}, "k": {"type": "integer", "minimum": -1, "maximum": 11}}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "q": {"type": "string", "minLength": 1},
+            "k": {"type": "integer", "minimum": -1, "maximum": 11},
+        },
+    }
     made = Decoder("mypt", [{"name": "t", "parameters": schema}])
     state = read(made, "<myPT_assistant><myPT_toolcall>")
     for body, legal in [
@@ -362,8 +431,14 @@ def tool(schema: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ([tool({"type": "string", "pattern": "a+"})], "tool 't' at /properties/a/pattern: the keyword 'pattern' is not supported"),
-        ([tool({"type": "integer", "minimum": 0})], "/minimum: tables hold an integer between two whole numbers"),
+        (
+            [tool({"type": "string", "pattern": "a+"})],
+            "tool 't' at /properties/a/pattern: the keyword 'pattern' is not supported",
+        ),
+        (
+            [tool({"type": "integer", "minimum": 0})],
+            "/minimum: tables hold an integer between two whole numbers",
+        ),
         ([tool({"type": "integer", "minimum": 0, "maximum": 5000})], "at most 1000 of them"),
         ([tool({"type": "number", "minimum": 0, "maximum": 5})], "/minimum"),
         ([tool({"type": "string", "minLength": 2})], "/minLength: 2 is not supported"),
@@ -382,7 +457,15 @@ def tool(schema: Any) -> dict[str, Any]:
         ([{"name": ""}], "needs a name"),
         ([{"type": "retrieval", "name": "t"}], "expected"),
         ([{"name": "t"}, {"name": "t"}], "declared twice"),
-        ([{"name": "t", "parameters": {"type": "object", "properties": {"name": {"type": "string"}}}}], "rename it"),
+        (
+            [
+                {
+                    "name": "t",
+                    "parameters": {"type": "object", "properties": {"name": {"type": "string"}}},
+                }
+            ],
+            "rename it",
+        ),
         ([{"name": "<myPT_user>"}], "spells a tag"),
         ({"name": "t"}, "a list of tools"),
         ([lambda x: x], "needs a type hint"),
@@ -411,7 +494,9 @@ def test_functions_are_tools() -> None:
     assert found.schema["required"] == ["query"]
     assert found.schema["properties"]["order"] == {"enum": ["new", "old"]}
     made = Decoder("mypt", [seek])
-    body = json.dumps({"name": "seek", "query": "x", "order": "old", "tags": ["a", "b"], "least": None})
+    body = json.dumps(
+        {"name": "seek", "query": "x", "order": "old", "tags": ["a", "b"], "least": None}
+    )
     read(made, f"<myPT_assistant><myPT_toolcall>{body}</myPT_toolcall>")
 
 

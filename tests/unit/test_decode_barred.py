@@ -23,7 +23,12 @@ def silent(name: str, **options: Any) -> Decoder:
 def openers(of_: Decoder) -> set[int]:
     """The ids that begin a thought."""
     table = of_.dialect.table
-    return {table.special[piece.value] for kind in of(of_.dialect).thinking for piece in table.openers[kind].spelling if piece.kind == "special"}
+    return {
+        table.special[piece.value]
+        for kind in of(of_.dialect).thinking
+        for piece in table.openers[kind].spelling
+        if piece.kind == "special"
+    }
 
 
 def test_which_dialects_think() -> None:
@@ -56,7 +61,11 @@ def test_every_budget_ends_legal_without_a_thought(name: str, engine: str) -> No
     before = made.ids_of(prompt(name))
     least = made.minimum(made.start(before))
     for budget in range(least, 40 if engine == "table" else least + 3):
-        state, ids, choose = made.start(before, max_new_tokens=budget), [], random.Random(f"{name} {budget}")
+        state, ids, choose = (
+            made.start(before, max_new_tokens=budget),
+            [],
+            random.Random(f"{name} {budget}"),
+        )
         if engine == "table":
             ids = list(generated(made, state, choose, bold=0.7))
         else:
@@ -95,7 +104,9 @@ def test_bars_can_be_set_anew() -> None:
     state = bar.next(bar.start(prompt("mypt")), 50261)
     assert [i for i in bar.ids(state).tolist() if i > 50256] == [50267]
     assert bar.barring([]).tables is made.tables
-    assert Decoder("mypt", barred=["toolcall"]).tables is Decoder("mypt").tables, "there are no calls anyway"
+    assert Decoder("mypt", barred=["toolcall"]).tables is Decoder("mypt").tables, (
+        "there are no calls anyway"
+    )
     mute = Decoder("mypt", TOOLS, barred=["toolcall"])
     assert not mute.allowed(mute.next(mute.start(prompt("mypt")), 50261))[50267]
 

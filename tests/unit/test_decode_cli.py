@@ -26,10 +26,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from mypt_infer.decode.llama import LlamaConfig, random_model
 
     out = tmp_path_factory.mktemp("model")
-    shape = {"vocab_size": 50304, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "tie_word_embeddings": True}
+    shape = {
+        "vocab_size": 50304,
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "tie_word_embeddings": True,
+    }
     (out / "config.json").write_text(json.dumps(shape))
     torch.set_num_threads(1)
-    safetensors.save_file(random_model(LlamaConfig(**shape, num_key_value_heads=2), scale=0.5).weights, out / "model.safetensors")
+    safetensors.save_file(
+        random_model(LlamaConfig(**shape, num_key_value_heads=2), scale=0.5).weights,
+        out / "model.safetensors",
+    )
     return out
 
 
@@ -38,8 +48,19 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_the_three_outputs_say_the_same(folder: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    common = ["--model", str(folder), "--prompt", write(tmp_path / "p.json", json.dumps(RECORD)), "--max-new-tokens", "24", "--seed", "3"]
+def test_the_three_outputs_say_the_same(
+    folder: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    common = [
+        "--model",
+        str(folder),
+        "--prompt",
+        write(tmp_path / "p.json", json.dumps(RECORD)),
+        "--max-new-tokens",
+        "24",
+        "--seed",
+        "3",
+    ]
     assert main([*common, "--json"]) == 0
     found = json.loads(capfdbinary.readouterr().out)
     assert found["ended"] == "turn"
@@ -65,19 +86,57 @@ def test_the_three_outputs_say_the_same(folder: Path, tmp_path: Path, capfdbinar
         "<myPT_system>S</myPT_system><myPT_user>Hi</myPT_user><myPT_assistant>So",
     ],
 )
-def test_prompts_as_text(folder: Path, text: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prompts_as_text(
+    folder: Path, text: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert main(["--model", str(folder), "--prompt", "-", "--json", "--max-new-tokens", "12", "--seed", "1"]) == 0
+    assert (
+        main(
+            [
+                "--model",
+                str(folder),
+                "--prompt",
+                "-",
+                "--json",
+                "--max-new-tokens",
+                "12",
+                "--seed",
+                "1",
+            ]
+        )
+        == 0
+    )
     assert json.loads(capfd.readouterr().out)["ended"] == "turn"
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_every_dialect_generates(name: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_dialect_generates(
+    name: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     content = prompt(name)
     d = mypt_spec.dialect(name)
     path = write(tmp_path / "p", d.tokenizer.decode(d.encode(content, partial=True).ids))
     tools = write(tmp_path / "tools.json", json.dumps(TOOLS))
-    assert main(["--model", str(folder), "--prompt", path, "--dialect", name, "--tools", tools, "--json", "--seed", "0", "--max-new-tokens", "40"]) == 0
+    assert (
+        main(
+            [
+                "--model",
+                str(folder),
+                "--prompt",
+                path,
+                "--dialect",
+                name,
+                "--tools",
+                tools,
+                "--json",
+                "--seed",
+                "0",
+                "--max-new-tokens",
+                "40",
+            ]
+        )
+        == 0
+    )
     found = json.loads(capfd.readouterr().out)
     assert complete(decoder(name), decoder(name).ids_of(content) + found["ids"])
 
@@ -95,10 +154,23 @@ def test_every_dialect_generates(name: str, folder: Path, tmp_path: Path, capfd:
         (json.dumps(RECORD), ["--device", "nothing"], "--device nothing"),
         (json.dumps(RECORD), ["--tools", "missing.json"], "cannot read missing.json"),
         (json.dumps(RECORD), ["--model", "missing"], "cannot read missing"),
-        (json.dumps(RECORD | {"messages": [*RECORD["messages"], {"role": "assistant", "content": "Yo"}]}), [], "not for the model"),
+        (
+            json.dumps(
+                RECORD | {"messages": [*RECORD["messages"], {"role": "assistant", "content": "Yo"}]}
+            ),
+            [],
+            "not for the model",
+        ),
     ],
 )
-def test_errors(folder: Path, tmp_path: Path, text: str, options: list[str], says: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_errors(
+    folder: Path,
+    tmp_path: Path,
+    text: str,
+    options: list[str],
+    says: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     assert main(["--model", str(folder), "--prompt", write(tmp_path / "p", text), *options]) == 2
     out, err = capfd.readouterr()
     assert out == ""
@@ -106,20 +178,57 @@ def test_errors(folder: Path, tmp_path: Path, text: str, options: list[str], say
     assert says in err
 
 
-@pytest.mark.parametrize(("name", "flags", "barred"), [("mypt", ["--no-think"], {"think"}), ("mypt", [], set()), ("usf-omega", ["--no-think"], {"reasoning", "self_reflection"}), ("praxis", ["--no-think"], set())])
-def test_thoughts_can_be_ruled_out(name: str, flags: list[str], barred: set[str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "flags", "barred"),
+    [
+        ("mypt", ["--no-think"], {"think"}),
+        ("mypt", [], set()),
+        ("usf-omega", ["--no-think"], {"reasoning", "self_reflection"}),
+        ("praxis", ["--no-think"], set()),
+    ],
+)
+def test_thoughts_can_be_ruled_out(
+    name: str,
+    flags: list[str],
+    barred: set[str],
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from mypt_infer.decode import generate as module
 
     seen: list[Any] = []
     real = module.generate
-    monkeypatch.setattr(module, "generate", lambda *a, decoder, **k: seen.append(decoder) or real(*a, decoder=decoder, **k))
+    monkeypatch.setattr(
+        module,
+        "generate",
+        lambda *a, decoder, **k: seen.append(decoder) or real(*a, decoder=decoder, **k),
+    )
     d = mypt_spec.dialect(name)
     path = write(tmp_path / "p", d.tokenizer.decode(d.encode(prompt(name), partial=True).ids))
-    assert main(["--model", str(folder), "--prompt", path, "--dialect", name, "--max-new-tokens", "20", "--json", *flags]) == 0
+    assert (
+        main(
+            [
+                "--model",
+                str(folder),
+                "--prompt",
+                path,
+                "--dialect",
+                name,
+                "--max-new-tokens",
+                "20",
+                "--json",
+                *flags,
+            ]
+        )
+        == 0
+    )
     assert [of.barred for of in seen] == [barred]
 
 
-def test_without_torch_it_says_what_to_install(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_it_says_what_to_install(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert main(["--model", "x", "--prompt", write(tmp_path / "p", json.dumps(RECORD))]) == 2
     assert "pip install 'mypt-tags[infer]'" in capfd.readouterr().err
@@ -143,7 +252,11 @@ def test_what_is_shown(name: str, text: str, pieces: list[tuple[str, str]]) -> N
     shown = Shown(d)
     ids: list[int] = []
     for event in d.lex(text):
-        ids += [d.tokenizer.special[event.text]] if event.text in d.tokenizer.special else [i for b in event.text.encode() for i in _byte(d, b)]
+        ids += (
+            [d.tokenizer.special[event.text]]
+            if event.text in d.tokenizer.special
+            else [i for b in event.text.encode() for i in _byte(d, b)]
+        )
     found: list[tuple[str, str]] = []
     for kind, piece in [p for i in ids for p in shown.token(i)] + list(shown.rest()):
         if found and kind == "text" == found[-1][0]:
@@ -153,8 +266,14 @@ def test_what_is_shown(name: str, text: str, pieces: list[tuple[str, str]]) -> N
     merged = [p for p in found if p[1].strip("\n")]
     expected: list[tuple[str, str]] = []
     for kind, piece in pieces:
-        expected = [*expected[:-1], ("text", expected[-1][1] + piece)] if expected and kind == "text" == expected[-1][0] else [*expected, (kind, piece)]
-    assert [(k, t.strip("\n") if k == "text" and name != "mypt" else t) for k, t in merged] == expected
+        expected = (
+            [*expected[:-1], ("text", expected[-1][1] + piece)]
+            if expected and kind == "text" == expected[-1][0]
+            else [*expected, (kind, piece)]
+        )
+    assert [
+        (k, t.strip("\n") if k == "text" and name != "mypt" else t) for k, t in merged
+    ] == expected
 
 
 def _byte(d: Any, byte: int) -> list[int]:
@@ -178,7 +297,13 @@ def test_in_the_loop_of_transformers(how: dict[str, Any]) -> None:
     rows = torch.tensor([[50256] * (width - len(r)) + r for r in (ids, longer, ids)])
     for budget in (4, 9, 24):
         processor = TagLogitsProcessor(made, max_new_tokens=budget)
-        out = llama.generate(rows, attention_mask=(rows != 50256).long(), max_new_tokens=budget + 1, logits_processor=[processor], **how)
+        out = llama.generate(
+            rows,
+            attention_mask=(rows != 50256).long(),
+            max_new_tokens=budget + 1,
+            logits_processor=[processor],
+            **how,
+        )
         for row, before in zip(out, (ids, longer, ids), strict=True):
             new = processor.generated(row)
             assert len(new) <= budget

@@ -39,7 +39,9 @@ def test_they_agree(name: str, budget: int | None) -> None:
     assert (device.mask_(logits.clone(), states.tolist()).numpy() == (logits.numpy() + bias)).all()
     refused = torch.from_numpy(np.isinf(bias).argmax(axis=1))
     assert not device.step(states, refused).any()
-    assert torch.isinf(device.bias(device.step(states, refused))).all(), "nothing follows what is dead"
+    assert torch.isinf(device.bias(device.step(states, refused))).all(), (
+        "nothing follows what is dead"
+    )
 
 
 def test_a_batch_steps_in_one_graph() -> None:
@@ -56,7 +58,10 @@ def test_a_batch_steps_in_one_graph() -> None:
     for _ in range(5):
         logits = torch.randn(3, made.tables.vocabulary, generator=generator)
         ids, after = compiled(logits, states)
-        assert after.tolist() == [made.next(s, i) if s and made.allow(s).count else 0 for s, i in zip(states.tolist(), ids.tolist(), strict=True)]
+        assert after.tolist() == [
+            made.next(s, i) if s and made.allow(s).count else 0
+            for s, i in zip(states.tolist(), ids.tolist(), strict=True)
+        ]
         states = after
 
 
@@ -67,7 +72,9 @@ def test_one_row_is_masked_as_many_are(budget: int | None, dtype: torch.dtype) -
     made = decoder("mypt", think=4, call=48)
     device = DeviceDecoder(made)
     states = [s for s, _ in states_of("mypt", budget)]
-    logits = torch.randn(len(states), made.tables.vocabulary, generator=torch.Generator().manual_seed(0)).to(dtype)
+    logits = torch.randn(
+        len(states), made.tables.vocabulary, generator=torch.Generator().manual_seed(0)
+    ).to(dtype)
     logits[:, 50300] = float("nan")
     expected = device.mask_(logits.clone(), states)
     bias = torch.from_numpy(made.bias(states))
@@ -90,7 +97,12 @@ def test_rows_that_are_no_block_of_memory() -> None:
     text = made.next(made.start(prompt("mypt")), 50261)
     name = made.run(text, [50267, *made.dialect.tokenizer.encode('{"name": "')])
     wide = torch.randn(3, 2 * made.tables.vocabulary)
-    for rows, state in ((slice(1, 2), text), (slice(1, 2), name), (slice(0, 3), text), (slice(0, 3), name)):
+    for rows, state in (
+        (slice(1, 2), text),
+        (slice(1, 2), name),
+        (slice(0, 3), text),
+        (slice(0, 3), name),
+    ):
         part = wide.clone()[rows, ::2]
         expected = part + torch.from_numpy(made.bias([state] * len(part)))
         for _ in range(2):

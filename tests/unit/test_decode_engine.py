@@ -80,14 +80,22 @@ def goes_on(of: Decoder, state: int, choose: random.Random) -> list[int]:
         ids = of.ids(state)
         assert len(ids), "no way on"
         tags = ids[ids >= of.dialect.tokenizer.ordinary]
-        out.append(int(choose.choice(tags)) if len(tags) and choose.random() < 0.3 else int(choose.choice(ids)))
+        out.append(
+            int(choose.choice(tags))
+            if len(tags) and choose.random() < 0.3
+            else int(choose.choice(ids))
+        )
         state = of.next(state, out[-1])
     raise AssertionError("no end")
 
 
 def call_in(of: Decoder, text: str) -> tuple[str, Any]:
     """The name and the arguments of the first call of a text, by JSON alone."""
-    opener = next(t for t in of.dialect.table.openers.values() if t.body in ("call", "arguments", "function", "calls") and t.origin == "model")
+    opener = next(
+        t
+        for t in of.dialect.table.openers.values()
+        if t.body in ("call", "arguments", "function", "calls") and t.origin == "model"
+    )
     closer = of.dialect.table.closers[opener.opens].shown.strip()
     body, head = text.split(closer, maxsplit=1)[0], ""
     if opener.body == "arguments":
@@ -114,7 +122,14 @@ def test_every_budget_ends_in_a_legal_call(name: str) -> None:
     tools = set()
     for budget in [*range(least, least + 5), 45, 64]:
         for seed in range(2):
-            ids = [*first, *goes_on(of, of.run(of.start(before, max_new_tokens=budget), first), random.Random(f"{budget} {seed}"))]
+            ids = [
+                *first,
+                *goes_on(
+                    of,
+                    of.run(of.start(before, max_new_tokens=budget), first),
+                    random.Random(f"{budget} {seed}"),
+                ),
+            ]
             assert len(ids) <= budget
             assert complete(of, before + ids), of.dialect.tokenizer.decode(ids)
             tool, arguments = call_in(of, of.dialect.tokenizer.decode(ids))
@@ -162,7 +177,11 @@ def test_what_is_offered_holds_what_it_promises() -> None:
     start = of.run(of.start(prompt("mypt")), [50261, 50267])
     encode = of.dialect.tokenizer.encode
     choose = random.Random(0)
-    for text in ('{"name": "plan", "title": "abc", "when": "2024-0', '{"name": "grow", "root": {"label": "x", "below": [{"label": "ü', '{"name": "grow", "root": {"label": "a"}, "notes": {"a'):
+    for text in (
+        '{"name": "plan", "title": "abc", "when": "2024-0',
+        '{"name": "grow", "root": {"label": "x", "below": [{"label": "ü',
+        '{"name": "grow", "root": {"label": "a"}, "notes": {"a',
+    ):
         ids = encode(text)
         for n in range(len(ids) + 1):
             state = of.run(start, ids[:n])
@@ -178,13 +197,19 @@ def test_the_engines_offer_the_same_where_both_can() -> None:
     """Token by token through calls in even schemas whose members all are named. At the edges of a body, tokens are not shared."""
     tools = [{"name": "find", "parameters": {"type": "object", "properties": {"query": {"type": "string"}, "top_k": {"type": "integer"}, "deep": {"type": "boolean"}, "kind": {"enum": ["a", "ab", "b"]}}, "required": ["query"]}}]  # fmt: skip
     table, other = Decoder("mypt", tools), Decoder("mypt", tools, engine="llguidance")
-    ids = table.dialect.tokenizer.encode('{"name": "find", "query": "say \\"hi\\" to <my ü 🎉", "top_k": -120, "deep": true, "kind": "ab"}')
+    ids = table.dialect.tokenizer.encode(
+        '{"name": "find", "query": "say \\"hi\\" to <my ü 🎉", "top_k": -120, "deep": true, "kind": "ab"}'
+    )
     left, right = (of.run(of.start(prompt("mypt")), [50261, 50267]) for of in (table, other))
-    odd = [i for i in range(50256) if b"\x7f" in table.dialect.tokenizer.decode_bytes([i])]  # llguidance wants these escaped
+    odd = [
+        i for i in range(50256) if b"\x7f" in table.dialect.tokenizer.decode_bytes([i])
+    ]  # llguidance wants these escaped
     for token in ids:
         mine, theirs = table.allowed(left), other.allowed(right)
         mine[odd] = theirs[odd] = False
-        assert (mine == theirs).all(), [table.dialect.tokenizer.decode([i]) for i in np.flatnonzero(mine != theirs)[:9]]
+        assert (mine == theirs).all(), [
+            table.dialect.tokenizer.decode([i]) for i in np.flatnonzero(mine != theirs)[:9]
+        ]
         left, right = table.next(left, token), other.next(right, token)
     assert table.ids(left).tolist() == other.ids(right).tolist() == [50268]
 
@@ -192,7 +217,11 @@ def test_the_engines_offer_the_same_where_both_can() -> None:
 def test_states_can_be_kept_forked_and_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     of = Decoder("mypt", MIXED, engine="llguidance")
     start = of.run(of.start(prompt("mypt"), max_new_tokens=60), [50261, 50267])
-    texts = ['{"name": "plan", "title": "abcd", "when": "2024-05"}', '{"name": "grow", "root": {"label": "x"}}', '{"name": "plan", "title": "xyz", "when": "2031-12"}']
+    texts = [
+        '{"name": "plan", "title": "abcd", "when": "2024-05"}',
+        '{"name": "grow", "root": {"label": "x"}}',
+        '{"name": "plan", "title": "xyz", "when": "2031-12"}',
+    ]
     runs = [of.dialect.tokenizer.encode(t) for t in texts]
     first = [[of.run(start, ids[:n]) for n in range(len(ids) + 1)] for ids in runs]
     sets = [of.ids(s).tolist() for s in first[0]]
@@ -208,12 +237,18 @@ def test_states_can_be_kept_forked_and_made_again(monkeypatch: pytest.MonkeyPatc
                 assert type(states[row]) is int
     of._sets.clear()
     assert [of.ids(s).tolist() for s in first[0]] == sets
-    assert of.step([first[0][2], first[1][4]], [runs[0][2], runs[1][4]]).tolist() == [first[0][3], first[1][5]]
+    assert of.step([first[0][2], first[1][4]], [runs[0][2], runs[1][4]]).tolist() == [
+        first[0][3],
+        first[1][5],
+    ]
 
 
 def test_strings_spell_no_tag() -> None:
     of = Decoder("mypt", MIXED, engine="llguidance")
-    state = of.run(of.start(prompt("mypt")), [50261, 50267, *of.dialect.tokenizer.encode('{"name": "grow", "root": {"label": "')])
+    state = of.run(
+        of.start(prompt("mypt")),
+        [50261, 50267, *of.dialect.tokenizer.encode('{"name": "grow", "root": {"label": "')],
+    )
     letters = {chr(b): of.dialect.tokenizer.encode(chr(b))[0] for b in range(32, 127)}
     state = of.run(state, [letters[c] for c in "<myPT_user"])
     assert not of.allowed(state)[letters[">"]]
@@ -237,7 +272,9 @@ def test_the_end_of_a_body_is_its_closing_tag() -> None:
     d = made("mypt").dialect
     one = matcher(d, 50268, "call", [made("mypt").tools[2]])
     assert one.consume_tokens(d.tokenizer.encode('{"name": "list_docs"}'))
-    assert np.flatnonzero(np.unpackbits(np.frombuffer(one.compute_bitmask(), np.uint8), bitorder="little")).tolist() == [50268]
+    assert np.flatnonzero(
+        np.unpackbits(np.frombuffer(one.compute_bitmask(), np.uint8), bitorder="little")
+    ).tolist() == [50268]
 
 
 @pytest.mark.parametrize("cap", [0, 30])
@@ -255,7 +292,12 @@ def test_budgets_of_calls(cap: int) -> None:
 
 def test_a_prompt_may_stop_inside_a_call() -> None:
     of = made("mypt")
-    ids = [*of.ids_of(prompt("mypt")), 50261, 50267, *of.dialect.tokenizer.encode('{"name": "plan", "title": "ab')]
+    ids = [
+        *of.ids_of(prompt("mypt")),
+        50261,
+        50267,
+        *of.dialect.tokenizer.encode('{"name": "plan", "title": "ab'),
+    ]
     state = of.start(ids, max_new_tokens=30)
     assert of.calling(state)
     assert of.left(state) == 30
@@ -278,7 +320,15 @@ def test_models_run_on_it() -> None:
         logits[..., 50267] += 30.0
         return logits
 
-    found = generate(plain(model, 50304), [prompt("mypt")] * 2, decoder=of, max_new_tokens=36, temperature=3.0, greedy_calls=False, seed=1)
+    found = generate(
+        plain(model, 50304),
+        [prompt("mypt")] * 2,
+        decoder=of,
+        max_new_tokens=36,
+        temperature=3.0,
+        greedy_calls=False,
+        seed=1,
+    )
     assert "call" in {g.ended for g in found}
     for g in found:
         assert complete(of, g.prompt + g.ids)
@@ -288,7 +338,10 @@ def test_models_run_on_it() -> None:
         assert misfits(arguments, SCHEMAS[tool]) == []
     device, state = DeviceDecoder(of), into_call(of, of.start(prompt("mypt")))[1]
     logits = torch.zeros(1, 50304)
-    assert torch.isfinite(device.mask_(logits, [state])[0]).nonzero().flatten().tolist() == of.ids(state).tolist()
+    assert (
+        torch.isfinite(device.mask_(logits, [state])[0]).nonzero().flatten().tolist()
+        == of.ids(state).tolist()
+    )
     with pytest.raises(ValueError, match="numbered on the host"):
         device.bias(torch.tensor([state]))
     with pytest.raises(ValueError, match="numbered on the host"):
@@ -305,7 +358,12 @@ def test_which_engine() -> None:
 
 
 def tool(**schema: Any) -> list[dict[str, Any]]:
-    return [{"name": "t", "parameters": {"type": "object", "properties": {"a": schema}, "required": ["a"]}}]
+    return [
+        {
+            "name": "t",
+            "parameters": {"type": "object", "properties": {"a": schema}, "required": ["a"]},
+        }
+    ]
 
 
 @pytest.mark.parametrize(
@@ -331,20 +389,49 @@ def test_bad_schemas(tools: Any, engine: str, says: str) -> None:
 def test_dead_ends_are_not_entered() -> None:
     """A pattern one of whose ways can only spell a tag: that way is not offered."""
     of = Decoder("mypt", tool(type="string", pattern="^(x|q<myPT_user>)$"), engine="llguidance")
-    state = of.run(of.start(prompt("mypt")), [50261, 50267, *of.dialect.tokenizer.encode('{"name": "t", "a": "')])
+    state = of.run(
+        of.start(prompt("mypt")),
+        [50261, 50267, *of.dialect.tokenizer.encode('{"name": "t", "a": "')],
+    )
     assert sorted({of.dialect.tokenizer.decode([i])[0] for i in of.ids(state).tolist()}) == ["x"]
 
 
 def test_schemas_are_told_apart() -> None:
-    assert not patterned({"properties": {"pattern": {"type": "string", "minLength": 2}}, "const": {"pattern": ""}})
-    assert patterned({"properties": {"a": {"anyOf": [{"type": "string", "format": "date"}]}, "b": {"type": "string"}}}) == {"a"}
-    assert patterned({"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"pattern": "a"}}}) == {""}
-    assert patterned({"properties": {"a": {"properties": {"c": {"pattern": "a"}}}, "b": {"$ref": "#/properties/a"}}}) == {"b", "c"}
+    assert not patterned(
+        {"properties": {"pattern": {"type": "string", "minLength": 2}}, "const": {"pattern": ""}}
+    )
+    assert patterned(
+        {
+            "properties": {
+                "a": {"anyOf": [{"type": "string", "format": "date"}]},
+                "b": {"type": "string"},
+            }
+        }
+    ) == {"a"}
+    assert patterned(
+        {"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"pattern": "a"}}}
+    ) == {""}
+    assert patterned(
+        {
+            "properties": {
+                "a": {"properties": {"c": {"pattern": "a"}}},
+                "b": {"$ref": "#/properties/a"},
+            }
+        }
+    ) == {"b", "c"}
     assert patterned({"additionalProperties": {"pattern": "a"}}) == {""}
-    assert named({"type": "object", "additionalProperties": False, "properties": {"a": {"type": "array", "items": {"type": "string"}}}})
+    assert named(
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"a": {"type": "array", "items": {"type": "string"}}},
+        }
+    )
     assert not named({"type": "object", "additionalProperties": False, "properties": {"a": {}}})
     assert not named({"type": "object", "properties": {}})
-    assert named({"type": "object", "additionalProperties": False, "properties": {"a": {"enum": [1]}}})
+    assert named(
+        {"type": "object", "additionalProperties": False, "properties": {"a": {"enum": [1]}}}
+    )
 
 
 @pytest.mark.parametrize(

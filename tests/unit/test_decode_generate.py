@@ -72,7 +72,9 @@ def test_it_is_the_llama_that_others_know(tmp_path: Path) -> None:
     mine = load(tmp_path)
     ids = torch.randint(0, 320, (2, 9))
     with torch.no_grad():
-        assert torch.allclose(theirs(ids).logits[:, -1], mine(ids, torch.tensor([9, 9]), mine.begin(2, 9)), atol=1e-4)
+        assert torch.allclose(
+            theirs(ids).logits[:, -1], mine(ids, torch.tensor([9, 9]), mine.begin(2, 9)), atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -81,7 +83,14 @@ def test_random_weights_at_every_budget(name: str) -> None:
     made = decoder(name, think=5, call=64)
     least = made.minimum(made.start(prompt(name)))
     for budget in [*range(least, least + 6), 24, 48, 64]:
-        found = generate(model(made.tables.vocabulary), [prompt(name)] * 4, decoder=made, max_new_tokens=budget, temperature=3.0, seed=budget)
+        found = generate(
+            model(made.tables.vocabulary),
+            [prompt(name)] * 4,
+            decoder=made,
+            max_new_tokens=budget,
+            temperature=3.0,
+            seed=budget,
+        )
         for g in found:
             assert len(g.ids) <= budget
             assert complete(made, g.prompt + g.ids), g.text
@@ -92,7 +101,11 @@ def test_the_same_weights_without_constraint_are_never_legal() -> None:
     """The contrast: what the test above brings to 100 % is 0 % without the decoder."""
     for name in DIALECTS:
         made = decoder(name)
-        llama, ids, generator = model(made.tables.vocabulary), made.ids_of(prompt(name)), torch.Generator().manual_seed(0)
+        llama, ids, generator = (
+            model(made.tables.vocabulary),
+            made.ids_of(prompt(name)),
+            torch.Generator().manual_seed(0),
+        )
         rows = 12
         cache, out = llama.begin(rows, len(ids) + 24), torch.tensor([ids] * rows)
         chunk = out
@@ -100,7 +113,9 @@ def test_the_same_weights_without_constraint_are_never_legal() -> None:
             logits = llama(chunk, torch.full((rows,), chunk.shape[1]), cache)
             chunk = torch.multinomial(torch.softmax(logits, -1), 1, generator=generator)
             out = torch.cat([out, chunk], dim=1)
-        assert not any(complete(made, row[: len(ids) + n]) for row in out.tolist() for n in range(1, 25))
+        assert not any(
+            complete(made, row[: len(ids) + n]) for row in out.tolist() for n in range(1, 25)
+        )
 
 
 def test_a_batch_is_its_rows() -> None:
@@ -108,7 +123,10 @@ def test_a_batch_is_its_rows() -> None:
     longer = made.ids_of(prompt("mypt"))
     longer = [*longer[:-1], *made.dialect.tokenizer.encode(" there, how are you"), longer[-1]]
     both = generate(model(), [prompt("mypt"), longer], decoder=made, max_new_tokens=40, seed=5)
-    assert both[0].ids == generate(model(), prompt("mypt"), decoder=made, max_new_tokens=40, seed=5)[0].ids
+    assert (
+        both[0].ids
+        == generate(model(), prompt("mypt"), decoder=made, max_new_tokens=40, seed=5)[0].ids
+    )
     assert both[1].prompt == longer
 
 
@@ -134,7 +152,10 @@ def test_forced_tokens_are_not_asked_for_and_change_nothing() -> None:
 
 def test_the_same_seed_gives_the_same_tokens() -> None:
     made = decoder("mypt")
-    first, second, third = (generate(model(), prompt("mypt"), decoder=made, max_new_tokens=30, seed=s)[0].ids for s in (1, 1, 2))
+    first, second, third = (
+        generate(model(), prompt("mypt"), decoder=made, max_new_tokens=30, seed=s)[0].ids
+        for s in (1, 1, 2)
+    )
     assert first == second != third
 
 
@@ -150,7 +171,9 @@ def test_what_is_lost_is_reported() -> None:
     assert drawn.lost == pytest.approx((weight + len(refused) - 1) / (weight + 50303), rel=1e-6)
     call = made.run(state, [50267])
     only = made.ids(call)
-    assert draw(torch.zeros(50304), call, device, Sampling(), 0.5).lost == pytest.approx(1 - len(only) / 50304)
+    assert draw(torch.zeros(50304), call, device, Sampling(), 0.5).lost == pytest.approx(
+        1 - len(only) / 50304
+    )
     g = generate(model(), prompt("mypt"), decoder=made, max_new_tokens=30, seed=1)[0]
     assert 0 < g.lost < 1
     by_state = g.lost_by_state
@@ -181,7 +204,10 @@ def test_draws_are_by_share(chance: float) -> None:
     logits = torch.full((50304,), -torch.inf)
     logits[torch.tensor([10, 20, 30])] = torch.tensor([0.1, 0.2, 0.7]).log()
     logits[50259] = 5.0
-    assert draw(logits, state, device, Sampling(), chance).token == {0.0: 10, 0.31: 30, 0.999999999: 30}[chance]
+    assert (
+        draw(logits, state, device, Sampling(), chance).token
+        == {0.0: 10, 0.31: 30, 0.999999999: 30}[chance]
+    )
     assert draw(logits, state, device, Sampling(), 0.15).token == 20
     assert draw(logits, state, device, Sampling(top_k=1), chance).token == 30
     assert draw(logits, state, device, Sampling(top_k=2), 0.0).token == 20
@@ -203,7 +229,9 @@ def test_a_model_that_rules_out_all_that_is_allowed(temperature: float, body: st
     for weight in (-torch.inf, -1e30, -200.0, -20.0):
         logits = torch.where(allowed, weight, 0.0)
         for chance in (0.0, 0.4, 0.99999):
-            drawn = draw(logits, state, device, Sampling(temperature=temperature, greedy_calls=False), chance)
+            drawn = draw(
+                logits, state, device, Sampling(temperature=temperature, greedy_calls=False), chance
+            )
             assert allowed[drawn.token]
             assert drawn.lost > 0.49 or weight == -20.0
 
@@ -212,14 +240,26 @@ def test_a_model_that_rules_out_all_that_is_allowed(temperature: float, body: st
 def test_logits_that_are_no_numbers(bad: float) -> None:
     made = decoder("mypt")
     with pytest.raises(ValueError, match="finite"):
-        draw(torch.full((50304,), bad), made.next(made.start(prompt("mypt")), 50261), DeviceDecoder(made), Sampling(), 0.5)
+        draw(
+            torch.full((50304,), bad),
+            made.next(made.start(prompt("mypt")), 50261),
+            DeviceDecoder(made),
+            Sampling(),
+            0.5,
+        )
 
 
 def test_stops() -> None:
     made = decoder("mypt", think=8)
     logits = torch.zeros(50304)
     logits[50271] = logits[50272] = 20.0
-    found = generate(plain(lambda ids: logits.expand(1, ids.shape[1], -1), 50304), prompt("mypt"), decoder=made, stop=["</myPT_think>"], seed=0)[0]
+    found = generate(
+        plain(lambda ids: logits.expand(1, ids.shape[1], -1), 50304),
+        prompt("mypt"),
+        decoder=made,
+        stop=["</myPT_think>"],
+        seed=0,
+    )[0]
     assert found.ended == "stop"
     assert found.text.endswith("</myPT_think>")
     with pytest.raises(ValueError, match="a model can write"):
@@ -245,7 +285,11 @@ def test_bad_options(options: dict[str, Any], error: type[Exception], says: str)
     if "decoder" in options:
         options = options | {"decoder": decoder(options["decoder"])}
     with pytest.raises(error, match=says):
-        generate(plain(never, 50304), [decoder("mypt").ids_of(prompt("mypt"))], **({"dialect": "mypt"} | options))
+        generate(
+            plain(never, 50304),
+            [decoder("mypt").ids_of(prompt("mypt"))],
+            **({"dialect": "mypt"} | options),
+        )
 
 
 def test_a_model_of_another_size() -> None:
@@ -263,7 +307,13 @@ def test_folders_that_hold_no_model(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ModelError, match="not JSON"):
         load(tmp_path)
-    shape = {"vocab_size": 64, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    shape = {
+        "vocab_size": 64,
+        "hidden_size": 8,
+        "intermediate_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
     (tmp_path / "config.json").write_text(json.dumps(shape | {"model_type": "gpt2"}))
     with pytest.raises(ModelError, match="only plain Llama"):
         load(tmp_path)
@@ -272,10 +322,14 @@ def test_folders_that_hold_no_model(tmp_path: Path) -> None:
         load(tmp_path)
     config = LlamaConfig(**shape, num_key_value_heads=2)
     weights = {n: torch.ones(s) for n, s in shapes(config).items()}
-    safetensors.save_file({k: v for k, v in weights.items() if k != "lm_head.weight"}, tmp_path / "a.safetensors")
+    safetensors.save_file(
+        {k: v for k, v in weights.items() if k != "lm_head.weight"}, tmp_path / "a.safetensors"
+    )
     with pytest.raises(ModelError, match="lack lm_head"):
         load(tmp_path)
-    safetensors.save_file(weights | {"lm_head.weight": torch.ones(3, 3)}, tmp_path / "a.safetensors")
+    safetensors.save_file(
+        weights | {"lm_head.weight": torch.ones(3, 3)}, tmp_path / "a.safetensors"
+    )
     with pytest.raises(ModelError, match="has shape"):
         load(tmp_path)
     (tmp_path / "a.safetensors").write_bytes(b"junk")

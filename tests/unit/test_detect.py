@@ -20,7 +20,9 @@ from mypt_spec.lint.sources import Source
 from tests.conversion import FEATURES
 from tests.strategies import DIALECTS, records
 
-KNOWN = [mypt_spec.dialect(name) for name in sorted(mypt_spec.dialects(), key=lambda n: n != "mypt")]
+KNOWN = [
+    mypt_spec.dialect(name) for name in sorted(mypt_spec.dialects(), key=lambda n: n != "mypt")
+]
 
 
 def guess(data: bytes, kind: str = "record") -> tuple[str, tuple[str, ...], bool]:
@@ -56,7 +58,11 @@ def test_the_dialect_of_a_text(data: st.DataObject) -> None:
 def test_any_bytes(data: bytes) -> None:
     """Whether it is right or not, nothing is raised, and `sure` means that a line is legal."""
     found, _, sure = guess(data)
-    assert sure == any(not error_count(json.loads(line), mypt_spec.dialect(found)) for line in data.split(b"\n") if is_json(line))
+    assert sure == any(
+        not error_count(json.loads(line), mypt_spec.dialect(found))
+        for line in data.split(b"\n")
+        if is_json(line)
+    )
 
 
 def is_json(line: bytes) -> bool:
@@ -74,7 +80,12 @@ def test_a_few_errors_do_not_mislead() -> None:
 
 def test_tags_in_the_data_are_a_sign() -> None:
     plain = FEATURES["question and answer"]["gabgpt"]
-    tagged = {"messages": [{"role": "user", "content": "<|user|>"}, {"role": "assistant", "content": "No."}]}
+    tagged = {
+        "messages": [
+            {"role": "user", "content": "<|user|>"},
+            {"role": "assistant", "content": "No."},
+        ]
+    }
     assert guess(jsonl(plain, tagged))[0] == "gabgpt"
 
 
@@ -82,10 +93,14 @@ def test_the_command_says_which(tmp_path: Path, capsys: pytest.CaptureFixture[st
     mixed = tmp_path / "mixed.jsonl"
     thinking = FEATURES["thinking"]
     mixed.write_bytes(jsonl(thinking["gabgpt"], thinking["gabgpt"], thinking["mypt"]))
-    assert main(["--dialect", "auto", "--format", "jsonl", str(mixed), "examples/phase5.jsonl"]) == 1
+    assert (
+        main(["--dialect", "auto", "--format", "jsonl", str(mixed), "examples/phase5.jsonl"]) == 1
+    )
     out = capsys.readouterr()
     found = [json.loads(line) for line in out.out.splitlines()]
-    assert [(f["code"], f["location"]["row"], f["dialect"]) for f in found[:-1]] == [("MYP014", 3, "gabgpt")]
+    assert [(f["code"], f["location"]["row"], f["dialect"]) for f in found[:-1]] == [
+        ("MYP014", 3, "gabgpt")
+    ]
     assert found[0]["message"] == "this record is mypt, the file is gabgpt"
     assert f"{mixed}: gabgpt\n" in out.err
     assert "examples/phase5.jsonl: mypt\n" in out.err
@@ -103,7 +118,9 @@ def test_nothing_legal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "MYP014" not in out.out
 
 
-def test_streams_and_compressed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_streams_and_compressed_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = jsonl(*[FEATURES["thinking"]["gabgpt"]] * 9000)
     assert len(data) > 1 << 19, "more than is looked at"
     packed = tmp_path / "x.jsonl.gz"

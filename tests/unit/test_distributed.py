@@ -20,7 +20,9 @@ from tests.gradients import gradients
 def test_gradients_are_those_of_one_big_batch(tmp_path: Path) -> None:
     """The rows have different numbers of trained tokens, so a mean of means would be another gradient."""
     sft = data(tmp_path / "sft")
-    for done in processes(["-m", "tests.gradients", str(sft), str(tmp_path / "two"), "4", "1", "sft"], 2):
+    for done in processes(
+        ["-m", "tests.gradients", str(sft), str(tmp_path / "two"), "4", "1", "sft"], 2
+    ):
         assert done.returncode == 0, done.stderr
     gradients(sft, tmp_path / "one", 4, 4, "sft")
     one = load_file(tmp_path / "one" / "ddp.safetensors")
@@ -35,10 +37,30 @@ def test_gradients_are_those_of_one_big_batch(tmp_path: Path) -> None:
 def test_the_command_in_two_processes(tmp_path: Path) -> None:
     """Sharded, with validation, and resumed by copies: the steps are those of one process."""
     sft = data(tmp_path / "sft")
-    made = config(parallel="fsdp", steps=4, save_every=2, val_every=4, legality_every=4, legality_prompts=2, legality_tokens=40)
+    made = config(
+        parallel="fsdp",
+        steps=4,
+        save_every=2,
+        val_every=4,
+        legality_every=4,
+        legality_prompts=2,
+        legality_tokens=40,
+    )
     (tmp_path / "c.json").write_text(json.dumps(made))
-    command = ["-m", "mypt_train", "--data", str(sft), "--config", str(tmp_path / "c.json"), "--out", str(tmp_path / "run"), "-q"]
-    for rank, done in enumerate(processes([*command, "--steps", "2", "--set", "train.legality_every=-1"], 2)):
+    command = [
+        "-m",
+        "mypt_train",
+        "--data",
+        str(sft),
+        "--config",
+        str(tmp_path / "c.json"),
+        "--out",
+        str(tmp_path / "run"),
+        "-q",
+    ]
+    for rank, done in enumerate(
+        processes([*command, "--steps", "2", "--set", "train.legality_every=-1"], 2)
+    ):
         assert done.returncode == 0, done.stderr
         assert bool(done.stdout) == (rank == 0)
     for done in processes([*command, "--resume", "--set", "train.parallel=ddp"], 2):

@@ -17,8 +17,14 @@ import pytest
 from mypt_spec.lint.cli import main
 
 GOOD = b'{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
-LIFTED = rb'{"messages":[{"role":"system","content":"\u00fc\/"},{"role":"user","content":"Hi"},{"role":"assistant","content":"Yo"}]}' + b"\n"
-LIFTED_FIXED = rb'{"system":"\u00fc\/","messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Yo"}]}' + b"\n"
+LIFTED = (
+    rb'{"messages":[{"role":"system","content":"\u00fc\/"},{"role":"user","content":"Hi"},{"role":"assistant","content":"Yo"}]}'
+    b"\n"
+)
+LIFTED_FIXED = (
+    rb'{"system":"\u00fc\/","messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Yo"}]}'
+    b"\n"
+)
 CALL = (
     '{"system": "ä\\u00e4", "messages": [{"role": "user", "content": "Hi"}, {"role":  "toolcall", "name": "t", "arguments": "{\\"a\\": \\"ö\\"}"}, '
     '{"role": "tool", "name": "t", "content": 1}, {"role": "assistant", "content": "Yo"}]}\n'
@@ -39,10 +45,15 @@ def test_what_fixing_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     captured = capsys.readouterr()
     assert path.read_bytes() == MESSY_FIXED
     assert [line.split(": ", 1)[1][:6] for line in captured.out.splitlines()] == ["MYP001"]
-    assert captured.err.splitlines()[-1] == "Found 6 errors, 3 warnings, 1 info (9 fixed, 1 remaining)."
+    assert (
+        captured.err.splitlines()[-1]
+        == "Found 6 errors, 3 warnings, 1 info (9 fixed, 1 remaining)."
+    )
     before = path.stat().st_mtime_ns, path.stat().st_ino
     assert main(["--fix", "-q", "--format", "concise", str(path)]) == 1
-    assert (path.stat().st_mtime_ns, path.stat().st_ino) == before, "nothing to fix, nothing written"
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == before, (
+        "nothing to fix, nothing written"
+    )
 
 
 def test_fix_only_reports_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,15 +66,33 @@ def test_fix_only_reports_nothing_else(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.skipif(not shutil.which("git"), reason="reads the diff with git apply")
 def test_the_diff_is_what_fixing_does(tmp_path: Path) -> None:
-    for name, data in {"a.jsonl": MESSY, "b.jsonl": GOOD, "c.jsonl": GOOD + b"\n" * 3 + LIFTED[:-1]}.items():
+    for name, data in {
+        "a.jsonl": MESSY,
+        "b.jsonl": GOOD,
+        "c.jsonl": GOOD + b"\n" * 3 + LIFTED[:-1],
+    }.items():
         (tmp_path / name).write_bytes(data)
-    command = [sys.executable, "-m", "mypt_spec.lint.cli", "--diff", "a.jsonl", "b.jsonl", "c.jsonl"]
+    command = [
+        sys.executable,
+        "-m",
+        "mypt_spec.lint.cli",
+        "--diff",
+        "a.jsonl",
+        "b.jsonl",
+        "c.jsonl",
+    ]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=environment, check=False)
     assert done.returncode == 1
     assert b"Would fix" in done.stderr
     assert (tmp_path / "a.jsonl").read_bytes() == MESSY
-    applied = subprocess.run(["git", "apply", "-p0", "--unidiff-zero", "--whitespace=nowarn", "-"], input=done.stdout, cwd=tmp_path, capture_output=True, check=False)
+    applied = subprocess.run(
+        ["git", "apply", "-p0", "--unidiff-zero", "--whitespace=nowarn", "-"],
+        input=done.stdout,
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
     assert applied.returncode == 0, applied.stderr
     assert (tmp_path / "a.jsonl").read_bytes() == MESSY_FIXED
     assert (tmp_path / "c.jsonl").read_bytes() == GOOD + LIFTED_FIXED
@@ -76,7 +105,9 @@ def test_a_clean_file_has_no_diff(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr() == ("", "Nothing would be fixed.\n")
 
 
-def test_packed_data_and_pipes_go_to_another_file(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_data_and_pipes_go_to_another_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     packed, out = tmp_path / "x.jsonl.gz", tmp_path / "out.jsonl"
     packed.write_bytes(gzip.compress(MESSY))
     for path in (str(packed), "-"):
@@ -89,13 +120,19 @@ def test_packed_data_and_pipes_go_to_another_file(tmp_path: Path, capsys: pytest
     assert gzip.decompress((tmp_path / "y.jsonl.gz").read_bytes()) == MESSY_FIXED
     assert gzip.decompress(packed.read_bytes()) == MESSY
     capsys.readouterr()
-    for options in (["-o", str(out), str(packed), str(out)], ["--diff", "-o", str(out), str(packed)], ["-o", "-", str(packed)]):
+    for options in (
+        ["-o", str(out), str(packed), str(out)],
+        ["--diff", "-o", str(out), str(packed)],
+        ["-o", "-", str(packed)],
+    ):
         assert main(["--fix", *options]) == 2
         assert capsys.readouterr().err.startswith("mypt-lint: error: ")
     assert main(["--unsafe-fixes", str(out)]) == 2
 
 
-def test_what_cannot_be_read_whole_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_read_whole_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mypt_spec.lint.fixfiles.MAX_LINE", 1000)
     path = tmp_path / "x.jsonl"
     data = LIFTED + b'{"system": "' + b"x" * 2000 + b'"}\n'
@@ -136,7 +173,9 @@ def test_mode_and_links_stay(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link.jsonl", "x.jsonl"]
 
 
-def test_a_failure_in_the_middle_leaves_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_in_the_middle_leaves_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(LIFTED * 3)
 
@@ -152,7 +191,9 @@ def test_a_failure_in_the_middle_leaves_the_file(tmp_path: Path, monkeypatch: py
 def test_serialised_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = '<myPT_system>S</myPT_system><myPT_user>Q</myPT_user><myPT_assistant><myPT_toolcall>{"q":"\\u00fc","name":"t"}</myPT_toolcall></myPT_assistant>'
     one += '<myPT_toolresult>{"a":1}</myPT_toolresult><myPT_assistant>A</myPT_assistant><myPT_eot>'
-    good = one.replace('{"q":"\\u00fc","name":"t"}', '{"name": "t", "q": "ü"}').replace('{"a":1}', '{"a": 1}')
+    good = one.replace('{"q":"\\u00fc","name":"t"}', '{"name": "t", "q": "ü"}').replace(
+        '{"a":1}', '{"a": 1}'
+    )
     path = tmp_path / "x.txt"
     path.write_text(f"{one}\n{one}\n", encoding="utf-8")
     assert main(["--kind", "text", "--diff", str(path)]) == 1

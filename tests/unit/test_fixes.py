@@ -51,7 +51,10 @@ def test_edits_count_in_the_text_as_it_was() -> None:
     assert apply("ab", Fix("", True, edits=((1, 1, "x"), (2, 2, "y")))) == "axby"
 
 
-@pytest.mark.parametrize(("data", "edits"), [("ab", ((0, 2, ""), (1, 2, ""))), ("ab", ((1, 3, ""),)), ({}, ((0, 0, "x"),))])
+@pytest.mark.parametrize(
+    ("data", "edits"),
+    [("ab", ((0, 2, ""), (1, 2, ""))), ("ab", ((1, 3, ""),)), ({}, ((0, 0, "x"),))],
+)
 def test_edits_that_do_not_fit(data: Any, edits: Any) -> None:
     with pytest.raises(ValueError, match="edit"):
         apply(data, Fix("", True, edits=edits))

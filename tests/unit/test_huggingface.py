@@ -75,8 +75,15 @@ def test_same_ids_and_masks_on_a_thousand_episodes(name: str) -> None:
 FIELDS = [("system", ""), ("user", "content"), ("user", "context"), ("assistant", "think"), ("assistant", "cite"), ("assistant", "content"), ("assistant_context", "content")]  # fmt: skip
 
 
-@given(st.sampled_from(FIELDS), st.sampled_from([*D.tokenizer.special, PAD]), any_text("mypt"), any_text("mypt"))
-def test_content_that_spells_a_tag_is_refused(field: tuple[str, str], tag: str, before: str, behind: str) -> None:
+@given(
+    st.sampled_from(FIELDS),
+    st.sampled_from([*D.tokenizer.special, PAD]),
+    any_text("mypt"),
+    any_text("mypt"),
+)
+def test_content_that_spells_a_tag_is_refused(
+    field: tuple[str, str], tag: str, before: str, behind: str
+) -> None:
     import jinja2
 
     text = before + tag + behind
@@ -100,7 +107,13 @@ def test_content_that_spells_a_tag_is_refused(field: tuple[str, str], tag: str, 
         ([{"role": "user", "content": "u"}], "stands first"),
         ([{"role": "system", "content": "s"}, {"role": "system", "content": "s"}], "stands first"),
         ([{"role": "system", "content": "s"}, {"role": "tool", "content": "u"}], "no such role"),
-        ([{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "text", "text": "u"}]}], "expected a string"),
+        (
+            [
+                {"role": "system", "content": "s"},
+                {"role": "user", "content": [{"type": "text", "text": "u"}]},
+            ],
+            "expected a string",
+        ),
     ],
 )
 def test_chats_that_the_template_refuses(chat: list[dict[str, Any]], says: str) -> None:
@@ -108,8 +121,13 @@ def test_chats_that_the_template_refuses(chat: list[dict[str, Any]], says: str) 
 
     with pytest.raises(jinja2.exceptions.TemplateError, match=says):
         theirs("gpt2").apply_chat_template(chat)
-    with pytest.raises(jinja2.exceptions.TemplateError, match="name the tools in the system prompt"):
-        theirs("gpt2").apply_chat_template([{"role": "system", "content": "s"}], tools=[{"type": "function", "function": {"name": "f"}}])
+    with pytest.raises(
+        jinja2.exceptions.TemplateError, match="name the tools in the system prompt"
+    ):
+        theirs("gpt2").apply_chat_template(
+            [{"role": "system", "content": "s"}],
+            tools=[{"type": "function", "function": {"name": "f"}}],
+        )
 
 
 def checkpoint(folder: Path, *, vocab_size: int = 448) -> Path:
@@ -120,9 +138,14 @@ def checkpoint(folder: Path, *, vocab_size: int = 448) -> Path:
 
     shape: dict[str, Any] = {"vocab_size": vocab_size, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2, "tie_word_embeddings": True}  # fmt: skip
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(shape | {"model_type": "llama", "max_position_embeddings": 256}))
+    (folder / "config.json").write_text(
+        json.dumps(shape | {"model_type": "llama", "max_position_embeddings": 256})
+    )
     torch.manual_seed(0)
-    save_file({n: torch.randn(s) * 0.3 for n, s in shapes(LlamaConfig(**shape)).items()}, str(folder / "model.safetensors"))
+    save_file(
+        {n: torch.randn(s) * 0.3 for n, s in shapes(LlamaConfig(**shape)).items()},
+        str(folder / "model.safetensors"),
+    )
     return folder
 
 
@@ -150,7 +173,9 @@ def test_the_folder_loads_in_transformers(tmp_path: Path, monkeypatch: pytest.Mo
     ends = [special["</myPT_assistant>"], special["<myPT_eot>"]]
     assert model.generation_config.eos_token_id == ends
     assert (loaded.eos_token_id, loaded.pad_token_id) == (ends[1], small("mypt").tokenizer.pad)
-    asked = loaded.apply_chat_template(chat[:2], add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    asked = loaded.apply_chat_template(
+        chat[:2], add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
     assert asked["input_ids"][0, -1] == special["<myPT_assistant>"]
     said = model.generate(**asked, max_new_tokens=20)
     assert loaded.decode(said[0])

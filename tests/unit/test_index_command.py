@@ -24,10 +24,15 @@ def base(tmp_path: Path) -> Path:
     return folder
 
 
-def test_it_indexes_and_says_what_it_left_out(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_indexes_and_says_what_it_left_out(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(base)]) == 0
     out, err = capsys.readouterr()
-    assert out == f"{base}/.mypt-index: 1 documents in 1 chunks: 1 added, 0 changed, 0 removed, 2 files left out\n"
+    assert (
+        out
+        == f"{base}/.mypt-index: 1 documents in 1 chunks: 1 added, 0 changed, 0 removed, 2 files left out\n"
+    )
     assert err == "left out: 1 x a link\nleft out: 1 x not text: it holds zero bytes\n"
     (base / "new.md").write_text("# [b]New[/b]\n\nPassword managers.\n")
     assert main([str(base), "--verbose"]) == 0
@@ -59,7 +64,13 @@ def test_progress_only_on_a_terminal(base: Path) -> None:
     command = [sys.executable, "-m", "mypt_infer.workspace.cli", str(base)]
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as terminal:
-        subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True, env=os.environ | {"TERM": "xterm"})
+        subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            check=True,
+            env=os.environ | {"TERM": "xterm"},
+        )
         os.close(theirs)
         assert b"1 files  " in terminal.read(100_000)
     plain = subprocess.run(command, capture_output=True, check=True)

@@ -11,7 +11,9 @@ import pytest
 from mypt_spec.lint.locate import Places, locate, scan, string_columns
 
 
-def source(line: str, pointer: str, span: tuple[int, int] | None = None, on_key: bool = False) -> str:
+def source(
+    line: str, pointer: str, span: tuple[int, int] | None = None, on_key: bool = False
+) -> str:
     start, end = locate(line, pointer, span, on_key)
     return line[start:end]
 
@@ -32,7 +34,9 @@ def test_items_in_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", "[[], {}]", '[{"a": []}, 0]', "3", '""', "\ufeff[1]", "\t\r\n null "])
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", "[[], {}]", '[{"a": []}, 0]', "3", '""', "\ufeff[1]", "\t\r\n null "]
+)
 def test_empty_containers_and_bare_values(text: str) -> None:
     *_, last = scan(text)
     assert (last.kind, last.pointer) == ("value", "")
@@ -101,8 +105,14 @@ def test_missing_pointers_fall_back_to_the_nearest_ancestor() -> None:
 
 def test_duplicate_keys() -> None:
     line = '{"a": {"b": 1}, "a": {"c": 2}, "a": {"d": 3}}'
-    flags = [(item.kind, item.pointer, item.duplicate) for item in scan(line) if item.pointer == "/a"]
-    assert flags == [("key", "/a", False), ("value", "/a", False)] + [("key", "/a", True), ("value", "/a", True)] * 2
+    flags = [
+        (item.kind, item.pointer, item.duplicate) for item in scan(line) if item.pointer == "/a"
+    ]
+    assert (
+        flags
+        == [("key", "/a", False), ("value", "/a", False)]
+        + [("key", "/a", True), ("value", "/a", True)] * 2
+    )
     assert source(line, "/a") == '{"d": 3}'
     assert source(line, "/a/b") == '{"d": 3}'
     assert locate(line, "/a", on_key=True) == (16, 19)

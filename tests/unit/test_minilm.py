@@ -14,7 +14,9 @@ from mypt_infer.workspace.embed import HashingEmbedder, named
 from mypt_infer.workspace.minilm import PACKAGE, MiniLM
 
 INSTALLED = all(importlib.util.find_spec(name) for name in (PACKAGE, "safetensors", "tokenizers"))
-needed = pytest.mark.skipif(not INSTALLED, reason="the extra `embed` and its weights are not installed")
+needed = pytest.mark.skipif(
+    not INSTALLED, reason="the extra `embed` and its weights are not installed"
+)
 
 
 @needed
@@ -23,7 +25,9 @@ def test_the_published_scores() -> None:
     model = MiniLM()
     query = model.embed(["A man is eating pasta."])[0]
     sentences = ["A man is eating food.", "A man is eating a piece of bread.", "A man is riding a horse.", "A man is riding a white horse on an enclosed ground.", "A cheetah is running behind its prey."]  # fmt: skip
-    assert np.allclose(model.embed(sentences) @ query, [0.7035, 0.5272, 0.1889, 0.1047, 0.0980], atol=1e-4)
+    assert np.allclose(
+        model.embed(sentences) @ query, [0.7035, 0.5272, 0.1889, 0.1047, 0.0980], atol=1e-4
+    )
 
 
 @needed
@@ -46,10 +50,17 @@ def test_an_index_is_gone_on_with_as_it_was_made(tmp_path: Path) -> None:
     engine = WorkspaceEngine(tmp_path / "docs", tmp_path / "docs" / ".mypt-index")
     assert engine.embedder.name == MiniLM().name
     assert engine.search("kitten", 1)[0].text == "The cat sleeps."
-    assert WorkspaceEngine(tmp_path / "docs", tmp_path / "docs" / ".mypt-index", embedder=HashingEmbedder()).embedder.name == HashingEmbedder().name
+    assert (
+        WorkspaceEngine(
+            tmp_path / "docs", tmp_path / "docs" / ".mypt-index", embedder=HashingEmbedder()
+        ).embedder.name
+        == HashingEmbedder().name
+    )
 
 
-def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_missing_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from mypt_infer.workspace import minilm
 
     minilm._loaded.cache_clear()

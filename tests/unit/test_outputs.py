@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[2]
 GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
 
 
-def test_a_flood_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.jsonl").write_text("{\n" * 500 + GOOD.replace("Yo", "</myPT_user>") * 5)
     Path("b.jsonl").write_text("{\n" * 3)
@@ -26,7 +28,9 @@ def test_a_flood_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     assert "... and 497 more MYP001 invalid-json in a.jsonl (--show-all prints them)\n" in out
     assert "... and 2 more MYP301 tag-in-content in a.jsonl" in out
     assert "in b.jsonl" not in out
-    assert out.count("every line is one JSON object") == 2, "what is the same for all of a kind is said once a file"
+    assert out.count("every line is one JSON object") == 2, (
+        "what is the same for all of a kind is said once a file"
+    )
     main(["-q", "--show-all", "a.jsonl"])
     assert capsys.readouterr().out.count("error[MYP001]") == 500
     main(["-q", "--format", "concise", "a.jsonl"])
@@ -42,7 +46,13 @@ def test_many_equal_mistakes_cost_no_memory_and_no_lines(tmp_path: Path) -> None
         "import re, sys\nfrom mypt_spec.lint.cli import main\nstatus = main(['-j', '1', sys.argv[1]])\n"
         "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1], file=sys.stderr)\nsys.exit(status)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, cwd=ROOT, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
     assert done.returncode == 1
     *said, peak = done.stderr.splitlines()
     assert len(done.stdout.splitlines()) + len(said) < 20
@@ -53,7 +63,21 @@ def test_many_equal_mistakes_cost_no_memory_and_no_lines(tmp_path: Path) -> None
 def test_several_formats_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, sarif, log = tmp_path / "x.jsonl", tmp_path / "lint.sarif", tmp_path / "log.txt"
     data.write_text("{\n" * 5)
-    assert main(["-q", "--format", "concise", "--format", f"sarif={sarif}", "--format", f"json={tmp_path}/x.json", str(data)]) == 1
+    assert (
+        main(
+            [
+                "-q",
+                "--format",
+                "concise",
+                "--format",
+                f"sarif={sarif}",
+                "--format",
+                f"json={tmp_path}/x.json",
+                str(data),
+            ]
+        )
+        == 1
+    )
     assert len(capsys.readouterr().out.splitlines()) == 5
     assert len(json.loads(sarif.read_text())["runs"][0]["results"]) == 5
     assert len(json.loads((tmp_path / "x.json").read_text())) == 5

@@ -27,7 +27,9 @@ BODIES = {
 @pytest.mark.parametrize("name", sorted(BODIES))
 def test_the_last_call_of_a_text(name: str) -> None:
     block = BODIES[name]
-    call = find_last_toolcall(f"words {block.replace('}{', 'first')} words {block} <tin> words", name)
+    call = find_last_toolcall(
+        f"words {block.replace('}{', 'first')} words {block} <tin> words", name
+    )
     assert call is not None
     assert (call.name, call.arguments, call.raw_block) == ("f", {"q": "}{"}, block.strip("\n"))
 
@@ -35,7 +37,12 @@ def test_the_last_call_of_a_text(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(BODIES))
 def test_a_call_that_is_broken_is_passed_over(name: str) -> None:
     whole = BODIES[name]
-    broken = [whole.replace('"}{"', "nothing"), whole[: len(whole) // 2], whole.replace("{", "[", 1), whole.replace('"f"', '""', 1)]
+    broken = [
+        whole.replace('"}{"', "nothing"),
+        whole[: len(whole) // 2],
+        whole.replace("{", "[", 1),
+        whole.replace('"f"', '""', 1),
+    ]
     for text in broken:
         assert find_last_toolcall(text, name) is None, text
         call = find_last_toolcall(whole + text, name)
@@ -46,7 +53,10 @@ def test_a_call_that_is_broken_is_passed_over(name: str) -> None:
 def test_a_quotation_is_no_call() -> None:
     quoted = '<myPT_system>Format: <myPT_toolcall>{"name": "f"}</myPT_toolcall></myPT_system><myPT_user>Hi</myPT_user>'
     assert find_last_toolcall(quoted) is None
-    assert find_last_toolcall('<user>\n<toolcall name="f">\n{}\n</toolcall>\n</user>', "mypt-3b") is None
+    assert (
+        find_last_toolcall('<user>\n<toolcall name="f">\n{}\n</toolcall>\n</user>', "mypt-3b")
+        is None
+    )
     assert find_last_toolcall("anything", "gabgpt") is None
     with pytest.raises(KeyError, match="known are"):
         find_last_toolcall("", "none")
@@ -84,8 +94,13 @@ def test_any_text_can_be_searched(text: str, name: str) -> None:
     assert find_last_toolcall(text, name) is None or of(name).calls
 
 
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
-TAGS = st.sampled_from([t.shown for n in DIALECTS for t in mypt_spec.dialect(n).table.terminals.values()])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+TAGS = st.sampled_from(
+    [t.shown for n in DIALECTS for t in mypt_spec.dialect(n).table.terminals.values()]
+)
 
 
 @given(value=JSON | TAGS | st.lists(TAGS), name=st.sampled_from(WITH_CALLS))
@@ -94,7 +109,10 @@ def test_a_rendered_result_is_one_block(value: Any, name: str) -> None:
     result = fmt.result
     assert result is not None
     events = fmt.dialect.lex(render_toolresult("f", value, name))
-    assert [events[0].terminal, events[-1].terminal] == [result.name, fmt.dialect.table.closers[result.opens].name]
+    assert [events[0].terminal, events[-1].terminal] == [
+        result.name,
+        fmt.dialect.table.closers[result.opens].name,
+    ]
     assert [e.terminal for e in events].count(result.name) == 1
     assert len(events) == len(fmt.result_events("f", value)), "nothing in the value became a tag"
     if result.body == "json":
@@ -102,7 +120,10 @@ def test_a_rendered_result_is_one_block(value: Any, name: str) -> None:
 
 
 def test_the_seeds_form() -> None:
-    assert render_toolresult("workspace.search", {"documents": []}, "mypt-3b") == '<toolresult name="workspace.search">\n{"documents": []}\n</toolresult>'
+    assert (
+        render_toolresult("workspace.search", {"documents": []}, "mypt-3b")
+        == '<toolresult name="workspace.search">\n{"documents": []}\n</toolresult>'
+    )
     assert render_toolresult("calc", "4", "praxis") == "<tout>4</tout>"
     with pytest.raises(ValueError, match="no tool calls"):
         render_toolresult("f", {}, "gabgpt")

@@ -27,7 +27,14 @@ PAIRS = [
     {"messages": [{"role": "user", "content": f"Question {i}"}], "chosen": {"role": "assistant", "content": f"Good answer {i} " + "really " * i}, "rejected": {"role": "assistant", "content": "Bad"}}
     for i in range(6)
 ]  # fmt: skip
-LABELS = [{"messages": [{"role": "user", "content": f"Is {i} even?"}], "assistant": "Yes" if i % 3 else "It is, of course", "label": bool(i % 2)} for i in range(6)]
+LABELS = [
+    {
+        "messages": [{"role": "user", "content": f"Is {i} even?"}],
+        "assistant": "Yes" if i % 3 else "It is, of course",
+        "label": bool(i % 2),
+    }
+    for i in range(6)
+]
 PLAIN = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
 
 
@@ -43,24 +50,39 @@ def other(record: dict[str, Any]) -> dict[str, Any]:
 
 def made(tmp: Path, *records: Any, **options: Any) -> Path:
     tmp.mkdir(parents=True, exist_ok=True)
-    prepare(expand([jsonl(tmp / "in.jsonl", *records)]), tmp / "out", Options(**{"dialect": "usf-omega", "context_length": 128, "preferences": True} | options))
+    prepare(
+        expand([jsonl(tmp / "in.jsonl", *records)]),
+        tmp / "out",
+        Options(**{"dialect": "usf-omega", "context_length": 128, "preferences": True} | options),
+    )
     return tmp / "out"
 
 
 @settings(max_examples=15)
-@given(st.lists(st.sampled_from([*PAIRS, *LABELS, PLAIN]), min_size=1, max_size=12), st.sampled_from([0.0, 0.5]), st.booleans(), st.booleans())
-def test_pairs_and_labels_are_kept(records: list[dict[str, Any]], val: float, dedup: bool, pack: bool) -> None:
+@given(
+    st.lists(st.sampled_from([*PAIRS, *LABELS, PLAIN]), min_size=1, max_size=12),
+    st.sampled_from([0.0, 0.5]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_pairs_and_labels_are_kept(
+    records: list[dict[str, Any]], val: float, dedup: bool, pack: bool
+) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        out = made(Path(folder), *records, val_fraction=val, dedup=dedup, pack=pack, tokens_per_shard=256)
+        out = made(
+            Path(folder), *records, val_fraction=val, dedup=dedup, pack=pack, tokens_per_shard=256
+        )
         reader = ShardReader(out, verify=True)
         found: list[tuple[Any, ...]] = []
         for split in ("train", "val"):
             pairs: dict[int, dict[int, list[int]]] = {}
             for shard in reader.shards(split):
                 assert shard.kinds is not None
-                for (ids, _), entry, where in zip(shard.episodes(), shard.kinds, shard.index, strict=True):
+                for (ids, _), entry, where in zip(
+                    shard.episodes(), shard.kinds, shard.index, strict=True
+                ):
                     record = records[int(where["line"]) - 1]
                     kind, pair = int(entry["kind"]), int(entry["pair"])
                     assert (pair > 0) == (kind in (CHOSEN, REJECTED))
@@ -68,12 +90,19 @@ def test_pairs_and_labels_are_kept(records: list[dict[str, Any]], val: float, de
                     if pair:
                         pairs.setdefault(pair, {})[kind] = [int(where["line"])]
                     found.append((int(where["line"]), kind))
-            assert all(set(pair) == {CHOSEN, REJECTED} and pair[CHOSEN] == pair[REJECTED] for pair in pairs.values()), "both in one split"
+            assert all(
+                set(pair) == {CHOSEN, REJECTED} and pair[CHOSEN] == pair[REJECTED]
+                for pair in pairs.values()
+            ), "both in one split"
         wanted = []
         for number, record in enumerate(records, 1):
             if not dedup or record not in records[: number - 1]:
                 label = record.get("label")
-                kinds = (CHOSEN, REJECTED) if "chosen" in record else (SFT if label is None else GOOD if label else BAD,)
+                kinds = (
+                    (CHOSEN, REJECTED)
+                    if "chosen" in record
+                    else (SFT if label is None else GOOD if label else BAD,)
+                )
                 wanted += [(number, kind) for kind in kinds]
         assert sorted(found) == sorted(wanted)
         assert lint(["-q", str(out)]) == 0
@@ -92,7 +121,21 @@ def test_without_the_option_it_is_data_for_sft(tmp_path: Path) -> None:
 def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(PrepareError, match="records of mypt hold no preferences"):
         made(tmp_path / "a", {}, dialect="mypt")
-    assert prepare_command([jsonl(tmp_path / "in.jsonl", *PAIRS), "--dialect", "usf-omega", "--preferences", "--format", "parquet", "--out", str(tmp_path / "x")]) == 2
+    assert (
+        prepare_command(
+            [
+                jsonl(tmp_path / "in.jsonl", *PAIRS),
+                "--dialect",
+                "usf-omega",
+                "--preferences",
+                "--format",
+                "parquet",
+                "--out",
+                str(tmp_path / "x"),
+            ]
+        )
+        == 2
+    )
     assert "no place for preferences" in capsys.readouterr().err
     long = PAIRS[0] | {"rejected": {"role": "assistant", "content": "Bad " * 200}}
     for how, status in (("error", "refused"), ("split-turns", "refused"), ("drop", "long")):
@@ -129,7 +172,13 @@ def likelihoods(model: Any, found: Corpus, number: int) -> list[float]:
     ids, mask = (torch.tensor(a.astype(np.int64)) for a in found.tokens(number))
     at = torch.arange(len(ids))[None]
     with torch.no_grad():
-        logits = model(ids[None], at, attend("mask", [[len(ids)]], len(ids), torch.device("cpu")), at[0], F.linear)
+        logits = model(
+            ids[None],
+            at,
+            attend("mask", [[len(ids)]], len(ids), torch.device("cpu")),
+            at[0],
+            F.linear,
+        )
     chosen = torch.log_softmax(logits[:-1].double(), -1).gather(1, ids[1:, None])[:, 0]
     return [float(v) for v in chosen[mask[1:] == 1]]
 
@@ -142,15 +191,22 @@ def by_formula(objective: str, beta: float, model: Any, frozen: Any, found: Corp
     """The mean loss over all pairs or answers."""
     torch.set_num_threads(1)
     kinds, pairs = found.episodes["kind"], found.episodes["pair"]
-    wanted = np.flatnonzero(np.isin(kinds, (GOOD, BAD) if objective == "kto" else (CHOSEN, REJECTED))).tolist()
+    wanted = np.flatnonzero(
+        np.isin(kinds, (GOOD, BAD) if objective == "kto" else (CHOSEN, REJECTED))
+    ).tolist()
     policy, reference = ({n: likelihoods(net, found, n) for n in wanted} for net in (model, frozen))
     gain = {n: sum(policy[n]) - sum(reference[n]) for n in policy}
     losses = []
     if objective == "kto":
         drift = max(0.0, sum(gain.values()) / len(gain))
-        return sum(1 - sigmoid(beta * (gain[n] - drift) * (1 if kinds[n] == GOOD else -1)) for n in wanted) / len(wanted)
+        return sum(
+            1 - sigmoid(beta * (gain[n] - drift) * (1 if kinds[n] == GOOD else -1)) for n in wanted
+        ) / len(wanted)
     for pair in sorted(set(pairs[pairs > 0].tolist())):
-        (good,), (bad,) = (np.flatnonzero((pairs == pair) & (kinds == kind)).tolist() for kind in (CHOSEN, REJECTED))
+        (good,), (bad,) = (
+            np.flatnonzero((pairs == pair) & (kinds == kind)).tolist()
+            for kind in (CHOSEN, REJECTED)
+        )
         if objective == "dpo":
             losses.append(-math.log(sigmoid(beta * (gain[good] - gain[bad]))))
         else:
@@ -186,11 +242,16 @@ def test_losses_are_their_formulas_however_a_step_is_cut(name: str, data: Path) 
 def test_gradients_of_losses(name: str) -> None:
     """Against finite differences."""
     policy = torch.tensor([-3.0, -4.0, -2.0, -9.0], dtype=torch.float64, requires_grad=True)
-    reference, lengths = torch.tensor([-3.5, -3.0, -2.0, -8.0], dtype=torch.float64), torch.tensor([3, 4, 2, 5])
+    reference, lengths = (
+        torch.tensor([-3.5, -3.0, -2.0, -8.0], dtype=torch.float64),
+        torch.tensor([3, 4, 2, 5]),
+    )
     losses = {
         "dpo": lambda p: preference.dpo(p, reference, beta=0.3),
         "orpo": lambda p: preference.orpo(p, lengths, beta=0.3),
-        "kto": lambda p: preference.kto(p, reference, torch.tensor([True, False, True, False]), torch.tensor(0.1), beta=0.3),
+        "kto": lambda p: preference.kto(
+            p, reference, torch.tensor([True, False, True, False]), torch.tensor(0.1), beta=0.3
+        ),
     }
     assert torch.autograd.gradcheck(losses[name], (policy,))
 
@@ -198,7 +259,11 @@ def test_gradients_of_losses(name: str) -> None:
 @pytest.mark.parametrize("name", ["dpo", "orpo", "kto"])
 def test_training_prefers_what_is_chosen(name: str, data: Path, tmp_path: Path) -> None:
     val = made(tmp_path / "val", *PAIRS, *LABELS, val_fraction=1.0)
-    train([data, val], config(objective=name, beta=1.0, steps=6, log_every=1, lr=0.003, val_every=3), tmp_path / "r")
+    train(
+        [data, val],
+        config(objective=name, beta=1.0, steps=6, log_every=1, lr=0.003, val_every=3),
+        tmp_path / "r",
+    )
     judged = [entry["loss"] for entry in log(tmp_path / "r") if entry["event"] == "validation"]
     assert judged[1] < judged[0]
     losses = [entry["loss"] for entry in log(tmp_path / "r") if entry["event"] == "step"]
@@ -224,7 +289,11 @@ def test_a_run_goes_on_with_the_reference_that_it_began_with(data: Path, tmp_pat
 
 def test_sft_on_preferences_leaves_out_bad_answers(data: Path, tmp_path: Path) -> None:
     found = corpus(open_data([data]), "train")
-    kinds = {int(found.episodes["kind"][n]) for row in _rows(found, Config.of({"model": SHAPE}).train) for n in row.tolist()}
+    kinds = {
+        int(found.episodes["kind"][n])
+        for row in _rows(found, Config.of({"model": SHAPE}).train)
+        for n in row.tolist()
+    }
     assert kinds == {SFT, CHOSEN, GOOD}
     plain = made(tmp_path / "plain", PLAIN)
     for name, what in (("dpo", "pairs"), ("kto", "labels")):

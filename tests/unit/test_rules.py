@@ -36,7 +36,9 @@ WITHOUT_EXAMPLES = {
     "MYP003": "half a compressed file is no text that a page can show",
     "MYP007": "a line of more than 8 MiB does not fit on a page",
     "MYP902": "more than a hundred findings on one line do not fit on a page",
-    **dict.fromkeys(["MYP505", "MYP506", "MYP507", "MYP508"], "a prepared folder does not fit on a page"),
+    **dict.fromkeys(
+        ["MYP505", "MYP506", "MYP507", "MYP508"], "a prepared folder does not fit on a page"
+    ),
     **dict.fromkeys(["MYP603", "MYP606", "MYP607"], "takes several files, or many episodes"),
     "MYP903": "only a conversion finds it, between two formats",
     "MYP901": "a fault of the linter itself: no data is known to cause it",
@@ -59,7 +61,9 @@ def page(code: str) -> str:
 
 def sections(code: str) -> dict[str, str]:
     head, *parts = re.split(r"^## ", page(code), flags=re.MULTILINE)
-    return {"": head.strip()} | {name: body.strip() for name, _, body in (part.partition("\n") for part in parts)}
+    return {"": head.strip()} | {
+        name: body.strip() for name, _, body in (part.partition("\n") for part in parts)
+    }
 
 
 def examples(code: str) -> list[Example]:
@@ -68,7 +72,9 @@ def examples(code: str) -> list[Example]:
         for match in _FENCE.finditer(sections(code).get(title, "")):
             kind, *rest = match["info"].split()
             words = dict(word.split("=", 1) for word in rest)
-            out.append(Example(code, title == "Good", kind, words, match["body"].removesuffix("\n")))
+            out.append(
+                Example(code, title == "Good", kind, words, match["body"].removesuffix("\n"))
+            )
     return out
 
 
@@ -88,15 +94,32 @@ def codes_of(example: Example) -> list[str]:
 def findings_of(example: Example) -> list[Finding]:
     """What the linter says about an example."""
     words = example.words
-    assert set(words) <= {"phase", "max-tokens", "tools", "also", "dialect", "auto", "data-set", "result"}
+    assert set(words) <= {
+        "phase",
+        "max-tokens",
+        "tools",
+        "also",
+        "dialect",
+        "auto",
+        "data-set",
+        "result",
+    }
     d = mypt_spec.dialect(words.get("dialect", "mypt"))
     limits = mypt_spec.Limits(
         phase=int(words["phase"]) if "phase" in words else None,
         max_tokens=int(words["max-tokens"]) if "max-tokens" in words else None,
         tools=frozenset(words["tools"].split(",")) if "tools" in words else frozenset(),
-        schemas=(ToolSchema(words["result"].split(":", 1)[0], "", words["result"].split(":", 1)[1]),) if "result" in words else (),
+        schemas=(
+            ToolSchema(words["result"].split(":", 1)[0], "", words["result"].split(":", 1)[1]),
+        )
+        if "result" in words
+        else (),
     )
-    others = tuple(mypt_spec.dialect(n) for n in mypt_spec.dialects() if n != d.name) if "auto" in words else ()
+    others = (
+        tuple(mypt_spec.dialect(n) for n in mypt_spec.dialects() if n != d.name)
+        if "auto" in words
+        else ()
+    )
     checker = Checker(d, limits, others=others)
     if example.kind == "bytes":
         data = ast.literal_eval(example.body)
@@ -112,9 +135,17 @@ def findings_of(example: Example) -> list[Finding]:
     if "data-set" in words:
         source = Source("x.jsonl", stream=io.BytesIO(example.body.encode() + b"\n"))
         assert not check_bytes(checker, example.body.encode() + b"\n")
-        return [item.finding for chunk in DataSet([Group(checker, [source], "record")]).chunks() for item in chunk.found]
+        return [
+            item.finding
+            for chunk in DataSet([Group(checker, [source], "record")]).chunks()
+            for item in chunk.found
+        ]
     lines = example.body.encode().split(b"\n")
-    return [item.finding for row, raw in enumerate(lines, 1) for item in checker.line(raw, row=row, filename="x.jsonl")]
+    return [
+        item.finding
+        for row, raw in enumerate(lines, 1)
+        for item in checker.line(raw, row=row, filename="x.jsonl")
+    ]
 
 
 @pytest.mark.parametrize("code", sorted(RULES))
@@ -164,14 +195,21 @@ def test_code_and_name(code: str) -> None:
     assert code[3] in FAMILIES
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
     # A name says what is wrong, never the cure.
-    assert not re.match(r"(use|add|remove|write|fix|avoid|do|should|must|need|require|expect|prefer|no-more)\b", rule.name)
+    assert not re.match(
+        r"(use|add|remove|write|fix|avoid|do|should|must|need|require|expect|prefer|no-more)\b",
+        rule.name,
+    )
 
 
 @pytest.mark.parametrize("code", sorted(RULES))
 def test_page_says_how_safe_its_fixes_are(code: str) -> None:
     """As far as its bad examples show."""
     words = FIXES.get(code, "none").replace(",", "").split()
-    for example in [e for e in examples(code) if not e.good and e.kind in ("jsonl", "text", "bytes") and "data-set" not in e.words]:
+    for example in [
+        e
+        for e in examples(code)
+        if not e.good and e.kind in ("jsonl", "text", "bytes") and "data-set" not in e.words
+    ]:
         for fix in [f.fix for f in findings_of(example) if f.code == code and f.fix is not None]:
             assert ("safe" if fix.safe else "unsafe") in words
 

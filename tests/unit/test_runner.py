@@ -30,7 +30,9 @@ def line(number: int, **more: Any) -> bytes:
         {"role": "user", "content": f"Frage {number}: wie groß?"},
         {"role": "assistant", "content": 'So \\ "groß".\n'},
     ]
-    return json.dumps({"system": "S", "messages": messages} | more, ensure_ascii=number % 3 == 0).encode()
+    return json.dumps(
+        {"system": "S", "messages": messages} | more, ensure_ascii=number % 3 == 0
+    ).encode()
 
 
 FAULTY = {
@@ -63,9 +65,13 @@ def folder(tmp_path: Path) -> Path:
     for number, raw in enumerate(FAULTY.values()):
         mixed += [line(number * 9 + i, _id=i) if i % 4 else line(i) for i in range(9)] + [raw]
     mixed[20] = line(20).replace(b"wie", b"w" * 3000)
-    (tmp_path / "mixed.jsonl").write_bytes(b"\xef\xbb\xbf" + b"\n".join(mixed))  # with a mark, without a last line end
+    (tmp_path / "mixed.jsonl").write_bytes(
+        b"\xef\xbb\xbf" + b"\n".join(mixed)
+    )  # with a mark, without a last line end
     (tmp_path / "mixed.jsonl.gz").write_bytes(gzip.compress(b"\n".join(mixed) + b"\n"))
-    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b"\n".join(mixed), compresslevel=0)[:-900])
+    (tmp_path / "cut.jsonl.gz").write_bytes(
+        gzip.compress(b"\n".join(mixed), compresslevel=0)[:-900]
+    )
     (tmp_path / "empty.jsonl").write_bytes(b"")
     (tmp_path / "clean.jsonl").write_bytes(b"".join(line(i) + b"\n" for i in range(200)))
     return tmp_path
@@ -87,7 +93,14 @@ def outcome(found: Iterator[Source], jobs: int) -> tuple[list[Located], Summary]
 @pytest.mark.usefixtures("small")
 def test_any_number_of_processes_says_the_same(folder: Path) -> None:
     alone = outcome(sources(folder), 1)
-    assert {item.finding.code for item in alone[0]} >= {*FAULTY, "MYP003", "MYP007", "MYP009", "MYP012", "MYP013"}
+    assert {item.finding.code for item in alone[0]} >= {
+        *FAULTY,
+        "MYP003",
+        "MYP007",
+        "MYP009",
+        "MYP012",
+        "MYP013",
+    }
     for jobs in (2, 8):
         assert outcome(sources(folder), jobs) == alone
 
@@ -99,7 +112,9 @@ def test_counts_add_up(folder: Path, jobs: int) -> None:
     assert total.files == 6
     assert total.units == total.clean + total.faulty
     assert sum(total.by_severity.values()) == sum(total.by_code.values()) == len(found)
-    assert total.by_code["MYP301"] == total.units_by_code["MYP301"] == 4  # mixed, packed, cut, streamed
+    assert (
+        total.by_code["MYP301"] == total.units_by_code["MYP301"] == 4
+    )  # mixed, packed, cut, streamed
 
 
 @pytest.mark.usefixtures("small")
@@ -110,7 +125,11 @@ def test_rows_are_those_of_the_file_in_every_range(tmp_path: Path, jobs: int) ->
     path.write_bytes(b"\n".join(lines) + b"\n")
     assert path.stat().st_size > 10 * parallel.RANGE
     found, total = outcome(iter(expand([str(path)])), jobs)
-    assert [item.row for item in found] == [item.end_row for item in found] == [i + 1 for i in range(0, 400, 10)]
+    assert (
+        [item.row for item in found]
+        == [item.end_row for item in found]
+        == [i + 1 for i in range(0, 400, 10)]
+    )
     assert (total.units, total.faulty, total.bytes) == (400, 40, path.stat().st_size)
 
 
@@ -122,7 +141,9 @@ def test_chunks_come_in_order_and_end_each_file(folder: Path) -> None:
     assert chunks[-1].summary.files == 1
 
 
-@pytest.mark.parametrize("metadata", [{}, {"_id": "a\\", "_source": {"file": "x.md", "tags": ["<b>", "y"]}}])
+@pytest.mark.parametrize(
+    "metadata", [{}, {"_id": "a\\", "_source": {"file": "x.md", "tags": ["<b>", "y"]}}]
+)
 def test_metadata_is_read_and_says_nothing(tmp_path: Path, metadata: dict[str, Any]) -> None:
     path = tmp_path / "meta.jsonl"
     path.write_bytes(b"".join(line(i, **metadata) + b"\n" for i in range(100)))
@@ -155,7 +176,10 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, jobs: str) -> None:
             for _ in range((megabytes << 20) // len(block)):
                 out.write(block)
         done = subprocess.run(
-            [sys.executable, "-c", _MEASURE, jobs, str(path)], capture_output=True, text=True, check=True
+            [sys.executable, "-c", _MEASURE, jobs, str(path)],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         peaks.append(float(done.stdout))
         path.unlink()

@@ -25,7 +25,9 @@ zstandard = pytest.importorskip("zstandard")
 
 
 def lines(found: Iterator[Block] | list[Block]) -> list[tuple[int, bytes]]:
-    return [(block.first_row + at, line) for block in found for at, line in enumerate(block.lines())]
+    return [
+        (block.first_row + at, line) for block in found for at, line in enumerate(block.lines())
+    ]
 
 
 def memory(data: bytes, **options: Any) -> Source:
@@ -40,7 +42,15 @@ def write(path: Path, data: bytes = b"{}\n") -> Path:
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("b.jsonl", "a.ndjson", "sub/c.JSONL", "sub/d.jsonl.gz", "sub/e.jsonl.zst", "readme.md", "sub/x.json"):
+    for name in (
+        "b.jsonl",
+        "a.ndjson",
+        "sub/c.JSONL",
+        "sub/d.jsonl.gz",
+        "sub/e.jsonl.zst",
+        "readme.md",
+        "sub/x.json",
+    ):
         write(tmp_path / "data" / name)
     write(tmp_path / "data" / ".hidden" / "h.jsonl")
     monkeypatch.chdir(tmp_path)
@@ -65,7 +75,9 @@ def test_folder(tree: Path) -> None:
 
 def test_order_and_files_named_twice(tree: Path) -> None:
     os.symlink("b.jsonl", "data/link.jsonl")
-    assert names("data/b.jsonl", "-", "data/a.ndjson", "./data/b.jsonl", "-", str(tree / "data/a.ndjson")) == [
+    assert names(
+        "data/b.jsonl", "-", "data/a.ndjson", "./data/b.jsonl", "-", str(tree / "data/a.ndjson")
+    ) == [
         "data/b.jsonl",
         "<stdin>",
         "data/a.ndjson",
@@ -77,7 +89,10 @@ def test_patterns(tree: Path) -> None:
     assert names("data/*.jsonl") == ["data/b.jsonl"]
     assert names("data/?.*") == ["data/a.ndjson", "data/b.jsonl"]
     assert names("**/*.jsonl") == ["data/b.jsonl"]
-    assert names("data/**/c.*", str(tree / "data/*/[d].*")) == ["data/sub/c.JSONL", str(tree / "data/sub/d.jsonl.gz")]
+    assert names("data/**/c.*", str(tree / "data/*/[d].*")) == [
+        "data/sub/c.JSONL",
+        str(tree / "data/sub/d.jsonl.gz"),
+    ]
     assert names("data/**") == names("data")
     assert names("**") == names("data")
     assert names("data/*") == [*names("data")[:2], "data/readme.md", *names("data/sub")]
@@ -91,7 +106,10 @@ def test_a_literal_name_is_no_pattern(tree: Path) -> None:
 
 
 def test_anything_named_by_itself_is_read(tree: Path) -> None:
-    assert names("data/readme.md", "data/.hidden/h.jsonl") == ["data/readme.md", "data/.hidden/h.jsonl"]
+    assert names("data/readme.md", "data/.hidden/h.jsonl") == [
+        "data/readme.md",
+        "data/.hidden/h.jsonl",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +140,9 @@ def test_refused(tree: Path, path: str, words: str) -> None:
     assert ";" in str(caught.value)
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything"
+)
 def test_unreadable(tree: Path) -> None:
     (tree / "data/b.jsonl").chmod(0)
     (tree / "data/sub").chmod(0)
@@ -148,7 +168,9 @@ def test_loops_of_links_end(tree: Path) -> None:
     for name in ("one", "two", "three"):
         os.symlink("..", f"data/sub/{name}")
         os.symlink(".", f"data/{name}")
-    assert sorted(map(os.path.realpath, names("data"))) == sorted(map(os.path.realpath, names("data", "data/**")))
+    assert sorted(map(os.path.realpath, names("data"))) == sorted(
+        map(os.path.realpath, names("data", "data/**"))
+    )
     assert len(names("data")) == 5
     assert names("**/b.jsonl") == ["data/b.jsonl"]
 
@@ -208,7 +230,11 @@ def test_empty() -> None:
 
 def test_position_is_in_bytes_on_disk(tmp_path: Path) -> None:
     data = b"".join(b"%d\n" % at for at in range(300_000))
-    for name, packed in (("x", data), ("x.gz", gzip.compress(data)), ("x.zst", zstandard.compress(data))):
+    for name, packed in (
+        ("x", data),
+        ("x.gz", gzip.compress(data)),
+        ("x.zst", zstandard.compress(data)),
+    ):
         (source,) = expand([str(write(tmp_path / name, packed))])
         found = list(blocks(source, block_size=1 << 16))
         positions = [block.position for block in found]
@@ -225,7 +251,9 @@ def test_position_is_in_bytes_on_disk(tmp_path: Path) -> None:
     st.integers(1, 40),
     st.integers(0, 30) | st.just(250),
 )
-def test_any_lines_in_any_pieces(parts: list[bytes], ended: bool, block_size: int, max_line: int) -> None:
+def test_any_lines_in_any_pieces(
+    parts: list[bytes], ended: bool, block_size: int, max_line: int
+) -> None:
     data = b"\n".join(parts) + (b"\n" if ended else b"")
     expected = data.split(b"\n")
     if not expected[-1]:
@@ -248,7 +276,9 @@ class Generated(io.RawIOBase):
     """A stream of `{"a": "xxx...` lines that is never in memory as a whole."""
 
     def __init__(self, *lengths: int) -> None:
-        self.parts = [piece for length in lengths for piece in [b"x" * 65536] * (length >> 16) + [b"\n"]]
+        self.parts = [
+            piece for length in lengths for piece in [b"x" * 65536] * (length >> 16) + [b"\n"]
+        ]
 
     def readable(self) -> bool:
         return True
@@ -286,7 +316,11 @@ def test_too_long_line_without_a_newline() -> None:
 
 def test_a_line_of_just_the_limit() -> None:
     found = list(blocks(memory(b"x" * 10 + b"\n" + b"y" * 11 + b"\nz"), max_line=10))
-    assert [(block.data, block.too_long) for block in found] == [(b"x" * 10 + b"\n", 0), (b"y" * 11, 11), (b"z", 0)]
+    assert [(block.data, block.too_long) for block in found] == [
+        (b"x" * 10 + b"\n", 0),
+        (b"y" * 11, 11),
+        (b"z", 0),
+    ]
 
 
 # ---- compressed
@@ -303,7 +337,12 @@ def pack(kind: str, data: bytes) -> bytes:
 
 @pytest.mark.parametrize("kind", ["gz", "zst"])
 def test_members(kind: Any) -> None:
-    data = pack(kind, TEXT) + pack(kind, b"") + pack(kind, b"last") + (b"\0" * 99 if kind == "gz" else b"")
+    data = (
+        pack(kind, TEXT)
+        + pack(kind, b"")
+        + pack(kind, b"last")
+        + (b"\0" * 99 if kind == "gz" else b"")
+    )
     for size in (7, 4096, 1 << 20):
         found = list(blocks(memory(data, compressed=kind), block_size=size))
         assert b"".join(block.data for block in found) == TEXT + b"last"
@@ -341,7 +380,9 @@ def test_damaged_never_raises(kind: Any, share: float, flip: int, size: int) -> 
     packed[int(len(packed) * share)] ^= flip
     found = list(blocks(memory(bytes(packed), compressed=kind), block_size=max(size, 4096)))
     if not found[-1].broken:
-        assert b"".join(block.data for block in found) == TEXT  # a header field that carries nothing, or a name
+        assert (
+            b"".join(block.data for block in found) == TEXT
+        )  # a header field that carries nothing, or a name
     assert all(not block.broken for block in found[:-1])
 
 
@@ -350,11 +391,16 @@ def test_damage_after_good_data_loses_nothing_of_it() -> None:
     packed[-6] ^= 1  # the check sum
     *whole, last = blocks(memory(bytes(packed), compressed="gz"))
     assert b"".join(block.data for block in whole) == TEXT
-    assert last.broken == f"gzip data is damaged at byte {len(packed) - 5} of the file: incorrect data check"
+    assert (
+        last.broken
+        == f"gzip data is damaged at byte {len(packed) - 5} of the file: incorrect data check"
+    )
     assert (last.data, last.first_row) == (b"", 20_001)
 
 
-@pytest.mark.parametrize(("kind", "word"), [("gz", "incorrect header check"), ("zst", "Unknown frame descriptor")])
+@pytest.mark.parametrize(
+    ("kind", "word"), [("gz", "incorrect header check"), ("zst", "Unknown frame descriptor")]
+)
 def test_what_is_not_compressed_at_all(kind: Any, word: str) -> None:
     (block,) = blocks(memory(b'{"a": 1}\n' * 9, compressed=kind))
     assert word in block.broken
@@ -401,7 +447,9 @@ def test_a_fault_while_reading_names_file_and_offset() -> None:
     found = blocks(Source("disk/x.jsonl", stream=Failing(b"a\nb\nc\nd\n")))
     assert next(found).data == b"a\nb\n"
     next(found)
-    with pytest.raises(UsageError, match=r"disk/x\.jsonl: reading failed at byte 8: Input/output error"):
+    with pytest.raises(
+        UsageError, match=r"disk/x\.jsonl: reading failed at byte 8: Input/output error"
+    ):
         next(found)
 
 
@@ -434,17 +482,26 @@ def test_the_file_is_closed(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
-    data=st.binary(max_size=60) | st.lists(st.sampled_from([b"\n", b"ab", b"c" * 30])).map(b"".join),
+    data=st.binary(max_size=60)
+    | st.lists(st.sampled_from([b"\n", b"ab", b"c" * 30])).map(b"".join),
     size=st.integers(1, 70),
     block_size=st.integers(1, 20),
 )
-def test_ranges_hold_the_lines_of_the_file(tmp_path: Path, data: bytes, size: int, block_size: int) -> None:
+def test_ranges_hold_the_lines_of_the_file(
+    tmp_path: Path, data: bytes, size: int, block_size: int
+) -> None:
     (source,) = expand([str(write(tmp_path / "x.jsonl", data))])
     cuts = ranges(source, size=size)
-    assert [start for start, _ in cuts] + [len(data)] == [0] * bool(data) + [end for _, end in cuts] + [0] * (not data)
-    parts = [lines(blocks(source, start=start, end=end, block_size=block_size)) for start, end in cuts]
+    assert [start for start, _ in cuts] + [len(data)] == [0] * bool(data) + [
+        end for _, end in cuts
+    ] + [0] * (not data)
+    parts = [
+        lines(blocks(source, start=start, end=end, block_size=block_size)) for start, end in cuts
+    ]
     assert all(part and part[0][0] == 1 for part in parts)
-    assert [line for part in parts for _, line in part] == [line for _, line in lines(blocks(source))]
+    assert [line for part in parts for _, line in part] == [
+        line for _, line in lines(blocks(source))
+    ]
 
 
 def test_ranges(tmp_path: Path) -> None:

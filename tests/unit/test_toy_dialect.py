@@ -24,13 +24,21 @@ CHECKER = Checker(D)
 
 
 def clean(text: str) -> bool:
-    return bool(text.strip()) and not D.table.literals.search(text) and near_miss(text, D.table) is None
+    return (
+        bool(text.strip())
+        and not D.table.literals.search(text)
+        and near_miss(text, D.table) is None
+    )
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(clean)
-ANSWERS = st.fixed_dictionaries({"role": st.just("answer"), "content": TEXTS}, optional={"work": TEXTS, "_note": st.integers()})
+ANSWERS = st.fixed_dictionaries(
+    {"role": st.just("answer"), "content": TEXTS}, optional={"work": TEXTS, "_note": st.integers()}
+)
 TURNS = st.tuples(st.fixed_dictionaries({"role": st.just("ask"), "content": TEXTS}), ANSWERS)
-RECORDS = st.lists(TURNS, min_size=1, max_size=3).map(lambda turns: {"messages": [m for turn in turns for m in turn]})
+RECORDS = st.lists(TURNS, min_size=1, max_size=3).map(
+    lambda turns: {"messages": [m for turn in turns for m in turn]}
+)
 
 
 def episode_of(record: dict[str, Any]) -> Episode:
@@ -61,7 +69,9 @@ def test_the_mask(record: dict[str, Any]) -> None:
     episode = episode_of(record)
     want = []
     for event in D.lex(D.serialize(episode)):
-        trained = event.terminal not in ("ASK_OPEN", "ASK_CLOSE") and not (event.terminal == TEXT and want and want[-1][0] == "ASK_OPEN")
+        trained = event.terminal not in ("ASK_OPEN", "ASK_CLOSE") and not (
+            event.terminal == TEXT and want and want[-1][0] == "ASK_OPEN"
+        )
         want.append((event.terminal, trained))
     encoded = D.encode(episode)
     asked = [50257, 50258]
@@ -82,13 +92,23 @@ def test_lint(record: dict[str, Any]) -> None:
 
 
 def test_findings() -> None:
-    record = {"messages": [{"role": "ask", "content": "<<stop>>"}, {"role": "anwser", "content": "x"}]}
+    record = {
+        "messages": [{"role": "ask", "content": "<<stop>>"}, {"role": "anwser", "content": "x"}]
+    }
     found = CHECKER.line(json.dumps(record).encode(), row=1, filename="x")
     assert [(f.finding.code, f.finding.pointer, f.finding.help) for f in found] == [
         ("MYP105", "/messages/1/role", 'did you mean "answer"?')
     ]
-    codes = [f.finding.code for f in check_text(CHECKER, "<<ask>>a<<answer>>{work}w{/work}b<</answer>><<stop>>")]
+    codes = [
+        f.finding.code
+        for f in check_text(CHECKER, "<<ask>>a<<answer>>{work}w{/work}b<</answer>><<stop>>")
+    ]
     assert codes == ["MYP211"]
-    assert [f.finding.code for f in check_text(CHECKER, "<<ask>>a<</ask>><<answer>>b{work}w{/work}<</answer>><<stop>>")] == ["MYP220"]
+    assert [
+        f.finding.code
+        for f in check_text(CHECKER, "<<ask>>a<</ask>><<answer>>b{work}w{/work}<</answer>><<stop>>")
+    ] == ["MYP220"]
     assert [f.finding.code for f in check_generation(CHECKER, "<<answer>>b")] == ["MYP701"]
-    assert [f.finding.code for f in check_generation(CHECKER, "<<answer>>b<</answer>><<stop>><<ask>>c")] == ["MYP703"]
+    assert [
+        f.finding.code for f in check_generation(CHECKER, "<<answer>>b<</answer>><<stop>><<ask>>c")
+    ] == ["MYP703"]

@@ -48,15 +48,23 @@ def by_hand(hidden: Any, weight: Any, targets: Any, slopes: Any) -> tuple[Any, A
 
 
 @settings(max_examples=25)
-@given(st.integers(0, 40), st.integers(2, 90), st.integers(0, 1000), st.sampled_from([1, 64, 1 << 22]))
+@given(
+    st.integers(0, 40), st.integers(2, 90), st.integers(0, 1000), st.sampled_from([1, 64, 1 << 22])
+)
 def test_the_head_is_cross_entropy(count: int, vocabulary: int, seed: int, piece: int) -> None:
     generator = torch.Generator().manual_seed(seed)
-    hidden, weight = torch.randn(count, 8, generator=generator) * 3, torch.randn(vocabulary, 8, generator=generator)
+    hidden, weight = (
+        torch.randn(count, 8, generator=generator) * 3,
+        torch.randn(vocabulary, 8, generator=generator),
+    )
     targets = torch.randint(0, vocabulary, (count,), generator=generator)
     slopes = torch.randn(count, generator=generator)
     before, head._PIECE = head._PIECE, piece
     try:
-        for function, weighed in ((lambda h, w: head.loss(h, w, targets)[0] * 0.5, torch.full((count,), 0.5)), (lambda h, w: (head.each(h, w, targets) * slopes).sum(), slopes)):
+        for function, weighed in (
+            (lambda h, w: head.loss(h, w, targets)[0] * 0.5, torch.full((count,), 0.5)),
+            (lambda h, w: (head.each(h, w, targets) * slopes).sum(), slopes),
+        ):
             losses, by_h, by_w = by_hand(hidden, weight, targets, weighed)
             h, w = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
             total = function(h, w)
@@ -75,14 +83,19 @@ def test_the_head_is_cross_entropy(count: int, vocabulary: int, seed: int, piece
 def test_the_head_in_bfloat16_and_far_from_zero() -> None:
     hidden, weight, targets = torch.randn(9, 8) * 2, torch.randn(50, 8), torch.arange(9)
     losses, by_h, _ = by_hand(hidden, weight, targets, torch.ones(9))
-    for function in (lambda h, w: head.loss(h, w, targets)[0], lambda h, w: head.each(h, w, targets).sum()):
+    for function in (
+        lambda h, w: head.loss(h, w, targets)[0],
+        lambda h, w: head.each(h, w, targets).sum(),
+    ):
         h, w = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
         with torch.autocast("cpu", torch.bfloat16):
             total = function(h, w)
         total.backward()
         assert abs(float(total.detach() - losses.sum())) < 0.05 * float(losses.sum())
         assert (h.grad - by_h).abs().max() < 0.1
-    total, each, _ = head.loss(torch.full((1, 1), 1.0), torch.tensor([[500.0], [-500.0]]), torch.tensor([1]))
+    total, each, _ = head.loss(
+        torch.full((1, 1), 1.0), torch.tensor([[500.0], [-500.0]]), torch.tensor([1])
+    )
     assert each.tolist() == [1000.0]
 
 
@@ -91,7 +104,9 @@ def test_the_head_in_bfloat16_and_far_from_zero() -> None:
 
 @st.composite
 def rows_of_lengths(draw: st.DrawFn) -> tuple[list[list[int]], int]:
-    rows = draw(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=4), min_size=1, max_size=3))
+    rows = draw(
+        st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=4), min_size=1, max_size=3)
+    )
     return rows, max(map(sum, rows)) + draw(st.integers(0, 3))
 
 
@@ -100,7 +115,10 @@ def rows_of_lengths(draw: st.DrawFn) -> tuple[list[list[int]], int]:
 def test_the_ways_of_attention_agree(made: tuple[list[list[int]], int], groups: int) -> None:
     lengths, width = made
     generator = torch.Generator().manual_seed(width)
-    q, k, v = (torch.randn(len(lengths), heads, width, 8, generator=generator, requires_grad=True) for heads in (2, 2 // groups, 2 // groups))
+    q, k, v = (
+        torch.randn(len(lengths), heads, width, 8, generator=generator, requires_grad=True)
+        for heads in (2, 2 // groups, 2 // groups)
+    )
     real = torch.arange(width) < torch.tensor([sum(row) for row in lengths])[:, None]
     kept = real[:, None, :, None].expand(len(lengths), 2, width, 8)
     found = {}
@@ -118,7 +136,10 @@ def test_flex_attention_agrees_in_its_forward_pass() -> None:
     q, k, v = (torch.randn(2, heads, width, 16) for heads in (4, 2, 2))
     kept = torch.arange(width) < torch.tensor([48, 60])[:, None]
     with torch.no_grad():
-        plain, flex = (attend(way, lengths, width, CPU)(0, q, k, v).transpose(1, 2)[kept] for way in ("mask", "flex"))
+        plain, flex = (
+            attend(way, lengths, width, CPU)(0, q, k, v).transpose(1, 2)[kept]
+            for way in ("mask", "flex")
+        )
     assert torch.allclose(plain, flex, atol=1e-5)
     with pytest.raises(ValueError, match="attention is 'x'"):
         attend("x", lengths, width, CPU)
@@ -127,7 +148,12 @@ def test_flex_attention_agrees_in_its_forward_pass() -> None:
 def test_the_mask_says_who_sees_whom() -> None:
     owner = owners([[2, 1]], 4)
     assert owner.tolist() == [[0, 0, 1, 2]]
-    assert block_mask(owner)[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    assert block_mask(owner)[0, 0].int().tolist() == [
+        [1, 0, 0, 0],
+        [1, 1, 0, 0],
+        [0, 0, 1, 0],
+        [0, 0, 0, 1],
+    ]
 
 
 @pytest.mark.parametrize("way", ["slices", "mask"])
@@ -142,7 +168,13 @@ def test_an_episode_does_not_see_its_neighbours(way: str, train: Corpus) -> None
 
     def logits(ids: Any, at: Any, lengths: Any) -> Any:
         with torch.no_grad():
-            return model(ids, at, attend(way, lengths, ids.shape[1], CPU), torch.arange(ids.shape[1]), lambda h, w: h @ w[:2000].T)
+            return model(
+                ids,
+                at,
+                attend(way, lengths, ids.shape[1], CPU),
+                torch.arange(ids.shape[1]),
+                lambda h, w: h @ w[:2000].T,
+            )
 
     before = logits(found.ids, found.at, found.lengths)
     changed = found.ids.clone()
@@ -154,11 +186,17 @@ def test_an_episode_does_not_see_its_neighbours(way: str, train: Corpus) -> None
     assert not torch.allclose(before[~apart], after[~apart])
     size = found.lengths[0][2]
     one = slice(int(bounds[2]), int(bounds[3]))
-    assert torch.allclose(logits(found.ids[:, one], torch.arange(size)[None], [[size]]), before[one], atol=1e-5)
+    assert torch.allclose(
+        logits(found.ids[:, one], torch.arange(size)[None], [[size]]), before[one], atol=1e-5
+    )
 
 
 def test_shapes_that_cannot_be() -> None:
-    for change, says in (({"num_attention_heads": 3}, "cannot be shared"), ({"num_key_value_heads": 2, "num_attention_heads": 1}, "evenly"), ({"hidden_size": 0}, "above 0")):
+    for change, says in (
+        ({"num_attention_heads": 3}, "cannot be shared"),
+        ({"num_key_value_heads": 2, "num_attention_heads": 1}, "evenly"),
+        ({"hidden_size": 0}, "above 0"),
+    ):
         with pytest.raises(ModelError, match=says):
             LlamaConfig(vocab_size=8, **SHAPE | change)
 
@@ -192,13 +230,17 @@ def test_rows_keep_episodes_whole(train: Corpus) -> None:
         rows = train.rows(length)
         assert sorted(n for row in rows for n in row.tolist()) == list(range(len(train.episodes)))
         assert all(int(train.episodes["length"][row].sum()) <= length for row in rows)
-    with pytest.raises(ShardError, match=r"examples/phase.*tokens, a row 20; set train.context_length"):
+    with pytest.raises(
+        ShardError, match=r"examples/phase.*tokens, a row 20; set train.context_length"
+    ):
         train.rows(20)
 
 
 def test_data_without_rows(tmp_path: Path) -> None:
     found = corpus(open_data([data(tmp_path / "loose", pack=False)]), "train")
-    assert sorted(n for row in found.rows(600) for n in row.tolist()) == list(range(len(found.episodes)))
+    assert sorted(n for row in found.rows(600) for n in row.tolist()) == list(
+        range(len(found.episodes))
+    )
     with pytest.raises(ShardError, match="--no-pack"):
         found.rows()
 
@@ -206,19 +248,29 @@ def test_data_without_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", DIALECTS)
 @given(data=st.data())
 @settings(max_examples=4)
-def test_phases_are_those_of_the_linter(name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_phases_are_those_of_the_linter(
+    name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     lines = data.draw(st.lists(records(name), min_size=1, max_size=6))
     folder = tmp_path_factory.mktemp("set")
     from mypt_spec.lint.files import expand
     from mypt_train import Options, prepare
 
-    prepare(expand([jsonl(folder / "in.jsonl", *lines)]), folder / "out", Options(dialect=name, context_length=4096))
+    prepare(
+        expand([jsonl(folder / "in.jsonl", *lines)]),
+        folder / "out",
+        Options(dialect=name, context_length=4096),
+    )
     found = corpus(open_data([folder / "out"], verify=False), "train")
     d = mypt_spec.dialect(name)
     for number, entry in enumerate(found.episodes):
         episode, _ = d.parse_ids(found.tokens(number)[0])
         assert episode is not None
-        fits = [p for p in range(1, len(d.table.phases) + 1) if not [f for f in d.validate(episode, phase=p) if f.code.startswith("MYP4")]]
+        fits = [
+            p
+            for p in range(1, len(d.table.phases) + 1)
+            if not [f for f in d.validate(episode, phase=p) if f.code.startswith("MYP4")]
+        ]
         assert int(found.phase[number]) == (fits[0] if d.table.phases else 0)
         assert found.place(number).endswith(f"in.jsonl:{entry['line']}")
 
@@ -226,8 +278,12 @@ def test_phases_are_those_of_the_linter(name: str, data: st.DataObject, tmp_path
 # The order of things.
 
 
-@given(st.integers(1, 30), st.integers(1, 8), st.integers(1, 4), st.integers(1, 3), st.integers(0, 9))
-def test_every_row_is_read_once_before_any_is_read_again(count: int, size: int, ranks: int, micro: int, seed: int) -> None:
+@given(
+    st.integers(1, 30), st.integers(1, 8), st.integers(1, 4), st.integers(1, 3), st.integers(0, 9)
+)
+def test_every_row_is_read_once_before_any_is_read_again(
+    count: int, size: int, ranks: int, micro: int, seed: int
+) -> None:
     rows = [np.array([i]) for i in range(count)]
     size *= ranks
     (stage,) = stages([(None, rows)], steps=50, size=size, replay=0.5, seed=seed)
@@ -235,13 +291,17 @@ def test_every_row_is_read_once_before_any_is_read_again(count: int, size: int, 
     for step in range(50):
         whole = stage.rows(step, size)
         parts = [share(whole, rank, ranks, micro) for rank in range(ranks)]
-        assert [int(r[0]) for part in parts for rows in part for r in rows] == [int(r[0]) for r in whole], "the processes share a step"
+        assert [int(r[0]) for part in parts for rows in part for r in rows] == [
+            int(r[0]) for r in whole
+        ], "the processes share a step"
         assert all(len(rows) <= micro for part in parts for rows in part)
         read += [int(r[0]) for r in whole]
     for epoch in range(len(read) // count):
         assert sorted(read[epoch * count : (epoch + 1) * count]) == list(range(count))
     again = stages([(None, rows)], steps=50, size=size, replay=0.5, seed=seed)[0]
-    assert [int(r[0]) for r in again.rows(31, size)] == read[31 * size : 32 * size], "a step depends on nothing but its number"
+    assert [int(r[0]) for r in again.rows(31, size)] == read[31 * size : 32 * size], (
+        "a step depends on nothing but its number"
+    )
 
 
 def test_the_curriculum_replays_what_came_before() -> None:
@@ -249,7 +309,9 @@ def test_the_curriculum_replays_what_came_before() -> None:
     made = stages(pools, steps=30, size=10, replay=0.3, seed=1)
     assert [(s.phase, s.begin, s.end) for s in made] == [(1, 0, 10), (2, 10, 20), (4, 20, 30)]
     for stage in made:
-        seen = Counter(int(r[0]) // 100 for step in range(stage.begin, stage.end) for r in stage.rows(step, 10))
+        seen = Counter(
+            int(r[0]) // 100 for step in range(stage.begin, stage.end) for r in stage.rows(step, 10)
+        )
         assert seen[stage.phase] == (100 if stage.phase == 1 else 70)
         assert set(seen) <= {1, 2, 4}
         assert all(phase <= stage.phase for phase in seen)
@@ -257,7 +319,9 @@ def test_the_curriculum_replays_what_came_before() -> None:
 
 
 def test_learning_rates() -> None:
-    c = Config.of({"model": SHAPE, "train": {"steps": 100, "warmup": 10, "lr": 1.0, "final_lr": 0.1}}).train
+    c = Config.of(
+        {"model": SHAPE, "train": {"steps": 100, "warmup": 10, "lr": 1.0, "final_lr": 0.1}}
+    ).train
     rates = [rate(step, c) for step in range(100)]
     assert rates[0] == 0.1
     assert rates[9] == rates[10] == 1.0

@@ -21,7 +21,11 @@ EXAMPLES = load(HERE / "usf_omega", "reference")
 
 def test_nothing_of_the_document_is_missing() -> None:
     assert len(EXAMPLES) == 18
-    kinds = {key for v in EXAMPLES for key in [*v["record"], *(k for m in v["record"].get("messages", []) for k in m)]}
+    kinds = {
+        key
+        for v in EXAMPLES
+        for key in [*v["record"], *(k for m in v["record"].get("messages", []) for k in m)]
+    }
     assert kinds == {
         "model_identity", "messages", "role", "content", "contents", "tool_calls", "tool_call_id", "name", "self_reflection", "tools", "assistant",
         "reasoning", "response_schema", "response_format", "json_mode", "search_enabled", "citations_enabled", "self_reflection_enabled",
@@ -48,7 +52,13 @@ def test_example_through_everything(vector: Vector) -> None:
     again, _ = D.read(written)
     assert again == episode
     assert json.dumps(D.write(again)) == json.dumps(written)
-    flags = {k: v for k, v in record.items() if k.endswith(("_enabled", "_effort", "_budget", "_mode", "_schema", "_format", "label", "rejected"))}
+    flags = {
+        k: v
+        for k, v in record.items()
+        if k.endswith(
+            ("_enabled", "_effort", "_budget", "_mode", "_schema", "_format", "label", "rejected")
+        )
+    }
     assert {k: written[k] for k in flags} == flags
     trained = D.tokenizer.decode(encoded.ids[encoded.loss == 1])
     masked = D.tokenizer.decode(encoded.ids[encoded.loss == 0])
@@ -59,7 +69,13 @@ def test_example_through_everything(vector: Vector) -> None:
 
 
 def test_a_developer_block_has_a_line_a_message() -> None:
-    record = {"messages": [{"role": "system", "content": "A"}, {"role": "developer", "content": "B"}, {"role": "user", "content": "u"}]}
+    record = {
+        "messages": [
+            {"role": "system", "content": "A"},
+            {"role": "developer", "content": "B"},
+            {"role": "user", "content": "u"},
+        ]
+    }
     assert D.serialize(D.read(record)[0]).startswith("<bos><start>developer\nA\nB\n<end>\n")
 
 
@@ -68,8 +84,12 @@ def test_order_of_the_head() -> None:
         "tools": [{"function": {"name": "f"}}], "messages": [{"role": "developer", "content": "B"}, {"role": "user", "content": "u"}], "model_identity": "A",
     }  # fmt: skip
     text = D.serialize(D.read(record)[0])
-    assert [text.index(s) for s in ("<start>system", "<start>developer", "<functions_start>", "<start>user")] == sorted(
-        text.index(s) for s in ("<start>system", "<start>developer", "<functions_start>", "<start>user")
+    assert [
+        text.index(s)
+        for s in ("<start>system", "<start>developer", "<functions_start>", "<start>user")
+    ] == sorted(
+        text.index(s)
+        for s in ("<start>system", "<start>developer", "<functions_start>", "<start>user")
     )
 
 
@@ -79,17 +99,39 @@ NASTY: list[Any] = [
     ({"$ref": "#"}, 1),
     ({"$ref": "https://example.org/x"}, 1),
     ({"$ref": "file:///etc/passwd"}, 1),
-    ({"$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(20)} | {"a20": {}}, "$ref": "#/$defs/a0"}, 1),
+    (
+        {
+            "$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(20)}
+            | {"a20": {}},
+            "$ref": "#/$defs/a0",
+        },
+        1,
+    ),
     ({"multipleOf": 1e-300}, 10**400),
     ({"pattern": "("}, "x"),
     ({"$schema": "nothing", "type": "strin"}, "x"),
     (json.loads('{"not": ' * 150 + "{}" + "}" * 150), 1),
     # a schema inside that names another version of the language, whose own checks have no limits
-    ({"properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "^(a+)+$"}}}, {"a": "a" * 40 + "b"}),
+    (
+        {
+            "properties": {
+                "a": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "^(a+)+$"}
+            }
+        },
+        {"a": "a" * 40 + "b"},
+    ),
     ({"items": {"pattern": "^(a|a)+$"}}, ["a" * 40 + "b"] * 5000),
     ({"uniqueItems": True}, [{"a": i} for i in range(50_000)]),
     ({"required": [1, *(f"a{i}" for i in range(50_000))]}, {}),
-    ({"$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(20)} | {"a20": {}}, "unevaluatedProperties": False, "$ref": "#/$defs/a0"}, {"x": 1}),
+    (
+        {
+            "$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(20)}
+            | {"a20": {}},
+            "unevaluatedProperties": False,
+            "$ref": "#/$defs/a0",
+        },
+        {"x": 1},
+    ),
     ({"unevaluatedProperties": False, "patternProperties": {"^(a+)+$": {}}}, {"a" * 40 + "b": 1}),
     ({"items": {"allOf": [True] * 50_000}}, [1] * 5000),
     ({"pattern": "a{1000000000}"}, "b"),
@@ -103,7 +145,13 @@ NASTY: list[Any] = [
 @pytest.mark.parametrize(("schema", "value"), NASTY, ids=[json.dumps(s)[:40] for s, _ in NASTY])
 def test_no_schema_stops_the_linter(schema: Any, value: Any) -> None:
     before = time.thread_time()
-    record = {"messages": [{"role": "user", "content": "u"}, {"role": "assistant", "content": json.dumps(value)}], "response_schema": schema}
+    record = {
+        "messages": [
+            {"role": "user", "content": "u"},
+            {"role": "assistant", "content": json.dumps(value)},
+        ],
+        "response_schema": schema,
+    }
     episode, findings = D.read(record)
     assert episode is not None
     codes = {f.code for f in findings + D.validate(episode)}
@@ -114,9 +162,16 @@ def test_no_schema_stops_the_linter(schema: Any, value: Any) -> None:
 def _many(count: int) -> list[Any]:
     """Records that are large in one way: what compares all with all would take minutes."""
     user, answer = {"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}
-    calls = [{"id": f"c{i}", "type": "function", "function": {"name": f"f{i}", "arguments": {}}} for i in range(count)]
+    calls = [
+        {"id": f"c{i}", "type": "function", "function": {"name": f"f{i}", "arguments": {}}}
+        for i in range(count)
+    ]
     asked = [user, {"role": "assistant", "tool_calls": calls}]
-    slow = {"$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(20)} | {"a20": {}}, "$ref": "#/$defs/a0"}
+    slow = {
+        "$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(20)}
+        | {"a20": {}},
+        "$ref": "#/$defs/a0",
+    }
     bare = [{"name": f"f{i}", "description": "<end>"} for i in range(count)]
     return [
         {"messages": [*asked, *({"role": "tool", "tool_call_id": f"c{i}", "content": "r"} for i in reversed(range(count))), answer]},
@@ -154,13 +209,32 @@ def test_values_are_told_apart_as_schemas_do() -> None:
     for same in ([1, 1.0], [{"a": 1, "b": 2}, {"b": 2, "a": 1}], [[0], [0.0]]):
         assert misfits(same, unique)
     assert misfits([1, 1], {"uniqueItems": False}) == []
-    assert misfits({"x-1": 1, "y": 2}, {"patternProperties": {"^x-": {"type": "integer"}}, "additionalProperties": {"type": "integer"}}) == []
-    assert misfits({"x-1": "1", "y": "2"}, {"patternProperties": {"^x-": {"type": "integer"}}, "additionalProperties": False}) != []
+    assert (
+        misfits(
+            {"x-1": 1, "y": 2},
+            {
+                "patternProperties": {"^x-": {"type": "integer"}},
+                "additionalProperties": {"type": "integer"},
+            },
+        )
+        == []
+    )
+    assert (
+        misfits(
+            {"x-1": "1", "y": "2"},
+            {"patternProperties": {"^x-": {"type": "integer"}}, "additionalProperties": False},
+        )
+        != []
+    )
     nested: Any = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}
     assert [pointer for pointer, _ in misfits({"a": {"a": {}}}, nested)] == ["/a/a"]
 
 
 def test_misfits_say_where() -> None:
-    schema = {"type": "object", "properties": {"a/b": {"items": {"type": "integer"}}}, "required": ["c"]}
+    schema = {
+        "type": "object",
+        "properties": {"a/b": {"items": {"type": "integer"}}},
+        "required": ["c"],
+    }
     assert [pointer for pointer, _ in misfits({"a/b": [1, "x"]}, schema)] == ["", "/a~1b/1"]
     assert misfits({"a/b": [1], "c": 1}, schema) == []

@@ -28,7 +28,10 @@ from mypt_spec.view.terminal import Terminal, summary
 ROOT = Path(__file__).parents[2]
 PHASE5 = str(ROOT / "examples" / "phase5.jsonl")
 BROKEN = str(ROOT / "examples" / "broken.jsonl")
-GOOD = {"system": "You are MyPT.", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
+GOOD = {
+    "system": "You are MyPT.",
+    "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}],
+}
 D = mypt_spec.dialect("mypt")
 
 
@@ -70,7 +73,16 @@ def test_the_first_episode_as_a_chat(view: Any) -> None:
     head, *rest = out.splitlines()
     assert head == f"{PHASE5}:1: mypt phase 5; 259 tokens, 86 trained (33 %); 1 turn; no findings"
     titles = re.findall(r"^ *[╭][─┄] (\w+) ", out, re.MULTILINE)
-    assert titles == ["system", "user", "think", "toolcall", "toolresult", "toolcall", "toolresult", "assistant"]
+    assert titles == [
+        "system",
+        "user",
+        "think",
+        "toolcall",
+        "toolresult",
+        "toolcall",
+        "toolresult",
+        "assistant",
+    ]
     assert "<myPT_" not in out, "tags are not displayed"
     assert "\x1b" not in out
     assert len({len(row) for row in rest}) > 1, "a bubble is as wide as its text"
@@ -95,7 +107,9 @@ def test_which_episodes(view: Any, arguments: list[str], shown: list[int]) -> No
     assert [int(n) for n in re.findall(r"phase5\.jsonl:(\d+): ", out)] == shown
 
 
-@pytest.mark.parametrize(("name", "pack"), [("d.jsonl.gz", gzip.compress), ("d.jsonl.zst", zstandard.compress)])
+@pytest.mark.parametrize(
+    ("name", "pack"), [("d.jsonl.gz", gzip.compress), ("d.jsonl.zst", zstandard.compress)]
+)
 def test_packed_files(view: Any, data: Any, name: str, pack: Any) -> None:
     path = data(pack(Path(PHASE5).read_bytes()), name)
     status, out, _ = view(f"{path}:2")
@@ -133,7 +147,11 @@ def test_a_file_whose_name_looks_like_a_line(view: Any, data: Any) -> None:
 ])  # fmt: skip
 def test_failures(view: Any, data: Any, tmp_path: Path, arguments: list[str], message: str) -> None:
     good = json.dumps(GOOD).encode() + b"\n"
-    names = {"empty": data(b"", "empty.jsonl"), "blank": data(good + b"\n" + good, "blank.jsonl"), "dir": str(tmp_path)}
+    names = {
+        "empty": data(b"", "empty.jsonl"),
+        "blank": data(good + b"\n" + good, "blank.jsonl"),
+        "dir": str(tmp_path),
+    }
     path = data(good * 2)
     status, out, err = view(*(a.format(path, **names) for a in arguments))
     assert (status, out) == (2, "")
@@ -141,7 +159,17 @@ def test_failures(view: Any, data: Any, tmp_path: Path, arguments: list[str], me
     assert re.search(message, err)
 
 
-@pytest.mark.parametrize("arguments", [[], ["x", "-n", "0"], ["x", "--mask", "--ids"], ["x", "--html", "o", "--text"], ["x", "-n", "1", "--all"], ["x", "--kind", "generation"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["x", "-n", "0"],
+        ["x", "--mask", "--ids"],
+        ["x", "--html", "o", "--text"],
+        ["x", "-n", "1", "--all"],
+        ["x", "--kind", "generation"],
+    ],
+)
 def test_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(arguments)
@@ -170,7 +198,10 @@ def test_the_mask_without_colour(view: Any) -> None:
     assert "trained tokens are marked ^" in out
     rows = [row.strip() for row in out.splitlines()]
     answer = next(i for i, row in enumerate(rows) if "<myPT_assistant>" in row)
-    assert rows[answer].rstrip("│ ") == "│ <myPT_assistant>On weekdays from 8 to 16. <myPT_cite>Crane, chunk"
+    assert (
+        rows[answer].rstrip("│ ")
+        == "│ <myPT_assistant>On weekdays from 8 to 16. <myPT_cite>Crane, chunk"
+    )
     assert re.fullmatch(r"╎ \^+", rows[answer + 1])
     user = next(i for i, row in enumerate(rows) if "<myPT_user>" in row)
     assert "^" not in rows[user + 1]
@@ -221,7 +252,9 @@ def test_text_is_the_text_alone(view: Any, layout: str | None) -> None:
     status, out, err = view(PHASE5, "--text", "--all", *arguments)
     records = map(json.loads, Path(PHASE5).read_bytes().splitlines())
     assert status == 0
-    assert out == "".join(D.serialize(D.read(r)[0], layout=layout or "compact") + "\n" for r in records)
+    assert out == "".join(
+        D.serialize(D.read(r)[0], layout=layout or "compact") + "\n" for r in records
+    )
     assert err.count("no findings") == 5
 
 
@@ -261,7 +294,21 @@ def test_broken_records_are_shown_as_far_as_can_be(view: Any, number: int) -> No
         assert f"{item.finding.severity}[{item.finding.code}]" in out
 
 
-@pytest.mark.parametrize("raw", [b"{", b"[1]", b"null", b'"x"', b"\xff", b'{"messages": 1}', b'{"messages": [1, {"role": 2}, {}]}', b'{"a": "\\ud800"}', b"[" * 999, b'{"messages": [{"role": "[/INST]", "content": "[b]"}]}'])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"{",
+        b"[1]",
+        b"null",
+        b'"x"',
+        b"\xff",
+        b'{"messages": 1}',
+        b'{"messages": [1, {"role": 2}, {}]}',
+        b'{"a": "\\ud800"}',
+        b"[" * 999,
+        b'{"messages": [{"role": "[/INST]", "content": "[b]"}]}',
+    ],
+)
 @pytest.mark.parametrize("option", [[], ["--mask"], ["--ids"], ["--tree"], ["--text"]])
 def test_anything_can_be_viewed(view: Any, data: Any, raw: bytes, option: list[str]) -> None:
     status, out, err = view(data(raw + b"\n"), "--dialect", "mypt", *option)
@@ -321,7 +368,11 @@ def test_bubbles_of_gabgpt(view: Any, data: Any) -> None:
     path = data(TEXTS["gabgpt"].encode(), "e.txt")
     item = next(read_items(Checker(mypt_spec.dialect("gabgpt")), Source(path), "text", None))
     blocks, _ = blocks_of(item)
-    shown = [(b.kind, "".join(c.event.text for c in b.chunks if not c.is_tag)) for b in blocks if b.visible]
+    shown = [
+        (b.kind, "".join(c.event.text for c in b.chunks if not c.is_tag))
+        for b in blocks
+        if b.visible
+    ]
     assert shown == gabgpt.display(TEXTS["gabgpt"])
 
 
@@ -355,7 +406,10 @@ LOOKS = {
 
 @pytest.mark.parametrize("kind", LOOKS)
 def test_how_blocks_look(kind: str) -> None:
-    assert Block(kind, kind, model=LOOKS[kind] not in ("user", "system", "tool", "raw", "other")).look == LOOKS[kind]
+    assert (
+        Block(kind, kind, model=LOOKS[kind] not in ("user", "system", "tool", "raw", "other")).look
+        == LOOKS[kind]
+    )
 
 
 def test_what_may_stand_inside_text() -> None:
@@ -364,7 +418,12 @@ def test_what_may_stand_inside_text() -> None:
 
 
 def test_nothing_is_markup_and_nothing_is_obeyed(view: Any, data: Any) -> None:
-    path = data(line(said("user", "[/INST] [b] \x1b[31m \u202e [link=x]y[/link] :smile:"), said("assistant", "[/]")))
+    path = data(
+        line(
+            said("user", "[/INST] [b] \x1b[31m \u202e [link=x]y[/link] :smile:"),
+            said("assistant", "[/]"),
+        )
+    )
     _, out, _ = view(path)
     assert r"[/INST] [b] \x1b[31m \u202e [link=x]y[/link] :smile:" in out
     assert "│ [/]" in out
@@ -374,7 +433,9 @@ def test_nothing_is_markup_and_nothing_is_obeyed(view: Any, data: Any) -> None:
 def test_streams_that_lack_characters(encoding: str) -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding)
-    item = record(Checker(D), line(said("user", "漢 \U0001f469"), said("assistant", "ü")).strip(), 1, "f")
+    item = record(
+        Checker(D), line(said("user", "漢 \U0001f469"), said("assistant", "ü")).strip(), 1, "f"
+    )
     for name in ("chat", "mask", "ids", "tree"):
         Terminal(stream).show(item, name)
     stream.flush()
@@ -397,7 +458,9 @@ def run_on_a_terminal(environment: dict[str, str]) -> bytes:
     leader, follower = pty.openpty()
     base = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
     command = [sys.executable, "-m", "mypt_spec.view.cli", PHASE5 + ":2"]
-    with subprocess.Popen(command, stdout=follower, cwd=ROOT, env=base | {"TERM": "xterm"} | environment) as process:
+    with subprocess.Popen(
+        command, stdout=follower, cwd=ROOT, env=base | {"TERM": "xterm"} | environment
+    ) as process:
         os.close(follower)
         out = b""
         while True:
@@ -420,7 +483,9 @@ def test_no_color() -> None:
 
 def test_a_reader_that_goes_away() -> None:
     command = f"{sys.executable} -m mypt_spec.view.cli {BROKEN} --all | head -n 1"
-    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
 
@@ -428,4 +493,7 @@ def test_a_reader_that_goes_away() -> None:
 def test_the_summary_of_an_episode() -> None:
     item = record(Checker(D), json.dumps(GOOD).encode(), 3, "f")
     assert summary(item) == "f:3: mypt phase 1; 15 tokens, 5 trained (33 %); 1 turn; no findings"
-    assert (item.ids, item.loss) == (D.encode(item.episode).ids.tolist(), D.encode(item.episode).loss.tolist())
+    assert (item.ids, item.loss) == (
+        D.encode(item.episode).ids.tolist(),
+        D.encode(item.episode).loss.tolist(),
+    )

@@ -26,12 +26,20 @@ D = mypt_spec.dialect("mypt")
 
 
 def item(content: str = "Hi", **more: Any) -> Item:
-    value = {"system": "S", "messages": [{"role": "user", "content": content}, {"role": "assistant", "content": "Yo", **more}]}
+    value = {
+        "system": "S",
+        "messages": [
+            {"role": "user", "content": content},
+            {"role": "assistant", "content": "Yo", **more},
+        ],
+    }
     return record(Checker(D), json.dumps(value).encode(), 1, "f")
 
 
 def data(html: bytes) -> Any:
-    found = re.findall(rb'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    found = re.findall(
+        rb'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL
+    )
     assert len(found) == 1
     return json.loads(found[0])
 
@@ -88,14 +96,27 @@ def test_a_failure_leaves_the_old_page(tmp_path: Path, monkeypatch: pytest.Monke
 def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAX_EPISODES", 3)
     assert len(collect([item()] * 3)) == 3
-    with pytest.raises(UsageError, match=r"at most 3 episodes; show a part of the file with FILE:LINE and -n N"):
+    with pytest.raises(
+        UsageError, match=r"at most 3 episodes; show a part of the file with FILE:LINE and -n N"
+    ):
         collect(item() for _ in iter(int, 1))
     monkeypatch.setattr(pages, "MAX_TEXT", 400)
-    with pytest.raises(UsageError, match=r"at most 400 characters of text \(reached with episode 2\); show"):
+    with pytest.raises(
+        UsageError, match=r"at most 400 characters of text \(reached with episode 2\); show"
+    ):
         collect([item("x" * 200)] * 3)
 
 
-HOSTILE = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<!--<script>", "]]>", "{{script}}", "&lt;b&gt;", "\u2028\u2029", "\ud800"]
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<!--<script>",
+    "]]>",
+    "{{script}}",
+    "&lt;b&gt;",
+    "\u2028\u2029",
+    "\ud800",
+]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -135,7 +156,11 @@ def test_hidden_characters_are_those_of_the_linter() -> None:
 def test_tokens_totals_and_findings() -> None:
     held = data(page([item("\U0001f469 x", think="t"), item("Hi <MyPT_user>")]))
     first, second = held["episodes"]
-    assert (first["tokens"], first["phase"], second["phase"]) == (len(D.encode(item("\U0001f469 x", think="t").episode)), 5, 1)
+    assert (first["tokens"], first["phase"], second["phase"]) == (
+        len(D.encode(item("\U0001f469 x", think="t").episode)),
+        5,
+        1,
+    )
     user = first["blocks"][1]["chunks"][1]
     assert user["text"] == "\U0001f469 x"
     assert isinstance(user["ids"][0], list), "ids that share a character"
@@ -145,7 +170,13 @@ def test_tokens_totals_and_findings() -> None:
     assert second["blocks"][1]["findings"][0]["code"] == "MYP303"
     assert second["counts"] == {"error": 1}
     assert sum(t["tokens"] for t in held["tags"]) == first["tokens"] + second["tokens"]
-    assert [t["tag"] for t in held["tags"]] == ["<myPT_system>", "<myPT_user>", "<myPT_assistant>", "<myPT_think>", "<myPT_eot>"]
+    assert [t["tag"] for t in held["tags"]] == [
+        "<myPT_system>",
+        "<myPT_user>",
+        "<myPT_assistant>",
+        "<myPT_think>",
+        "<myPT_eot>",
+    ]
     assert [p["episodes"] for p in held["phases"]] == [1, 0, 0, 0, 1]
 
 

@@ -28,13 +28,17 @@ PHASES = sorted(str(p) for p in (ROOT / "examples").glob("phase*.jsonl"))
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     out = tmp_path / "set"
-    assert prepare([*PHASES, "--out", str(out), "--vocab", str(path()), "--workers", "1", "-q"]) == 0
+    assert (
+        prepare([*PHASES, "--out", str(out), "--vocab", str(path()), "--workers", "1", "-q"]) == 0
+    )
     return out
 
 
 def test_ids_follow_behind_those_of_text() -> None:
     d, usual = small("mypt"), mypt_spec.dialect("mypt")
-    assert list(d.tokenizer.special.items()) == [(tag, SIZE + 1 + i) for i, tag in enumerate(usual.tokenizer.special)]
+    assert list(d.tokenizer.special.items()) == [
+        (tag, SIZE + 1 + i) for i, tag in enumerate(usual.tokenizer.special)
+    ]
     assert (d.tokenizer.ordinary, d.tokenizer.pad, d.tokenizer.vocab_size) == (SIZE, SIZE, 448)
     assert d.automaton is usual.automaton
     assert d.fingerprint != usual.fingerprint
@@ -53,10 +57,14 @@ def test_learning_is_deterministic_and_begins_alike() -> None:
     assert ranks == learn(texts(), SIZE)
     assert learn(texts(), 300).items() <= ranks.items()
     d = small("mypt")
-    assert sum(len(d.tokenizer.encode(t)) for t in texts()) < 0.7 * sum(len(t.encode()) for t in texts())
+    assert sum(len(d.tokenizer.encode(t)) for t in texts()) < 0.7 * sum(
+        len(t.encode()) for t in texts()
+    )
 
 
-@pytest.mark.parametrize(("size", "says"), [(255, "expected 256 or more"), (100_000, "the texts hold")])
+@pytest.mark.parametrize(
+    ("size", "says"), [(255, "expected 256 or more"), (100_000, "the texts hold")]
+)
 def test_sizes_that_cannot_be_learnt(size: int, says: str) -> None:
     with pytest.raises(BpeError, match=says):
         learn(["aaaa abab"], size)
@@ -89,12 +97,26 @@ def test_files_that_are_no_vocabulary(tmp_path: Path, data: bytes, says: str) ->
 def test_a_file_that_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(VocabularyError, match=r"none\.tiktoken: cannot be read"):
         read_ranks(tmp_path / "none.tiktoken")
-    assert prepare([*PHASES, "--out", str(tmp_path / "out"), "--vocab", str(tmp_path / "none.tiktoken"), "-q"]) == 2
+    assert (
+        prepare(
+            [
+                *PHASES,
+                "--out",
+                str(tmp_path / "out"),
+                "--vocab",
+                str(tmp_path / "none.tiktoken"),
+                "-q",
+            ]
+        )
+        == 2
+    )
     assert "none.tiktoken: cannot be read" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_shards_bring_their_vocabulary_along(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shards_bring_their_vocabulary_along(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     reader = ShardReader(folder, verify=True)
     assert reader.dialect is small("mypt")
     assert reader.manifest["vocabulary_sha256"] == {FILE: read_ranks(path()).sha256}
@@ -106,7 +128,11 @@ def test_shards_bring_their_vocabulary_along(folder: Path, capsys: pytest.Captur
         covered[int(entry["start"]) : int(entry["start"]) + int(entry["length"])] = True
     assert (shard.ids[~covered] == SIZE).all()
     assert (shard.ids[covered] != SIZE).all()
-    lines = [json.loads(line) for file in PHASES for line in Path(file).read_text(encoding="utf-8").splitlines()]
+    lines = [
+        json.loads(line)
+        for file in PHASES
+        for line in Path(file).read_text(encoding="utf-8").splitlines()
+    ]
     wanted = sorted(small("mypt").encode(small("mypt").read(r)[0]).ids.tolist() for r in lines)  # type: ignore[arg-type]
     assert sorted(ids.tolist() for ids, _ in shard.episodes()) == wanted
     assert lint([str(folder)]) == 0
@@ -125,7 +151,9 @@ def test_shards_on_an_altered_vocabulary_are_refused(folder: Path) -> None:
         ShardReader(folder)
 
 
-def test_another_vocabulary_does_not_go_on_with_what_was_begun(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_vocabulary_does_not_go_on_with_what_was_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     broken = tmp_path / "broken.jsonl"
     broken.write_text("{}\n")
     out, own = tmp_path / "out", tmp_path / "own.tiktoken"
@@ -141,7 +169,9 @@ def test_the_log_of_a_conversation_takes_a_dialect() -> None:
     assert Log(small("mypt")).dialect is small("mypt")
 
 
-def test_generating_finds_the_vocabulary_beside_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generating_finds_the_vocabulary_beside_the_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file
 
@@ -150,10 +180,23 @@ def test_generating_finds_the_vocabulary_beside_the_model(tmp_path: Path, capsys
     shape = {"vocab_size": 448, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, "tie_word_embeddings": True}  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(shape))
     torch.manual_seed(0)
-    save_file({n: torch.randn(s) for n, s in shapes(LlamaConfig(**shape)).items()}, str(tmp_path / "model.safetensors"))
+    save_file(
+        {n: torch.randn(s) for n, s in shapes(LlamaConfig(**shape)).items()},
+        str(tmp_path / "model.safetensors"),
+    )
     prompt = tmp_path / "prompt.json"
     prompt.write_text('{"system": "S", "messages": [{"role": "user", "content": "Hi"}]}')
-    args = ["--model", str(tmp_path), "--prompt", str(prompt), "--max-new-tokens", "20", "--seed", "1", "--json"]
+    args = [
+        "--model",
+        str(tmp_path),
+        "--prompt",
+        str(prompt),
+        "--max-new-tokens",
+        "20",
+        "--seed",
+        "1",
+        "--json",
+    ]
     assert generate(args) == 2
     assert "50304" in capsys.readouterr().err
     assert generate([*args, "--vocab", str(path())]) == 0
@@ -166,7 +209,9 @@ def test_generating_finds_the_vocabulary_beside_the_model(tmp_path: Path, capsys
     assert "expected lines" in capsys.readouterr().err
 
 
-def test_the_command_learns_from_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_learns_from_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "own.tiktoken"
     assert learns([*PHASES, "-o", str(out), "--size", str(SIZE)]) == 0
     assert out.read_bytes() == path().read_bytes()
@@ -184,31 +229,63 @@ def test_the_command_learns_from_records(tmp_path: Path, capsys: pytest.CaptureF
         ([*PHASES, "--size", "300", "-o", "/none/x"], "/none/x: cannot be written"),
     ],
 )
-def test_what_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str], args: list[str], says: str) -> None:
+def test_what_the_command_refuses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], args: list[str], says: str
+) -> None:
     assert learns(["-o", str(tmp_path / "x"), *args]) == 2
     assert re.search(says, capsys.readouterr().err)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_brings_its_vocabulary_along(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_brings_its_vocabulary_along(
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """From shards on a small vocabulary to a checkpoint, to what it generates, chats, and is exported as."""
     pytest.importorskip("torch")
     from mypt_infer.chat.cli import main as chat
     from mypt_train.export.__main__ import main as exports
     from mypt_train.trainer import train
 
-    model = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
     run = tmp_path / "run"
-    report = train(folder, {"model": model, "train": {"steps": 2, "warmup": 1, "context_length": 2048}}, run)
+    report = train(
+        folder, {"model": model, "train": {"steps": 2, "warmup": 1, "context_length": 2048}}, run
+    )
     assert (report.folder / FILE).read_bytes() == path().read_bytes()
     prompt = tmp_path / "prompt.json"
     prompt.write_text('{"system": "S", "messages": [{"role": "user", "content": "Hi"}]}')
-    assert generate(["--model", str(run), "--prompt", str(prompt), "--max-new-tokens", "20", "--seed", "1", "--json"]) == 0
+    assert (
+        generate(
+            [
+                "--model",
+                str(run),
+                "--prompt",
+                str(prompt),
+                "--max-new-tokens",
+                "20",
+                "--seed",
+                "1",
+                "--json",
+            ]
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert small("mypt").tokenizer.decode(found["ids"]) == found["text"]
     monkeypatch.setattr("sys.stdin", io.StringIO("Hi\n"))
     chats = tmp_path / "chats.jsonl"
-    assert chat(["--model", str(run), "--max-tokens", "12", "--seed", "1", "--transcript", str(chats)]) == 0
+    assert (
+        chat(["--model", str(run), "--max-tokens", "12", "--seed", "1", "--transcript", str(chats)])
+        == 0
+    )
     kept = json.loads(chats.read_text(encoding="utf-8"))
     assert kept["_transcript"]["grammar"] == small("mypt").fingerprint
     assert max(kept["_transcript"]["ids"]) < 448

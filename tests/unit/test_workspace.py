@@ -24,8 +24,12 @@ def base(tmp_path: Path) -> Path:
     folder = tmp_path / "docs"
     (folder / "deep").mkdir(parents=True)
     (folder / "policy.txt").write_text(POLICY)
-    (folder / "deep" / "ml.md").write_text("# Intro to ML\n\nMachine learning is the study of algorithms that improve by experience.\n")
-    (folder / "page.html").write_text("<html><head><title>Größen &amp; Maße</title><script>var secret</script></head><body><p>Ein Kilogramm</p></body></html>")
+    (folder / "deep" / "ml.md").write_text(
+        "# Intro to ML\n\nMachine learning is the study of algorithms that improve by experience.\n"
+    )
+    (folder / "page.html").write_text(
+        "<html><head><title>Größen &amp; Maße</title><script>var secret</script></head><body><p>Ein Kilogramm</p></body></html>"
+    )
     return folder
 
 
@@ -40,9 +44,19 @@ def ids(engine: WorkspaceEngine) -> dict[str, str]:
 
 def test_documents_as_the_seed_has_them(engine: WorkspaceEngine, base: Path) -> None:
     docs = engine.list_docs()
-    assert [(d.path, d.title) for d in docs] == [("deep/ml.md", "Intro to ML"), ("page.html", "Größen & Maße"), ("policy.txt", "Security Policy v2")]
+    assert [(d.path, d.title) for d in docs] == [
+        ("deep/ml.md", "Intro to ML"),
+        ("page.html", "Größen & Maße"),
+        ("policy.txt", "Security Policy v2"),
+    ]
     policy = docs[-1]
-    assert policy == Document(policy.doc_id, "Security Policy v2", "policy.txt", (base / "policy.txt").stat().st_mtime, (base / "policy.txt").stat().st_mtime)
+    assert policy == Document(
+        policy.doc_id,
+        "Security Policy v2",
+        "policy.txt",
+        (base / "policy.txt").stat().st_mtime,
+        (base / "policy.txt").stat().st_mtime,
+    )
     assert engine.get_doc(policy.doc_id) == policy
     assert engine.get_doc_text(policy.doc_id) == POLICY
     assert engine.find_docs("security  policy V2") == [policy]
@@ -52,7 +66,22 @@ def test_documents_as_the_seed_has_them(engine: WorkspaceEngine, base: Path) -> 
     assert "secret" not in str(engine.get_doc_text(ids(engine)["page.html"]))
 
 
-@pytest.mark.parametrize("key", ["", "nothing", "../policy.txt", "policy.txt", "/etc/passwd", "#0", "x#1", "\0", "\ud800", "%", "' OR 1=1 --"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "nothing",
+        "../policy.txt",
+        "policy.txt",
+        "/etc/passwd",
+        "#0",
+        "x#1",
+        "\0",
+        "\ud800",
+        "%",
+        "' OR 1=1 --",
+    ],
+)
 def test_ids_are_keys_not_paths(engine: WorkspaceEngine, key: str) -> None:
     assert engine.get_doc(key) is None
     assert engine.get_doc_text(key) is None
@@ -70,10 +99,34 @@ def test_search_falls_back_to_pieces_of_words(engine: WorkspaceEngine) -> None:
     assert engine.search("pasword minmum", 1)[0].doc_id == found["policy.txt"]
     assert engine.search("ilogram", 1)[0].doc_id == found["page.html"]
     assert engine.search("grossen masse") == engine.search("grossen masse"), "the same every time"
-    assert engine.search("größen", 1)[0].doc_id == engine.search("GROSSEN", 1)[0].doc_id == found["page.html"]
+    assert (
+        engine.search("größen", 1)[0].doc_id
+        == engine.search("GROSSEN", 1)[0].doc_id
+        == found["page.html"]
+    )
 
 
-@pytest.mark.parametrize("query", ["", " ", '"', "*", "AND", "a OR", "NEAR(a b)", "title:x", "^x", "(", "-", "_", "\0", "\ud800", "x" * 100_000, "a " * 50_000])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        " ",
+        '"',
+        "*",
+        "AND",
+        "a OR",
+        "NEAR(a b)",
+        "title:x",
+        "^x",
+        "(",
+        "-",
+        "_",
+        "\0",
+        "\ud800",
+        "x" * 100_000,
+        "a " * 50_000,
+    ],
+)
 def test_a_query_has_no_syntax(engine: WorkspaceEngine, query: str) -> None:
     assert len(engine.search(query, 50)) <= 50
 
@@ -103,18 +156,29 @@ def test_links_devices_and_odd_names_are_never_read(base: Path, tmp_path: Path) 
     engine = WorkspaceEngine(base, tmp_path / "index")
     assert len(engine.list_docs()) == 3
     assert all("topsecret" not in c.text for c in engine.search("topsecret", 50))
-    assert b"topsecret" not in b"".join(p.read_bytes() for p in (tmp_path / "index").rglob("*") if p.is_file())
+    assert b"topsecret" not in b"".join(
+        p.read_bytes() for p in (tmp_path / "index").rglob("*") if p.is_file()
+    )
     reasons = {s.path: s.reason for s in engine.refresh().skipped}
-    assert reasons["link.txt"] == reasons["linked"] == reasons["up.txt"] == reasons["loop"] == "a link"
+    assert (
+        reasons["link.txt"] == reasons["linked"] == reasons["up.txt"] == reasons["loop"] == "a link"
+    )
     assert reasons["pipe.txt"] == "no regular file"
-    assert reasons["a\\nb.txt"] == reasons["\\udcff.txt"] == reasons["\\u202egnp.txt"] == "a name with characters that cannot be shown"
+    assert (
+        reasons["a\\nb.txt"]
+        == reasons["\\udcff.txt"]
+        == reasons["\\u202egnp.txt"]
+        == "a name with characters that cannot be shown"
+    )
     assert "UTF-8" in reasons["latin.txt"]
     assert "zero" in reasons["binary.txt"]
     assert reasons["empty.txt"] == "empty"
     assert len(reasons) == 11
 
 
-def test_a_folder_that_becomes_a_link_is_not_followed(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_becomes_a_link_is_not_followed(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "ml.md").write_text("topsecret")
@@ -145,13 +209,19 @@ def test_a_deep_tree(base: Path, tmp_path: Path) -> None:
     assert len(engine.list_docs()) == 3
 
 
-def test_refresh_reads_only_what_changed(engine: WorkspaceEngine, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refresh_reads_only_what_changed(
+    engine: WorkspaceEngine, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before, folder = ids(engine), current(engine.index_dir)
     assert engine.refresh() == building.Report(3, 3)
     assert current(engine.index_dir) == folder, "nothing changed, nothing written"
     embedded: list[str] = []
     embed = HashingEmbedder.embed
-    monkeypatch.setattr(HashingEmbedder, "embed", lambda self, texts: (embedded.extend(texts), embed(self, texts))[1])
+    monkeypatch.setattr(
+        HashingEmbedder,
+        "embed",
+        lambda self, texts: (embedded.extend(texts), embed(self, texts))[1],
+    )
     (base / "policy.txt").write_text("Policy v3\n\nNo passwords.\n")
     (base / "new.txt").write_text("Zeppelin\n")
     (base / "page.html").unlink()
@@ -171,7 +241,9 @@ def test_refresh_reads_only_what_changed(engine: WorkspaceEngine, base: Path, mo
     assert ml.updated_at > 1
 
 
-def test_an_updated_index_is_as_a_new_one(engine: WorkspaceEngine, base: Path, tmp_path: Path) -> None:
+def test_an_updated_index_is_as_a_new_one(
+    engine: WorkspaceEngine, base: Path, tmp_path: Path
+) -> None:
     (base / "policy.txt").write_text("Policy v3\n\n" + "No passwords at all. " * 200)
     (base / "aaa.txt").write_text("Zeppelin\n")
     engine.refresh()
@@ -181,13 +253,17 @@ def test_an_updated_index_is_as_a_new_one(engine: WorkspaceEngine, base: Path, t
         assert first.read_bytes() == second.read_bytes()
     for query in ("password", "zeppelin", "machine learning", "pasword"):
         assert engine.search(query, 10) == new.search(query, 10)
-    with sqlite3.connect(f"file:{(current(engine.index_dir) or Path()) / SQLITE}?mode=rw", uri=True) as db:
+    with sqlite3.connect(
+        f"file:{(current(engine.index_dir) or Path()) / SQLITE}?mode=rw", uri=True
+    ) as db:
         for table in ("words", "grams"):
             db.execute(f"INSERT INTO {table}({table}, rank) VALUES ('integrity-check', 1)")
     db.close()
 
 
-def test_ids_stay_when_the_folder_moves(engine: WorkspaceEngine, base: Path, tmp_path: Path) -> None:
+def test_ids_stay_when_the_folder_moves(
+    engine: WorkspaceEngine, base: Path, tmp_path: Path
+) -> None:
     before = ids(engine)
     moved = tmp_path / "elsewhere"
     shutil.move(base, moved)
@@ -211,7 +287,9 @@ def test_the_seeds_files(engine: WorkspaceEngine) -> None:
         assert np.allclose(HashingEmbedder().embed([f"{line['title']}\n{chunk.text}"])[0], vector)
 
 
-def test_a_refresh_that_fails_changes_nothing(engine: WorkspaceEngine, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refresh_that_fails_changes_nothing(
+    engine: WorkspaceEngine, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = ids(engine)
     (base / "new.txt").write_text("new")
 
@@ -239,7 +317,9 @@ def test_a_reader_keeps_its_index_while_another_writes(engine: WorkspaceEngine, 
 
 
 @pytest.mark.parametrize("damage", ["current", SQLITE, VECTORS])
-def test_an_index_that_is_damaged_is_made_anew(engine: WorkspaceEngine, base: Path, damage: str) -> None:
+def test_an_index_that_is_damaged_is_made_anew(
+    engine: WorkspaceEngine, base: Path, damage: str
+) -> None:
     folder = current(engine.index_dir)
     assert folder is not None
     before = ids(engine)

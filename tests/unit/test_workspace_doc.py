@@ -31,7 +31,13 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(block, names)
     assert names["text"] == "The password policy\n\nTwelve characters.\n"
     assert names["chunk"] == names["chunks"][0]  # type: ignore[index]
-    assert {p.name for p in (tmp_path / "docs" / ".mypt-index").rglob("*") if p.is_file()} == {"current", "lock", META, VECTORS, SQLITE}
+    assert {p.name for p in (tmp_path / "docs" / ".mypt-index").rglob("*") if p.is_file()} == {
+        "current",
+        "lock",
+        META,
+        VECTORS,
+        SQLITE,
+    }
 
 
 def test_the_tables_name_every_tool_argument_and_error() -> None:
@@ -46,9 +52,19 @@ def test_the_tables_name_every_tool_argument_and_error() -> None:
 
 def test_the_example_of_training_data() -> None:
     d = mypt_spec.dialect("mypt")
-    call, result = map(json.loads, next(b for b in blocks("json") if "assistant_toolcall" in b).splitlines())
+    call, result = map(
+        json.loads, next(b for b in blocks("json") if "assistant_toolcall" in b).splitlines()
+    )
     text = blocks("text")[0].strip()
-    record = {"system": "S", "messages": [{"role": "user", "content": "x"}, call, result, {"role": "assistant", "content": "y"}]}
+    record = {
+        "system": "S",
+        "messages": [
+            {"role": "user", "content": "x"},
+            call,
+            result,
+            {"role": "assistant", "content": "y"},
+        ],
+    }
     episode, findings = d.read(record)
     assert episode is not None
     assert not findings

@@ -10,7 +10,18 @@ from typing import Protocol, TextIO, cast
 
 from mypt_spec.lint.located import Located, Summary
 
-FORMATS: tuple[str, ...] = ("text", "concise", "grouped", "json", "jsonl", "sarif", "github", "gitlab", "junit", "summary")
+FORMATS: tuple[str, ...] = (
+    "text",
+    "concise",
+    "grouped",
+    "json",
+    "jsonl",
+    "sarif",
+    "github",
+    "gitlab",
+    "junit",
+    "summary",
+)
 
 
 class Renderer(Protocol):
@@ -21,7 +32,9 @@ class Renderer(Protocol):
     def finish(self, summary: Summary) -> None: ...
 
 
-def renderer(name: str, stream: TextIO, *, color: bool | None = None, width: int | None = None) -> Renderer:
+def renderer(
+    name: str, stream: TextIO, *, color: bool | None = None, width: int | None = None
+) -> Renderer:
     """The format called `name`, writing to `stream`.
 
     `color` and `width` matter to `text` only; None lets the stream decide (no colour and 100 cells off a terminal).

@@ -81,8 +81,14 @@ class Report:
             out.write("\nWithout an annotation:\n\n")
         for located in self._rest:
             finding = located.finding
-            out.write(f"- {page.cell(f'{located.filename}:{located.row}:{located.column} {finding.code} {finding.message}')}\n")
-        count = sum(totals.by_severity.values()) - sum(min(_SHOWN, totals.by_severity[s]) for s in _COMMANDS) - len(self._rest)
+            out.write(
+                f"- {page.cell(f'{located.filename}:{located.row}:{located.column} {finding.code} {finding.message}')}\n"
+            )
+        count = (
+            sum(totals.by_severity.values())
+            - sum(min(_SHOWN, totals.by_severity[s]) for s in _COMMANDS)
+            - len(self._rest)
+        )
         if self._rest and count > 0:
             out.write(f"- and {count:,} more, in the log of the step\n")
 
@@ -96,7 +102,11 @@ class Report:
 
     def _annotate(self, located: Located) -> None:
         finding = located.finding
-        properties = {"file": relative(located.filename), "line": str(located.row), "endLine": str(located.end_row)}
+        properties = {
+            "file": relative(located.filename),
+            "line": str(located.row),
+            "endLine": str(located.end_row),
+        }
         if located.row == located.end_row:
             # GitHub refuses columns on a range over several lines, and an end before the start. Its documents do not say
             # whether the end belongs to the range; those who tried found that it does not, as with our columns.
@@ -106,7 +116,10 @@ class Report:
         self._command(_COMMANDS[finding.severity], properties, finding.message)
 
     def _command(self, command: str, properties: dict[str, str], message: str) -> None:
-        shown = {key: _property(self._display.line(text, keep="\r\n")) for key, text in properties.items()}
+        shown = {
+            key: _property(self._display.line(text, keep="\r\n"))
+            for key, text in properties.items()
+        }
         listed = ",".join(f"{key}={text}" for key, text in shown.items())
         data = _data(self._display.line(message, keep="\r\n"))
         self._stream.write(f"::{command} {listed}::{data}\n")

@@ -16,7 +16,13 @@ _SEVERITIES = {"error": "major", "warning": "minor", "info": "info"}
 def fingerprint(located: Located) -> str:
     """64 hexadecimal digits that stay when lines move: what was found, in which file, in what text."""
     finding, snippet = located.finding, located.snippet
-    parts = (finding.code, finding.pointer, relative(located.filename), finding.message, snippet.text if snippet else "")
+    parts = (
+        finding.code,
+        finding.pointer,
+        relative(located.filename),
+        finding.message,
+        snippet.text if snippet else "",
+    )
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -41,7 +47,10 @@ class Report:
             "check_name": finding.code,
             "fingerprint": print_,
             "severity": _SEVERITIES[finding.severity],
-            "location": {"path": relative(located.filename), "positions": {"begin": begin, "end": end}},
+            "location": {
+                "path": relative(located.filename),
+                "positions": {"begin": begin, "end": end},
+            },
         }
         self._stream.write(self._before + self._text(issue))
         self._before = ",\n"

@@ -23,7 +23,9 @@ class Report:
         finding = located.finding
         place = f"{located.row}:{located.column}"
         fix = f" [{'safe' if finding.fix.safe else 'unsafe'} fix]" if finding.fix else ""
-        self._stream.write(f"  {place:<9} {finding.severity:<7} {finding.code} {self._display.line(f'{finding.name}: {finding.message}')}{fix}\n")
+        self._stream.write(
+            f"  {place:<9} {finding.severity:<7} {finding.code} {self._display.line(f'{finding.name}: {finding.message}')}{fix}\n"
+        )
 
     def more(self, filename: str, code: str, name: str, count: int) -> None:
         """Say that there are more of a kind in a file."""

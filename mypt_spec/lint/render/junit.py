@@ -33,7 +33,13 @@ class Report:
         finding = located.finding
         name = f"{finding.code} {finding.name} {located.row}:{located.column}"
         more = [f"expected {one_of(finding.expected)}"] if finding.expected else []
-        text = "\n".join([f"{located.row}:{located.column} {finding.message}", *more, *([finding.help] if finding.help else [])])
+        text = "\n".join(
+            [
+                f"{located.row}:{located.column} {finding.message}",
+                *more,
+                *([finding.help] if finding.help else []),
+            ]
+        )
         self._cases.append(
             f"    <testcase name={self._attribute(name)} classname={self._attribute(located.filename)}>\n"
             f"      <failure type={self._attribute(finding.severity)} message={self._attribute(finding.message)}>"
@@ -44,7 +50,9 @@ class Report:
         self._close()
         if not self._begun:
             self._begin()
-            self._write('  <testsuite name="mypt-lint" tests="1" failures="0">\n    <testcase name="no findings" classname="mypt-lint"/>\n  </testsuite>\n')
+            self._write(
+                '  <testsuite name="mypt-lint" tests="1" failures="0">\n    <testcase name="no findings" classname="mypt-lint"/>\n  </testsuite>\n'
+            )
         self._write("</testsuites>\n")
 
     def _close(self) -> None:
@@ -55,9 +63,13 @@ class Report:
         rest = self._count - len(self._cases)
         if rest:
             text = quoteattr(f"{rest} more findings are not listed")
-            self._cases.append(f'    <testcase name={text} classname={self._attribute(self._file)}>\n      <failure message={text}/>\n    </testcase>\n')
+            self._cases.append(
+                f"    <testcase name={text} classname={self._attribute(self._file)}>\n      <failure message={text}/>\n    </testcase>\n"
+            )
         number = len(self._cases)
-        self._write(f'  <testsuite name={self._attribute(self._file)} tests="{number}" failures="{number}">\n')
+        self._write(
+            f'  <testsuite name={self._attribute(self._file)} tests="{number}" failures="{number}">\n'
+        )
         self._write("".join(self._cases) + "  </testsuite>\n")
         self._cases, self._count, self._file = [], 0, None
 
@@ -74,4 +86,6 @@ class Report:
 
     def _write(self, text: str) -> None:
         ascii_only = self._display.encoding != "utf-8"
-        self._stream.write(text.encode("ascii", "xmlcharrefreplace").decode() if ascii_only else text)
+        self._stream.write(
+            text.encode("ascii", "xmlcharrefreplace").decode() if ascii_only else text
+        )

@@ -54,5 +54,9 @@ class JsonText:
         except (TypeError, ValueError, RecursionError):
             # A patch may carry a value of the data that JSON cannot say, such as NaN. Without its patch the fix can still
             # be read but not be applied, which is better than one that applies something else.
-            fix = {key: value["fix"][key] for key in ("message", "applicability")} if value["fix"] else None
+            fix = (
+                {key: value["fix"][key] for key in ("message", "applicability")}
+                if value["fix"]
+                else None
+            )
             return self(value | {"fix": fix})

@@ -12,7 +12,9 @@ from mypt_spec.lint.render.gitlab import fingerprint
 from mypt_spec.lint.render.paths import uri
 from mypt_spec.lint.render.record import JsonText
 
-_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
@@ -35,7 +37,12 @@ def _artifact(located: Located) -> dict[str, str]:
 
 def _fix(fix: Fix, located: Located) -> dict[str, Any]:
     start, end, text = located.edit or (1, 1, "")
-    region = {"startLine": located.row, "startColumn": start, "endLine": located.row, "endColumn": end}
+    region = {
+        "startLine": located.row,
+        "startColumn": start,
+        "endLine": located.row,
+        "endColumn": end,
+    }
     change = {
         "artifactLocation": _artifact(located),
         "replacements": [{"deletedRegion": region, "insertedContent": {"text": text}}],
@@ -67,7 +74,11 @@ class Report:
         self._text = JsonText(stream)
         rules = [RULES[code] for code in sorted(RULES)]
         self._index = {rule.code: at for at, rule in enumerate(rules)}
-        driver = {"name": "mypt-lint", "version": mypt_spec.__version__, "rules": list(map(_descriptor, rules))}
+        driver = {
+            "name": "mypt-lint",
+            "version": mypt_spec.__version__,
+            "rules": list(map(_descriptor, rules)),
+        }
         self._before = (
             f'{{"$schema": "{_SCHEMA}", "version": "2.1.0", "runs": [{{"tool": {{"driver": {self._text(driver)}}},\n'
             '"columnKind": "unicodeCodePoints", "results": [\n'

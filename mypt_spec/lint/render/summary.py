@@ -28,7 +28,9 @@ class Report:
         write(f"### mypt-lint\n\n{self.cell(summary_line(summary))}\n")
         codes = sorted(summary.by_code, key=lambda code: (-summary.by_code[code], code))
         if codes:
-            write(f"\n| code | rule | findings | {summary.unit_name}s | first |\n|---|---|--:|--:|---|\n")
+            write(
+                f"\n| code | rule | findings | {summary.unit_name}s | first |\n|---|---|--:|--:|---|\n"
+            )
         for code in codes:
             name = RULES[code].name if code in RULES else ""
             row = f"| {code} | {name} | {summary.by_code[code]:,} | {summary.units_by_code[code]:,} | {self._place(code)} |"
@@ -38,7 +40,9 @@ class Report:
         located = self._first.get(code)
         if located is None:
             return ""
-        return self.cell(f"{located.filename}:{located.row}:{located.column} {located.finding.message}")
+        return self.cell(
+            f"{located.filename}:{located.row}:{located.column} {located.finding.message}"
+        )
 
     def cell(self, text: str) -> str:
         """Any text, as text in a cell of a table."""

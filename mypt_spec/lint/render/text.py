@@ -22,11 +22,15 @@ _GUTTER = "bold blue"
 
 
 class Report:
-    def __init__(self, stream: TextIO, *, color: bool | None = None, width: int | None = None) -> None:
+    def __init__(
+        self, stream: TextIO, *, color: bool | None = None, width: int | None = None
+    ) -> None:
         self._stream = stream
         self._display = Display(stream)
         self._console = _console(stream, color)
-        self._width = width or (self._console.width if self._console.is_terminal and stream.isatty() else _WIDTH)
+        self._width = width or (
+            self._console.width if self._console.is_terminal and stream.isatty() else _WIDTH
+        )
         self._last: tuple[str, str] | None = None  # code and file
 
     def finding(self, located: Located, *, brief: bool = False) -> None:
@@ -50,7 +54,9 @@ class Report:
 
     def more(self, filename: str, code: str, name: str, count: int) -> None:
         """Say that there are more of a kind in a file."""
-        self._stream.write(f"... and {count:,} more {code} {name} in {self._display.line(filename)} (--show-all prints them)\n")
+        self._stream.write(
+            f"... and {count:,} more {code} {name} in {self._display.line(filename)} (--show-all prints them)\n"
+        )
 
     def finish(self, summary: Summary) -> None:
         """Nothing: totals are no finding."""
@@ -75,14 +81,21 @@ class Report:
         block.append(f"{shown.text}\n")
         block.append(f"{gutter} | ", _GUTTER)
         block.append(" " * shown.indent)
-        block.append("^" * shown.carets + _label(located.finding), _STYLES[located.finding.severity])
+        block.append(
+            "^" * shown.carets + _label(located.finding), _STYLES[located.finding.severity]
+        )
 
 
 def _console(stream: TextIO, color: bool | None) -> Console:
     if color is None:
         return Console(file=stream)
     # NO_COLOR and TERM say what is wanted when nobody said anything; here somebody did.
-    return Console(file=stream, color_system="standard" if color else None, force_terminal=color, no_color=not color)
+    return Console(
+        file=stream,
+        color_system="standard" if color else None,
+        force_terminal=color,
+        no_color=not color,
+    )
 
 
 def _label(finding: Finding) -> str:

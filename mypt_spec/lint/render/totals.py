@@ -13,15 +13,27 @@ def counted(number: int, noun: str) -> str:
     >>> counted(1, "line"), counted(2, "line"), counted(2, "entry")
     ('1 line', '2 lines', '2 entries')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{number} {noun}s"
+    return (
+        f"{number} {noun}"
+        if number == 1
+        else f"{number} {noun.removesuffix('y')}ies"
+        if noun.endswith("y")
+        else f"{number} {noun}s"
+    )
 
 
 def summary_line(summary: Summary) -> str:
     """What the run found, in how much, of what: everything read is either clean or faulty."""
     units, files = counted(summary.units, summary.unit_name), counted(summary.files, "file")
-    found = [counted(summary.by_severity[s], s) for s in ("error", "warning", "info") if summary.by_severity[s]]
+    found = [
+        counted(summary.by_severity[s], s)
+        for s in ("error", "warning", "info")
+        if summary.by_severity[s]
+    ]
     if not found and not summary.faulty:
-        return f"{units} clean ({files})" if summary.units else f"nothing to check: {units} ({files})"
+        return (
+            f"{units} clean ({files})" if summary.units else f"nothing to check: {units} ({files})"
+        )
     where = f"{summary.faulty} of {units}" if summary.units else units
     return f"{', '.join(found) or 'faults'} in {where} ({summary.clean} clean, {summary.faulty} faulty; {files})"
 
@@ -56,12 +68,18 @@ def fixable_line(summary: Summary) -> str:
     return f"{safe} fixable with --fix{f' ({unsafe} more with --unsafe-fixes)' if unsafe else ''}."
 
 
-def fixed_line(fixed: Mapping[str, int], left: Mapping[str, int] | None, *, would: bool, files: int) -> str:
+def fixed_line(
+    fixed: Mapping[str, int], left: Mapping[str, int] | None, *, would: bool, files: int
+) -> str:
     """What was fixed, as ruff says it; `left` is what remains, if that is known."""
     count, rest = sum(fixed.values()), sum(left.values()) if left else 0
     if left is not None:
         whole = {s: fixed.get(s, 0) + left.get(s, 0) for s in ("error", "warning", "info")}
-        return f"Found {by_severity(whole)} ({count} fixed, {rest} remaining)." if count + rest else "Nothing to fix."
+        return (
+            f"Found {by_severity(whole)} ({count} fixed, {rest} remaining)."
+            if count + rest
+            else "Nothing to fix."
+        )
     if not count:
         return "Nothing would be fixed." if would else "Nothing to fix."
     return f"{'Would fix' if would else 'Fixed'} {by_severity(fixed)} in {counted(files, 'file')}."

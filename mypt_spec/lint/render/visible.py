@@ -20,7 +20,13 @@ def escape(char: str) -> str:
     if char in _SHORT:
         return _SHORT[char]
     code = ord(char)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )
 
 
 def encoding_of(stream: TextIO) -> str:
