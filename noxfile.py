@@ -1,4 +1,7 @@
-"""Development tasks: `nox -s tests`, `lint`, `fuzz`, `bench`, `spec`, `pages`, `hooks`. See CONTRIBUTING.md."""
+"""Development tasks:
+
+`nox -s tests`, `lint`, `fuzz`, `growth`, `bench`, `spec`, `pages`, `hooks`. See CONTRIBUTING.md.
+"""
 
 import nox
 
@@ -18,6 +21,7 @@ def lint(session: nox.Session) -> None:
     """ruff, and mypy --strict on mypt_spec."""
     session.install("-e", ".[dev]")
     session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
     session.run("mypy")
 
 
@@ -32,14 +36,29 @@ def spec(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Look for inputs that break a promise: `nox -s fuzz -- --minutes 5 [--seed N]`. Crashes are kept in fuzz/corpus."""
+    """Look for inputs that break a promise:
+
+    `nox -s fuzz -- --minutes 5 [--seed N]`. Crashes are kept in fuzz/corpus.
+    """
     session.install("-e", ".[test]")
     session.run("python", "-m", "fuzz", *session.posargs)
 
 
 @nox.session
+def growth(session: nox.Session) -> None:
+    """Look for data for which twice as much takes more than 2.6 times the processor time:
+
+    `nox -s growth -- --minutes 20 [--seed N]`.
+    """
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "fuzz.growth", *session.posargs)
+
+
+@nox.session
 def example(session: nox.Session) -> None:
-    """From made-up episodes to a model that chats, in a few minutes; arguments: a new folder, and steps of training."""
+    """From made-up episodes to a model that chats, in a few minutes; arguments: a new folder, and
+    steps of training.
+    """
     session.install(".[train]")
     session.run("sh", "examples/end_to_end.sh", *session.posargs, external=True)
 
@@ -64,14 +83,18 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def pages(session: nox.Session) -> None:
-    """The page of `mypt-view --html` in headless Chromium, which must be installed; arguments go to pytest."""
+    """The page of `mypt-view --html` in headless Chromium, which must be installed; arguments go to
+    pytest.
+    """
     session.install(".[test,pages]")
     session.run("pytest", "tests/browser", *session.posargs, env={"MYPT_BROWSER_REQUIRED": "1"})
 
 
 @nox.session
 def hooks(session: nox.Session) -> None:
-    """The hooks, by pre-commit itself: from this checkout as a repository, installed as it installs them, on broken data."""
+    """The hooks, by pre-commit itself: from this checkout as a repository, installed as it installs
+    them, on broken data.
+    """
     session.install(".[test]", "pre-commit>=4")
     session.run("python", "tools/try_hooks.py")
-    session.run("pytest", "tests/unit/test_integration.py", *session.posargs)
+    session.run("pytest", "tests/unit/mypt_lint/test_integration.py", *session.posargs)

@@ -1,8 +1,10 @@
-"""What a result of 200 tokens costs behind a cache of 600, beside reading all 800 anew. One thread, interleaved, medians.
+"""What a result of 200 tokens costs behind a cache of 600, beside reading all 800 anew. One thread,
+interleaved, medians.
 
     python -m bench.append [--rounds 15]
 
-The model is a Llama of about 7 M parameters without its embedding; both ways give the same logits, which is asserted here.
+The model is a Llama of about 7 M parameters without its embedding; both ways give the same logits,
+which is asserted here.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import time
 
 import torch
 
-from mypt_infer.decode.llama import LlamaConfig, random_model
+from mypt_infer.generate.llama import LlamaConfig, random_model
 
 KEPT, ADDED = 600, 200
 SHAPE = LlamaConfig(50304, 256, 768, 8, 4, 4, tie_word_embeddings=True)
@@ -48,10 +50,12 @@ def main() -> None:
             torch.testing.assert_close(appended, anew, atol=1e-3, rtol=1e-3)
     own, full = (statistics.median(times[name][1:]) for name in ("appended", "anew"))
     print(
-        f"{ADDED} tokens behind {KEPT}: {own * 1e3:.0f} ms; {KEPT + ADDED} anew: {full * 1e3:.0f} ms; ratio {own / full:.3f}"
+        f"{ADDED} tokens behind {KEPT}: {own * 1e3:.0f} ms; {KEPT + ADDED} anew: {full * 1e3:.0f} "
+        f"ms; ratio {own / full:.3f}"
     )
     print(
-        f"torch {torch.__version__}, Python {platform.python_version()}, one thread, {rounds} rounds"
+        f"torch {torch.__version__}, Python {platform.python_version()}, one thread, {rounds} "
+        "rounds"
     )
 
 

@@ -1,20 +1,30 @@
-"""Make the bench file: clean MyPT records of 200 B to 20 KB, phases 1-5, English and German, with seeded words."""
+"""Make the bench file: clean MyPT records of 200 B to 20 KB, phases 1-5, English and German, with
+seeded words.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
 import random
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 SYSTEM = {"en": "You are MyPT.", "de": "Du bist MyPT."}
 TOOLS = (
-    "\n\nTools:\n- workspace.search(query, top_k=5) - find relevant documents\n- workspace.get_doc(doc_id or title) - get document text\n\n"
+    "\n\nTools:\n- workspace.search(query, top_k=5) - find relevant documents\n- "
+    "workspace.get_doc(doc_id or title) - get document text\n\n"
     'Format: <myPT_toolcall>{"name": "workspace.search", "query": "..."}</myPT_toolcall>'
 )
 _TEXTS = {
-    "en": 'the model reads every line of its data and learns what comes next so a wrong tag is a wrong lesson, said "Ada", and 42 files later nobody knows why; search, list, summarise. Passwords must hold twelve characters or more\n',
-    "de": "Das Modell liest jede Zeile seiner Daten und lernt, was als Nächstes kommt: ein falsches Tag ist eine falsche Lektion. Größe, Straße, Übung und „Anführung“ gehören dazu; nach 42 Dateien weiß niemand mehr, warum.\n",
+    "en": "the model reads every line of its data and learns what comes next so a wrong tag is a "
+    'wrong lesson, said "Ada", and 42 files later nobody knows why; search, list, summarise. '
+    "Passwords must hold twelve characters or more\n",
+    "de": "Das Modell liest jede Zeile seiner Daten und lernt, was als Nächstes kommt: ein "
+    "falsches Tag ist eine falsche Lektion. Größe, Straße, Übung und „Anführung“ gehören "
+    "dazu; nach 42 Dateien weiß niemand mehr, warum.\n",
 }
 WORDS = {language: words.split(" ") for language, words in _TEXTS.items()}
 
@@ -77,13 +87,24 @@ def record(rng: random.Random) -> dict[str, Any]:
     }
 
 
-def make(path: Path, size: int, seed: int = 1) -> None:
-    """Write a file of about `size` bytes; the same seed gives the same bytes."""
+def random_record(rng: random.Random) -> dict[str, Any]:
+    """One clean record whose answer is random words of letters and digits, each met once."""
+    code = base64.b64encode(rng.randbytes(rng.randint(100, 1500))).decode()
+    words = re.findall(r"\w{4,12}", code)
+    user = {"role": "user", "content": "Give me random words."}
+    answer = {"role": "assistant", "content": " ".join(words)}
+    return {"system": SYSTEM["en"], "messages": [user, answer]}
+
+
+def make(
+    path: Path, size: int, seed: int = 1, one: Callable[[random.Random], dict[str, Any]] = record
+) -> None:
+    """Write about `size` bytes of what `one` makes; the same seed gives the same bytes."""
     rng = random.Random(seed)
     path.parent.mkdir(parents=True, exist_ok=True)
     written = 0
     with path.open("wb") as out:
         while written < size:
-            line = json.dumps(record(rng), ensure_ascii=False).encode() + b"\n"
+            line = json.dumps(one(rng), ensure_ascii=False).encode() + b"\n"
             out.write(line)
             written += len(line)

@@ -1,9 +1,11 @@
-"""Constrained decoding beside what others use, on the same episodes: interleaved in one process, one thread, medians of ratios.
+"""Constrained decoding beside what others use, on the same episodes: interleaved in one process,
+one thread, medians of ratios.
 
-A step is all of the constraint: fill or look up what is allowed, apply it to float32 logits in place, advance by the token of
-the episode. The yardstick is one `logits.amax` over the same logits. llguidance gets the very same language, as a Lark grammar of
-special tokens and regular expressions (that of the tests); xgrammar an EBNF grammar of the same shape, which knows
-neither special tokens nor what text may not spell.
+A step is all of the constraint: fill or look up what is allowed, apply it to float32 logits in
+place, advance by the token of the episode. The yardstick is one `logits.amax` over the same logits.
+llguidance gets the very same language, as a Lark grammar of special tokens and regular expressions
+(that of the tests); xgrammar an EBNF grammar of the same shape, which knows neither special tokens
+nor what text may not spell.
 
     python -m bench.decode [--rounds 31]
 """
@@ -24,10 +26,10 @@ import torch
 
 from mypt_infer.decode import Decoder
 from mypt_infer.decode.decoder import machine
-from mypt_infer.decode.device import DeviceDecoder
-from mypt_infer.decode.llama import LlamaConfig, random_model, shapes
-from mypt_infer.decode.sample import Sampling, draw
-from tests.decoding import TOOLS, generated, prompt
+from mypt_infer.generate.device import DeviceDecoder
+from mypt_infer.generate.llama import LlamaConfig, random_model, shapes
+from mypt_infer.generate.sample import Sampling, draw
+from tests.support.decoding import TOOLS, generated, prompt
 
 VOCABULARY = 50304
 Times = dict[str, list[float]]
@@ -55,7 +57,10 @@ def ratio(times: Times, mine: str, theirs: str) -> float:
 
 
 def episodes(decoder: Decoder, count: int, length: int) -> list[list[int]]:
-    """What models might write: half of them answers, half calls. All are at least `length` tokens."""
+    """What models might write: half of them answers, half calls.
+
+    All are at least `length` tokens.
+    """
     made, seed = [], 0
     words = decoder.dialect.tokenizer.encode(
         " the quick brown fox jumps over a lazy dog, and then some more happens"
@@ -96,7 +101,7 @@ class Ours:
 
     def step(self, logits: torch.Tensor) -> None:
         states, at = self.states, self.at
-        self.device.mask_(logits, states)
+        self.device.apply_(logits, states)
         for i, row in enumerate(self.rows):
             states[i] = self.decoder.next(states[i], row[at])
         self.at += 1
@@ -107,7 +112,7 @@ class Guidance:
         import llguidance
         import llguidance.torch as packed
 
-        from tests.guidance import matcher
+        from tests.support.guidance import matcher
 
         self.packed, self.rows = packed, rows
         self.first = matcher("mypt", 9)
@@ -129,7 +134,8 @@ class Guidance:
 
 EBNF = r"""
 root ::= "<myPT_assistant>" (call | text) "</myPT_assistant>"
-call ::= "<myPT_toolcall>{\"name\": \"search\", \"query\": " string (", \"top_k\": " integer)? "}</myPT_toolcall>"
+call ::= "<myPT_toolcall>{\"name\": \"search\", \"query\": " string limit? "}</myPT_toolcall>"
+limit ::= ", \"top_k\": " integer
 string ::= "\"" ([^"\\\x00-\x1f] | "\\" ["\\nrtfb])* "\""
 integer ::= "0" | "-"? [1-9] [0-9]{0,14}
 text ::= ([^<] | "<" [^m/])+
@@ -196,7 +202,8 @@ def steps(decoder: Decoder, batch: int, rounds: int) -> None:
             if round_ >= 0:
                 samples["read"].append(seconds)
     print(
-        f"batch {batch}: read {statistics.median(samples['read']) * 1e6:.0f} us, ours {ratio(samples, 'ours', 'read'):.2f} of it",
+        f"batch {batch}: read {statistics.median(samples['read']) * 1e6:.0f} us, ours "
+        f"{ratio(samples, 'ours', 'read'):.2f} of it",
         end="",
     )
     for name in engines:
@@ -216,7 +223,8 @@ LARGE = LlamaConfig(VOCABULARY, 512, 1408, 8, 8, 8, tie_word_embeddings=True)  #
 
 
 def shares(ours: Ours, alone: float, batch: int, length: int, rounds: int) -> None:
-    """A step of constraint beside a forward pass: timed `alone` as above, in seconds, and right behind the pass, on the logits that it made.
+    """A step of constraint beside a forward pass: timed `alone` as above, in seconds, and right
+    behind the pass, on the logits that it made.
 
     Behind a pass nothing that the step needs is in the processor's cache.
     """
@@ -265,7 +273,10 @@ def shares(ours: Ours, alone: float, batch: int, length: int, rounds: int) -> No
                     times["ours"].append(ended - between)
         forward, step = (statistics.median(times[k]) for k in ("forward", "ours"))
         mean = sum(times["ours"]) / sum(times["forward"])
-        behind = f"{ratio(times, 'ours', 'forward'):.2%} right behind it ({step * 1e6:.0f} us of {forward * 1e3:.1f} ms; mean {mean:.2%})"
+        behind = (
+            f"{ratio(times, 'ours', 'forward'):.2%} right behind it ({step * 1e6:.0f} us of "
+            f"{forward * 1e3:.1f} ms; mean {mean:.2%})"
+        )
         found.append(f"    {name}: {alone / forward:.2%} by itself, {behind}")
     print("  share of a forward pass", *found, sep="\n")
 
@@ -293,7 +304,7 @@ def building(decoder: Decoder, rounds: int) -> None:
     try:
         import llguidance
 
-        from tests.guidance import tokenizer
+        from tests.support.guidance import tokenizer
 
         words = tokenizer("mypt")
         Decoder("mypt", tools, engine="llguidance")
@@ -333,7 +344,9 @@ def first_set(decoder: Decoder, ids: list[int]) -> None:
 
 
 def patterned(rounds: int) -> None:
-    """The engine "llguidance" inside calls, each allow set made anew: strings that anything, a length or a pattern binds."""
+    """The engine "llguidance" inside calls, each allow set made anew: strings that anything, a
+    length or a pattern binds.
+    """
     try:
         import llguidance
     except ImportError:
@@ -365,7 +378,9 @@ def patterned(rounds: int) -> None:
 
 
 def sampling(decoder: Decoder, rounds: int) -> None:
-    """Drawing where few tokens are allowed, and where nearly all are, beside softmax and multinomial over everything."""
+    """Drawing where few tokens are allowed, and where nearly all are, beside softmax and
+    multinomial over everything.
+    """
     device = DeviceDecoder(decoder)
     logits = torch.randn(VOCABULARY)
     text = decoder.next(decoder.start(prompt("mypt")), 50261)
@@ -378,7 +393,9 @@ def sampling(decoder: Decoder, rounds: int) -> None:
     }
     times = interleaved(works, rounds * 3)
     print(
-        f"sampling: softmax + multinomial over all ids {ratio(times, 'all', 'narrow'):.1f} times a draw inside structure, {ratio(times, 'all', 'text'):.1f} times one in text (lost probability included)"
+        f"sampling: softmax + multinomial over all ids {ratio(times, 'all', 'narrow'):.1f} times a "
+        f"draw inside structure, {ratio(times, 'all', 'text'):.1f} times one in text (lost "
+        "probability included)"
     )
     assert machine(text) != machine(narrow)
 

@@ -1,6 +1,8 @@
-"""Lint speed of every dialect, beside the default one, on the same conversations: those of bench.data, converted.
+"""Lint speed of every dialect, beside the default one, on the same conversations: those of
+bench.data, converted.
 
-What a dialect has no place for is left out, so files differ in size; speeds are per byte. One process, interleaved, medians.
+What a dialect has no place for is left out, so files differ in size; speeds are per byte. One
+process, interleaved, medians.
 
     python -m bench.dialects [--mb 10] [--rounds 7]
 """
@@ -16,8 +18,8 @@ from pathlib import Path
 import mypt_spec
 from bench.data import make
 from bench.lint import DATA, lint, timed
-from mypt_spec.convert import Converter
-from mypt_spec.lint.check import Checker
+from mypt_convert import Converter
+from mypt_lint.check.checker import Checker
 
 BASE = "mypt"
 
@@ -60,7 +62,8 @@ def main() -> None:
             mine / base for mine, base in zip(found, speeds[BASE], strict=True)
         )
         print(
-            f"{name:10} {files[name].stat().st_size / 1e6:6.1f} MB  {statistics.median(found):7.1f} MB/s  {ratio:5.2f} of {BASE}'s speed"
+            f"{name:10} {files[name].stat().st_size / 1e6:6.1f} MB  "
+            f"{statistics.median(found):7.1f} MB/s  {ratio:5.2f} of {BASE}'s speed"
         )
 
 

@@ -1,12 +1,15 @@
-"""What lines with findings cost, against the same lines without: every line of a file is broken in one of several ways.
+"""What lines with findings cost, against the same lines without: every line of a file is broken in
+one of several ways.
 
     python -m bench.findings [--mb 20] [--rounds 5]
 
-What is timed is the command with its defaults (`mypt-lint FILE`), called in this process, its text written to memory: findings are
-made, fixes looked for, places found, the first ones printed and all counted. "each in its own way" is the worst case, in which no
-line teaches anything about another. The second column is processor time alone, for machines that have other work.
+What is timed is the command with its defaults (`mypt-lint FILE`), called in this process, its text
+written to memory: findings are made, fixes looked for, places found, the first ones printed and all
+counted. "each in its own way" is the worst case, in which no line teaches anything about another.
+The second column is processor time alone, for machines that have other work.
 
-And a flood: lines with one and the same mistake, linted as a command, with what it prints and its peak memory.
+And a flood: lines with one and the same mistake, linted as a command, with what it prints and its
+peak memory.
 """
 
 from __future__ import annotations
@@ -27,10 +30,10 @@ from typing import Any
 import mypt_spec
 from bench.data import make
 from bench.lint import DATA, timed
-from mypt_spec.lint.check import Checker
-from mypt_spec.lint.cli import main as command
-from mypt_spec.lint.files import expand
-from mypt_spec.lint.runner import run
+from mypt_cli.jsonl.paths import expand
+from mypt_lint.check.checker import Checker
+from mypt_lint.cli import main as command
+from mypt_lint.run.runner import run
 
 
 def _role(record: dict[str, Any]) -> None:
@@ -77,7 +80,9 @@ ALL, OWN = "all", "each in its own way"
 
 
 def broken(clean: Path, way: str) -> Path:
-    """The file with every line broken in one way, or in all of them in turn, or in them with words of its own."""
+    """The file with every line broken in one way, or in all of them in turn, or in them with words
+    of its own.
+    """
     path = clean.with_suffix(f".{way.replace(' ', '-')}.jsonl")
     if not path.exists():
         ways = [WAYS[way]] if way in WAYS else list(WAYS.values())
@@ -110,19 +115,25 @@ def flood(lines: int) -> None:
     """One mistake, many times."""
     path = DATA / f"flood-{lines}.jsonl"
     if not path.exists():
-        line = b'{"system": "S", "messages": [{"role": "usr", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
+        line = (
+            b'{"system": "S", "messages": [{"role": "usr", "content": "Hi"}, '
+            b'{"role": "assistant", "content": "Yo"}]}\n'
+        )
         with path.open("wb") as out:
             for _ in range(lines // 1000):
                 out.write(line * 1000)
     code = (
-        "import sys\nfrom mypt_spec.lint.cli import main\nstatus = main(['--no-config', '-j', '1', sys.argv[1]])\n"
-        "import resource; print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\nsys.exit(status)"
+        "import sys\nfrom mypt_lint.cli import main\nstatus = main(['--no-config', '-j', '1', "
+        "sys.argv[1]])\n"
+        "import resource; print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, "
+        "file=sys.stderr)\nsys.exit(status)"
     )
     seconds, done = timed_run([sys.executable, "-c", code, str(path)])
     peak = int(re.findall(r"peak (\d+)", done.stderr)[0]) / 1024
     printed = len(done.stdout.splitlines()) + len(done.stderr.splitlines()) - 1
     print(
-        f"{lines:,} equal mistakes: {printed} lines printed, {peak:.0f} MB at the peak, {seconds:.0f} s"
+        f"{lines:,} equal mistakes: {printed} lines printed, {peak:.0f} MB at the peak, "
+        f"{seconds:.0f} s"
     )
 
 
@@ -154,7 +165,8 @@ def main() -> None:
         for way, path in {"": clean, **files}.items():
             times[way].append(lint(path))
     print(
-        f"{clean.name}: every line broken, against the same lines clean (medians of {chosen.rounds} rounds)"
+        f"{clean.name}: every line broken, against the same lines clean (medians of "
+        f"{chosen.rounds} rounds)"
     )
     for way in files:
         ratios = [
@@ -163,7 +175,8 @@ def main() -> None:
         ]
         middle = statistics.median(seconds for seconds, _ in times[way])
         print(
-            f"{way:22} {middle * 1e3:8.1f} ms  {ratios[0]:6.1f} times as long  {ratios[1]:6.1f} in processor time"
+            f"{way:22} {middle * 1e3:8.1f} ms  {ratios[0]:6.1f} times as long  {ratios[1]:6.1f} in "
+            "processor time"
         )
     if chosen.flood:
         flood(chosen.flood)

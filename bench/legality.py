@@ -1,8 +1,11 @@
-"""What the grammar buys: a small model, 600 steps, and how often it answers held-out prompts legally.
+"""What the grammar buys: a small model, 600 steps, and how often it answers held-out prompts
+legally.
 
-Makes the curriculum, learns a vocabulary of 1,004 ids of text from it, and trains on one thread with a fixed seed: on the loss mask
-with the phases shuffled; the same on all tokens; and on the mask with the phases in order. Then every model answers the same held-out
-prompts, greedily and at temperature 1, by itself and under the constraint; random weights do, too. Prints tables in Markdown.
+Makes the curriculum, learns a vocabulary of 1,004 ids of text from it, and trains on one thread
+with a fixed seed: on the loss mask with the phases shuffled; the same on all tokens; and on the
+mask with the phases in order. Then every model answers the same held-out prompts, greedily and at
+temperature 1, by itself and under the constraint; random weights do, too. Prints tables in
+Markdown.
 
     python -m bench.legality [--out DIR] [--steps 600] [--seeds 0,1] [--only mask,all,phases,random]
 
@@ -23,15 +26,15 @@ from typing import Any
 
 import torch
 
-from mypt_infer.decode.llama import Llama, load
+from mypt_cli.jsonl.atomic import Output
+from mypt_infer.generate.llama import Llama, load
 from mypt_model.llama import random_transformer
-from mypt_spec.convert.stream import Output
-from mypt_train import cli, vocab
-from mypt_train.config import Config
-from mypt_train.corpus import corpus, open_data
+from mypt_train.commands import prepare, vocab
 from mypt_train.curriculum import episodes
-from mypt_train.legality import measure
-from mypt_train.trainer import train
+from mypt_train.training.config import Config
+from mypt_train.training.corpus import corpus, open_data
+from mypt_train.training.legality import measure
+from mypt_train.training.trainer import train
 
 ROOT = Path(__file__).parent.parent
 COUNTS = {1: 10_000, 2: 10_000, 3: 6_000, 4: 4_000, 5: 4_000}
@@ -48,7 +51,9 @@ Result = dict[str, Any]
 
 
 def data(folder: Path) -> list[Path]:
-    """Prepared folders, one a phase for training and one that has the held-out episodes as its validation split."""
+    """Prepared folders, one a phase for training and one that has the held-out episodes as its
+    validation split.
+    """
     out = [folder / f"{what}{phase}" for phase in COUNTS for what in ("train", "heldout")]
     if all((path / "dataset_metadata.json").exists() for path in out):
         return out
@@ -83,7 +88,7 @@ def data(folder: Path) -> list[Path]:
             "--context-length",
             str(CONTEXT),
         ]
-        _ran(cli.main([*args, *held, "--workers", "1", "-q"]))
+        _ran(prepare.main([*args, *held, "--workers", "1", "-q"]))
     return out
 
 
@@ -155,7 +160,10 @@ def tables(results: list[Result]) -> Iterator[str]:
             for temperature in TEMPERATURES:
                 if found:
                     how = "greedy" if temperature == 0 else f"temperature {temperature:g}"
-                    yield f"| {VARIANTS[variant]} | {kind}, {how} | {cells(found, kind, temperature)} | {seeds} |"
+                    yield (
+                        f"| {VARIANTS[variant]} | {kind}, {how} | "
+                        f"{cells(found, kind, temperature)} | {seeds} |"
+                    )
     yield ""
     yield "| model | held-out loss | held-out accuracy | seconds of training | seeds |"
     yield "|---|---|---|---|---|"
@@ -171,7 +179,10 @@ def tables(results: list[Result]) -> Iterator[str]:
                     strict=True,
                 )
             ]
-            yield f"| {VARIANTS[variant]} | {means[0]:.3f} | {means[1]:.1%} | {means[2]:.0f} | {', '.join(str(r['seed']) for r in found)} |"
+            yield (
+                f"| {VARIANTS[variant]} | {means[0]:.3f} | {means[1]:.1%} | {means[2]:.0f} | "
+                f"{', '.join(str(r['seed']) for r in found)} |"
+            )
     for variant, found in by_variant.items():
         reasons = Counter[str]()
         for r in found:

@@ -1,4 +1,5 @@
-"""Lint speed against parsing alone: both sides read the same file, interleaved in one process; medians of the ratios.
+"""Lint speed against parsing alone: both sides read the same file, interleaved in one process;
+medians of the ratios.
 
 python -m bench.lint [--mb 50] [--rounds 9]
 """
@@ -18,9 +19,9 @@ import orjson
 
 import mypt_spec
 from bench.data import make
-from mypt_spec.lint.check import Checker
-from mypt_spec.lint.files import expand
-from mypt_spec.lint.runner import run
+from mypt_cli.jsonl.paths import expand
+from mypt_lint.check.checker import Checker
+from mypt_lint.run.runner import run
 
 DATA = Path(__file__).parent / "data"
 
@@ -76,18 +77,21 @@ def main() -> None:
             counts.add(count)
         assert len(counts) == 1, counts
     print(
-        f"{path.name}: {size:.1f} MB, {counts.pop()} lines; Python {platform.python_version()}, orjson {version('orjson')}, msgspec {version('msgspec')}"
+        f"{path.name}: {size:.1f} MB, {counts.pop()} lines; Python {platform.python_version()}, "
+        f"orjson {version('orjson')}, msgspec {version('msgspec')}"
     )
     base = times["orjson.loads"]
     for name, seconds in times.items():
         ratio = statistics.median(b / s for b, s in zip(base, seconds, strict=True))
         middle = statistics.median(seconds)
         print(
-            f"{name:14} {middle * 1e3:8.1f} ms  {size / middle:7.1f} MB/s  {ratio:5.2f} of parse-only speed"
+            f"{name:14} {middle * 1e3:8.1f} ms  {size / middle:7.1f} MB/s  {ratio:5.2f} of "
+            "parse-only speed"
         )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"peak memory of this process: {peak:.0f} MB; of its largest worker: {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:.0f} MB"
+        f"peak memory of this process: {peak:.0f} MB; of its largest worker: "
+        f"{resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:.0f} MB"
     )
 
 

@@ -1,6 +1,9 @@
-"""Peak memory of `mypt-prepare` on a small and a large input: of the process that leads, and of the largest worker.
+"""Peak memory of `mypt-prepare` on a small and a large input: of the process that leads, and of the
+largest worker.
 
-python -m bench.memory [--mb 20 200]
+python -m bench.memory [--mb 20 200] [--random]
+
+With `--random`, no two words of the input are alike: what remembers words grows most on these.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import json
 import subprocess
 import sys
 
-from bench.data import make
+from bench.data import make, random_record, record
 from bench.lint import DATA
 
 RUN = """
@@ -18,17 +21,21 @@ import json, resource, sys, tempfile
 from pathlib import Path
 from bench.prepare import once
 once(Path(sys.argv[1]), int(sys.argv[2]), 2048)
-print(json.dumps([resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]))
+sides = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+print(json.dumps([resource.getrusage(who).ru_maxrss / 1024 for who in sides]))
 """
 
 
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--mb", type=int, nargs="+", default=[20, 200])
-    for size in options.parse_args().mb:
-        path = DATA / f"mixed-{size}.jsonl"
+    options.add_argument("--random", action="store_true", help="texts of random words")
+    chosen = options.parse_args()
+    kind, one = ("random", random_record) if chosen.random else ("mixed", record)
+    for size in chosen.mb:
+        path = DATA / f"{kind}-{size}.jsonl"
         if not path.exists():
-            make(path, size << 20)
+            make(path, size << 20, one=one)
         for workers in (1, 2):
             done = subprocess.run(
                 [sys.executable, "-c", RUN, str(path), str(workers)],

@@ -1,9 +1,11 @@
-"""`mypt-prepare` end to end, beside the tokenizer alone on the same text. One run, interleaved, medians of ratios.
+"""`mypt-prepare` end to end, beside the tokenizer alone on the same text. One run, interleaved,
+medians of ratios.
 
     python -m bench.prepare [--mb 50] [--rounds 5]
 
-The other sides only encode: no file is read or written, nothing is checked. tiktoken makes no mask, and encodes tags as text;
-transformers makes ids and mask by a chat template, to which a tag in a system prompt is a tag.
+The other sides only encode: no file is read or written, nothing is checked. tiktoken makes no mask,
+and encodes tags as text; transformers makes ids and mask by a chat template, to which a tag in a
+system prompt is a tag.
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ from typing import Any
 import mypt_spec
 from bench.data import make
 from bench.lint import DATA, timed
-from mypt_spec.bulk import engine
-from mypt_spec.lint.sources import Source
-from mypt_spec.tokenizer import gpt2
-from mypt_train.options import Options
-from mypt_train.prepare import prepare
+from mypt_cli.jsonl.blocks import Source
+from mypt_spec.tokenizer.batch import engine
+from mypt_spec.tokenizer.tokenizer import gpt2
+from mypt_train.data.options import Options
+from mypt_train.data.prepare import prepare
 
 ORDINARY, BATCH = "encode_ordinary", "encode_ordinary_batch(num_threads=2)"
 
@@ -51,7 +53,9 @@ def once(path: Path, workers: int, length: int = 1 << 14) -> dict[str, Any]:
 
 
 def ways(path: Path) -> dict[str, Callable[[], Any]]:
-    """What is compared; what a way needs is loaded when it is asked for. transformers only does a tenth of the records."""
+    """What is compared; what a way needs is loaded when it is asked for. transformers only does a
+    tenth of the records.
+    """
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
     def ordinary() -> Callable[[], Any]:
@@ -64,7 +68,7 @@ def ways(path: Path) -> dict[str, Callable[[], Any]]:
 
     def theirs(size: int) -> Callable[[], Any]:
         from bench.template import TEMPLATE
-        from tests.huggingface import encode, tokenizer
+        from tests.support.huggingface import encode, tokenizer
 
         tenth, tokens = records[: len(records) // 10], tokenizer()
         return lambda: [
@@ -129,7 +133,8 @@ def main() -> None:
                 float(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
             )
     print(
-        f"{path.name}, {size:.1f} MB of text; Python {platform.python_version()}, tiktoken {version('tiktoken')}, prepare uses {engine(gpt2(), 50257).library}",
+        f"{path.name}, {size:.1f} MB of text; Python {platform.python_version()}, tiktoken "
+        f"{version('tiktoken')}, prepare uses {engine(gpt2(), 50257).library}",
         end="",
     )
     print(
@@ -151,7 +156,8 @@ def main() -> None:
                 bound = -(-split["episode_tokens"] // length)
                 padding = 1 - split["episode_tokens"] / split["tokens"]
                 print(
-                    f"rows of {length}, {name}: {padding:.3%} padding, {split['rows'] / bound:.4f} of the least number of rows"
+                    f"rows of {length}, {name}: {padding:.3%} padding, {split['rows'] / bound:.4f} "
+                    "of the least number of rows"
                 )
 
 

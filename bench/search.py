@@ -1,11 +1,14 @@
-"""Search on manual pages: recall@10 of title queries, and latency beside bm25s and tantivy. One thread, interleaved, medians.
+"""Search on manual pages: recall@10 of title queries, and latency beside bm25s and tantivy. One
+thread, interleaved, medians.
 
-    python -m bench.search [--man /usr/share/man] [--documents 2000] [--queries 500] [--letters N] [--embed]
+    python -m bench.search [--man /usr/share/man] [--documents 2000] [--queries 500] [--letters N]
+    [--embed]
 
-A page becomes a text file named by its page, with the title "name - what it does" (of the section NAME) as its first line.
-Three kinds of query: the whole title; only what the page does, without its name; and the same where the pages are indexed
-without the section NAME, under numbers for names, so that only the body can answer. A hit: the page, or one with the same
-title, among the first ten documents.
+A page becomes a text file named by its page, with the title "name - what it does" (of the section
+NAME) as its first line. Three kinds of query: the whole title; only what the page does, without its
+name; and the same where the pages are indexed without the section NAME, under numbers for names, so
+that only the body can answer. A hit: the page, or one with the same title, among the first ten
+documents.
 """
 
 from __future__ import annotations
@@ -106,7 +109,9 @@ def write(found: list[Page], folder: Path, *, titled: bool) -> dict[str, str]:
 
 
 def recall(engine: WorkspaceEngine, does: dict[str, str], asked: list[tuple[str, str]]) -> float:
-    """The share of queries, each with what the wanted page does, for which it is among the first documents."""
+    """The share of queries, each with what the wanted page does, for which it is among the first
+    documents.
+    """
     path = {d.doc_id: d.path for d in engine.list_docs()}
     hits = 0
     for query, wanted in asked:
@@ -116,7 +121,9 @@ def recall(engine: WorkspaceEngine, does: dict[str, str], asked: list[tuple[str,
 
 
 def rivals(texts: list[str]) -> dict[str, Callable[[str], Any]]:
-    """Other engines over the same chunks, those that are installed: a function from a query to its first results."""
+    """Other engines over the same chunks, those that are installed: a function from a query to its
+    first results.
+    """
     out: dict[str, Callable[[str], Any]] = {}
     try:
         import bm25s
@@ -180,7 +187,8 @@ def main() -> None:
 
         embedders.append(MiniLM())
     print(
-        f"{len(found)} manual pages, {len(sample)} queries; Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+        f"{len(found)} manual pages, {len(sample)} queries; Python {platform.python_version()}, "
+        f"SQLite {sqlite3.sqlite_version}"
     )
     with tempfile.TemporaryDirectory() as temporary:
         for embedder in embedders:
@@ -197,7 +205,8 @@ def compare(found: list[Page], sample: list[Page], embedder: Embedder, temporary
             folder, temporary / f"index-{embedder.name}-{titled}", embedder=embedder
         )
         print(
-            f"{embedder.name}, {'with' if titled else 'without'} the section NAME: indexed in {time.perf_counter() - began:.1f} s"
+            f"{embedder.name}, {'with' if titled else 'without'} the section NAME: indexed in "
+            f"{time.perf_counter() - began:.1f} s"
         )
         kinds = (
             {"whole title": [(f"{p.name} - {p.does}", p.does) for p in sample]} if titled else {}
@@ -227,7 +236,8 @@ def latency(engine: WorkspaceEngine, queries: list[str]) -> None:
     for name, spent in times.items():
         middle = statistics.median(spent)
         print(
-            f"  p50 of a query, {len(chunks)} chunks: {name:16} {middle * 1e3:7.2f} ms, {middle / own:5.2f} of the workspace's"
+            f"  p50 of a query, {len(chunks)} chunks: {name:16} {middle * 1e3:7.2f} ms, "
+            f"{middle / own:5.2f} of the workspace's"
         )
 
 

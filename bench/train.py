@@ -1,11 +1,13 @@
-"""Training beside what one would write in plain PyTorch: tokens a second on the same rows. One run, interleaved, medians of ratios.
+"""Training beside what one would write in plain PyTorch: tokens a second on the same rows. One run,
+interleaved, medians of ratios.
 
     python -m bench.train [--rounds 5] [--rows 8] [--length 512] [--config tiny]
 
-The other side is a training step in the style of nanoGPT, of a model of the same shape (the very same modules): rows as they are,
-padding included, causal attention over the whole row (so episodes see one another), logits of all tokens at once,
-`F.cross_entropy` over the targets, clipping, AdamW. Ours keeps episodes apart, and makes logits only where something is learnt.
-Tokens are those of the rows, with padding, on both sides. One thread.
+The other side is a training step in the style of nanoGPT, of a model of the same shape (the very
+same modules): rows as they are, padding included, causal attention over the whole row (so episodes
+see one another), logits of all tokens at once, `F.cross_entropy` over the targets, clipping, AdamW.
+Ours keeps episodes apart, and makes logits only where something is learnt. Tokens are those of the
+rows, with padding, on both sides. One thread.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bench.data import record
+from mypt_cli.jsonl.blocks import Source
 from mypt_model.llama import random_transformer, spread
-from mypt_spec.lint.sources import Source
 from mypt_train import Options, prepare
-from mypt_train.batches import batch
-from mypt_train.config import Config
-from mypt_train.corpus import Corpus, Row, corpus, open_data
-from mypt_train.distributed import Ranks
-from mypt_train.objective import Objective
-from mypt_train.trainer import _optimizer
+from mypt_train.training.batches import batch
+from mypt_train.training.config import Config
+from mypt_train.training.corpus import Corpus, Row, corpus, open_data
+from mypt_train.training.distributed import World
+from mypt_train.training.objective import Objective
+from mypt_train.training.trainer import _optimizer
 
 
 def data(folder: Path, length: int, size: int) -> Corpus:
@@ -56,7 +58,10 @@ def data(folder: Path, length: int, size: int) -> Corpus:
 def plain(
     model: nn.Module, optimizer: torch.optim.Optimizer, ids: Tensor, targets: Tensor, clip: float
 ) -> float:
-    """One step as one would write it: `targets` (rows, n) are the next ids, -100 where nothing is learnt."""
+    """One step as one would write it:
+
+    `targets` (rows, n) are the next ids, -100 where nothing is learnt.
+    """
 
     def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return F.scaled_dot_product_attention(
@@ -103,7 +108,7 @@ def main() -> None:
         config = Config.of(chosen.config)
         shape = config.shape(found.dialect.tokenizer.vocab_size)
         rows = found.rows()
-        objective = Objective(config.train, found, Ranks(0, 1, torch.device("cpu")))
+        objective = Objective(config.train, found, World(0, 1, torch.device("cpu")))
         models = [random_transformer(shape, 0) for _ in range(2)]
         optimizers = [_optimizer(model, config.train) for model in models]
         trained = tokens = 0
@@ -135,7 +140,8 @@ def main() -> None:
             tokens += len(part) * chosen.length
     weights = sum(w.numel() for w in models[0].parameters())
     print(
-        f"{chosen.config}: {weights / 1e6:.1f} M weights, vocabulary {shape.vocab_size}, {chosen.rows} rows of {chosen.length}, {trained / tokens:.0%} of the tokens trained; ",
+        f"{chosen.config}: {weights / 1e6:.1f} M weights, vocabulary {shape.vocab_size}, "
+        f"{chosen.rows} rows of {chosen.length}, {trained / tokens:.0%} of the tokens trained; ",
         end="",
     )
     print(f"Python {platform.python_version()}, torch {torch.__version__}, 1 thread")
@@ -143,7 +149,8 @@ def main() -> None:
         print(f"{name:6} {chosen.rows * chosen.length / statistics.median(spent):8,.0f} tokens/s")
     ratios = [b / a for a, b in zip(seconds["ours"], seconds["plain"], strict=True)]
     print(
-        f"ours: {statistics.median(ratios):.2f} times the speed of plain PyTorch (from {min(ratios):.2f} to {max(ratios):.2f})"
+        f"ours: {statistics.median(ratios):.2f} times the speed of plain PyTorch (from "
+        f"{min(ratios):.2f} to {max(ratios):.2f})"
     )
 
 

@@ -13,8 +13,8 @@ cd "$out"
 
 echo "== synth: episodes of five phases, and some whose prompts are held out"
 for phase in 1 2 3 4 5; do
-    mypt-synth --phase $phase --n 4000 --seed 1 -o phase$phase.jsonl
-    mypt-synth --phase $phase --n 40 --seed 1 --split heldout -o heldout$phase.jsonl
+    mypt-synth --phase $phase -n 4000 --seed 1 -o phase$phase.jsonl
+    mypt-synth --phase $phase -n 40 --seed 1 --split heldout -o heldout$phase.jsonl
 done
 
 echo "== lint: every rule, every phase"
@@ -45,5 +45,5 @@ printf 'When does the crane open?\nThank you, says Anna.\n' | mypt-chat --model 
 mypt-lint chats.jsonl
 
 echo "== export: for transformers"
-mypt-export run exported
+mypt-export run --out exported
 echo "done: $out"

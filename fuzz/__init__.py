@@ -1,1 +1,4 @@
-"""Fuzzers: one invariant a file. `python -m fuzz --minutes 5 [--seed N]` runs them all; see driver.py."""
+"""Fuzzers: one invariant a file.
+
+`python -m fuzz --minutes 5 [--seed N]` runs them all; see driver.py.
+"""

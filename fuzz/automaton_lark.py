@@ -1,4 +1,7 @@
-"""Promise 2: Lark's parser, the automaton and the parser of texts accept the same strings of terminals."""
+"""Promise 2:
+
+Lark's parser, the automaton and the parser of texts accept the same strings of terminals.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from fuzz.driver import run
-from mypt_spec.tokens import END
+from mypt_spec.table import END
 from tests.property.test_one_language import feed, parser, spelled, walk
-from tests.strategies import DIALECTS
+from tests.support.strategies import DIALECTS
 
 
 @st.composite

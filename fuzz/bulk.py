@@ -7,8 +7,8 @@ from functools import cache
 from hypothesis import strategies as st
 
 from fuzz.driver import run
-from mypt_spec import bulk
-from mypt_spec.tokenizer import gpt2
+from mypt_spec.tokenizer import batch
+from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.property.test_forms import PIECES, SPACES
 
 STRATEGY = st.lists(
@@ -17,16 +17,16 @@ STRATEGY = st.lists(
     max_size=20,
 )
 BETWEEN = 50257
-engines = [cache(bulk.engine), cache(bulk._Simple)]
+engines = [cache(batch.engine), cache(batch._Simple)]
 
 
 def check(texts: list[str]) -> None:
     for choose in engines:
         quick = choose(gpt2(), BETWEEN)
-        doubt = quick.doubts(bulk.BETWEEN.join(texts))
-        sure = [t for t in texts if bulk.BETWEEN not in t and not (doubt and doubt.search(t))]
+        doubt = quick.doubts(batch.BETWEEN.join(texts))
+        sure = [t for t in texts if batch.BETWEEN not in t and not (doubt and doubt.search(t))]
         expected = [i for text in sure for i in [*gpt2().encode_ordinary(text), BETWEEN]]
-        assert quick.encode(bulk.BETWEEN.join(sure)).tolist() == expected[:-1], quick.library
+        assert quick.encode(batch.BETWEEN.join(sure)).tolist() == expected[:-1], quick.library
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""What the fuzzers share: the command line, the loop, and the corpus of inputs that once broke something.
+"""What the fuzzers share: the command line, the loop, and the corpus of inputs that once broke
+something.
 
-An invariant is a module with `STRATEGY` (of values that JSON can hold, or of bytes) and `check(value)`, which raises when
-the invariant does not hold. `tests/test_corpus.py` replays the corpus.
+An invariant is a module with `STRATEGY` (of values that JSON can hold, or of bytes) and
+`check(value)`, which raises when the invariant does not hold. `tests/test_corpus.py` replays the
+corpus.
 """
 
 from __future__ import annotations
@@ -29,9 +31,10 @@ INVARIANTS = (
     "queries",
     "bulk",
     "recall",
+    "growth",
 )
 CORPUS = Path(__file__).parent / "corpus"
-ROUND = 200  # examples between two looks at the clock
+ROUND = 200  # examples between two looks at the clock, where an invariant names no other number
 
 
 def load(path: Path) -> Any:
@@ -57,12 +60,17 @@ def store(name: str, value: Any) -> Path:
 
 
 def fuzz(name: str, minutes: float, start: int) -> bool:
-    """Search until the time is up; whether the invariant held. The smallest input that broke it goes to the corpus."""
+    """Search until the time is up; whether the invariant held.
+
+    The smallest input that broke it goes to the corpus.
+    """
     module = import_module(f"fuzz.{name}")
     failing: list[Any] = []
+    examples = getattr(module, "ROUND", ROUND)
 
     @settings(
-        max_examples=ROUND, database=None, deadline=None, suppress_health_check=list(HealthCheck),
+        max_examples=examples, database=None, deadline=None,
+        suppress_health_check=list(HealthCheck),
         phases=[Phase.generate, Phase.shrink],
     )  # fmt: skip
     @given(module.STRATEGY)
@@ -83,12 +91,13 @@ def fuzz(name: str, minutes: float, start: int) -> bool:
                 raise
             traceback.print_exc()
             print(
-                f"{name}: broken with seed {start + rounds}; input kept in {store(name, failing[0])}",
+                f"{name}: broken with seed {start + rounds}; input kept in "
+                f"{store(name, failing[0])}",
                 flush=True,
             )
             return False
         rounds += 1
-    print(f"{name}: held for {rounds * ROUND} examples", flush=True)
+    print(f"{name}: held for {rounds * examples} examples", flush=True)
     return True
 
 

@@ -1,4 +1,6 @@
-"""A fix removes its finding, brings no other, changes no meaning if it is safe; when all are applied, none is left."""
+"""A fix removes its finding, brings no other, changes no meaning if it is safe; when all are
+applied, none is left.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from hypothesis import strategies as st
 import mypt_spec
 from fuzz.driver import run
 from mypt_spec import Dialect, Episode, Finding
-from mypt_spec.fixes import apply
-from tests.strategies import DIALECTS, FAULTS, broken_records, episodes, layouts, records
+from mypt_spec.patch import apply
+from tests.support.strategies import DIALECTS, FAULTS, broken_records, episodes, layouts, records
 
 
 @st.composite
@@ -39,7 +41,9 @@ def _inputs(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def _foreign(draw: st.DrawFn, d: Dialect, record: Any) -> Any:
-    """The record as other tools would write it: other names of roles, objects as strings, the system prompt as a message."""
+    """The record as other tools would write it: other names of roles, objects as strings, the
+    system prompt as a message.
+    """
     schema = d.adapter.SCHEMA
     for message in record[schema.messages]:
         names = [

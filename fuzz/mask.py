@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from fuzz.driver import run
 from tests.property.test_mask import naive
-from tests.strategies import records
+from tests.support.strategies import records
 
 D = mypt_spec.dialect("mypt")
 STRATEGY = st.one_of(records("mypt"), records("mypt", clean=False))

@@ -1,4 +1,6 @@
-"""No query breaks the search of a workspace, whatever it means to a query language, and every result can be fetched by its id."""
+"""No query breaks the search of a workspace, whatever it means to a query language, and every
+result can be fetched by its id.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is recalled of a record from another of its outline is what the checker says of it, in any order of asking."""
+"""What is recalled of a record from another of its outline is what the checker says of it, in any
+order of asking.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,15 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from fuzz.driver import run
-from mypt_spec.lint.check import Checker
-from mypt_spec.lint.fast import Prover
-from mypt_spec.lint.recall import Recall
+from mypt_lint.check.checker import Checker
+from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_lint.fast.findings_cache import FindingsCache
 from tests.property.test_recall import agree, alike, outline_of, tagged_lines
-from tests.strategies import DIALECTS, almost_records, lines_of
+from tests.support.strategies import DIALECTS, almost_records, lines_of
 
-_KNOWN: dict[str, Recall] = {}  # kept from one value to the next: most is recalled from long ago
+_KNOWN: dict[
+    str, FindingsCache
+] = {}  # kept from one value to the next: most is recalled from long ago
 
 
 @st.composite
@@ -34,15 +38,15 @@ def _inputs(draw: st.DrawFn) -> dict[str, Any]:
 STRATEGY = _inputs()
 
 
-def _recall(name: str) -> Recall:
-    return _KNOWN.setdefault(name, Prover(Checker(mypt_spec.dialect(name))).recall)
+def _recall(name: str) -> FindingsCache:
+    return _KNOWN.setdefault(name, CleanFilter(Checker(mypt_spec.dialect(name))).recall)
 
 
 def check(value: dict[str, Any]) -> None:
     for line in value["lines"]:
         for recall in (
             _recall(value["dialect"]),
-            Prover(Checker(mypt_spec.dialect(value["dialect"]))).recall,
+            CleanFilter(Checker(mypt_spec.dialect(value["dialect"]))).recall,
         ):
             agree(recall, line.encode("utf-8", "surrogateescape"))
 

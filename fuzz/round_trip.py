@@ -1,4 +1,4 @@
-"""Promise 1: what is legal comes back from its record, its text in every layout, and its token ids."""
+"""Invariant 1: a legal episode comes back from its record, its text in each layout, and its ids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from fuzz.driver import run
-from tests.strategies import DIALECTS, almost_records, records
+from tests.support.strategies import DIALECTS, almost_records, records
 
 
 @st.composite

@@ -1,4 +1,6 @@
-"""Promise 4: any bytes, read as a line, a text, a generation or token ids, give findings; and the fast path never hides any."""
+"""Promise 4: any bytes, read as a line, a text, a generation or token ids, give findings; and the
+fast path never hides any.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from fuzz.driver import run
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.texts import check_generation, check_text
+from mypt_lint.run.runner import check_bytes
 from mypt_spec import Limits
-from mypt_spec.lint.check import Checker
-from mypt_spec.lint.runner import check_bytes
-from mypt_spec.lint.texts import check_generation, check_text
-from tests.strategies import (
+from tests.support.strategies import (
     ANY_JSON,
     DIALECTS,
     almost_records,

@@ -1,6 +1,8 @@
-"""Models that break, tools that raise, hang and return garbage, users that cancel: every log stays legal and replays.
+"""Models that break, tools that raise, hang and return garbage, users that cancel: every log stays
+legal and replays.
 
-`python -m fuzz.turns --count 10000` runs so many turns, from seed 0 on, instead of searching for a time.
+`python -m fuzz.turns --count 10000` runs so many turns, from seed 0 on, instead of searching for a
+time.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fuzz.driver import run
-from tests.faults import DIALECTS, conversation
+from tests.support.faults import DIALECTS, conversation
 
 STRATEGY = st.fixed_dictionaries(
     {"dialect": st.sampled_from(DIALECTS), "seed": st.integers(0, 2**63)}

@@ -1,6 +1,7 @@
-"""GabGPT's chat log at run time: what is sent to the model, what is shown, what is dropped. Seed: gabgpt_chat_format.txt.
+"""GabGPT's chat log at run time: what is sent to the model, what is shown, what is dropped.
 
-A log is serialised text. Every result of `prepare` and `prepare_raw` is a legal beginning when the log was one, or raw text.
+A log is serialised text. Every result of `prepare` and `prepare_raw` is a legal beginning when the
+log was one, or raw text.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import mypt_spec
-from mypt_spec.tokens import TEXT
+from mypt_spec.table import TEXT
 
 USER, THINK, ASSISTANT, END = "<|user|>", "<|think|>", "<|assistant|>", "<|end|>"
 _log = logging.getLogger(__name__)
@@ -18,10 +19,11 @@ _T = TypeVar("_T")
 
 
 def prepare(log: str, message: str, *, think: bool = False) -> str:
-    """The log with a new user message, ready for generation: it ends with the opening tag of the model's segment.
+    """The log with a new user message, ready for generation: it ends with the opening tag of the
+    model's segment.
 
-    A tag that the user has typed is written with `\\u003c` for its `<`, with a warning in the log: it never becomes one. (Seed:
-    "Chat log preparation rules".)
+    A tag that the user has typed is written with `\\u003c` for its `<`, with a warning in the log:
+    it never becomes one.
 
     >>> prepare("<|user|>Hi<|assistant|>Hello!<|end|><|user|>", "How are you?")
     '<|user|>Hi<|assistant|>Hello!<|end|><|user|>How are you?<|assistant|>'
@@ -40,7 +42,8 @@ def prepare(log: str, message: str, *, think: bool = False) -> str:
 
 
 def prepare_raw(log: str, *, think: bool = False) -> str:
-    """The log as it stands, ready for generation: raw text, or a log that ends with what the user said.
+    """The log as it stands, ready for generation: raw text, or a log that ends with what the user
+    said.
 
     A log that ends with thinking is made ready for the second round: the answer is what is missing.
 
@@ -54,9 +57,10 @@ def prepare_raw(log: str, *, think: bool = False) -> str:
 
 
 def cleanup(log: str) -> str:
-    """A log after generation, ready for what the user says next: it ends with the user's opening tag.
+    """A log after generation, ready for what the user says next: it ends with the user's opening
+    tag.
 
-    Openers that nothing follows are taken off; an answer that was cut off is closed. (Seed: "Post-generation cleanup".)
+    Openers that nothing follows are taken off; an answer that was cut off is closed.
 
     >>> cleanup("<|user|>Hi<|assistant|>Hello!")
     '<|user|>Hi<|assistant|>Hello!<|end|><|user|>'
@@ -70,13 +74,16 @@ def cleanup(log: str) -> str:
 def reply(
     log: str, message: str, generate: Callable[[str], str], *, think: bool = False
 ) -> tuple[str, str]:
-    """The user says something, and the model answers: what it wrote, thinking included, and the log for the next message.
+    """The user says something, and the model answers: what it wrote, thinking included, and the log
+    for the next message.
 
-    `generate` goes on with a text until the model ends, and gives what it wrote. It is asked a second time where the model was
-    to think and wrote no answer. What it writes behind the end of its turn, or as a user, is left out, with a warning in the
-    log. (Seed: "Generation rules".)
+    `generate` goes on with a text until the model ends, and gives what it wrote. It is asked a
+    second time where the model was to think and wrote no answer. What it writes behind the end of
+    its turn, or as a user, is left out, with a warning in the log.
 
-    >>> reply("", "2+2?", lambda text: "4" if text.endswith(ASSISTANT) else "Add.<|end|>", think=True)
+    >>> def model(text):
+    ...     return "4" if text.endswith(ASSISTANT) else "Add.<|end|>"
+    >>> reply("", "2+2?", model, think=True)
     ('Add.<|assistant|>4', '<|user|>2+2?<|think|>Add.<|assistant|>4<|end|><|user|>')
     """
     prompt = prepare(log, message, think=think)
@@ -106,9 +113,10 @@ def _own(text: str) -> str:
 
 
 def display(log: str) -> list[tuple[str, str]]:
-    """The bubbles of a chat window: `("user" | "think" | "assistant", text)`. Tags are not shown, nor are empty segments.
+    """The bubbles of a chat window: `("user" | "think" | "assistant", text)`. Tags are not shown,
+    nor are empty segments.
 
-    Text that no tag stands before is the user's. (Seed: "Display rules".)
+    Text that no tag stands before is the user's.
 
     >>> display("<|user|>2+2?<|think|>Add.<|assistant|>4<|end|><|user|>")
     [('user', '2+2?'), ('think', 'Add.'), ('assistant', '4')]
@@ -124,10 +132,11 @@ def display(log: str) -> list[tuple[str, str]]:
 
 
 def truncate(tokens: Sequence[_T], max_len: int, *, whole_turns: bool = True) -> list[_T]:
-    """The last `max_len` tokens at most, ids or strings, shape (n,); cut where a turn begins, unless `whole_turns` is off.
+    """The last `max_len` tokens at most, ids or strings, shape (n,); cut where a turn begins,
+    unless `whole_turns` is off.
 
-    Where the last turn alone is too long, its end is kept and a warning is logged. (Seed: "Implementation notes".) Raises
-    ValueError for a negative `max_len`.
+    Where the last turn alone is too long, its end is kept and a warning is logged.
+    Raises ValueError for a negative `max_len`.
     """
     if max_len < 0:
         raise ValueError(f"max_len is {max_len}, expected 0 or more")

@@ -1,60 +1,120 @@
-"""Tool calls in a text, and results as text, in every dialect. Seed: mypt_phase3b_workspace.md, section C."""
+"""Reads tool calls in a text, and writes results as text, in every dialect."""
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
-from mypt_infer.formats import ToolCall, iter_blocks, of
-from mypt_spec.truncated import Blocks
+from mypt_infer.run_format import Format, ToolCall, of
+from mypt_spec.bodies.json_body import read_body
+from mypt_spec.damage.cut_tags import Blocks
+from mypt_spec.episode import Event, Place
+from mypt_spec.table import TEXT
 
-__all__ = ["ToolCall", "find_last_toolcall", "render_toolresult"]
+__all__ = ["ToolCall", "find_last_toolcall", "read_toolresult", "render_toolresult"]
+
+_SCAN = json.JSONDecoder().raw_decode
+_SPACE = re.compile(r"\s*")
 
 
 def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
-    """The last well-formed tool call in what a model wrote, or in a whole conversation; None when there is none.
+    """Returns the last well-formed tool call in what a model wrote, or in a whole conversation;
+    None when there is none.
 
-    Well formed is a block with both tags whose body the engine reads without an error. What a system prompt quotes, a user
-    types or a tool returns is never a call. Raises KeyError for an unknown dialect.
+    Well formed is a block with both tags whose body the engine reads without an error. The body
+    ends where its JSON does: a tag inside one of its strings is text. What a system prompt quotes,
+    a user types or a tool returns is never a call. Raises KeyError for an unknown dialect.
 
-    >>> find_last_toolcall('<myPT_toolcall>{"name": "f", "x": {"y": "}"}}</myPT_toolcall>')
-    ToolCall(name='f', arguments={'x': {'y': '}'}}, raw_block='<myPT_toolcall>{"name": "f", "x": {"y": "}"}}</myPT_toolcall>')
+    >>> text = '<myPT_toolcall>{"name": "f", "x": {"y": "}"}}</myPT_toolcall>'
+    >>> find_last_toolcall(text).arguments
+    {'x': {'y': '}'}}
     >>> find_last_toolcall('<toolcall name="f">{"x": 1}</toolcall>', "mypt-3b").arguments
     {'x': 1}
     """
     fmt = of(dialect)
-    table = fmt.dialect.table
+    openers = fmt.dialect.table.openers
+    blocks, found, at = Blocks(fmt.dialect.table), None, 0
     events = fmt.dialect.lex(text)
-    blocks = Blocks(table)
-    written = []  # whether each event stands where the model writes
-    for event in events:
-        written.append(
-            all(table.openers[kind].body_loss for kind in blocks.open if kind in table.openers)
-        )
+    for number, event in enumerate(events):
+        start, stop = _span(event)
+        if start < at:
+            continue  # inside the body of a call
+        own = all(openers[kind].body_loss for kind in blocks.open if kind in openers)
         blocks.read(event.terminal)
-    for start, end in reversed(list(iter_blocks(events, fmt.calls, fmt))):
-        if written[start]:
-            first, last = events[start].at.span or (0, 0), events[end].at.span or (0, 0)
-            calls, _ = fmt.read_calls(
-                events[start], events[start + 1].text, text[first[0] : last[1]].strip()
-            )
-            if calls:
-                return calls[-1]
-    return None
+        if own and any(openers[kind].name == event.terminal for kind in fmt.calls):
+            closer = _closer(text, events, number, fmt)
+            if closer is not None:
+                at, end = _span(closer)
+                calls, _ = fmt.read_calls(event, text[stop:at], text[start:end].strip())
+                found = calls[-1] if calls else found
+    return found
+
+
+def _closer(text: str, events: list[Event], number: int, fmt: Format) -> Event | None:
+    """Returns the tag that closes the block that event `number` opens: the one after its JSON
+    value. None if there is none.
+    """
+    table, begin = fmt.dialect.table, _span(events[number])[1]
+    name = table.closers[table.terminals[events[number].terminal].opens].name
+    try:
+        _, end = _SCAN(text, _end_of_space(text, begin))
+    except (ValueError, RecursionError):
+        return None
+    following = (e for e in events[number + 1 :] if e.terminal != TEXT and _span(e)[0] >= end)
+    closer = next(following, None)
+    if closer is None or closer.terminal != name or text[end : _span(closer)[0]].strip():
+        return None
+    return closer
+
+
+def _end_of_space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def _span(event: Event) -> tuple[int, int]:
+    return event.at.span or (0, 0)
+
+
+def read_toolresult(text: str, dialect: str = "mypt") -> tuple[str, Any] | None:
+    """Returns the tool's name ("" where the format does not have it there) and the value of a text
+    that is one result block.
+
+    None for any other text. The inverse of `render_toolresult`. Raises KeyError for an unknown
+    dialect.
+
+    >>> read_toolresult('<toolresult name="f">\\n{"a": 1}\\n</toolresult>', "mypt-3b")
+    ('f', {'a': 1})
+    """
+    fmt = of(dialect)
+    events = fmt.dialect.lex(text.strip())
+    if fmt.result is None or fmt.result.body != "json" or len(events) != 3:
+        return None
+    opener, said, closer = events
+    ends = fmt.dialect.table.closers[fmt.result.opens].name
+    if (opener.terminal, said.terminal, closer.terminal) != (fmt.result.name, TEXT, ends):
+        return None
+    body = read_body(said.text, "json", fmt.dialect.table.literals, Place())
+    return None if body.text is None else (dict(opener.attrs).get("name", ""), body.value)
 
 
 def render_toolresult(name: str, result: Any, dialect: str = "mypt") -> str:
-    """The text of the result of the tool `name`: a JSON value. Tags that it spells are written with an escape.
+    """The text of the result of the tool `name`: a JSON value. Tags that it spells are written with
+    an escape.
 
-    Raises ValueError for what is no JSON value, and in a dialect without tool calls; KeyError for an unknown dialect.
+    Raises ValueError for what is no JSON value, and in a dialect without tool calls; KeyError for
+    an unknown dialect.
 
     >>> render_toolresult("f", {"a": "</myPT_toolresult>"})
     '<myPT_toolresult>{"a": "\\\\u003c/myPT_toolresult>"}</myPT_toolresult>'
     """
-    from mypt_spec.jsonvalue import faults
+    from mypt_spec.bodies.strict_json import faults
 
     fault = next(faults(result), None)
     if fault is not None:
         raise ValueError(
-            f"the result is no JSON value: {fault.message}{f' at {fault.pointer}' if fault.pointer else ''}"
+            "the result is no JSON value: "
+            f"{fault.message}{f' at {fault.pointer}' if fault.pointer else ''}"
         )
     return "".join(event.text for event in of(dialect).result_events(name, result))

@@ -1,7 +1,9 @@
-"""What a chat loop over the praxis format needs: when to stop, what to call, where the result goes, and a safety net.
+"""What a chat loop over the praxis format needs: when to stop, what to call, where the result goes,
+and a safety net.
 
-Every function takes text: a whole conversation, or only what a model wrote after the last header. A call is looked for in
-assistant blocks alone, so what a user or a tool types never is one. See grammar/praxis/SPEC.md, "At run time".
+Every function takes text: a whole conversation, or only what a model wrote after the last header. A
+call is looked for in assistant blocks alone, so what a user or a tool types never is one. See
+grammar/praxis/SPEC.md, "At run time".
 
 >>> text = '<tin>\\n{"name": "calc", "arguments": {"x": "2 + 2"}}\\n</tin>'
 >>> call, end = pending_call(text)
@@ -19,13 +21,13 @@ from dataclasses import dataclass
 from functools import cache
 
 import mypt_spec
-from mypt_infer.formats import ToolCall, of
-from mypt_infer.tools import Toolbox, error
-from mypt_spec.body import ARGUMENTS, NAME, read_body
+from mypt_infer.run_format import ToolCall, of
+from mypt_infer.toolbox import Toolbox, error
+from mypt_spec.bodies.json_body import ARGUMENTS, NAME, read_body
+from mypt_spec.damage.cut_tags import Blocks, cuts, nestings, repaired
 from mypt_spec.episode import Event, Place
-from mypt_spec.repair import open_blocks
-from mypt_spec.tokens import STRAY, TEXT
-from mypt_spec.truncated import Blocks, cuts, nestings, repaired
+from mypt_spec.states import open_blocks
+from mypt_spec.table import STRAY, TEXT
 
 _log = logging.getLogger(__name__)
 _BOS = "[BOS]"
@@ -83,9 +85,11 @@ def _walk(text: str) -> Iterator[_Seen]:
 
 
 def stop_set(generated: str, *, max_tool_tag_tokens: int | None = None) -> set[str]:
-    """The tokens that end generation after this text: always EOS, and SEP unless a call (or its result) is open.
+    """The tokens that end generation after this text: always EOS, and SEP unless a call (or its
+    result) is open.
 
-    A call of more than `max_tool_tag_tokens` tokens so far, tags included, is given up: SEP ends it too.
+    A call of more than `max_tool_tag_tokens` tokens so far, tags included, is given up: SEP ends it
+    too.
 
     >>> sorted(stop_set("The answer is")), sorted(stop_set('<tin>\\n{"name": "calc"'))
     (['EOS', 'SEP'], ['EOS'])
@@ -115,7 +119,8 @@ def stop_set(generated: str, *, max_tool_tag_tokens: int | None = None) -> set[s
 def pending_call(text: str) -> tuple[ToolCall, int] | None:
     """The first call that has no result yet, and where its `</tin>` ends; None if there is none.
 
-    A call that is not closed is not pending. One whose body is no call is passed over, with a warning in the log.
+    A call that is not closed is not pending. One whose body is no call is passed over, with a
+    warning in the log.
     """
     for call, reason, block, end in _waiting(text):
         if call is not None:
@@ -125,7 +130,9 @@ def pending_call(text: str) -> tuple[ToolCall, int] | None:
 
 
 def _waiting(text: str) -> Iterator[tuple[ToolCall | None, str, str, int]]:
-    """The blocks without a result: the call, or why it is none; the block's text; and where it ends."""
+    """The blocks without a result: the call, or why it is none; the block's text; and where it
+    ends.
+    """
     d = _dialect()
     opened: _Seen | None = None
     closed: _Seen | None = None
@@ -155,7 +162,8 @@ def _read(body: str, block: str) -> tuple[ToolCall | None, str]:
 def answer(text: str, tools: Toolbox, *, seconds: float | None = None) -> str | None:
     """The text with the answer of its first call that has none; None when no call waits.
 
-    Whatever goes wrong is the answer: a call that cannot be read, a tool that is unknown, raises or takes longer than `seconds`.
+    Whatever goes wrong is the answer: a call that cannot be read, a tool that is unknown, raises or
+    takes longer than `seconds`.
 
     >>> answer("<tin>\\n{1}\\n</tin>", Toolbox())[16:59]
     '<tout>{"error": {"type": "bad_call", "messa'
@@ -173,11 +181,12 @@ def answer(text: str, tools: Toolbox, *, seconds: float | None = None) -> str | 
 
 
 def splice(text: str, result: str) -> str:
-    """The text with the result, or the error, of its pending call put directly behind the `</tin>`; the rest stays as it is.
+    """The text with the result, or the error, of its pending call put directly behind the `</tin>`;
+    the rest stays as it is.
 
-    Where the only calls that wait cannot be read, it is put behind the first of them: it says what is wrong with it. What spells
-    a tag in a result is written with a `\\u` escape, with a warning in the log: a tool cannot write structure. Raises ValueError
-    when no call waits.
+    Where the only calls that wait cannot be read, it is put behind the first of them: it says what
+    is wrong with it. What spells a tag in a result is written with a `\\u` escape, with a warning
+    in the log: a tool cannot write structure. Raises ValueError when no call waits.
     """
     waiting = list(_waiting(text))
     found = next((w for w in waiting if w[0] is not None), None) or next(iter(waiting), None)
@@ -197,9 +206,11 @@ def _spliced(text: str, at: int, body: str) -> str:
 
 
 def fix_truncated_tags(text: str) -> str:
-    """A safety net for text from elsewhere: tags that were cut short or torn in two, written in full.
+    """A safety net for text from elsewhere: tags that were cut short or torn in two, written in
+    full.
 
-    Every change is logged as a warning. Well-formed text, and what a string of an open call holds, is left alone.
+    Every change is logged as a warning. Well-formed text, and what a string of an open call holds,
+    is left alone.
     """
     d = _dialect()
     whole = _headed(text)

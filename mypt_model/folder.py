@@ -1,28 +1,38 @@
-"""Folders that hold a model: `config.json` and `*.safetensors`, as Hugging Face has them. No pickle, ever."""
+"""Folders that hold a model:
+
+`config.json` and `*.safetensors`, as Hugging Face has them. No pickle, ever.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+from mypt_model.shape import LlamaConfig, ModelError
 
-from mypt_model.llama import LlamaConfig, ModelError
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CONFIG, WEIGHTS, OPTIMIZER = "config.json", "model.safetensors", "optimizer.safetensors"
+TRAINER = "trainer.json"  # of a checkpoint: what it was trained with
 
 
 def newest(folder: str | Path) -> Path:
-    """The folder itself if it holds a model, else the latest checkpoint in it, if it is the output of a training run."""
+    """The folder itself if it holds a model, else the latest checkpoint in it, if it is the output
+    of a training run.
+    """
     folder = Path(folder)
     found = [] if (folder / CONFIG).exists() else checkpoints(folder)
     return found[-1] if found else folder
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints `step_<number>` of a training run, the oldest first. A checkpoint gets this name when it is whole."""
+    """The checkpoints `step_<number>` of a training run, the oldest first.
+
+    A checkpoint gets this name when it is whole.
+    """
     found = [
         (int(p.name[5:]), p)
         for p in folder.glob("step_*")
@@ -32,14 +42,43 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def beside(folder: str | Path, name: str) -> Path | None:
-    """A file of that name in the folder of a model, its vocabulary for instance; None where there is none."""
+    """A file of that name in the folder of a model, its vocabulary for instance;
+
+    None where there is none.
+    """
     path = newest(folder) / name
     return path if path.is_file() else None
+
+
+def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
+    """Returns the name of the dialect that a model speaks: the one that it was trained on, as its
+    checkpoint says.
+
+    Where the checkpoint does not say, it is `wanted`, or else `default`; "auto" wants none. Raises
+    ModelError where it says another than `wanted`.
+    """
+    wanted = None if wanted == "auto" else wanted
+    path = newest(folder) / TRAINER
+    try:
+        facts = json.loads(path.read_bytes()) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot read {path}: {error}") from None
+    data = facts.get("data") if isinstance(facts, dict) else None
+    said = data.get("dialect") if isinstance(data, dict) else None
+    if not isinstance(said, str):
+        return wanted or default
+    if wanted not in (None, said):
+        raise ModelError(
+            f"{folder}: the model was trained on {said}, not on {wanted}; leave --dialect out"
+        )
+    return said
 
 
 def read_config(folder: Path) -> LlamaConfig:
     """The shape of the model in a folder. Raises ModelError naming the file and what is wrong."""
     path = folder / CONFIG
+    if folder.is_file():
+        raise ModelError(f"{folder} is a file; expected a folder with {CONFIG} and *.safetensors")
     try:
         raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,77 +1,26 @@
 """A Llama as modules, with the parameter names of Hugging Face's `LlamaForCausalLM`.
 
-How tokens attend to one another is handed in: training keeps episodes apart, generation reads a cache. There is no other
-difference between the two.
+How tokens attend to one another is handed in: training keeps episodes apart, generation reads a
+cache. There is no other difference between the two.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mypt_model.shape import LlamaConfig, ModelError
+
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-"""The number of the layer; queries (rows, heads, n, head); keys and values (rows, key heads, n, head) -> (rows, heads, n, head)."""
+"""Maps (layer, queries, keys, values) to (rows, heads, n, head).
 
-
-class ModelError(ValueError):
-    """A model, or a folder of one, that cannot be used: which file, and what is wrong with it."""
-
-
-@dataclass(frozen=True)
-class LlamaConfig:
-    """The shape; names as in `config.json`."""
-
-    vocab_size: int
-    hidden_size: int
-    intermediate_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int
-    rms_norm_eps: float = 1e-6
-    rope_theta: float = 10000.0
-    tie_word_embeddings: bool = False
-    max_position_embeddings: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in (
-            "vocab_size",
-            "hidden_size",
-            "intermediate_size",
-            "num_hidden_layers",
-            "num_attention_heads",
-            "num_key_value_heads",
-        ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ModelError(f"{name} is {value!r}, expected a whole number above 0")
-        if self.hidden_size % self.num_attention_heads or self.head % 2:
-            raise ModelError(
-                f"hidden_size {self.hidden_size} cannot be shared by {self.num_attention_heads} heads of even size"
-            )
-        if self.num_attention_heads % self.num_key_value_heads:
-            raise ModelError(
-                f"{self.num_attention_heads} heads cannot share {self.num_key_value_heads} key heads evenly"
-            )
-
-    @property
-    def head(self) -> int:
-        return self.hidden_size // self.num_attention_heads
-
-    def as_json(self) -> dict[str, Any]:
-        """What `config.json` holds."""
-        return {
-            "architectures": ["LlamaForCausalLM"],
-            "model_type": "llama",
-            "hidden_act": "silu",
-            "attention_bias": False,
-            "mlp_bias": False,
-        } | {key: value for key, value in asdict(self).items() if value is not None}
+Queries are (rows, heads, n, head), keys and values (rows, key heads, n, head).
+"""
 
 
 class RMSNorm(nn.Module):
@@ -142,11 +91,13 @@ class Trunk(nn.Module):
 
 
 class Transformer(nn.Module):
-    """The whole model. `model(ids, at, attend, places, then)` reads ids, (rows, n), at their positions, (rows, n), both int64.
+    """The whole model. `model(ids, at, attend, places, then)` reads ids, (rows, n), at their
+    positions, (rows, n), both int64.
 
-    `places` (int64, (m,)) are the tokens, counted through all rows, whose hidden states are wanted; `then` is given these,
-    (m, hidden), and the weights of the head, (vocabulary, hidden), and what it returns is returned: so the head runs inside
-    of the model's forward pass, where sharded weights are whole.
+    `places` (int64, (m,)) are the tokens, counted through all rows, whose hidden states are wanted;
+    `then` is given these, (m, hidden), and the weights of the head, (vocabulary, hidden), and what
+    it returns is returned: so the head runs inside of the model's forward pass, where sharded
+    weights are whole.
     """
 
     def __init__(self, config: LlamaConfig) -> None:
@@ -173,7 +124,9 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def fill(self, seed: int, *, scale: float = 0.02) -> Transformer:
-        """Random weights, the same for the same seed; what adds to the residual stream begins smaller, by the depth."""
+        """Random weights, the same for the same seed; what adds to the residual stream begins
+        smaller, by the depth.
+        """
         generator = torch.Generator().manual_seed(seed)
         for name, weight in self.named_parameters():
             if name.endswith("norm.weight"):
@@ -212,7 +165,10 @@ def shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
 
 
 def of_weights(config: LlamaConfig, weights: dict[str, Tensor]) -> Transformer:
-    """A model that uses these very tensors. Raises ModelError naming what is missing or has another shape."""
+    """A model that uses these very tensors.
+
+    Raises ModelError naming what is missing or has another shape.
+    """
     wanted = shapes(config)
     missing = sorted(set(wanted) - set(weights))
     if missing:

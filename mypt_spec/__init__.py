@@ -1,4 +1,5 @@
-"""The format of chat-model training data, written once as a grammar; everything else is derived from it.
+"""The format of chat-model training data, written once as a grammar; everything else is derived
+from it.
 
 >>> import mypt_spec
 >>> d = mypt_spec.dialect("mypt")
@@ -19,17 +20,18 @@ True
 """
 
 from mypt_spec.automaton import Automaton
-from mypt_spec.encode import Encoded
+from mypt_spec.dialect import Dialect, dialect, dialects
+from mypt_spec.encoder import Encoded
 from mypt_spec.episode import Episode, Event, Message, Part
 from mypt_spec.findings import Finding, Fix
-from mypt_spec.frontdoor import Dialect, dialect, dialects
-from mypt_spec.ranks import VocabularyError
 from mypt_spec.rules import Limits
-from mypt_spec.tokenizer import Tokenizer
-from mypt_spec.tokens import SpecError
+from mypt_spec.table import SpecError
+from mypt_spec.tokenizer.tokenizer import Tokenizer
+from mypt_spec.tokenizer.vocabulary import VocabularyError
 
 __all__ = [
-    "Automaton", "Dialect", "Encoded", "Episode", "Event", "Finding", "Fix", "Limits", "Message", "Part", "SpecError",
+    "Automaton", "Dialect", "Encoded", "Episode", "Event", "Finding", "Fix", "Limits", "Message",
+    "Part", "SpecError",
     "Tokenizer", "VocabularyError", "dialect", "dialects",
 ]  # fmt: skip
 __version__ = "0.1.0"

@@ -1,7 +1,8 @@
-"""The automaton of a dialect, extracted from Lark's own LALR parser and minimised. Design section 5.
+"""The automaton of a dialect, extracted from Lark's own LALR parser and minimised.
 
-These languages nest to a bounded depth, so the stacks that an LALR parser can reach are finitely many and the language is
-regular: a state is a reachable stack. Lark is imported only to extract; a table, once extracted, runs without it.
+These languages nest to a bounded depth, so the stacks that an LALR parser can reach are finitely
+many and the language is regular: a state is a reachable stack. Lark is imported only to extract; a
+table, once extracted, runs without it.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from mypt_spec.tokens import END, SpecError
+from mypt_spec.table import END, SpecError
 
 MAX_CONFIGURATIONS = 20_000
-MAX_DEPTH = 300  # of a stack; every step copies it, so a stack that grows without end is slow long before the limit
+# of a stack; every step copies it, so a stack that grows without end is slow long before the limit
+MAX_DEPTH = 300
 
 
 @dataclass(frozen=True, eq=False)
 class Automaton:
     """A minimal deterministic automaton over terminal names. States are ints from 0; `start` is 0.
 
-    `steps[state]` maps each legal terminal to the next state; states that accept are complete episodes.
+    `steps[state]` maps each legal terminal to the next state; states that accept are complete
+    episodes.
     """
 
     steps: tuple[dict[str, int], ...]
@@ -34,7 +37,9 @@ class Automaton:
         return range(len(self.steps))
 
     def allowed(self, state: int) -> frozenset[str]:
-        """Names of the terminals that may come next, TEXT included; empty only where nothing may follow."""
+        """Names of the terminals that may come next, TEXT included; empty only where nothing may
+        follow.
+        """
         return frozenset(self.steps[state])
 
     def step(self, state: int, terminal: str) -> int:
@@ -100,8 +105,8 @@ def make_parser(grammar: str) -> Any:
 def extract(grammar: str, *, limit: int = MAX_CONFIGURATIONS) -> Automaton:
     """Explore every stack that Lark's parser can reach and minimise the result.
 
-    Raises SpecError when the grammar is not LALR(1), or when the exploration passes `limit` stacks or a stack `MAX_DEPTH`
-    symbols: then the language nests without bound and is not regular.
+    Raises SpecError when the grammar is not LALR(1), or when the exploration passes `limit` stacks
+    or a stack `MAX_DEPTH` symbols: then the language nests without bound and is not regular.
     """
     from lark import Token
 
@@ -122,7 +127,8 @@ def extract(grammar: str, *, limit: int = MAX_CONFIGURATIONS) -> Automaton:
             if key not in numbers:
                 if len(numbers) >= limit or len(key) > MAX_DEPTH:
                     raise SpecError(
-                        f"the grammar does not close after {len(numbers)} parser stacks: some rule nests inside itself without "
+                        f"the grammar does not close after {len(numbers)} parser stacks: some rule "
+                        "nests inside itself without "
                         "bound; write the nesting out to a fixed depth"
                     )
                 numbers[key] = len(numbers)
@@ -134,7 +140,9 @@ def extract(grammar: str, *, limit: int = MAX_CONFIGURATIONS) -> Automaton:
 
 
 def minimise(steps: list[dict[str, int]], accepts: set[int]) -> Automaton:
-    """Moore's partition refinement; the result is numbered breadth first by terminal name, so it is canonical."""
+    """Moore's partition refinement; the result is numbered breadth first by terminal name, so it is
+    canonical.
+    """
     classes = [int(s in accepts) for s in range(len(steps))]
     count = len(set(classes))
     while True:

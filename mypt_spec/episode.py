@@ -1,8 +1,10 @@
-"""The model of one conversation: Episode > Message > Part, and the events that every form of it is made of.
+"""The model of one conversation: Episode > Message > Part, and the events that every form of it is
+made of.
 
-A *message* is a top-level block or a mark (such as the end of a turn); a *part* is a piece of a message: a run of text, or
-a nested block. Metadata (`language`, keys that begin with `_`) and places never take part in equality: they are not in the
-format's text, so no text could give them back.
+A *message* is a top-level block or a mark (such as the end of a turn); a *part* is a piece of a
+message: a run of text, or a nested block. Metadata (`language`, keys that begin with `_`) and
+places never take part in equality: they are not in the format's text, so no text could give them
+back.
 """
 
 from __future__ import annotations
@@ -12,13 +14,15 @@ from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
-from mypt_spec.tokens import TEXT, TokenTable
+from mypt_spec.table import TEXT, TokenTable
 
 Attrs = tuple[tuple[str, str], ...]
 
 
 class Place(NamedTuple):
-    """Where something was read: an RFC 6901 pointer into the record, and a span inside that string (or inside the text)."""
+    """Where something was read: an RFC 6901 pointer into the record, and a span inside that string
+    (or inside the text).
+    """
 
     pointer: str = ""
     span: tuple[int, int] | None = None
@@ -26,9 +30,11 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a message. `kind` is "text" or the name of a nested block; JSON bodies are canonical JSON text.
+    """A piece of a message. `kind` is "text" or the name of a nested block; JSON bodies are
+    canonical JSON text.
 
-    `at` is where the text was read; `name_at`, of a call, where its name was, if that was elsewhere.
+    `at` is where the text was read; `name_at`, of a call, where its name was, if that was
+    elsewhere.
     """
 
     kind: str
@@ -42,8 +48,8 @@ class Part:
 class Message:
     """A top-level block, `role` being its name, or a mark such as "eot", which has no parts.
 
-    Adjacent texts are one part, so that equal content is an equal message. `name_at` is where a name that stands in `attrs`
-    was read, if that was elsewhere.
+    Adjacent texts are one part, so that equal content is an equal message. `name_at` is where a
+    name that stands in `attrs` was read, if that was elsewhere.
     """
 
     role: str
@@ -90,7 +96,8 @@ class Event(NamedTuple):
 def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
     """Join adjacent text parts and drop empty ones.
 
-    One empty text stays where no other text is: it is the place to point to when the block turns out to need text.
+    One empty text stays where no other text is: it is the place to point to when the block turns
+    out to need text.
     """
     parts = tuple(parts)
     before = ""
@@ -115,7 +122,8 @@ def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
 def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]:
     """The events of messages, in order.
 
-    Raises ValueError for a role or part that the dialect does not have, and for a block inside one that ends at the next tag.
+    Raises ValueError for a role or part that the dialect does not have, and for a block inside one
+    that ends at the next tag.
     """
     held = list(messages)
     for message, following in zip_longest(held, held[1:]):
@@ -146,7 +154,8 @@ def _block(
     opener = table.openers.get(kind)
     if opener is None:
         raise ValueError(
-            f"{table.name} has no block or mark {kind!r}; it has {', '.join([*table.openers, *table.marks])}"
+            f"{table.name} has no block or mark {kind!r}; it has "
+            f"{', '.join([*table.openers, *table.marks])}"
         )
     out = [Event(opener.name, opener.spell(attrs), at, attrs)]
     end = at
@@ -155,7 +164,8 @@ def _block(
         if part.kind != "text":
             if closer is None:
                 raise ValueError(
-                    f"`{opener.shown}` ends where the next tag stands, so it holds no block {part.kind!r}"
+                    f"`{opener.shown}` ends where the next tag stands, so it holds no block "
+                    f"{part.kind!r}"
                 )
             out += _block(
                 part.kind,

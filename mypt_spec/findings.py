@@ -1,14 +1,15 @@
-"""Findings, fixes, and the registry of rules. Everything that can be said about data is one `Finding`.
+"""Findings, fixes, and the rows of the rules. Everything said about data is a `Finding`.
 
-A rule registers itself once (see `rules/`); code that meets a fault names the rule's code and the place, and the name and
-severity come from the registry, so a code means the same thing wherever it is raised. Design section 7.
+A rule is a row of `rules/rules.toml`. Code that meets a fault names the rule's code and the place;
+name and severity come from the row, so a code means the same thing wherever it is raised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import tomllib
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
 SEVERITIES = ("info", "warning", "error")
 
@@ -17,11 +18,11 @@ SEVERITIES = ("info", "warning", "error")
 class Fix:
     """A repair.
 
-    `safe`: the serialised bytes stay identical; or the record had no legal form, exactly one legal placement exists, and no
-    content character is added or removed.
+    `safe`: the serialised bytes stay identical; or the record had no legal form, exactly one legal
+    placement exists, and no content character is added or removed.
 
-    `patch` holds RFC 6902 operations on the record; `edits` holds `(start, end, replacement)` in code points of serialised
-    text, or, for faults of the file, of the physical line.
+    `patch` holds RFC 6902 operations on the record; `edits` holds `(start, end, replacement)` in
+    code points of serialised text, or, for faults of the file, of the physical line.
     """
 
     title: str
@@ -45,10 +46,11 @@ class Fix:
 class Finding:
     """One diagnostic.
 
-    `pointer` is an RFC 6901 pointer into the record ("" is the whole record, or the text when there is no record);
-    `span` counts code points `[start, end)` inside the string that the pointer names, or inside the text; for token ids
-    it counts tokens. `expected` is the exact set of what could have stood there, as spellings, in a fixed order.
-    `on_key` says that the pointer means the key and not its value.
+    `pointer` is an RFC 6901 pointer into the record ("" is the whole record, or the text when there
+    is no record); `span` counts code points `[start, end)` inside the string that the pointer
+    names, or inside the text; for token ids it counts tokens. `expected` is the exact set of what
+    could have stood there, as spellings, in a fixed order. `on_key` says that the pointer means the
+    key and not its value.
     """
 
     code: str
@@ -77,36 +79,26 @@ def regraded(finding: Finding, severity: str) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule as the registry knows it. `check` is None when the engine itself raises the code."""
+    """A row of `rules/rules.toml`. `fix` says how safe its fixes are, "none" where it has none."""
 
     code: str
     name: str
     severity: str
-    doc: str
-    check: Callable[..., Iterable[Finding]] | None = None
+    fix: str = "none"
+
+    @property
+    def doc(self) -> str:
+        """The rule's page, `rules/pages/<code>.md`, as Markdown without its heading."""
+        page = _FOLDER / "pages" / f"{self.code}.md"
+        return page.read_text(encoding="utf-8").strip() if page.exists() else ""
 
     @property
     def summary(self) -> str:
-        return self.doc.strip().splitlines()[0] if self.doc else ""
+        return self.doc.partition("\n")[0]
 
 
-RULES: dict[str, Rule] = {}
-_T = TypeVar("_T", bound=Callable[..., Any])
-
-
-def rule(code: str, name: str, severity: str = "error") -> Callable[[_T], _T]:
-    """Register a rule; the decorated function's docstring is its explain page.
-
-    A decorated *class* registers a code that the engine raises by itself (the grammar finds it, not a check).
-    """
-    if severity not in SEVERITIES:
-        raise ValueError(f"severity of {code} is {severity!r}, expected one of {SEVERITIES}")
-
-    def register(target: _T) -> _T:
-        if code in RULES:
-            raise ValueError(f"two rules are called {code}: {RULES[code].name} and {name}")
-        check = None if isinstance(target, type) else target
-        RULES[code] = Rule(code, name, severity, (target.__doc__ or "").strip(), check)
-        return target
-
-    return register
+_FOLDER = Path(__file__).parent / "rules"
+RULES = {
+    code: Rule(code, **row)
+    for code, row in tomllib.loads((_FOLDER / "rules.toml").read_text(encoding="utf-8")).items()
+}

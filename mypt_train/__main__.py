@@ -2,7 +2,7 @@
 
 import sys
 
-from mypt_train.train_cli import main
+from mypt_train.commands.train import main
 
 if __name__ == "__main__":
     sys.exit(main())

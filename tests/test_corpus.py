@@ -9,7 +9,14 @@ import pytest
 
 from fuzz.driver import CORPUS, INVARIANTS, load
 
-FILES = sorted(path for path in CORPUS.glob("*/*") if path.suffix in (".json", ".bin"))
+MEASURED = {
+    "growth"
+}  # times depend on the machine: its tests are tests/unit/mypt_lint/test_growth.py
+FILES = sorted(
+    path
+    for path in CORPUS.glob("*/*")
+    if path.suffix in (".json", ".bin") and path.parent.name not in MEASURED
+)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem[:12]}")
@@ -18,4 +25,4 @@ def test_replay(path: Path) -> None:
 
 
 def test_every_invariant_has_a_corpus() -> None:
-    assert {path.parent.name for path in FILES} == set(INVARIANTS)
+    assert {path.parent.name for path in FILES} == set(INVARIANTS) - MEASURED

@@ -1,4 +1,5 @@
-"""Write everything that is generated from the grammars and the rules; `--check` fails when something is stale.
+"""Write everything that is generated from the grammars and the rules; `--check` fails when
+something is stale.
 
 python tools/regenerate.py [--check]
 """
@@ -12,17 +13,17 @@ from io import StringIO
 from pathlib import Path
 
 import mypt_spec
+from mypt_lint.cli import main as lint
 from mypt_spec.automaton import Automaton, extract, fingerprint
-from mypt_spec.frontdoor import grammar_root
-from mypt_spec.lint.cli import main as lint
-from mypt_spec.repair import open_blocks
+from mypt_spec.dialect import grammar_root
 from mypt_spec.rules import FAMILIES
-from mypt_spec.rules.pages import reference
+from mypt_spec.rules.reference import reference
+from mypt_spec.states import open_blocks
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests import conversion  # noqa: E402
+from tests.support import conversion  # noqa: E402
 
 
 def outputs() -> dict[Path, str]:
@@ -57,10 +58,11 @@ def table(machine: Automaton, digest: str) -> str:
 def diagram(dialect: mypt_spec.Dialect) -> str:
     """The automaton as a Mermaid state diagram; states are named by the blocks that are open."""
     machine, names = dialect.automaton, open_blocks(dialect.automaton, dialect.table)
+    source = f"Generated from `grammar/`: {len(machine.steps)} states, extracted from Lark's LALR"
     lines = [
         f"# The automaton of {dialect.table.title}",
         "",
-        f"Generated from `grammar/`: {len(machine.steps)} states, extracted from Lark's LALR parser and minimised.",
+        f"{source} parser and minimised.",
         "A state shows the blocks that are open. Accepting states lead to the end.",
         "",
         "```mermaid",

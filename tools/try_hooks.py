@@ -1,4 +1,5 @@
-"""Try the hooks as a user does: a repository of data, whose pre-commit configuration names this one. Needs git, pip and pre-commit.
+"""Try the hooks as a user does: a repository of data, whose pre-commit configuration names this
+one. Needs git, pip and pre-commit.
 
 python tools/try_hooks.py
 """
@@ -11,8 +12,14 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
-CONFIG = "repos:\n  - repo: {root}\n    rev: {rev}\n    hooks: [{{id: mypt-lint}}, {{id: mypt-lint-fix}}]\n"
+GOOD = (
+    '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, '
+    '{"role": "assistant", "content": "Yo"}]}\n'
+)
+CONFIG = (
+    "repos:\n  - repo: {root}\n    rev: {rev}\n    hooks: [{{id: mypt-lint}}, {{id: "
+    "mypt-lint-fix}}]\n"
+)
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:

@@ -8,69 +8,85 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mypt_cli.parser import parser as command_line
+from mypt_cli.run import run
+from mypt_infer.run_format import of
 from mypt_spec import Dialect, __version__, dialect
-from mypt_spec.ranks import FILE as VOCABULARY
-from mypt_spec.ranks import VocabularyError
+from mypt_spec.tokenizer.vocabulary import FILE as VOCABULARY
 
 if TYPE_CHECKING:
     from mypt_infer.chat.session import Session
     from mypt_infer.controller import Source
-    from mypt_infer.tools import Toolbox
+    from mypt_infer.toolbox import Toolbox
+    from mypt_infer.workspace import WorkspaceEngine
 
-DONE, FAILED, INTERRUPTED = 0, 2, 130
+DONE, FAILED = 0, 2
 DIALECT = "mypt"
 SYSTEM = "You are MyPT. Answer questions using workspace tools when needed."
 
+PROG = "mypt-chat"
 EPILOG = """\
 examples:
   mypt-chat --scripted --workspace docs/           a demonstration: no model, but everything else
   mypt-chat --scripted --workspace docs/ --transcript chats.jsonl < questions.txt
-  mypt-chat --model runs/7m --workspace docs/      a model, decoded within the format
+  mypt-chat --model runs/7m --workspace docs/      a model, decoded within its format
+  mypt-chat --model_ckpt runs/toolchat --workspace_dir docs/ --index_dir docs/index/latest
 
-/help in the chat shows its commands. Transcripts are records: mypt-lint checks them, mypt-prepare trains on them.
+Answers are shown; --verbose or /show shows what was thought, called and found, too. /help in the
+chat shows its commands. A transcript is a record: mypt-lint checks it, mypt-prepare trains on it.
+Turns that cannot be trained on are left out of its messages, and named.
 Exit status: 0 done, 2 failure.
 """
 
 
 def parser() -> argparse.ArgumentParser:
-    out = argparse.ArgumentParser(
-        prog="mypt-chat",
-        description="Chat over a folder of documents: the model searches, reads and cites them.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    """Returns the parser of the command line."""
+    out = command_line(
+        PROG, "Chat over a folder of documents: the model searches, reads and cites them.", EPILOG
     )
     add = out.add_argument
     source = out.add_mutually_exclusive_group(required=True)
     source.add_argument(
         "--model",
+        "--model_ckpt",
         metavar="DIR",
-        help="config.json and *.safetensors of a Llama; needs the extra infer",
+        help="config.json and *.safetensors of a Llama, or a run of mypt-train; needs the extra "
+        "infer",
     )
     source.add_argument(
         "--scripted",
         action="store_true",
         help="a stand-in for a model, which searches for what you say and quotes what it finds",
     )
+    add("--dialect", metavar="NAME", help="the format (default: that of the model, or mypt)")
     add(
         "--workspace",
+        "--workspace_dir",
         metavar="DIR",
         help="a folder of documents for the tools; without it there are none",
     )
     add(
         "--index-dir",
+        "--index_dir",
         metavar="DIR",
-        help="where its index is kept (default: .mypt-index in the folder)",
+        help="where its index is kept (default: as mypt-index says)",
     )
     add("--system", metavar="TEXT", help="the system prompt; the tools are added to it")
     add(
         "--transcript",
         metavar="FILE",
-        help="add the conversation to this file of JSONL when it ends",
+        help="add each conversation to this file of JSONL when it ends",
+    )
+    add(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="show what is thought, called and found as it comes, not only the answer",
     )
     add(
         "--max-steps",
         type=int,
-        default=3,
+        default=5,
         metavar="N",
         help="calls and answers of a turn (default: %(default)s)",
     )
@@ -104,7 +120,8 @@ def parser() -> argparse.ArgumentParser:
         "--context-length",
         type=int,
         metavar="N",
-        help="ids that the model sees; the oldest turns are left out (default: what its config.json says)",
+        help="ids that the model sees; the oldest turns are left out (default: what its "
+        "config.json says)",
     )
     add(
         "--temperature",
@@ -115,72 +132,105 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--top-p", type=float, metavar="P", help="choose among the best that hold a share P")
     add("--seed", type=int, help="the same answers again")
-    add("--version", action="version", version=f"mypt-chat {__version__}")
+    add("--version", action="version", version=f"{PROG} {__version__}")
     return out
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    chosen = parser().parse_args(argv)
-    try:
-        return _run(chosen)
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
-        return INTERRUPTED
+    return run(PROG, lambda: _run(parser().parse_args(argv)), errors=(ValueError,))
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    from mypt_infer.chat.screen import Screen
-    from mypt_infer.chat.session import Session
-    from mypt_infer.controller import Controller, Options, save
-    from mypt_infer.tools import Toolbox
-    from mypt_infer.workspace import WorkspaceEngine, WorkspaceError, WorkspaceTools, toolbox
-    from mypt_infer.workspace.cli import INDEX
-
-    engine, tools = None, Toolbox()
-    system = chosen.system or SYSTEM
-    try:
-        if chosen.workspace is not None:
-            base = Path(chosen.workspace)
-            engine = WorkspaceEngine(
-                base, Path(chosen.index_dir) if chosen.index_dir else base / INDEX
-            )
-            engine.refresh()
-        played = _Played(chosen) if chosen.model is not None else None
-        if engine is not None:
-            tools = toolbox(
-                WorkspaceTools(
-                    engine, **({"summarizer": played.summarizer()} if played is not None else {})
-                )
-            )
-            system += f"\n\n{tools.usage}"
-        limits = {
-            "max_think_tokens": chosen.max_think_tokens,
-            "max_toolcall_tokens": chosen.max_toolcall_tokens,
-        }
-        length = chosen.context_length or (played.context_length if played is not None else None)
-        options = Options(
-            max_steps=chosen.max_steps,
-            max_tokens=chosen.max_tokens,
-            context_length=length,
-            think=False if chosen.no_think else None,
-            **limits,
-        )
-        source = _demo(tools) if played is None else played.source(tools, limits)
-        spoken: str | Dialect = DIALECT if played is None else played.dialect
-        controller = Controller(
-            source, tools, dialect=spoken, system=system, options=options, seed=chosen.seed
-        )
-        session = Session(controller, Screen(sys.stdout), engine)
-    except (OSError, ValueError, WorkspaceError, VocabularyError) as error:
-        print(f"mypt-chat: error: {error}", file=sys.stderr)
-        return FAILED
+    session = _open(chosen)
     try:
         _talk(session)
     finally:
-        if chosen.transcript and session.controller.log.ids:
-            save(Path(chosen.transcript), session.controller.record())
-    return DONE
+        kept = session.keep()
+    return DONE if kept else FAILED
+
+
+def _open(chosen: argparse.Namespace) -> Session:
+    """Returns the chat that was asked for.
+
+    Raises OSError, ValueError or WorkspaceError saying what is wrong.
+    """
+    from mypt_infer.chat.screen import Screen
+    from mypt_infer.chat.session import Session
+    from mypt_infer.controller import Controller, Options
+
+    transcript = Path(chosen.transcript) if chosen.transcript else None
+    if transcript is not None and not transcript.absolute().parent.is_dir():
+        raise ValueError(f"--transcript {transcript}: its folder does not exist")
+    played = _Played(chosen) if chosen.model is not None else None
+    name = DIALECT if chosen.dialect in (None, "auto") else chosen.dialect
+    spoken = _named(name) if played is None else played.dialect
+    engine = _engine(chosen, spoken)
+    tools = _tools(engine, played)
+    limits = {
+        "max_think_tokens": chosen.max_think_tokens,
+        "max_toolcall_tokens": chosen.max_toolcall_tokens,
+    }
+    options = Options(
+        max_steps=chosen.max_steps,
+        max_tokens=chosen.max_tokens,
+        context_length=chosen.context_length or (played.context_length if played else None),
+        think=False if chosen.no_think else None,
+        **limits,
+    )
+    source = _demo(spoken, tools) if played is None else played.source(tools, limits)
+    controller = Controller(
+        source,
+        tools,
+        dialect=spoken,
+        system=_system(chosen.system, spoken, tools),
+        options=options,
+        seed=chosen.seed,
+    )
+    screen = Screen(sys.stdout, verbose=chosen.verbose)
+    return Session(controller, screen, engine, transcript=transcript)
+
+
+def _named(name: str, vocabulary: Path | None = None) -> Dialect:
+    """Returns the dialect of that name. Raises ValueError naming those that there are."""
+    try:
+        return dialect(name, vocabulary=vocabulary)
+    except KeyError as error:
+        raise ValueError(error.args[0]) from None
+
+
+def _engine(chosen: argparse.Namespace, spoken: Dialect) -> WorkspaceEngine | None:
+    """Returns the workspace, its index brought up to date; None where no folder is named."""
+    from mypt_infer.workspace import WorkspaceEngine
+
+    if chosen.workspace is None:
+        return None
+    if of(spoken).result is None:
+        raise ValueError(f"{spoken.name} has no tool calls; leave --workspace out")
+    engine = WorkspaceEngine(Path(chosen.workspace), chosen.index_dir)
+    engine.refresh()
+    return engine
+
+
+def _tools(engine: WorkspaceEngine | None, played: _Played | None) -> Toolbox:
+    """Returns the tools of a workspace. Where there is a model, it is what summarizes."""
+    from mypt_infer.toolbox import Toolbox
+    from mypt_infer.workspace import WorkspaceTools, toolbox
+
+    if engine is None:
+        return Toolbox()
+    own = {} if played is None else {"summarizer": played.summarizer()}
+    return toolbox(WorkspaceTools(engine, **own))
+
+
+def _system(given: str | None, spoken: Dialect, tools: Toolbox) -> str | None:
+    """Returns the system prompt; None where the dialect has no place for one."""
+    schema = spoken.adapter.SCHEMA
+    if "system" not in schema.top and "system" not in schema.roles:
+        if given:
+            raise ValueError(f"{spoken.name} has no system prompt; leave --system out")
+        return None
+    return (given or SYSTEM) + (f"\n\n{tools.usage}" if len(tools) else "")
 
 
 class _Played:
@@ -193,18 +243,18 @@ class _Played:
             raise ValueError(
                 "running a model needs torch: pip install 'mypt-tags[infer]'"
             ) from None
-        from mypt_infer.decode.llama import load
-        from mypt_infer.decode.sample import Sampling
-        from mypt_model.folder import beside
+        from mypt_infer.generate.llama import load
+        from mypt_infer.generate.sample import Sampling
+        from mypt_model.folder import beside, dialect_of
 
-        own = beside(chosen.model, VOCABULARY)
-        self.dialect = dialect(DIALECT, vocabulary=own)
+        name = dialect_of(chosen.model, wanted=chosen.dialect, default=DIALECT)
+        self.dialect = _named(name, beside(chosen.model, VOCABULARY))
         self.model, self.seed = load(chosen.model), chosen.seed
         self.sampling = Sampling(temperature=chosen.temperature, top_p=chosen.top_p)
         self.context_length: int | None = self.model.config.max_position_embeddings
 
     def source(self, tools: Toolbox, limits: dict[str, int]) -> Source:
-        from mypt_infer.controller.model import ModelSource
+        from mypt_infer.controller.model_source import ModelSource
         from mypt_infer.decode.decoder import Decoder
 
         calls = limits["max_toolcall_tokens"] if len(tools) else None
@@ -222,10 +272,10 @@ class _Played:
         return summarizer(self.model, self.dialect)
 
 
-def _demo(tools: Toolbox) -> Source:
+def _demo(spoken: Dialect, tools: Toolbox) -> Source:
     from mypt_infer.chat.demo import Demo
 
-    return Demo(DIALECT, calls=len(tools) > 0)
+    return Demo(spoken, calls=len(tools) > 0)
 
 
 def _talk(session: Session) -> None:

@@ -1,4 +1,7 @@
-"""A stand-in for a model: it searches for what the user says, and answers with what was found. For demonstrations and tests."""
+"""A stand-in for a model: it searches for what the user says, and answers with what was found.
+
+For demonstrations and tests.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +10,54 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from mypt_infer.formats import of
-from mypt_infer.tools import error_type
-from mypt_spec.body import call_text
-from mypt_spec.encode import tag_ids
+from mypt_infer.controller.ending import ending
+from mypt_infer.run_format import of
+from mypt_infer.toolbox import error_type
+from mypt_spec import Dialect
+from mypt_spec.bodies.json_body import call_text
+from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event, Message, Part, events_of
-from mypt_spec.surface import lex_ids
-from mypt_spec.tokens import TEXT
+from mypt_spec.lexer import lex_ids
+from mypt_spec.states import Stack, after_tag
+from mypt_spec.table import TEXT
+from mypt_spec.validator import Run
 
 _SENTENCE = re.compile(r"[^.!?]+[.!?]?")
 _SHOWN = 200  # characters of a document that are quoted
+_WORD = re.compile(r"\w{3,}")
+_STEM = 5  # first letters of a word that a document must have
+# Words of a question that say nothing about its subject.
+_QUESTION = (
+    "about and any are can could did does for from give has have how into may must not please shall"
+    " should tell that the their there these they this was were what when where which who why will"
+    " with would you your aber auf aus bei bitte das dass dem den der des die ein eine einen einer"
+    " für gibt hat hier ich ist kann mein mir mit muss nach nicht oder sich sie sind über und uns"
+    " von vor wann warum was welche wer wie wird wir wurde zum zur"
+)
+_COMMON = frozenset(_QUESTION.split())
 
 
 class Demo:
-    """A source for dialects whose assistant block holds a think, a call or text with references: see `Source`."""
+    """A source for every dialect: see `Source`.
 
-    def __init__(self, dialect: str, *, calls: bool = True) -> None:
+    It thinks and cites where the dialect can, and calls a tool if it has `calls`.
+    """
+
+    def __init__(self, dialect: str | Dialect, *, calls: bool = True) -> None:
         self._format, self._calls = of(dialect), calls
         self._ids: list[int] = []
         self._coming: list[int] = []
-        self._barred: frozenset[str] = frozenset()
+        self._asked = ""  # what the call that was made last looks for
+        self._forbidden: frozenset[str] = frozenset()
 
     def bar(self, kinds: frozenset[str]) -> None:
-        self._barred = kinds
+        self._forbidden = kinds
 
     def append(self, ids: Sequence[int]) -> None:
         self._ids += ids
+        same = self._coming[: len(ids)] == list(ids)
+        self._coming = self._coming[len(ids) :] if same else []
 
     def truncate(self, length: int) -> None:
         del self._ids[length:]
@@ -45,33 +70,44 @@ class Demo:
         return self._ids[-1]
 
     def _write(self) -> list[int]:
-        """What a model would write now: a call if the user has just spoken, an answer if a tool has."""
+        """Returns what a model would write now: a call if the user has just spoken, an answer if a
+        tool has.
+        """
         d = self._format.dialect
         events, _ = lex_ids(self._ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
-        texts = [
-            (events[i - 1].terminal, e.text)
-            for i, e in enumerate(events)
-            if e.terminal == TEXT and i
-        ]
-        opener, said = texts[-1] if texts else ("", "")
-        if self._format.result is not None and opener == self._format.result.name:
-            return self._ids_of(self._answer(json.loads(said)))
+        state = Run(d.table, d.automaton, spaces=False, complete=False).check(events).state
+        stack: Stack = ()
+        inside, said = "", ""
+        for event in events:
+            if event.terminal == TEXT:
+                inside, said = stack[-1] if stack else "", event.text
+            else:
+                stack = after_tag(stack, d.table.terminals[event.terminal], d.table)
+        if self._format.result is not None and inside == self._format.result.opens:
+            return self._ids_of(self._answer(json.loads(said)), state)
         if not self._calls:
-            return self._ids_of([Part("text", "There is no workspace that I could search.")])
-        body = call_text(
-            "workspace.search",
-            {"query": " ".join(said.split())[:_SHOWN] or "documents", "top_k": 3},
-            d.table.literals,
-        )
-        return self._ids_of(
-            [Part("think", "The workspace may know. I search it."), Part("toolcall", body)]
-        )
+            return self._ids_of([Part("text", "There is no workspace that I could search.")], state)
+        self._asked = said
+        arguments = {"query": " ".join(said.split())[:_SHOWN] or "documents", "top_k": 3}
+        thought = Part("think", "The workspace may know. I search it.")
+        return self._ids_of([thought, self._call("workspace.search", arguments)], state)
+
+    def _call(self, name: str, arguments: dict[str, Any]) -> Part:
+        table = self._format.dialect.table
+        kind = min(self._format.calls)
+        body = table.openers[kind].body
+        if body == "arguments":
+            return Part(kind, canonical(arguments, table.literals), (("name", name),))
+        return Part(kind, call_text(name, arguments, table.literals, body))
 
     def _answer(self, result: Any) -> list[Part]:
         documents = result.get("documents") if isinstance(result, dict) else None
-        if error_type(result) or not documents:
-            return [Part("text", "The workspace says nothing about that.")]
-        first = documents[0]
+        fitting = (
+            [] if error_type(result) else [d for d in documents or () if _fits(d, self._asked)]
+        )
+        if not fitting:
+            return [Part("text", "Nothing found: the workspace says nothing about that.")]
+        first = fitting[0]
         text = (
             " ".join(str(first.get("text", "")).split())
             .lstrip("# ")
@@ -87,22 +123,82 @@ class Demo:
             Part("cite", str(first.get("chunk_id", ""))),
         ]
 
-    def _ids_of(self, parts: list[Part]) -> list[int]:
-        """Parts of an assistant block, and its end where they are an answer; its beginning is written already."""
-        d = self._format.dialect
-        known = [
-            p
-            for p in parts
-            if p.kind == "text" or (p.kind in d.table.openers and p.kind not in self._barred)
-        ]
-        events: list[Event] = list(events_of([Message("assistant", tuple(known))], d.table))[1:]
-        if any(p.kind in self._format.calls for p in known):
-            events = events[:-1]  # only one tag can follow, and it is put in
+    def _ids_of(self, parts: list[Part], state: int) -> list[int]:
+        """Returns the ids of parts of an assistant block, and those that end the turn after an
+        answer.
+
+        What the format has no block for is left out, but for a reference: that becomes text.
+        """
+        d, table = self._format.dialect, self._format.dialect.table
+        events: list[Event] = []
+        opener = table.openers["assistant"]
+        if opener.name in d.automaton.allowed(state):  # else the system has opened the block
+            events.append(Event(opener.name, opener.spell()))
+            state = d.automaton.step(state, opener.name)
+        for part in self._fitting(parts):
+            written = self._written(part, state)
+            for event in written:
+                state = d.automaton.step(state, event.terminal)
+            events += written
+        if parts[-1].kind not in self._format.calls:
+            ways = ending(self._format, state)
+        else:
+            ways = self._closing(state)
+        events += [Event(name, table.terminals[name].spell()) for name in ways]
         out: list[int] = []
         for event in events:
             out += (
                 d.tokenizer.encode(event.text)
                 if event.terminal == TEXT
-                else tag_ids(event, d.table, d.tokenizer)
+                else tag_ids(event, table, d.tokenizer)
             )
         return out
+
+    def _closing(self, state: int) -> list[str]:
+        """Returns the tag that ends the assistant's block where the result of a call comes next."""
+        machine, result = self._format.dialect.automaton, self._format.result
+        closer = self._format.dialect.table.closers.get("assistant")
+        if closer is None or result is None or closer.name not in machine.allowed(state):
+            return []
+        follows = machine.allowed(machine.step(state, closer.name))
+        return [closer.name] if result.name in follows else []
+
+    def _fitting(self, parts: list[Part]) -> list[Part]:
+        """Returns the parts with references as text where the format has none."""
+        if "cite" in self._format.dialect.table.openers:
+            return parts
+        text = "".join(
+            p.text if p.kind == "text" else f"({p.text})"
+            for p in parts
+            if p.kind in ("text", "cite")
+        )
+        return [
+            *(p for p in parts if p.kind not in ("text", "cite")),
+            *([Part("text", text)] if text else []),
+        ]
+
+    def _written(self, part: Part, state: int) -> list[Event]:
+        """Returns the events of a part: its block, or text, in a block if the format wants one."""
+        d, table = self._format.dialect, self._format.dialect.table
+        allowed = d.automaton.allowed(state)
+        text = self._format.harmless(part.text) if part.kind == "text" else part.text
+        if part.kind == "text" and TEXT in allowed:
+            return [Event(TEXT, text)]
+        kinds = {"text": self._speaking, "think": self._format.thinking}.get(part.kind, {part.kind})
+        for kind in sorted(kinds & set(table.openers) - self._forbidden):
+            if table.openers[kind].name in allowed:
+                return list(events_of([Message(kind, (Part("text", text),), part.attrs)], table))
+        return []
+
+    @property
+    def _speaking(self) -> set[str]:
+        """The kinds of block that hold what the model says."""
+        mine = (t for t in self._format.dialect.table.openers.values() if t.by_model)
+        return {t.opens for t in mine if t.body == "text"} - self._format.thinking
+
+
+def _fits(document: Any, asked: str) -> bool:
+    """Returns whether a document has a word of the question: a search has hits for any letters."""
+    words = {w[:_STEM] for w in _WORD.findall(asked.casefold()) if w not in _COMMON}
+    text = f"{document.get('title', '')} {document.get('text', '')}".casefold()
+    return any(word in text for word in words)

@@ -1,4 +1,7 @@
-"""What a chat shows. Text of models, users, tools and documents is never markup, and no terminal obeys it."""
+"""What a chat shows.
+
+Text of models, users, tools and documents is never markup, and no terminal obeys it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from mypt_cli.terminal import Display
 from mypt_infer.controller.events import (
     CallParsed,
     Cite,
@@ -20,26 +24,34 @@ from mypt_infer.controller.events import (
     TurnEnd,
     TurnsDropped,
 )
-from mypt_spec.lint.render.visible import Display
 
 _LINE = 100  # characters of a call or a result on its line
 
 
 class Screen:
-    """Shows events as they come. `details` are what `/show` expands, `notes` the references of the last answer, both from 1."""
+    """Shows events as they come. `details` are what `/show` expands, `notes` the references of the
+    last answer, both from 1.
 
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
+    Steps (what is thought, called and found) are shown as they come where it is `verbose`, else
+    kept for `steps`.
+    """
+
+    def __init__(self, stream: TextIO, *, verbose: bool = False) -> None:
+        self.stream, self.verbose = stream, verbose
         self.console = Console(file=stream, markup=False, highlight=False, emoji=False)
         self.display = Display(stream)
         self.details: list[str] = []
         self.notes: list[str] = []
-        self._column = 0  # whether a line is begun
+        self._steps: list[tuple[str, str]] = []  # of the last turn: text and style
+        self._column = False  # whether a line is begun
+        self._named = False  # whether the line says that the assistant speaks
+        self._answered = False
         self._thought: list[str] = []
 
     def say(self, text: str, style: str = "") -> None:
         """A line, or several, of ours or anybody's."""
         self._fresh()
+        self._named = False
         self.console.print(Text(self.display.line(text, keep="\n\t"), style=style), soft_wrap=True)
 
     def show(self, event: Event) -> None:
@@ -47,7 +59,7 @@ class Screen:
         if self._thought and not isinstance(event, ThinkDelta):
             thought = "".join(self._thought)
             self._thought = []
-            self.say(
+            self._step(
                 f"  thought {len(thought.split())} words [{self._detail(thought)}]", "dim italic"
             )
         if isinstance(event, TextDelta):
@@ -61,16 +73,18 @@ class Screen:
         elif isinstance(event, CallParsed):
             told = ", ".join(f"{key}={_json(value)}" for key, value in event.arguments.items())
             detail = self._detail(json.dumps(event.arguments, ensure_ascii=False, indent=2))
-            self.say(f"  {event.name}({_short(told)}) [{detail}]", "yellow")
+            self._step(f"  {event.name}({_short(told)}) [{detail}]", "yellow")
         elif isinstance(event, ToolResult):
             detail = self._detail(json.dumps(event.value, ensure_ascii=False, indent=2))
             cut = ", shortened" if event.truncated else ""
-            self.say(f"  = {_told(event.value)}{cut} [{detail}]", "red" if event.error else "green")
+            style = "red" if event.error else "green"
+            self._step(f"  = {_told(event.value)}{cut} [{detail}]", style)
         elif isinstance(event, Notice):
             self.say(f"  note: {event.message}", "dim")
         elif isinstance(event, TurnsDropped):
             self.say(
-                f"  note: the context is full; the model does not see the oldest {'turn' if event.turns == 1 else f'{event.turns} turns'} any more",
+                "  note: the context is full; the model does not see the oldest "
+                f"{'turn' if event.turns == 1 else f'{event.turns} turns'} any more",
                 "dim",
             )
         elif isinstance(event, StepEnd):
@@ -80,14 +94,38 @@ class Screen:
 
     def begin(self) -> None:
         """A turn begins."""
-        self.notes = []
+        self.notes, self._steps = [], []
+        self._named = self._answered = False
+
+    def forget(self) -> None:
+        """A conversation begins."""
+        self.begin()
+        self.details.clear()
+
+    def steps(self) -> None:
+        """Shows the steps of the last turn."""
+        for text, style in self._steps or [("the last turn had no steps", "")]:
+            self.say(text, style)
+
+    def _step(self, text: str, style: str) -> None:
+        self._steps.append((text, style))
+        if self.verbose:
+            self.say(text, style)
+
+    def _name(self) -> None:
+        self._named = self._answered = self._column = True
+        self.console.print(Text("assistant> ", style="bold"), end="")
 
     def _end(self, event: TurnEnd) -> None:
+        if event.reason == "stop" and not self._answered:
+            self._name()  # an empty answer, where the format has such
+            self._fresh()
         for number, note in enumerate(self.notes, 1):
             self.say(f"  [{number}] {note}", "cyan")
         if event.reason != "stop":
             self.say(
-                f"  the turn was ended: {event.reason}{f': {event.message}' if event.message else ''}",
+                "  the turn was ended: "
+                f"{event.reason}{f': {event.message}' if event.message else ''}",
                 "bold yellow",
             )
 
@@ -97,6 +135,11 @@ class Screen:
 
     def _write(self, text: str, style: str = "") -> None:
         shown = self.display.line(text, keep="\n\t")
+        if not self._named:
+            shown = shown.lstrip("\n")
+            if not shown:
+                return
+            self._name()
         self.console.print(Text(shown, style=style), end="", soft_wrap=True)
         self._column = bool(shown) and not shown.endswith("\n")
 

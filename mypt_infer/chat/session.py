@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +12,18 @@ from typing import Any
 
 from mypt_infer.chat.screen import Screen
 from mypt_infer.controller import Controller, save
+from mypt_infer.controller.transcript import KEY, trainable
 from mypt_infer.workspace import WorkspaceEngine
 
 HELP = """\
-/show N     what was thought, called or found, in full      /open N     the chunk of a reference
-/tools      the tools                                       /mask       the conversation, trained and masked
-/why        how the last turn ended, and who wrote what     /save FILE  add the transcript to a file of JSONL
-/reset      a new conversation                              /quit       leave (or end of input)
+/show       what was thought, called and found last; /show N: in full
+/open N     the chunk of a reference
+/tools      the tools
+/why        how the last turn ended, and who wrote what
+/mask       the conversation, trained and masked
+/save FILE  add the transcript to a file of JSONL
+/reset      a new conversation
+/quit       leave (or end of input)
 Ctrl-C ends the turn; what was said stays, and the log is legal. Twice: leaves."""
 
 
@@ -25,9 +31,15 @@ class Session:
     """One chat on one screen."""
 
     def __init__(
-        self, controller: Controller, screen: Screen, engine: WorkspaceEngine | None
+        self,
+        controller: Controller,
+        screen: Screen,
+        engine: WorkspaceEngine | None,
+        *,
+        transcript: Path | None = None,
     ) -> None:
         self.controller, self.screen, self.engine = controller, screen, engine
+        self.transcript = transcript
 
     def turn(self, text: str) -> None:
         """The user says something; the answer is shown as it comes."""
@@ -63,6 +75,9 @@ class Session:
         return True
 
     def _show(self, rest: str) -> None:
+        if not rest:
+            self.screen.steps()
+            return
         found = _pick(self.screen.details, rest)
         self.screen.say(
             found
@@ -99,13 +114,16 @@ class Session:
         )
 
     def _mask(self, rest: str) -> None:
-        from mypt_spec.view.items import Item
-        from mypt_spec.view.terminal import Terminal
+        from mypt_view.items import Item
+        from mypt_view.terminal import Terminal
 
         log = self.controller.log
-        episode, findings = log.dialect.parse_ids(log.ids)
+        ids, left_out = trainable(log)
+        for number, reason in left_out:
+            self.screen.say(f"turn {number} is not trained: {reason}")
+        episode, findings = log.dialect.parse_ids(ids)
         if episode is None:
-            self.screen.say("nothing was said yet" if not log.ids else findings[0].message)
+            self.screen.say("nothing was said yet" if not log.ids else "nothing of it is trained")
             return
         findings += log.dialect.validate(episode)
         item = Item(
@@ -133,24 +151,46 @@ class Session:
         )
         for dropped in log.dropped:
             self.screen.say(
-                f"taken off at {dropped.at}: {log.dialect.tokenizer.decode([i for i in dropped.ids if _known(log, i)])!r}"
+                f"taken off at {dropped.at}: "
+                f"{log.dialect.tokenizer.decode([i for i in dropped.ids if _known(log, i)])!r}"
             )
 
     def _save(self, rest: str) -> None:
         if not rest:
             self.screen.say("/save takes the name of a file")
-            return
-        try:
-            save(Path(rest), self.controller.record())
-        except OSError as error:
-            self.screen.say(f"not saved: {error}", "bold red")
-        else:
+        elif self._add(Path(rest)):
             self.screen.say(f"added to {rest}")
 
+    def keep(self) -> bool:
+        """Adds the conversation to the file that was named for all of them; returns False where it
+        cannot be written.
+        """
+        return self.transcript is None or not self.controller.log.ids or self._add(self.transcript)
+
+    def _add(self, path: Path) -> bool:
+        """Adds the conversation to a file, and says which of its turns are no training data;
+        returns whether that worked.
+        """
+        if not self.controller.log.ids:
+            self.screen.say("nothing was said yet")
+            return False
+        record = self.controller.record()
+        try:
+            save(path, record)
+        except OSError as error:
+            print(f"mypt-chat: not saved: {error}", file=sys.stderr)
+            return False
+        left_out = record[KEY].get("left_out", [])
+        for number, reason in left_out:
+            print(f"mypt-chat: {path}: turn {number} is left out: {reason}", file=sys.stderr)
+        if left_out and len(left_out) == len(self.controller.log.turns):
+            print(f"mypt-chat: {path}: no turn of it can be trained on", file=sys.stderr)
+        return True
+
     def _reset(self, rest: str) -> None:
+        self.keep()
         self.controller.reset()
-        self.screen.details.clear()
-        self.screen.notes.clear()
+        self.screen.forget()
         self.screen.say("a new conversation")
 
 

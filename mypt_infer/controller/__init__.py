@@ -1,4 +1,7 @@
-"""The agent loop: model -> call -> result -> answer, on one list of token ids. See ARCHITECTURE.md, "At run time"."""
+"""The agent loop: model -> call -> result -> answer, on one list of token ids.
+
+See ARCHITECTURE.md, "At run time".
+"""
 
 from mypt_infer.controller.controller import Controller
 from mypt_infer.controller.source import Script, ScriptEnd, Source

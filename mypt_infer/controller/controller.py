@@ -1,4 +1,4 @@
-"""The controller: a conversation, a source of ids and tools, put together. Seed: mypt_phase3b_workspace.md, section D.
+"""The controller: a conversation, a source of ids and tools, put together.
 
 The turn itself is in `turn`; here are the clock, the threads and the exceptions.
 """
@@ -21,26 +21,27 @@ from mypt_infer.controller.events import (
     Stop,
     TurnEnd,
 )
-from mypt_infer.controller.log import PROMPT, Log
-from mypt_infer.controller.source import Barring, NoRoom, Source
-from mypt_infer.controller.transcript import Replies, record_of
-from mypt_infer.controller.turn import Options, Turn
-from mypt_infer.tools import Toolbox
+from mypt_infer.controller.history import PROMPT, Log
+from mypt_infer.controller.messages import heard
+from mypt_infer.controller.source import Forbidding, NoRoom, Source
+from mypt_infer.controller.transcript import Replies, record_of, written
+from mypt_infer.controller.turn import ContextError, Options, Turn
+from mypt_infer.toolbox import Toolbox
 from mypt_spec import Dialect
 from mypt_spec.episode import Event as Tag
 from mypt_spec.episode import events_of
-from mypt_spec.jsonvalue import lone_surrogate
-from mypt_spec.placement import Run
-from mypt_spec.tokens import TEXT
+from mypt_spec.table import TEXT
+from mypt_spec.validator import Run
 
 Message = dict[str, Any]
 Core = Generator[Event | Ask, Reply, None]
 
 
 class Controller:
-    """Runs one conversation: `say` or `run` take the next turn, `cancel` ends it, from another thread or a signal handler too.
+    """Runs one conversation: `say` or `run` take the next turn, `cancel` ends it, from another
+    thread or a signal handler too.
 
-    `system` is the system prompt of a new conversation. Raises ValueError for a dialect whose calls it cannot run.
+    `system` is the system prompt of a new conversation.
     """
 
     def __init__(
@@ -63,11 +64,6 @@ class Controller:
         self.dialect, self._clock, self._system = dialect, clock, system
         self._cancelled = False
         self.reset()
-        table = self.log.dialect.table
-        if any(table.openers[kind].body == "calls" for kind in self.log.format.calls):
-            raise ValueError(
-                f"{self.log.dialect.name}: a block holds any number of calls; the controller runs dialects with one call a block"
-            )
 
     def reset(self) -> None:
         """Begin a new conversation."""
@@ -83,14 +79,19 @@ class Controller:
     # Turns
 
     def say(self, text: str, **keys: Any) -> Iterator[Event]:
-        """The user says something; the events of the turn. `keys` are further keys of the message, such as `context`."""
+        """The user says something; the events of the turn.
+
+        `keys` are further keys of the message, such as `context`.
+        """
         return self.turn([{"role": "user", "content": text, **keys}])
 
     def run(self, history: Sequence[Message], max_steps: int | None = None) -> Message:
-        """The answer to a history of messages that ends with what the user says: a message of the assistant, without its thinking.
+        """The answer to a history of messages that ends with what the user says: a message of the
+        assistant, without its thinking.
 
-        A history that begins as the last one did, followed by the message that was returned, goes on with the same ids: nothing
-        is encoded anew. Any other begins a new conversation. Raises ValueError for a history that the format cannot hold.
+        A history that begins as the last one did, followed by the message that was returned, goes
+        on with the same ids: nothing is encoded anew. Any other begins a new conversation. Raises
+        ValueError for a history that the format cannot hold.
         """
         known = len(self._known)
         if not known or list(history[:known]) != self._known:
@@ -103,11 +104,13 @@ class Controller:
         return answer
 
     def turn(self, messages: list[Message], *, max_steps: int | None = None) -> Iterator[Event]:
-        """Messages, the last of them the user's, and the turn that follows. Raises ValueError before anything is drawn.
+        """Messages, the last of them the user's, and the turn that follows. Raises ValueError
+        before anything is drawn.
 
-        What the source raises ends the turn legally, with the reason "error", and is raised again then. Who stops asking for
-        events cancels the turn.
+        What the source raises ends the turn legally, with the reason "error", and is raised again
+        then. Who stops asking for events cancels the turn.
         """
+        mark, told = self.log.mark(), len(self._events)
         core = self._begin(messages, max_steps)
         fault: list[BaseException] = []
         end = None if self.options.seconds is None else self._clock() + self.options.seconds
@@ -117,6 +120,11 @@ class Controller:
             self._cancelled = True
             for _ in self._events_of(core, end, fault):
                 pass
+            raise
+        except ContextError:  # it was not said: the conversation is as it was
+            self.log.back(mark)
+            self.replies.turns.pop()
+            del self._events[told:]
             raise
         if fault:
             raise fault[0]
@@ -161,8 +169,8 @@ class Controller:
         calls = len(self.tools) > 0
         self.replies.begin(options, ids=len(self.log.ids), calls=calls)
         turn = Turn(self.log, options, calls=calls)
-        if isinstance(self.source, Barring):
-            self.source.bar(turn.barred)
+        if isinstance(self.source, Forbidding):
+            self.source.bar(turn.forbidden_blocks)
 
         def events() -> Core:
             yield from notices
@@ -211,9 +219,12 @@ class Controller:
     # What was said
 
     def _hear(self, messages: Iterable[Message]) -> list[Notice]:
-        """Put messages behind the log, as ids. Raises ValueError, and changes nothing, where the format cannot hold them."""
+        """Put messages behind the log, as ids.
+
+        Raises ValueError, and changes nothing, where the format cannot hold them.
+        """
         d, fmt = self.log.dialect, self.log.format
-        held = [_clean(m) for m in messages]
+        held = heard(messages, d)
         given: dict[str, Any] = {d.adapter.SCHEMA.messages: held}
         if not self.log.ids:
             system = (
@@ -225,6 +236,8 @@ class Controller:
                 given["system"] = system.get("content")
             elif system is not None:
                 held.insert(0, system)
+            if len(self.tools) and "tools" in d.adapter.SCHEMA.top:
+                given["tools"] = self.tools.schemas
         episode, findings = d.read(given)
         wrong = next((f for f in findings if f.severity == "error"), None)
         if episode is None or wrong is not None:
@@ -236,28 +249,38 @@ class Controller:
         notices = []
         events: list[Tag] = []
         for event in events_of(episode.messages, d.table):
+            if self.log.ids and event.terminal in fmt.begins:
+                continue  # it stands there already
             if event.terminal == TEXT and (harmless := fmt.harmless(event.text)) != event.text:
                 notices.append(
                     Notice(
-                        f"a text spells a tag of the format; it was written so that it is none: {event.text[:60]!r}"
+                        "a text spells a tag of the format; it was written so that it is none: "
+                        f"{event.text[:60]!r}"
                     )
                 )
                 event = event._replace(text=harmless)
             events.append(event)
         run = Run(d.table, d.automaton, spaces=False, complete=False)
         last = (f"{d.table.turn_opener}" if self.log.turns else "") or None
-        outcome = (run.start_at(self.log.state, last) if self.log.ids else run).check(events)
+        state = self.log.ended[1] if self.log.ended is not None else self.log.state
+        outcome = (run.start_at(state, last) if self.log.ids else run).check(events)
         if outcome.findings:
             first = outcome.findings[0]
             raise ValueError(
-                f"{first.code} {first.message} at {first.pointer}; expected {' or '.join(first.expected)}"
+                f"{first.code} {first.message} at {first.pointer}; expected "
+                f"{' or '.join(first.expected)}"
             )
+        self.log.reopen()
         self.log.write(events, PROMPT)
         return notices
 
     def messages(self) -> list[Message]:
-        """The conversation so far, as messages of a record; thinking included. Raises ValueError where no record can hold it."""
-        return list(self.record()[self.log.dialect.adapter.SCHEMA.messages])
+        """The conversation so far, as messages of a record; thinking included.
+
+        Raises ValueError where no record can hold it.
+        """
+        record = written(self.log.dialect, self.log.ids)
+        return list(record[self.log.dialect.adapter.SCHEMA.messages])
 
     def answer(self) -> Message:
         """The last answer, as a message without its thinking."""
@@ -279,23 +302,12 @@ class Controller:
         return {key: value for key, value in message.items() if key not in ("think", "reasoning")}
 
     def record(self) -> Message:
-        """The conversation as a record of its dialect, with the transcript under a key of its own; see `transcript`."""
+        """Returns the conversation as a record that can be trained on, all of it under a key of its
+        own; see `transcript`.
+        """
         return record_of(self.log, self.replies, self._events, seed=self.seed)
 
     @property
     def last_end(self) -> TurnEnd | None:
         """How the last turn ended."""
         return next((e for e in reversed(self._events) if isinstance(e, TurnEnd)), None)
-
-
-def _clean(message: Message) -> Message:
-    """A message without halves of characters, which no token has."""
-
-    def of(value: Any) -> Any:
-        return (
-            value.encode("utf-8", "replace").decode()
-            if isinstance(value, str) and lone_surrogate(value)
-            else value
-        )
-
-    return {key: of(value) for key, value in message.items()}

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from collections import deque
 
-from mypt_infer.formats import CITING, Format
-from mypt_spec.tokens import TEXT
+from mypt_infer.run_format import Format
+from mypt_spec.table import TEXT
 
 
 def ending(fmt: Format, state: int) -> list[str]:
-    """The terminals that lead from a state to the next one in which a conversation may end, without a new call or reference.
+    """The terminals that lead from a state to the next one in which a conversation may end, without
+    a new call or reference.
 
-    If possible one where it may go on as well. Raises ValueError where there is no such way.
+    If possible one where another turn may begin. Raises ValueError where there is no such way.
     """
     table, machine = fmt.dialect.table, fmt.dialect.automaton
     avoided = {
         t.name
         for t in table.terminals.values()
-        if t.opens and (t.opens in fmt.calls or t.opens in CITING)
+        if t.opens and (t.opens in fmt.calls or t.opens in (*fmt.citing, table.turn_opener))
     }
     ways: dict[int, list[str]] = {state: []}
     waiting = deque([state])
     last: list[str] | None = None
     while waiting:
         here = waiting.popleft()
-        if machine.accepting(here):
-            if machine.steps[here]:
-                return ways[here]
+        if here in fmt.between:
+            return ways[here] + [fmt.final] * (not machine.accepting(here))
+        if machine.accepting(here) and not machine.steps[here]:
             last = ways[here] if last is None else last
         for name, following in sorted(
             machine.steps[here].items(), key=lambda item: item[0] == TEXT

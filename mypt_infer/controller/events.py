@@ -1,4 +1,7 @@
-"""What happens in a turn, what a turn asks for, and what it is answered. All are values: a turn can be recorded and replayed."""
+"""What happens in a turn, what a turn asks for, and what it is answered.
+
+All are values: a turn can be recorded and replayed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ class TurnStart:
 
 @dataclass(frozen=True, slots=True)
 class TurnsDropped:
-    """The context is full: the model does not see the oldest `turns` turns, of `ids` ids, any more."""
+    """The context is full: the model no longer sees the oldest `turns` turns, of `ids` ids."""
 
     turns: int
     ids: int
@@ -75,7 +78,10 @@ class CallParsed:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What the model is told: `value` is a JSON value, `error` the type of the error that it is, or ""."""
+    """What the model is told:
+
+    `value` is a JSON value, `error` the type of the error that it is, or "".
+    """
 
     name: str
     value: Any
@@ -92,7 +98,10 @@ class StepEnd:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The turn is complete and legal. `sampled` counts the ids that the model drew; `message` says more of an unusual end."""
+    """The turn is complete and legal.
+
+    `sampled` counts the ids that the model drew; `message` says more of an unusual end.
+    """
 
     reason: Reason
     sampled: int

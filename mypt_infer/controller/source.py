@@ -1,4 +1,7 @@
-"""Where sampled ids come from. A model behind a decoder is one; a list of ids is another, for tests and demonstrations."""
+"""Where sampled ids come from.
+
+A model behind a decoder is one; a list of ids is another, for tests and demonstrations.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,20 @@ from typing import Protocol, runtime_checkable
 
 
 class Source(Protocol):
-    """A context of ids that grows, and draws the next one. What it has taken in is never given to it again."""
+    """A context of ids that grows, and draws the next one.
+
+    What it has taken in is never given to it again.
+    """
 
     def append(self, ids: Sequence[int]) -> None:
         """Take ids behind all that it has."""
         ...
 
     def next(self, left: int) -> int:
-        """Draw the next id and take it in; `left` ids may be drawn in this turn. May raise anything; the turn then ends."""
+        """Draw the next id and take it in;
+
+        `left` ids may be drawn in this turn. May raise anything; the turn then ends.
+        """
         ...
 
     def truncate(self, length: int) -> None:
@@ -23,8 +32,10 @@ class Source(Protocol):
 
 
 @runtime_checkable
-class Barring(Protocol):
-    """A source that draws tags by what may stand somewhere, and can be told of a block that this conversation does not want."""
+class Forbidding(Protocol):
+    """A source that draws tags by what may stand somewhere, and can be told of a block that this
+    conversation does not want.
+    """
 
     def bar(self, kinds: frozenset[str]) -> None:
         """From now on open no block of these kinds, of the dialect's; of others again."""

@@ -1,17 +1,22 @@
 """Transcripts: a conversation as one line of JSONL that lints, trains, and replays to the same ids.
 
-The line is a record of the dialect. Its metadata key `_transcript` holds:
+The line is a record of the dialect. Its messages are the turns that can be trained on. A turn that
+was stopped is left out of them: its end is not the model's. So is a turn whose text spells a tag:
+no record tells it from a real one. Its metadata key `_transcript` holds the whole conversation:
 
-    version   1
+    version   2; 1 is read, too: it has no `left_out`
     grammar   fingerprint of the grammar that the ids belong to
     ids       all token ids
     origins   [origin, number] in runs: prompt, sampled, forced, injected
     turns     where turns begin in `ids`
     dropped   [[place, [ids]]]: what was drawn and taken off again
-    replies   one list a turn: {"begin": ids before the turn, "options": {...}, "replies": [...]}; a reply is an id, {"value": ...}
+    replies   one list a turn: {"begin": ids before the turn, "options": {...}, "replies": [...]}; a
+    reply is an id, {"value": ...}
               for the answer of a tool, or {"stop": [reason, message]}
     events    [[kind, {...}]]: what happened
     seed      the seed of the source, or null
+    left_out  [[turn, reason]]: turns, from 1, that are not among the messages; only where there are
+    any
 """
 
 from __future__ import annotations
@@ -19,18 +24,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from mypt_infer.controller import events as kinds
 from mypt_infer.controller.events import Event, Execute, Returned, Sample, Stop
-from mypt_infer.controller.feed import Feed
-from mypt_infer.controller.log import PROMPT, Dropped, Log
+from mypt_infer.controller.history import PROMPT, Dropped, Log
+from mypt_infer.controller.stream_parser import StreamParser
 from mypt_infer.controller.turn import Options, Turn
+from mypt_infer.run_format import of
 from mypt_spec import Dialect
+from mypt_spec.encoder import tag_ids
+from mypt_spec.episode import Event as Tag
 
 KEY = "_transcript"
-VERSION = 1
+VERSION = 2
 
 
 class Replies:
@@ -61,20 +70,65 @@ class TranscriptError(ValueError):
 def record_of(
     log: Log, replies: Replies, events: Iterable[Event], *, seed: int | None
 ) -> dict[str, Any]:
-    """The record of a log. Where no record of the dialect can hold what was said, its messages are empty, and it says why."""
+    """Returns the record of a log: the turns that can be trained on as messages, all of it as the
+    transcript.
+    """
+    ids, left_out = trainable(log)
     transcript: dict[str, Any] = {
-        "version": VERSION, "grammar": log.dialect.fingerprint, "ids": list(log.ids), "origins": [list(run) for run in log.origins],
-        "turns": list(log.turns), "dropped": [[d.at, list(d.ids)] for d in log.dropped], "replies": replies.turns,
+        "version": VERSION, "grammar": log.dialect.fingerprint, "ids": list(log.ids),
+        "origins": [list(run) for run in log.origins],
+        "turns": list(log.turns), "dropped": [[d.at, list(d.ids)] for d in log.dropped],
+        "replies": replies.turns,
         "events": [[type(e).__name__, asdict(e)] for e in events], "seed": seed,
     }  # fmt: skip
-    key = log.dialect.adapter.SCHEMA.messages
-    episode, findings = log.dialect.parse_ids(log.ids)
+    if left_out:
+        transcript["left_out"] = [list(turn) for turn in left_out]
+    record: dict[str, Any] = {log.dialect.adapter.SCHEMA.messages: []}
+    if len(left_out) < len(log.turns):
+        record = written(log.dialect, ids)
+    return record | {KEY: transcript}
+
+
+def trainable(log: Log) -> tuple[list[int], list[tuple[int, str]]]:
+    """Returns the ids of what can be trained on, and the turns that cannot, from 1, each with its
+    reason.
+    """
+    ids, left_out = log.ids[: log.head], []
+    for number, (begin, end) in enumerate(pairwise([*log.turns, len(log.ids)])):
+        turn = log.ids[begin:end]
+        reason = (
+            f"it was stopped: {log.stopped[number]}"
+            if number in log.stopped
+            else _fault(log.dialect, log.ids[: log.head] + turn)
+        )
+        if reason:
+            left_out.append((number + 1, reason))
+        else:
+            ids += turn
+    return ids, left_out
+
+
+def written(dialect: Dialect, ids: Sequence[int]) -> dict[str, Any]:
+    """Returns the record of a conversation given as ids.
+
+    Raises ValueError where no record can hold it.
+    """
+    final = of(dialect).final
+    end = tag_ids(Tag(final, ""), dialect.table, dialect.tokenizer) if final else []
+    ended = list(ids[-len(end) :]) == end
+    episode, findings = dialect.parse_ids(ids if ended else [*ids, *end])
+    if episode is None:
+        raise ValueError(findings[0].message)
+    return dialect.write(episode)
+
+
+def _fault(dialect: Dialect, ids: Sequence[int]) -> str:
+    """Returns why a conversation given as ids cannot be trained on; "" if it can."""
     try:
-        if episode is None:
-            raise ValueError(findings[0].message)
-        return log.dialect.write(episode) | {KEY: transcript}
+        _, findings = dialect.check(written(dialect, ids))
     except ValueError as error:
-        return {key: [], KEY: transcript | {"unwritable": str(error)}}
+        return str(error)
+    return next((f"{f.code} {f.message}" for f in findings if f.severity == "error"), "")
 
 
 def save(path: Path, record: dict[str, Any]) -> None:
@@ -84,26 +138,34 @@ def save(path: Path, record: dict[str, Any]) -> None:
 
 
 def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[Log, list[Event]]:
-    """Run the turns of a transcript again: the same ids and the same events. Raises TranscriptError where they are not."""
+    """Run the turns of a transcript again: the same ids and the same events.
+
+    Raises TranscriptError where they are not.
+    """
     kept = record.get(KEY)
-    if not isinstance(kept, dict) or kept.get("version") != VERSION:
-        raise TranscriptError(f'no transcript of version {VERSION} under the key "{KEY}"')
+    if not isinstance(kept, dict) or kept.get("version") not in (1, VERSION):
+        raise TranscriptError(f'no transcript of version 1 or {VERSION} under the key "{KEY}"')
     log = Log(dialect)
     if kept["grammar"] != log.dialect.fingerprint:
         raise TranscriptError(
-            f"the transcript belongs to another grammar or vocabulary than that of {log.dialect.name}"
+            "the transcript belongs to another grammar or vocabulary than that of "
+            f"{log.dialect.name}"
         )
     events: list[Event] = []
     told = [restored(kind, fields) for kind, fields in kept["events"]]
     for turn in kept["replies"]:
+        log.reopen()
         _hear(log, kept["ids"][len(log.ids) : turn["begin"]])
         while len(events) < len(told) and isinstance(told[len(events)], kinds.Notice):
             events.append(told[len(events)])  # of how the prompt was written: that is behind us
         _run(Turn(log, Options(**turn["options"]), calls=turn["calls"]), turn["replies"], events)
     _hear(log, kept["ids"][len(log.ids) :])
     for name, ours, theirs in (
-        ("ids", log.ids, kept["ids"]), ("origins", [list(run) for run in log.origins], kept["origins"]), ("turns", log.turns, kept["turns"]),
-        ("dropped", log.dropped, [Dropped(at, tuple(ids)) for at, ids in kept["dropped"]]), ("events", events, told),
+        ("ids", log.ids, kept["ids"]),
+        ("origins", [list(run) for run in log.origins], kept["origins"]),
+        ("turns", log.turns, kept["turns"]),
+        ("dropped", log.dropped, [Dropped(at, tuple(ids)) for at, ids in kept["dropped"]]),
+        ("events", events, told),
     ):  # fmt: skip
         if ours != theirs:
             raise TranscriptError(f"the replay has other {name}")
@@ -112,7 +174,7 @@ def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[Log, list[Ev
 
 def _hear(log: Log, ids: Sequence[int]) -> None:
     """Ids of a prompt, as they are."""
-    feed, base = Feed(log.dialect), len(log.ids)
+    feed, base = StreamParser(log.dialect), len(log.ids)
     begin = base
     try:
         for piece in [*(piece for token in ids for piece in feed.push(token)), *feed.flush()]:

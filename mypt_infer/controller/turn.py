@@ -1,7 +1,9 @@
-"""One turn of the model: from the user's last word to the legal end of the answer. Nothing here waits, reads or draws.
+"""One turn of the model: from the user's last word to the legal end of the answer. Nothing here
+waits, reads or draws.
 
-A turn is a generator. It yields events, and asks (`Sample`, `Execute`), which are to be answered by sending a reply; see
-`events`. The same replies give the same ids and the same events, whatever clock, model or tool they came from.
+A turn is a generator. It yields events, and asks (`Sample`, `Execute`), which are to be answered by
+sending a reply; see `events`. The same replies give the same ids and the same events, whatever
+clock, model or tool they came from.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mypt_infer.bound import LEAST, bounded
 from mypt_infer.controller.ending import ending
 from mypt_infer.controller.events import (
     ArgumentsDelta,
@@ -34,12 +35,13 @@ from mypt_infer.controller.events import (
     TurnsDropped,
     TurnStart,
 )  # fmt: skip
-from mypt_infer.controller.feed import Feed, Piece
-from mypt_infer.controller.log import FORCED, INJECTED, SAMPLED, Log
-from mypt_infer.formats import CITING, THINKING, ToolCall
-from mypt_infer.tools import error, error_type
+from mypt_infer.controller.history import FORCED, INJECTED, SAMPLED, Log
+from mypt_infer.controller.stream_parser import Piece, StreamParser
+from mypt_infer.controller.truncate_result import LEAST, truncate_result
+from mypt_infer.run_format import ToolCall
+from mypt_infer.toolbox import error, error_type
 from mypt_spec.episode import Event as Tag
-from mypt_spec.tokens import TEXT
+from mypt_spec.table import TEXT
 
 STOPPED = "(stopped)"  # the answer of a turn that was stopped before it had one
 RESERVE = 128  # ids of the context that are kept free: enough to end any turn legally
@@ -47,9 +49,11 @@ RESERVE = 128  # ids of the context that are kept free: enough to end any turn l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Limits of a turn; None is no limit. Tokens are ids that the model draws, but for `max_result_tokens`, those of one result.
+    """Limits of a turn; None is no limit. Tokens are ids that the model draws, but for
+    `max_result_tokens`, those of one result.
 
-    `think`: whether the model is made to think first, or not allowed to; None leaves it to the model.
+    `think`: whether the model is made to think first, or not allowed to; None leaves it to the
+    model.
     """
 
     max_steps: int = 3
@@ -74,6 +78,17 @@ class Options:
                 raise ValueError(f"{name} is {value}, expected {least} or more")
 
 
+def mixed_up(before: list[ToolCall], calls: list[ToolCall]) -> str:
+    """Returns why results could not say which of a message's calls they answer; "" if they can."""
+    ids = [call.id for call in (*before, *calls)]
+    if len(calls) > 1 and not all(call.id for call in calls):
+        return "a call beside others has no id"
+    twice = next((i for i in ids if ids.count(i) > 1), None)
+    if twice is None:
+        return ""
+    return f"the id {twice!r} stands twice" if twice else "two calls have no id"
+
+
 class ContextError(ValueError):
     """The newest turn alone is too long for the context."""
 
@@ -88,28 +103,31 @@ class _Block:
 
 
 class Turn:
-    """One turn on a log that ends with what the user says. `calls`: whether the model may call tools.
+    """One turn on a log that ends with what the user says. `calls`: whether the model may call
+    tools.
 
-    `barred` are the kinds of block that the model may not open in it.
+    `forbidden_blocks` are the kinds of block that the model may not open in it.
     """
 
     def __init__(self, log: Log, options: Options, *, calls: bool) -> None:
         self.log, self.options = log, options
-        self._feed = Feed(log.dialect)
+        self._feed = StreamParser(log.dialect)
         self._blocks: list[_Block] = []  # that are open, of those opened in this turn
         self._opened: list[_Block] = []
         self._marks = [
             (len(log.ids), log.state)
         ]  # places that ids can be cut at, and the states there
-        self._pending: ToolCall | None = None
-        self.barred = (frozenset() if calls else log.format.calls) | (
+        self._pending: list[ToolCall] = []  # that have no result yet, in the order of their results
+        self.forbidden_blocks = (frozenset() if calls else log.format.calls) | (
             log.format.thinking if options.think is False else frozenset()
         )
         self._ended = False
         self.step, self.sampled = 1, 0
 
     def run(self) -> Generator[Event | Ask, Reply, None]:
-        """Raises ContextError, before anything else, when the newest turn leaves no room for an answer."""
+        """Raises ContextError, before anything else, when the newest turn leaves no room for an
+        answer.
+        """
         yield from self._make_room()
         yield TurnStart(len(self.log))
         while not self._ended:
@@ -119,7 +137,7 @@ class Turn:
                 if space:
                     yield from self._take(self.log.dialect.tokenizer.encode(space), FORCED)
                     continue
-            elif not own:
+            elif not own or self._awaited():
                 yield from self._system_writes()
                 continue
             elif forced := self._forced(own):
@@ -147,7 +165,8 @@ class Turn:
         turns, ids = self.log.forget(most)
         if len(self.log) > length - RESERVE:
             raise ContextError(
-                f"the system prompt and the newest turn have {len(self.log)} ids; a context of {length} has room for {length - RESERVE}"
+                f"the system prompt and the newest turn have {len(self.log)} ids; a context of "
+                f"{length} has room for {length - RESERVE}"
             )
         if turns:
             yield TurnsDropped(turns, ids)
@@ -157,30 +176,30 @@ class Turn:
     def _own(self) -> frozenset[str]:
         """What the model may write now."""
         openers = self.log.dialect.table.openers
-        return self.log.own() - {openers[kind].name for kind in self.barred}
+        return self.log.own() - {openers[kind].name for kind in self.forbidden_blocks}
 
     def _forced(self, own: frozenset[str]) -> str:
-        """The tag that must come now, if there is only one, or a limit asks for it; "" otherwise."""
+        """Returns the tag that must come: the only one, or one that a limit asks for; else ""."""
         table = self.log.dialect.table
         if len(own) == 1 and TEXT not in own:
             return next(iter(own))
         kind = self.log.open[-1] if self.log.open else ""
         thinking = [
             table.openers[k].name
-            for k in THINKING
+            for k in self.log.format.thinking
             if k in table.openers and table.openers[k].name in own
         ]
         if (
             self.options.think
             and thinking
-            and kind not in THINKING
-            and not any(b.kind in THINKING for b in self._blocks)
+            and kind not in self.log.format.thinking
+            and not any(b.kind in self.log.format.thinking for b in self._blocks)
         ):
             return thinking[0]
         limit = self.options.max_think_tokens
         if (
             limit is not None
-            and kind in THINKING
+            and kind in self.log.format.thinking
             and self._blocks
             and len(self.log.ids) - self._blocks[-1].begin > limit
         ):
@@ -228,7 +247,8 @@ class Turn:
             if not pieces and self._leads_nowhere(token):
                 yield from self._finish(
                     "illegal",
-                    f"the model wrote {self.log.dialect.tokenizer.decode([token])!r}, which nothing that may stand here holds",
+                    f"the model wrote {self.log.dialect.tokenizer.decode([token])!r}, which "
+                    "nothing that may stand here holds",
                 )
                 return
             base = len(self.log.ids) - self._feed.pushed
@@ -238,7 +258,9 @@ class Turn:
                 yield from self._piece(piece, base)
 
     def _leads_nowhere(self, token: int) -> bool:
-        """Whether an id is a tag, or a part of one, that the model may not write now: no need to wait for the rest."""
+        """Whether an id is a tag, or a part of one, that the model may not write now: no need to
+        wait for the rest.
+        """
         table = self.log.dialect.table
         spelled = {
             p.value for name in self._own() if name != TEXT for p in table.terminals[name].spelling
@@ -254,13 +276,14 @@ class Turn:
                 terminal is not None
                 and not terminal.opens
                 and self.log.open
-                and self.log.open[-1] in THINKING
+                and self.log.open[-1] in self.log.format.thinking
             )
             out = self._way_out(own) if ends else ""
             if out:
                 self._cut(begin)
                 yield Notice(
-                    f"the model ended its turn while thinking; {self.log.dialect.table.terminals[out].shown} was put in, and it goes on"
+                    "the model ended its turn while thinking; "
+                    f"{self.log.dialect.table.terminals[out].shown} was put in, and it goes on"
                 )
                 yield from self._put(
                     Tag(out, self.log.dialect.table.terminals[out].spell()), FORCED
@@ -284,7 +307,9 @@ class Turn:
             self._marks.append((base + piece.end, self.log.state))
 
     def _instead(self, name: str, own: frozenset[str]) -> str:
-        """The tag that closes the same block as this mark, where the mark would end the conversation for good."""
+        """The tag that closes the same block as this mark, where the mark would end the
+        conversation for good.
+        """
         table, machine = self.log.dialect.table, self.log.dialect.automaton
         terminal = table.terminals.get(name)
         if (
@@ -330,7 +355,7 @@ class Turn:
             self._opened.append(self._blocks[-1])
             if terminal.opens in self.log.format.calls:
                 yield CallStart(dict(event.attrs).get("name", ""))
-        elif closed is not None and closed.kind in CITING:
+        elif closed is not None and closed.kind in self.log.format.citing:
             yield Cite("".join(closed.text))
         elif closed is not None and closed.kind in self.log.format.calls:
             yield from self._called(closed, event)
@@ -350,9 +375,9 @@ class Turn:
             self._blocks[-1].text.append(text)
         if kind in self.log.format.calls:
             yield ArgumentsDelta(text)
-        elif kind in THINKING:
+        elif kind in self.log.format.thinking:
             yield ThinkDelta(text)
-        elif kind not in CITING:
+        elif kind not in self.log.format.citing:
             yield TextDelta(text)
 
     def _called(self, block: _Block, closer: Tag) -> Generator[Event | Ask, Reply, None]:
@@ -360,19 +385,30 @@ class Turn:
         calls, reason = self.log.format.read_calls(
             block.tag, body, (block.tag.text + body + closer.text).strip()
         )
-        if not calls:
+        reason = reason or mixed_up(self._pending, calls)
+        if reason:
             yield from self._finish("illegal", f"the call cannot be read: {reason}")
             return
-        self._pending = calls[0]
-        yield CallParsed(calls[0].name, calls[0].arguments)
+        self._pending = sorted([*self._pending, *calls], key=lambda call: not call.id)
+        for call in calls:
+            yield CallParsed(call.name, call.arguments)
+
+    def _awaited(self) -> bool:
+        """Whether a result is to be written now, though the model might go on."""
+        result = self.log.format.result
+        return (
+            bool(self._pending)
+            and result is not None
+            and (result.name in self.log.dialect.automaton.allowed(self.log.state))
+        )
 
     # What the system writes
 
     def _system_writes(self) -> Generator[Event | Ask, Reply, None]:
         """The result of a call, or the header of what the model is to write."""
         table = self.log.dialect.table
-        if self._pending is not None:
-            yield from self._result(self._pending)
+        if self._pending:
+            yield from self._result(self._pending[0])
             return
         openers = [
             n
@@ -381,7 +417,8 @@ class Turn:
         ]
         if not openers:
             raise ValueError(
-                f"the conversation does not end where the model may answer; expected {self.log.dialect.automaton.allowed(self.log.state)}"
+                "the conversation does not end where the model may answer; expected "
+                f"{self.log.dialect.automaton.allowed(self.log.state)}"
             )
         yield from self._put(Tag(openers[0], table.terminals[openers[0]].spell()), INJECTED)
 
@@ -401,16 +438,17 @@ class Turn:
             yield from self._finish(reply.reason, reply.message)
             return
         assert isinstance(reply, Returned)
-        value, truncated = bounded(reply.value, most, self._count)
-        self._pending = None
-        yield from self._give(call.name, value, truncated)
-        yield StepEnd(self.step)
-        self.step += 1
+        value, truncated = truncate_result(reply.value, most, self._count)
+        yield from self._give(call, value, truncated)
+        if not self._pending:
+            yield StepEnd(self.step)
+            self.step += 1
 
-    def _give(self, name: str, value: Any, truncated: bool) -> Iterator[Event]:
-        self.log.write(self.log.format.result_events(name, value), INJECTED)
+    def _give(self, call: ToolCall, value: Any, truncated: bool) -> Iterator[Event]:
+        self._pending.remove(call)
+        self.log.write(self.log.format.result_events(call.name, value, call.id), INJECTED)
         self._marks.append((len(self.log.ids), self.log.state))
-        yield ToolResult(name, value, truncated, error_type(value))
+        yield ToolResult(call.name, value, truncated, error_type(value))
 
     def _count(self, value: Any) -> int:
         return len(self.log.dialect.tokenizer.encode(self.log.format.result_body(value)))
@@ -422,10 +460,13 @@ class Turn:
         while self._marks[-1][0] > index:
             self._marks.pop()
         self.log.cut(*self._marks[-1])
-        self._feed = Feed(self.log.dialect)
+        self._feed = StreamParser(self.log.dialect)
 
     def _finish(self, reason: Reason, message: str = "") -> Generator[Event | Ask, Reply, None]:
-        """End the turn legally now. What cannot be completed, a call or a reference, is taken off."""
+        """End the turn legally now.
+
+        What cannot be completed, a call or a reference, is taken off.
+        """
         self._cut(len(self.log.ids) - (self._feed.pushed - self._feed.position))
         while (block := self._unfinished()) is not None:
             self._cut(block.begin)
@@ -434,38 +475,36 @@ class Turn:
         for name in ending(self.log.format, self.log.state):
             terminal = self.log.dialect.table.terminals.get(name)
             if result is not None and name == result.name:
-                called = self._pending.name if self._pending is not None else ""
-                yield from self._give(
-                    called,
-                    error(
-                        reason, "the turn was ended before the tool was called or gave an answer"
-                    ),
-                    False,
-                )
+                said = "the turn was ended before the tool was called or gave an answer"
+                for call in list(self._pending):
+                    yield from self._give(call, error(reason, said), False)
                 inside = result.opens
             elif inside:
-                inside = "" if terminal is not None and terminal.closes == inside else inside
+                inside = "" if terminal is not None and inside in terminal.ends else inside
             elif terminal is None:
                 self.log.write([Tag(TEXT, STOPPED)], FORCED)
                 yield Notice(f"{STOPPED} was put in where the format wants text")
             else:
                 self.log.write(
                     [Tag(name, terminal.spell())],
-                    INJECTED if terminal.origin == "system" else FORCED,
+                    INJECTED if not terminal.by_model else FORCED,
                 )
         self._ended = True
+        self.log.stopped[len(self.log.turns) - 1] = reason
         yield StepEnd(self.step)
         yield TurnEnd(reason, self.sampled, message)
 
     def _unfinished(self) -> _Block | None:
-        """The innermost block, if it is open and cannot stay as it is: a call, a reference, or one inside another without text."""
+        """The innermost block, if it is open and cannot stay as it is: a call, a reference, or one
+        inside another without text.
+        """
         around, machine = self.log.open, self.log.dialect.automaton
         kind = around[-1] if around else ""
         block = next(
             (b for b in reversed(self._opened) if b.kind == kind and b.begin < len(self.log.ids)),
             None,
         )
-        if block is None or kind in self.log.format.calls or kind in CITING:
+        if block is None or kind in self.log.format.calls or kind in self.log.format.citing:
             return block
         empty = self.log.state == machine.step(block.before, block.tag.terminal)
         return block if empty and len(around) > 1 else None

@@ -1,7 +1,8 @@
-"""Constrained decoding: no illegal tag, no illegal call, every budget ends legal. See docs/decoding.md.
+"""Constrained decoding: no illegal tag, no illegal call, every budget ends legal. See
+docs/decoding.md.
 
-The tables come from the automaton that the linter and the loss mask come from. Nothing here needs torch; what does
-(`device`, `sample`, `generate`) is imported by name.
+The tables come from the automaton that the linter and the loss mask come from. Nothing here needs
+torch; what does (`device`, `sample`, `generate`) is imported by name.
 """
 
 from mypt_infer.decode.decoder import AllowSet, BudgetError, Decoder

@@ -1,4 +1,24 @@
-"""The decoder: which token may come next, as one integer a row. NumPy only; `mypt_infer.decode.device` has the same for torch."""
+"""Says which token may come next. The whole state of a row is one integer.
+
+NumPy only; `mypt_infer.generate.device` does the same for torch.
+
+Theory of operation. An engine (engine.py) knows the *machine*: its states, which ids may follow
+each, and from each the least number of tokens to a legal ending (`distance`) and to the end of the
+open block (`to_close`). The decoder adds budgets. A state packs three numbers:
+
+    machine << 38 | tokens left in all (20 bits) << 18 | tokens left in the open block (18 bits)
+
+All ones mean "no budget". A token is allowed when the machine takes it and the state after it can
+still end in time: `distance` fits in the tokens that remain in all, `to_close` in those of the
+block. So a turn can always be ended legally (invariant 7). Where more tokens remain than any
+ending after this state takes, budgets refuse nothing and the allow set depends on the machine alone
+(`free`); most steps take this path, and reuse the set.
+
+In dialect gabgpt, the state after the prompt "<|user|>Hi" with max_new_tokens=3 is 274878955519:
+machine 1, 3 tokens left, no budget of a block. `<|assistant|>` leads to machine 2 with 2 left: of
+50,304 ids 49,913 are allowed, but none that stops within a character, whose rest would have to come
+before `<|end|>`. `" Yo"` leads to machine 3 with 1 left: only `<|end|>` is allowed.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +29,18 @@ import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
+from mypt_infer.decode.compile.grammar_graph import kinds_of
+from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK, THINKING
+from mypt_infer.decode.compile.token_table import FAR
+from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.engine import Engine, engine_of
-from mypt_infer.decode.model import kinds_of
-from mypt_infer.decode.net import CALLING, NO_BLOCK, THINKING
 from mypt_infer.decode.prompt import opening, start_state
-from mypt_infer.decode.rows import FAR
 from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_infer.decode.tools import Declaration, ToolSpec, declare
-from mypt_infer.decode.vocab import Ints
 from mypt_spec import Dialect, Episode
-from mypt_spec.encode import tag_ids
+from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
 
-# A state as one integer: the machine's state, the tokens left in all, and those left in the open block.
 _LEFT_BITS, _BLOCK_BITS = 20, 18
 ENDLESS = (1 << _LEFT_BITS) - 1  # no budget
 UNBOUNDED = (1 << _BLOCK_BITS) - 1  # no budget for the open block
@@ -42,9 +61,9 @@ class BudgetError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class AllowSet:
-    """The ids that may come next. The shorter list is given, sorted: `only` those allowed, or all but `refused`.
+    """The ids that may come next, as the shorter of two sorted lists: `only` or all but `refused`.
 
-    `places` is that list once more, as NumPy indexes best.
+    `places` is the same list in the integer type that NumPy indexes fastest with.
     """
 
     count: int
@@ -61,12 +80,13 @@ class AllowSet:
 
 
 class Decoder:
-    """What the model may write in a dialect, with some tools, within budgets.
+    """Says which token the model may write next in a dialect, with some tools, within budgets.
 
-    `max_think_tokens` and `max_toolcall_tokens` bound the content of each such block. `tools` are JSON schemas, functions or
-    ToolSpecs; without tools there are no calls. `barred` are kinds of block that the model may not open, as the grammar names them:
-    "think", say. A state is an int: keep one to go back to it, use it twice to fork.
-    `engine` reads the bodies of calls: "table"; "llguidance", for schemas that no table holds; "auto", the first if it can.
+    `max_think_tokens` and `max_toolcall_tokens` bound the content of each such block. `tools` are
+    JSON schemas, functions or ToolSpecs; without tools there are no calls. `forbidden_blocks` are
+    kinds of block that the model may not open, as the grammar names them: "think", for example.
+    A state is an int: keep one to go back to it, use it twice to fork. `engine` reads the bodies
+    of calls: "table"; "llguidance", for schemas that no table holds; "auto", the first if it can.
 
     >>> decoder = Decoder("gabgpt")
     >>> tokenizer = decoder.dialect.tokenizer
@@ -83,12 +103,12 @@ class Decoder:
         max_think_tokens: int | None = None,
         max_toolcall_tokens: int | None = None,
         engine: str = "table",
-        barred: Iterable[str] = (),
+        forbidden_blocks: Iterable[str] = (),
     ) -> None:
         self.dialect = mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect
         self.tools: tuple[ToolSpec, ...] = declare(tools)
-        self.barred = self._barred(barred)
-        self.bodies: Engine = engine_of(self.dialect, self.tools, engine, self.barred)
+        self.forbidden_blocks = self._forbidden(forbidden_blocks)
+        self.bodies: Engine = engine_of(self.dialect, self.tools, engine, self.forbidden_blocks)
         self.tables: Tables = self.bodies.tables
         self._limits = {
             "max_think_tokens": max_think_tokens,
@@ -113,36 +133,45 @@ class Decoder:
         self._block, self._distance, self._to_close = map(
             list, self.tables.lists
         )  # the engine's own states are added
+        self._final: list[bool] = self.tables.final.tolist()
 
     def barring(self, kinds: Iterable[str]) -> Decoder:
-        """A decoder of the same tools and limits that has these kinds of block barred, and only these. Its states are others."""
-        return Decoder(self.dialect, self.tools, engine=self._engine, barred=kinds, **self._limits)
+        """Returns a decoder with the same tools and limits that forbids exactly these blocks.
+
+        States of one decoder mean nothing to the other.
+        """
+        return Decoder(
+            self.dialect, self.tools, engine=self._engine, forbidden_blocks=kinds, **self._limits
+        )
 
     # Beginning.
 
     def start(self, prompt: Episode | Sequence[int], *, max_new_tokens: int | None = None) -> int:
-        """The state behind a prompt: a legal beginning of a conversation, as ids or as a partial Episode.
+        """Returns the state after a prompt: a legal beginning, as ids or as a partial Episode.
 
-        Raises PromptError when it is none, or not for the model to go on; BudgetError when no legal ending fits in.
+        Raises PromptError for an illegal beginning, or one after which the model may not write;
+        BudgetError when no legal ending fits into the budget.
         """
         state = start_state(
             self.dialect,
             self.tables,
             frozenset(t.name for t in self.tools),
             self.ids_of(prompt),
-            self._step,
+            step=self._step,
+            begin=self._begin,
+            final=self._final.__getitem__,
         )
         return self.at(state, max_new_tokens=max_new_tokens)
 
     def ids_of(self, prompt: Episode | Sequence[int]) -> list[int]:
-        """The ids of a prompt, with the header that makes room for the model where an Episode lacks it."""
+        """Returns the ids of a prompt; an Episode gets the header that the model writes after."""
         if not isinstance(prompt, Episode):
             return [int(i) for i in prompt]
         ids = [int(i) for i in self.dialect.encode(prompt, partial=True).ids]
         return ids + opening(self.dialect, ids)
 
     def at(self, machine: int, *, max_new_tokens: int | None = None) -> int:
-        """A state of the machine with fresh budgets."""
+        """Returns a state of the machine with fresh budgets."""
         left = (
             ENDLESS
             if max_new_tokens is None
@@ -151,7 +180,8 @@ class Decoder:
         least = self._distance[machine]
         if left < least:
             raise BudgetError(
-                f"max_new_tokens is {left}; the shortest legal ending from here takes {least} tokens",
+                f"max_new_tokens is {left}; the shortest legal ending from here takes {least} "
+                "tokens",
                 least,
             )
         block = self._block[machine]
@@ -160,7 +190,7 @@ class Decoder:
     # What may come next.
 
     def allow(self, state: int) -> AllowSet:
-        """The allow set of a state, by the shorter list."""
+        """Returns the allow set of a state."""
         left, inside, found = self._free.get(state >> _SHIFT) or self.free(int(state))
         if state >> _BLOCK_BITS & ENDLESS > left and state & UNBOUNDED > inside:
             return found
@@ -172,7 +202,10 @@ class Decoder:
         return self._sets[state]
 
     def free(self, state: int) -> tuple[int, int, AllowSet]:
-        """Of a state's place: the allow set without budgets, behind the tokens left, in all and in the block, above which it holds."""
+        """Returns (left, block_left, allow_set): the allow set without budgets.
+
+        It is valid while more than these many tokens remain, in all and in the block.
+        """
         machine = state >> _SHIFT
         if machine not in self._free:
             if len(self._free) >= _REMEMBERED:
@@ -181,7 +214,7 @@ class Decoder:
         return self._free[machine]
 
     def ids(self, state: int) -> Ints:
-        """The allowed ids, sorted, int32."""
+        """Returns the allowed ids, sorted, int32."""
         found = self.allow(state)
         return (
             np.flatnonzero(self.allowed(state)).astype(np.int32)
@@ -199,16 +232,16 @@ class Decoder:
         return out
 
     def bias(self, states: Sequence[int] | States) -> npt.NDArray[np.float32]:
-        """0 for allowed ids and -inf for all others, to be added to logits; shape (rows, vocabulary)."""
+        """Returns 0 for allowed ids and -inf for others, to add to logits: (rows, vocabulary)."""
         out = np.full((len(states), self.tables.vocabulary), -np.inf, dtype=np.float32)
         for row, state in zip(out, states, strict=True):
             row[self.allowed(int(state))] = 0.0
         return out
 
-    def packed(self, states: Sequence[int] | States) -> npt.NDArray[np.int32]:
-        """One bit an id, 1 where it is allowed, lowest bit first; int32, shape (rows, vocabulary / 32 rounded up).
+    def bitmask(self, states: Sequence[int] | States) -> npt.NDArray[np.int32]:
+        """Returns a bit for each id, 1 where allowed, lowest first: int32, (rows, vocabulary / 32).
 
-        The bitmask that the kernels of other libraries take, and a 32nd of `bias` to store.
+        Rounded up. The kernels of other libraries take it, and it is a 32nd of `bias` in size.
         """
         words = -(-self.tables.vocabulary // 32)
         out = np.zeros((len(states), words * 4), dtype=np.uint8)
@@ -217,8 +250,11 @@ class Decoder:
             row[: len(bits)] = bits
         return out.view("<i4")
 
-    def mask(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
-        """Set the logits of refused ids to -inf, in place; shape (rows, vocabulary). Writes only what has to change."""
+    def apply(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
+        """Sets the logits of refused ids to -inf, in place; shape (rows, vocabulary).
+
+        Writes only what has to change.
+        """
         for row, state in zip(logits, states, strict=True):
             found = self.allow(int(state))
             if found.refused is not None:
@@ -229,7 +265,7 @@ class Decoder:
                 row[found.places] = kept
 
     def forced(self, state: int) -> list[int]:
-        """The ids that must come next, as long as there is only one way; up to a state where generation may end."""
+        """Returns the ids that must come next: while only one is allowed, up to a final state."""
         out: list[int] = []
         while not self.final(state):
             found = self.allow(state)
@@ -242,7 +278,7 @@ class Decoder:
     # Going on.
 
     def next(self, state: int, token: int) -> int:
-        """The state behind one token. Raises ValueError when it is not allowed."""
+        """Returns the state after one token. Raises ValueError when it is not allowed."""
         known = self._jumps.get((state | _MASK, token))
         if known is not None:
             if state & _MASK == _MASK:
@@ -268,35 +304,46 @@ class Decoder:
             within = inside if inside == UNBOUNDED else inside - 1
         if self._distance[then] > spent or (block and self._to_close[then] > within):
             raise ValueError(
-                f"id {token} is not allowed in state {state}: no legal ending would fit into the budget"
+                f"id {token} is not allowed in state {state}: no legal ending would fit into the "
+                "budget"
             )
         after = then << _SHIFT | spent << _BLOCK_BITS | within
-        if (
-            inside == within == UNBOUNDED
-        ):  # no block with a budget: only the tokens left in all can refuse it next time
+        # Without a budget of a block, only the tokens left in all can refuse this step next time.
+        if inside == within == UNBOUNDED:
             if len(self._jumps) >= 16 * _REMEMBERED:
                 self._jumps.clear()
             self._jumps[int(state) | _MASK, int(token)] = after | _MASK
         return after
 
     def _step(self, machine: int, token: int) -> int:
-        """The engine's answer, kept for next time if it is one."""
-        then = self.bodies.next(machine, token)
-        for state in range(len(self._block), then + 1):
-            distance, to_close = self.bodies.about(state)
-            self._block.append(CALLING)
-            self._distance.append(distance)
-            self._to_close.append(to_close)
+        """Returns the engine's next state, and keeps it for next time if it is not dead."""
+        then = self._noted(self.bodies.next(machine, token))
         if then != DEAD_STATE:
             if len(self._steps) >= 16 * _REMEMBERED:
                 self._steps.clear()
             self._steps[machine << _ID_BITS | token] = then
         return then
 
+    def _begin(self, machine: int, events: Sequence[Event]) -> int:
+        return self._noted(self.bodies.begin(machine, events))
+
+    def _noted(self, machine: int) -> int:
+        """Returns a state after looking up all that `next` needs to know of it."""
+        for state in range(len(self._block), machine + 1):
+            place = self.bodies.about(state)
+            self._block.append(place.block)
+            self._final.append(place.final)
+            self._distance.append(place.distance)
+            self._to_close.append(place.to_close)
+        return machine
+
     def step(
         self, states: Sequence[int] | States, ids: Sequence[int] | npt.NDArray[np.integer]
     ) -> States:
-        """The states behind one token a row, int64, shape (rows,). Raises ValueError naming the row whose token is refused."""
+        """Returns the states after one token for each row, int64, shape (rows,).
+
+        Raises ValueError naming the row whose token is refused.
+        """
         out = np.empty(len(states), dtype=np.int64)
         for row, (state, token) in enumerate(zip(states, ids, strict=True)):
             try:
@@ -306,7 +353,7 @@ class Decoder:
         return out
 
     def run(self, state: int, ids: Iterable[int]) -> int:
-        """The state behind several tokens. Raises ValueError when one is refused."""
+        """Returns the state after several tokens. Raises ValueError when one is refused."""
         for token in ids:
             state = self.next(state, int(token))
         return state
@@ -315,15 +362,18 @@ class Decoder:
 
     def final(self, state: int) -> bool:
         """Whether generation may end here: the turn is complete, or a tool's result has to come."""
-        return state >> _SHIFT < self._size and bool(self.tables.final[state >> _SHIFT])
+        return self._final[state >> _SHIFT]
 
     def left(self, state: int) -> int | None:
-        """Tokens left of max_new_tokens; None without a budget."""
+        """Returns the tokens left of max_new_tokens; None without a budget."""
         left = _unpacked(state)[1]
         return None if left == ENDLESS else left
 
     def minimum(self, state: int) -> int:
-        """The least number of tokens to a legal ending; inside a body that llguidance reads, the least that is known."""
+        """Returns the least number of tokens to a legal ending.
+
+        Inside a body that llguidance reads, the least number that is known.
+        """
         return self._distance[state >> _SHIFT]
 
     def calling(self, state: int) -> bool:
@@ -335,22 +385,33 @@ class Decoder:
     def _allowed_classes(self, machine: int, left: int, inside: int) -> npt.NDArray[np.bool_]:
         tables = self.tables
         found = tables.following(machine)
+        places = tables.block[found], tables.distance[found], tables.to_close[found]
+        alive: npt.NDArray[np.bool_] = found != DEAD_STATE
+        return alive & self._fits(machine, left, inside, *places)
+
+    def _fits(
+        self, machine: int, left: int, inside: int, block: Ints, distance: Ints, to_close: Ints
+    ) -> npt.NDArray[np.bool_]:
+        """Whether the budgets of a state are enough for each state after it."""
         spent = left if left == ENDLESS else left - 1
-        block = tables.block[found]
         within = (
             self.caps[block]
-            if tables.block[machine] == NO_BLOCK
+            if self._block[machine] == NO_BLOCK
             else np.int64(inside if inside == UNBOUNDED else inside - 1)
         )
-        fits = (block == NO_BLOCK) | (tables.to_close[found] <= within)
-        ok: npt.NDArray[np.bool_] = (found != DEAD_STATE) & (tables.distance[found] <= spent) & fits
+        ok: npt.NDArray[np.bool_] = (distance <= spent) & (
+            (block == NO_BLOCK) | (to_close <= within)
+        )
         return ok
 
     def _needs(self, machine: int) -> tuple[int, int]:
-        """More tokens left than this, in all and in the block, and budgets refuse nothing here."""
+        """Returns how many tokens, in all and in the block, must be exceeded for `free` to hold."""
         if machine >= self._size:
-            _, distance, to_close = self.bodies.allow(machine)
-            return int(distance.max()), int(to_close.max())
+            more = self.bodies.allow(machine)
+            closing = (
+                more.to_close[more.block != NO_BLOCK] if self._block[machine] else more.ids[:0]
+            )
+            return int(more.distance.max(initial=0)), int(closing.max(initial=0))
         found = self.tables.following(machine)
         found = found[found != DEAD_STATE]
         inside = (
@@ -361,22 +422,18 @@ class Decoder:
         return int(self.tables.distance[found].max(initial=0)), int(inside.max(initial=0))
 
     def _allowed_ids(self, machine: int, left: int, inside: int) -> Ints:
-        """As `_allowed_classes`, of the engine's own states and by ids."""
-        ids, distance, to_close = self.bodies.allow(machine)
-        return ids[(distance < left) & ((to_close < inside) | (inside == UNBOUNDED))]
+        """Returns the allowed ids of one of the engine's own states."""
+        ids, *places = self.bodies.allow(machine)
+        return ids[self._fits(machine, left, inside, *places)]
 
     def _make(self, machine: int, left: int, inside: int) -> AllowSet:
         if machine >= self._size:
             ids = self._allowed_ids(machine, left, inside)
             if len(ids) * 2 <= self.tables.vocabulary:
                 return AllowSet(len(ids), ids, None)
-            return AllowSet(
-                len(ids),
-                None,
-                np.setdiff1d(
-                    np.arange(self.tables.vocabulary, dtype=np.int32), ids, assume_unique=True
-                ),
-            )
+            refused = np.ones(self.tables.vocabulary, bool)
+            refused[ids] = False
+            return AllowSet(len(ids), None, np.flatnonzero(refused).astype(np.int32))
         ok = self._allowed_classes(machine, left, inside)
         count = int((self._bounds[1:] - self._bounds[:-1])[ok].sum())
         if count * 2 > self.tables.vocabulary:
@@ -390,7 +447,7 @@ class Decoder:
         return np.sort(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int32)
 
     def _closing(self, block: int) -> int:
-        """Tokens of the tag that closes a block: they do not count as its content."""
+        """Returns the tokens of the tag that closes a block: they do not count as its content."""
         table, longest = self.dialect.table, 1
         for kind in kinds_of(self.dialect, block):
             closer = table.closers.get(kind)
@@ -401,24 +458,29 @@ class Decoder:
                 )
         return longest
 
-    def _barred(self, kinds: Iterable[str]) -> frozenset[str]:
-        """Those of the kinds that make a difference. Raises ValueError for one that is none of the dialect's."""
+    def _forbidden(self, kinds: Iterable[str]) -> frozenset[str]:
+        """Returns those of the kinds that the model could open at all.
+
+        Raises ValueError for a kind that the dialect does not have.
+        """
         if isinstance(kinds, str):
-            raise ValueError(f"barred is a list of kinds of block, got {kinds!r}")
+            raise ValueError(f"forbidden_blocks is a list of kinds of block, got {kinds!r}")
         openers, calls = self.dialect.table.openers, kinds_of(self.dialect, CALLING)
         for kind in (found := frozenset(kinds)):
             if kind not in openers:
                 raise ValueError(
-                    f"barred has {kind!r}, which is no block of {self.dialect.name}: {', '.join(openers)}"
+                    f"forbidden_blocks has {kind!r}, which is no block of {self.dialect.name}: "
+                    f"{', '.join(openers)}"
                 )
-        return frozenset(
-            k for k in found if openers[k].origin == "model" and (self.tools or k not in calls)
-        )
+        return frozenset(k for k in found if openers[k].by_model and (self.tools or k not in calls))
 
     def _check_ways(self) -> None:
-        if self.barred and any(self.tables.distance[s] >= FAR for s in self.tables.start.values()):
+        if self.forbidden_blocks and any(
+            self.tables.distance[s] >= FAR for s in self.tables.start.values()
+        ):
             raise ValueError(
-                f"no turn can be ended without {' and '.join(sorted(self.barred))}, which is barred"
+                f"no turn can be ended without {' and '.join(sorted(self.forbidden_blocks))}, "
+                "which is forbidden"
             )
 
     def _check_caps(self, think: int | None, call: int | None) -> None:
@@ -435,10 +497,10 @@ class Decoder:
             entries = self._entries(CALLING)
             for i, tool in enumerate(self.tools):
                 tables = self.bodies.only(i)
-                barred = (tables.owner != i) & (tables.owner >= 0)
+                forbidden_blocks = (tables.owner != i) & (tables.owner >= 0)
                 closing = tables.measure(
                     (tables.block == NO_BLOCK) & (np.arange(tables.size) != DEAD_STATE),
-                    barred=barred,
+                    forbidden_blocks=forbidden_blocks,
                 )
                 for state in entries:
                     if closing[state] < FAR:
@@ -456,7 +518,7 @@ class Decoder:
             raise BudgetError(f"{name} is {cap}; {what} takes at least {least} tokens", least)
 
     def _entries(self, block: int) -> list[int]:
-        """The states right behind an opening tag of such a block."""
+        """Returns the states right after an opening tag of such a block."""
         tables = self.tables
         outside = {*tables.start.values(), *tables.spine[0].tolist()}
         behind = np.concatenate(
@@ -476,7 +538,7 @@ def _count(value: int, what: str, most: int) -> int:
 
 
 def machine(state: int) -> int:
-    """The state of the machine, without the budgets."""
+    """Returns the state of the machine, without the budgets."""
     return state >> _SHIFT
 
 

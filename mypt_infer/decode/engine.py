@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from mypt_infer.decode.guidance import EngineError
-from mypt_infer.decode.tables import Tables, build
+import numpy as np
+
+from mypt_infer.decode.compile.grammar_graph import call_ends
+from mypt_infer.decode.compile.nfa import CALLING
+from mypt_infer.decode.compile.vocab import Ints
+from mypt_infer.decode.llguidance.grammar import EngineError
+from mypt_infer.decode.tables import DEAD_STATE, Tables, build
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
-from mypt_infer.decode.vocab import Ints
 from mypt_spec import Dialect
+from mypt_spec.episode import Event
+from mypt_spec.table import LISTS
 
 ENGINES = ("table", "llguidance", "auto")
 
 
-class Engine(Protocol):
-    """What the decoder asks. A state below `tables.size` is the tables'; the others, all of them inside calls, are the engine's.
+class Place(NamedTuple):
+    """Of a state: the budget that counts there, whether generation may end, and tokens to the
+    nearest legal ending and to the end of the block.
+    """
 
-    `whole`: there are no others.
+    block: int
+    final: bool
+    distance: int
+    to_close: int
+
+
+class Options(NamedTuple):
+    """The ids that may follow, sorted, and of the state behind each its block, and how far it is
+    from a legal ending and from the end of the block.
+    """
+
+    ids: Ints
+    block: Ints
+    distance: Ints
+    to_close: Ints
+
+
+class Engine(Protocol):
+    """What the decoder asks.
+
+    A state below `tables.size` is the tables'; the others are the engine's. `whole`: there are no
+    others.
     """
 
     whole: bool
@@ -28,11 +57,14 @@ class Engine(Protocol):
     def next(self, state: int, token: int) -> int:
         """The state behind a token, 0 where it is refused."""
 
-    def allow(self, state: int) -> tuple[Ints, Ints, Ints]:
-        """Of a state of the engine's own: the ids that may follow, sorted, and the `about` of the states behind them."""
+    def begin(self, state: int, events: Sequence[Event]) -> int:
+        """The state of a prompt whose events lead the tables to `state`."""
 
-    def about(self, state: int) -> tuple[int, int]:
-        """Of a state of the engine's own: tokens to the nearest legal ending, and to the end of the block."""
+    def allow(self, state: int) -> Options:
+        """What may follow a state, budgets aside."""
+
+    def about(self, state: int) -> Place:
+        """What is known of a state."""
 
     def only(self, tool: int) -> Tables:
         """The tables with this tool alone, where distances depend on it."""
@@ -45,25 +77,31 @@ class TableEngine:
         self.tables, self.whole = tables, True
         self.next = tables.next
 
-    def allow(self, state: int) -> tuple[Ints, Ints, Ints]:
-        raise IndexError(f"no state {state}")
+    def begin(self, state: int, events: Sequence[Event]) -> int:
+        return state
 
-    def about(self, state: int) -> tuple[int, int]:
-        raise IndexError(f"no state {state}")
+    def allow(self, state: int) -> Options:
+        return _options(self.tables, state)
+
+    def about(self, state: int) -> Place:
+        return _place(self.tables, state)
 
     def only(self, tool: int) -> Tables:
         return self.tables
 
 
-class GuidedEngine:
+class LlguidanceEngine:
     """The tables have a hole for each body; what stands there llguidance reads."""
 
     def __init__(
-        self, dialect: Dialect, tools: Sequence[ToolSpec], barred: frozenset[str] = frozenset()
+        self,
+        dialect: Dialect,
+        tools: Sequence[ToolSpec],
+        forbidden_blocks: frozenset[str] = frozenset(),
     ) -> None:
-        from mypt_infer.decode.guided import Guided
+        from mypt_infer.decode.llguidance.engine import Guided
 
-        self.guided = Guided(dialect, tools, barred)
+        self.guided = Guided(dialect, tools, forbidden_blocks)
         self.tables, self.whole = self.guided.tables, False
 
     def next(self, state: int, token: int) -> int:
@@ -72,40 +110,86 @@ class GuidedEngine:
         then = self.tables.next(state, token)
         return self.guided.enter(then) if then in self.tables.holes else then
 
-    def allow(self, state: int) -> tuple[Ints, Ints, Ints]:
+    def begin(self, state: int, events: Sequence[Event]) -> int:
+        return state
+
+    def allow(self, state: int) -> Options:
+        if state < self.tables.size:
+            return _options(self.tables, state)
         options, behind = self.guided.options(state), self.guided.behind(state)
-        return (
+        return Options(
             options.ids,
+            np.full(len(options.ids), CALLING, dtype=np.int32),
             options.least + self.tables.distance[behind],
             options.least + self.tables.to_close[behind],
         )
 
-    def about(self, state: int) -> tuple[int, int]:
+    def about(self, state: int) -> Place:
+        if state < self.tables.size:
+            return _place(self.tables, state)
         least, behind = self.guided.minimum(state), self.guided.behind(state)
-        return least + int(self.tables.distance[behind]), least + int(self.tables.to_close[behind])
+        tables = self.tables
+        return Place(
+            CALLING,
+            False,
+            least + int(tables.distance[behind]),
+            least + int(tables.to_close[behind]),
+        )
 
     def only(self, tool: int) -> Tables:
         return self.tables.with_holes([self.guided.least_of(tool)] * (1 + len(self.guided.first)))
 
 
-def engine_of(
-    dialect: Dialect, tools: Sequence[ToolSpec], name: str, barred: frozenset[str] = frozenset()
-) -> Engine:
-    """The engine of that name; "auto" is the tables, or llguidance where a schema is beyond them. `barred` kinds of block are not opened.
+def _options(tables: Tables, state: int) -> Options:
+    following = tables.following(state)[tables.classes]
+    ids = np.flatnonzero(following != DEAD_STATE).astype(np.int32)
+    found = following[ids]
+    return Options(ids, tables.block[found], tables.distance[found], tables.to_close[found])
 
-    Raises SchemaFault for tools that it cannot hold, EngineError when it is not known or not installed.
+
+def _place(tables: Tables, state: int) -> Place:
+    blocks, distances, to_close = tables.lists
+    return Place(blocks[state], bool(tables.final[state]), distances[state], to_close[state])
+
+
+def engine_of(
+    dialect: Dialect,
+    tools: Sequence[ToolSpec],
+    name: str,
+    forbidden_blocks: frozenset[str] = frozenset(),
+) -> Engine:
+    """As `_reader`; where calls have ids, around it what keeps these distinct."""
+    engine = _reader(dialect, tools, name, forbidden_blocks)
+    if not tools or call_ends(dialect)[0] not in LISTS:
+        return engine
+    from mypt_infer.decode.call_ids import Distinct
+
+    return Distinct(engine, dialect)
+
+
+def _reader(
+    dialect: Dialect,
+    tools: Sequence[ToolSpec],
+    name: str,
+    forbidden_blocks: frozenset[str] = frozenset(),
+) -> Engine:
+    """The engine of that name; "auto" is the tables, or llguidance where a schema is beyond them.
+    `forbidden_blocks` kinds of block are not opened.
+
+    Raises SchemaFault for tools that it cannot hold, EngineError when it is not known or not
+    installed.
     """
     if name not in ENGINES:
         raise EngineError(f"no engine {name!r}; known are {', '.join(ENGINES)}")
     if name == "llguidance":
-        return GuidedEngine(dialect, tools, barred)
+        return LlguidanceEngine(dialect, tools, forbidden_blocks)
     try:
-        return TableEngine(build(dialect, tools, barred=barred))
+        return TableEngine(build(dialect, tools, forbidden_blocks=forbidden_blocks))
     except SchemaFault as fault:
         if name == "table":
             raise
         try:
-            return GuidedEngine(dialect, tools, barred)
+            return LlguidanceEngine(dialect, tools, forbidden_blocks)
         except SchemaFault as other:
             raise SchemaFault(
                 fault.tool, fault.pointer, f"{fault.reason}; and {other.reason}"

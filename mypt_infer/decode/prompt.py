@@ -1,4 +1,7 @@
-"""Where a prompt stops: the state from which the model goes on. Bad prompts are refused before any token is drawn."""
+"""Where a prompt stops: the state from which the model goes on.
+
+Bad prompts are refused before any token is drawn.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,21 @@ from typing import Any
 
 from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_spec import Dialect, Finding
-from mypt_spec.encode import tag_ids
+from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event, Message
-from mypt_spec.parse import messages_of
-from mypt_spec.placement import Run
-from mypt_spec.surface import lex_sentinels
-from mypt_spec.tokens import CALLS, TEXT
+from mypt_spec.lexer import lex_sentinels
+from mypt_spec.parser import messages_of
+from mypt_spec.table import CALLS, LISTS, TEXT
+from mypt_spec.validator import Run
 
 _BACK = 6  # events at the end that may be the model's own, unfinished
 
 
 class PromptError(ValueError):
-    """A prompt that the model cannot go on from; `finding` says where, if it is no legal beginning."""
+    """A prompt that the model cannot go on from;
+
+    `finding` says where, if it is no legal beginning.
+    """
 
     def __init__(self, message: str, finding: Finding | None = None) -> None:
         super().__init__(message)
@@ -41,37 +47,46 @@ def start_state(
     tables: Tables,
     names: frozenset[str],
     ids: Sequence[int],
+    *,
     step: Callable[[int, int], int],
+    begin: Callable[[int, Sequence[Event]], int],
+    final: Callable[[int], bool],
 ) -> int:
-    """The state behind a prompt. Raises PromptError; `names` are the declared tools, `step` is the decoder's."""
+    """The state behind a prompt.
+
+    Raises PromptError; `names` are the declared tools, the functions are the decoder's.
+    """
     cuts = _cuts(dialect, ids)
     outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(
         [c.event for c in cuts]
     )
     states = [outcome.before.get(i) for i in range(len(cuts))] + [outcome.state]
-    found, begin = DEAD_STATE, len(cuts)
-    for begin in range(len(cuts), max(-1, len(cuts) - _BACK - 1), -1):
-        grammar_state = states[begin]
-        token = cuts[begin].token if begin < len(cuts) else len(ids)
+    found, at = DEAD_STATE, len(cuts)
+    for at in range(len(cuts), max(-1, len(cuts) - _BACK - 1), -1):
+        grammar_state = states[at]
+        token = cuts[at].token if at < len(cuts) else len(ids)
         if grammar_state is None or token < 0 or grammar_state not in tables.start:
             continue
         found = tables.start[grammar_state]
-        if begin == len(cuts) and cuts and cuts[-1].event.terminal == TEXT and tables.frame[found]:
+        if at == len(cuts) and cuts and cuts[-1].event.terminal == TEXT and tables.frame[found]:
             continue  # the model's own text goes on: what it ends with matters
+        found = begin(found, [c.event for c in cuts[:at]])
         for i in ids[token:]:
             found = step(found, int(i)) if found != DEAD_STATE else found
         if found != DEAD_STATE:
             break
-    ours = [c.event for c in cuts[:begin]] if found != DEAD_STATE else [c.event for c in cuts]
+    ours = [c.event for c in cuts[:at]] if found != DEAD_STATE else [c.event for c in cuts]
     _check(dialect, ours, names)
-    if found == DEAD_STATE or (found < tables.size and tables.final[found]):
+    if found == DEAD_STATE or final(found):
         stop = f"behind {cuts[-1].event.text[-40:]!r}" if cuts else "before it begins"
         raise PromptError(f"the prompt stops {stop}, where it is not for the model to go on")
     return found
 
 
 def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
-    """The ids of the header with which the system makes room for the model, where the format has one and it is missing."""
+    """The ids of the header with which the system makes room for the model, where the format has
+    one and it is missing.
+    """
     outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(
         [c.event for c in _cuts(dialect, ids)]
     )
@@ -80,7 +95,7 @@ def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
     terminals = [
         dialect.table.terminals[n] for n in dialect.automaton.steps[outcome.state] if n != TEXT
     ]
-    found = [t for t in terminals if t.opens and t.body_loss and t.origin != "model"]
+    found = [t for t in terminals if t.opens and t.body_loss and not t.by_model]
     return (
         tag_ids(Event(found[0].name, found[0].spell()), dialect.table, dialect.tokenizer)
         if len(found) == 1
@@ -89,7 +104,9 @@ def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
 
 
 def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None:
-    """Raises PromptError when the events are no legal beginning, or call a tool that is not declared."""
+    """Raises PromptError when the events are no legal beginning, or call a tool that is not
+    declared.
+    """
     outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(events)
     errors = [f for f in outcome.findings if f.severity == "error"]
     complete = _complete(dialect, outcome.events)
@@ -104,7 +121,8 @@ def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None
     for name in (n for m in messages for n in _called(m, dialect)):
         if name not in names:
             raise PromptError(
-                f"the prompt calls the tool {name!r}, which is not declared; declared are {', '.join(sorted(names)) or 'none'}"
+                f"the prompt calls the tool {name!r}, which is not declared; declared are "
+                f"{', '.join(sorted(names)) or 'none'}"
             )
 
 
@@ -127,11 +145,11 @@ def _called(message: Message, dialect: Dialect) -> list[str]:
         return found
     for part in message.parts:
         body = "text" if part.kind == "text" else dialect.table.openers[part.kind].body
-        if body in (*CALLS, "calls"):
+        if body in (*CALLS, *LISTS):
             value: Any = json.loads(part.text)
             calls = (
                 [c["function"] for c in value]
-                if body == "calls"
+                if body in LISTS
                 else [dict(part.attrs) if body == "arguments" else value]
             )
             found += [call["name"] for call in calls]
@@ -139,7 +157,10 @@ def _called(message: Message, dialect: Dialect) -> list[str]:
 
 
 def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Cut]:
-    """The events of token ids, each with the token it begins with. Text may stop inside a character."""
+    """The events of token ids, each with the token it begins with.
+
+    Text may stop inside a character.
+    """
     tokenizer, table = dialect.tokenizer, dialect.table
     by_id = {token: table.sentinels[tag] for tag, token in tokenizer.special.items()}
     text, at = "", 0

@@ -28,8 +28,10 @@ _KNOWN = (
     | NOTES
 )
 _LLGUIDANCE = {
-    "$defs", "$ref", "allOf", "anyOf", "definitions", "exclusiveMaximum", "exclusiveMinimum", "format", "maxItems", "maxLength", "maximum",
-    "minItems", "minLength", "minimum", "multipleOf", "oneOf", "pattern", "patternProperties", "prefixItems",
+    "$defs", "$ref", "allOf", "anyOf", "definitions", "exclusiveMaximum", "exclusiveMinimum",
+    "format", "maxItems", "maxLength", "maximum",
+    "minItems", "minLength", "minimum", "multipleOf", "oneOf", "pattern", "patternProperties",
+    "prefixItems",
 }  # fmt: skip
 _PYTHON = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 MAX_DEPTH = 20
@@ -46,7 +48,11 @@ class SchemaFault(ValueError):
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """A tool: `schema` is the JSON Schema of its arguments, an object. Arguments are written in the order of `properties`."""
+    """A tool:
+
+    `schema` is the JSON Schema of its arguments, an object. Arguments are written in the order of
+    `properties`.
+    """
 
     name: str
     schema: Mapping[str, Any]
@@ -65,12 +71,13 @@ Declaration = ToolSpec | Mapping[str, Any] | Callable[..., Any]
 
 
 def declare(tools: Iterable[Declaration]) -> tuple[ToolSpec, ...]:
-    """The tools, whatever they were given as. Raises SchemaFault for bad ones and for a name that stands twice.
+    """The tools, whatever they were given as. Raises SchemaFault for bad ones and for a name that
+    stands twice.
 
     >>> def add(a: int, b: int = 0) -> int:
     ...     "Add two numbers."
-    >>> declare([add])[0].schema
-    {'type': 'object', 'properties': {'a': {'type': 'integer'}, 'b': {'type': 'integer'}}, 'required': ['a']}
+    >>> declare([add])[0].schema["properties"]
+    {'a': {'type': 'integer'}, 'b': {'type': 'integer'}}
     """
     if isinstance(tools, (str, bytes, Mapping)) or callable(tools):
         raise SchemaFault("?", "", f"tools must be a list of tools, got {type(tools).__name__}")
@@ -159,7 +166,9 @@ def _of_hint(hint: Any, tool: str, key: str) -> dict[str, Any]:
 
 
 def check_schema(tool: ToolSpec) -> None:
-    """Raises SchemaFault for what the tables cannot hold, naming the keyword, and for what is no schema at all."""
+    """Raises SchemaFault for what the tables cannot hold, naming the keyword, and for what is no
+    schema at all.
+    """
     if tool.schema.get("type", "object") != "object":
         raise SchemaFault(tool.name, "/type", "the arguments of a tool are an object")
     _check({**tool.schema, "type": "object"}, tool.name, "", 0)
@@ -172,7 +181,8 @@ def _check(schema: Any, tool: str, at: str, depth: int) -> None:
         raise SchemaFault(
             tool,
             at,
-            f"{json.dumps(schema) if isinstance(schema, bool) else type(schema).__name__} is no schema that a table can hold",
+            f"{json.dumps(schema) if isinstance(schema, bool) else type(schema).__name__} is no "
+            "schema that a table can hold",
         )
     for word in schema:
         if word not in _KNOWN:
@@ -215,12 +225,13 @@ def _check(schema: Any, tool: str, at: str, depth: int) -> None:
 
 
 def _check_bounds(schema: Mapping[str, Any], kinds: list[str], tool: str, at: str) -> None:
-    """Strings that are not empty, and whole numbers of a small range: what tables hold of bounds."""
+    """Schemas with bounds that tables hold: strings not empty, whole numbers of a small range."""
     if "minLength" in schema and not ("string" in kinds and schema["minLength"] in (0, 1)):
         raise SchemaFault(
             tool,
             f"{at}/minLength",
-            f'{schema["minLength"]!r} is not supported by tables, only 0 and 1 for strings; the engine "llguidance" supports it',
+            f"{schema['minLength']!r} is not supported by tables, only 0 and 1 for strings; the "
+            'engine "llguidance" supports it',
         )
     if not {"minimum", "maximum"} & set(schema):
         return
@@ -242,7 +253,7 @@ def _check_values(schema: Mapping[str, Any], tool: str, at: str) -> None:
         json.dumps(values, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise SchemaFault(tool, f"{at}/enum", f"a value is no JSON value: {error}") from None
-    from mypt_spec.conform import misfits
+    from mypt_spec.bodies.json_schema import misfits
 
     kind = {"type": schema["type"]} if "type" in schema else {}
     for value in values:

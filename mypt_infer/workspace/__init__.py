@@ -1,4 +1,7 @@
-"""A folder of documents that a model can search: WorkspaceEngine, and its tools. docs/workspace_api.md describes both."""
+"""A folder of documents that a model can search:
+
+WorkspaceEngine, and its tools. docs/workspace_api.md describes both.
+"""
 
 from mypt_infer.workspace.build import Report
 from mypt_infer.workspace.embed import Embedder, HashingEmbedder
@@ -9,6 +12,7 @@ from mypt_infer.workspace.store import WorkspaceError
 from mypt_infer.workspace.tools import TOOL_REGISTRY, WorkspaceTools, toolbox
 
 __all__ = [
-    "MAX_TOP_K", "TOOL_REGISTRY", "Chunk", "Document", "Embedder", "HashingEmbedder", "Report", "Skipped", "WorkspaceEngine",
+    "MAX_TOP_K", "TOOL_REGISTRY", "Chunk", "Document", "Embedder", "HashingEmbedder", "Report",
+    "Skipped", "WorkspaceEngine",
     "WorkspaceError", "WorkspaceTools", "toolbox",
 ]  # fmt: skip

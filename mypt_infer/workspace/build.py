@@ -1,4 +1,7 @@
-"""Bring an index up to date with its folder. What has not changed, by the hash of its bytes, is not read, cut or embedded anew."""
+"""Bring an index up to date with its folder.
+
+What has not changed, by the hash of its bytes, is not read, cut or embedded anew.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ _BATCH = 256  # texts embedded at once
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a refresh did, in documents; `skipped` says what of the folder is in no document, and why."""
+    """What a refresh did, in documents;
+
+    `skipped` says what of the folder is in no document, and why.
+    """
 
     documents: int = 0
     chunks: int = 0
@@ -55,10 +61,11 @@ def refresh(
     *,
     progress: Callable[[str, int], None] | None = None,
 ) -> Report:
-    """Index a folder, or what has changed in it. Either all of it happens or, when anything fails, nothing.
+    """Index a folder, or what has changed in it. Either all of it happens or, when anything fails,
+    nothing.
 
-    `progress` is called with the path that was read and the number of files so far. Raises NotADirectoryError, and
-    WorkspaceError when somebody else is writing.
+    `progress` is called with the path that was read and the number of files so far. Raises
+    NotADirectoryError, and WorkspaceError when somebody else is writing.
     """
     skipped: list[Skipped] = []
     seen: set[str] = set()
@@ -113,7 +120,9 @@ def _count(folder: Path) -> tuple[int, int]:
 
 @contextmanager
 def _writing(old: Path | None, index: Path, embedder: Embedder) -> Iterator[_Writer]:
-    """The next state of the index, begun as a copy of the old one; it counts when the block ends well."""
+    """The next state of the index, begun as a copy of the old one; it counts when the block ends
+    well.
+    """
     with new_folder(index) as folder:
         if old is not None:
             shutil.copyfile(old / SQLITE, folder / SQLITE)
@@ -144,7 +153,8 @@ class _Writer:
         created, key = before or (found.modified, self._key(found.path))
         values = (key, found.path, content.title, digest, created, found.modified)
         doc = self.db.execute(
-            "INSERT INTO docs (doc_id, path, title, digest, created, updated) VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO docs (doc_id, path, title, digest, created, updated) VALUES (?, ?, ?, ?, "
+            "?, ?)",
             values,
         ).lastrowid
         for position, text in enumerate(cut(content.text)):
@@ -189,10 +199,15 @@ class _Writer:
 
 
 def _number(db: sqlite3.Connection, old: Path | None, folder: Path, embedder: Embedder) -> None:
-    """Give every chunk its row, in the order of paths, and write the vectors and meta.jsonl in that order."""
+    """Give every chunk its row, in the order of paths, and write the vectors and meta.jsonl in that
+    order.
+    """
     import numpy as np
 
-    query = "SELECT chunks.id, row, doc_id, title, path, position, text FROM chunks JOIN docs ON docs.id = doc ORDER BY path, position"
+    query = (
+        "SELECT chunks.id, row, doc_id, title, path, position, text FROM chunks JOIN docs ON "
+        "docs.id = doc ORDER BY path, position"
+    )
     chunks = db.execute(query).fetchall()
     vectors = np.zeros((len(chunks), embedder.dimensions), dtype=np.float32)
     kept = [(i, chunk[1]) for i, chunk in enumerate(chunks) if chunk[1] is not None]
@@ -222,7 +237,8 @@ def _embedded(embedder: Embedder, texts: list[str]) -> npt.NDArray[np.float32]:
     out = embedder.embed(texts)
     if out.shape != (len(texts), embedder.dimensions):
         raise ValueError(
-            f"the embedder {embedder.name} gave shape {out.shape} for {len(texts)} texts of {embedder.dimensions} dimensions"
+            f"the embedder {embedder.name} gave shape {out.shape} for {len(texts)} texts of "
+            f"{embedder.dimensions} dimensions"
         )
     return out
 

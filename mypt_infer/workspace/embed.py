@@ -1,4 +1,7 @@
-"""Vectors of texts. The default needs no model: words and their letters, hashed; the same on every machine."""
+"""Vectors of texts.
+
+The default needs no model: words and their letters, hashed; the same on every machine.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ _WORD = re.compile(r"\w+")
 
 
 class Embedder(Protocol):
-    """`name` stands for all that decides a vector: an index made under another name is embedded anew."""
+    """`name` stands for all that decides a vector: an index made under another name is embedded
+    anew.
+    """
 
     @property
     def name(self) -> str: ...
@@ -36,7 +41,10 @@ class Embedder(Protocol):
 
 
 def named(name: str) -> Embedder:
-    """The embedder that an index names, or "hashing" or "minilm". Raises ValueError for an unknown one, RuntimeError where it lacks files."""
+    """The embedder that an index names, or "hashing" or "minilm".
+
+    Raises ValueError for an unknown one, RuntimeError where it lacks files.
+    """
     from mypt_infer.workspace import minilm
 
     default = HashingEmbedder()
@@ -48,7 +56,10 @@ def named(name: str) -> Embedder:
 
 
 class HashingEmbedder:
-    """A bag of words and of their trigrams, each hashed to a place and a sign. Deterministic; knows no meaning."""
+    """A bag of words and of their trigrams, each hashed to a place and a sign.
+
+    Deterministic; knows no meaning.
+    """
 
     def __init__(self, dimensions: int = 512) -> None:
         self.dimensions = dimensions

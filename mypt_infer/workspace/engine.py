@@ -1,6 +1,7 @@
-"""The workspace: documents of a folder, and a search over them. Seed: mypt_phase3b_workspace.md, section A.
+"""The workspace: documents of a folder, and a search over them.
 
-Only `refresh` reads files. Everything else answers from the index: an id is a key in it, never a path.
+Only `refresh` reads files. Everything else answers from the index: an id is a key in it, never a
+path.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from mypt_infer.workspace.store import (
     WorkspaceError,
     connect,
     current,
+    default_index,
     embedder_of,
     usable,
 )
@@ -47,18 +49,21 @@ _CHUNK = "SELECT doc_id, text, position FROM chunks JOIN docs ON docs.id = doc"
 class WorkspaceEngine:
     """The documents under `base_dir`, indexed in `index_dir`. Safe to use from several threads.
 
-    An index that is missing, or was made by another version or with another `embedder` than the one given, is made at once; one
-    that exists is used as it is: call `refresh` to bring it up to date. Raises NotADirectoryError when `base_dir` is no folder.
+    Without `index_dir` the index is in the user's cache folder: see `store.default_index`.
+    An index that is missing, or was made by another version or with another `embedder` than the one
+    given, is made at once; one that exists is used as it is: call `refresh` to bring it up to date.
+    Raises NotADirectoryError when `base_dir` is no folder.
     """
 
     def __init__(
         self,
         base_dir: str | PathLike[str],
-        index_dir: str | PathLike[str],
+        index_dir: str | PathLike[str] | None = None,
         *,
         embedder: Embedder | None = None,
     ) -> None:
-        self.base_dir, self.index_dir = Path(base_dir), Path(index_dir)
+        self.base_dir = Path(base_dir)
+        self.index_dir = default_index(self.base_dir) if index_dir is None else Path(index_dir)
         self.embedder: Embedder = embedder or named(embedder_of(self.index_dir) or "hashing")
         self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
@@ -72,7 +77,10 @@ class WorkspaceEngine:
             self.refresh()
 
     def refresh(self, *, progress: Callable[[str, int], None] | None = None) -> Report:
-        """Read what has changed in the folder; see `Report`. Raises WorkspaceError when another process is writing the index."""
+        """Read what has changed in the folder; see `Report`.
+
+        Raises WorkspaceError when another process is writing the index.
+        """
         report = build.refresh(self.base_dir, self.index_dir, self.embedder, progress=progress)
         self._open()
         return report
@@ -152,10 +160,13 @@ class WorkspaceEngine:
     # Search
 
     def search(self, query: str, top_k: int = 5) -> list[Chunk]:
-        """The chunks that fit a query best, at most `top_k` (1 to MAX_TOP_K). Any text is a query; it has no syntax.
+        """The chunks that fit a query best, at most `top_k` (1 to MAX_TOP_K). Any text is a query;
+        it has no syntax.
 
-        Words are looked for in titles, paths and texts; where no word is found anywhere, pieces of words. This ranking and that
-        of the vectors are joined by reciprocal rank fusion. Raises ValueError for a `top_k` out of bounds.
+        Chunks with the same text, in copies of a document, are one hit: the best of them.
+        Words are looked for in titles, paths and texts; where no word is found anywhere, pieces of
+        words. This ranking and that of the vectors are joined by reciprocal rank fusion. Raises
+        ValueError for a `top_k` out of bounds.
         """
         if not 1 <= top_k <= MAX_TOP_K:
             raise ValueError(f"top_k is {top_k}, expected 1 to {MAX_TOP_K}")
@@ -174,7 +185,9 @@ class WorkspaceEngine:
         return _varied([found[i] for i in best if i in found], top_k)
 
     def _telling(self, words: list[str]) -> list[str]:
-        """The words that are not common, if there are any: common ones cost most of the time and decide nothing."""
+        """The words that are not common, if there are any: common ones cost most of the time and
+        decide nothing.
+        """
         return [w for w in words if not self._common(w)] or words
 
     def _common(self, word: str) -> bool:
@@ -189,7 +202,10 @@ class WorkspaceEngine:
     def _match(self, table: str, terms: list[str], weights: str) -> list[int]:
         if not terms:
             return []
-        query = f"SELECT rowid FROM {table} WHERE {table} MATCH ? ORDER BY bm25({table}, {weights}), rowid LIMIT {_POOL}"
+        query = (
+            f"SELECT rowid FROM {table} WHERE {table} MATCH ? ORDER BY bm25({table}, {weights}), "
+            f"rowid LIMIT {_POOL}"
+        )
         return [int(row[0]) for row in self._all(query, " OR ".join(terms))]
 
     def _nearest(self, query: str) -> list[int]:
@@ -212,29 +228,37 @@ class WorkspaceEngine:
     def _by_id(self, ids: list[int]) -> list[tuple[str | int | float, ...]]:
         marks = ",".join(str(i) for i in ids)
         return self._all(
-            f"SELECT chunks.id, doc_id, text, position FROM chunks JOIN docs ON docs.id = doc WHERE chunks.id IN ({marks})"
+            "SELECT chunks.id, doc_id, text, position FROM chunks JOIN docs ON docs.id = doc "
+            f"WHERE chunks.id IN ({marks})"
         )
 
 
 def _varied(chunks: list[Chunk], top_k: int) -> list[Chunk]:
-    """The first `top_k`, with at most a few of one document where there are others."""
+    """Returns the first `top_k`, no text twice, few of one document where there are others."""
     first: list[Chunk] = []
     later: list[Chunk] = []
     count: dict[str, int] = {}
+    texts: set[str] = set()
     for chunk in chunks:
+        text = " ".join(chunk.text.split())
+        if text in texts:
+            continue
+        texts.add(text)
         count[chunk.doc_id] = count.get(chunk.doc_id, 0) + 1
         (first if count[chunk.doc_id] <= _OF_ONE else later).append(chunk)
     return [*first, *later][:top_k]
 
 
 def _words(query: str) -> list[str]:
-    """The words of a query, each once: letters and digits, nothing that a query language could mean."""
+    """The words of a query, each once: letters and digits, nothing that a query language could
+    mean.
+    """
     found = (w[:_LETTERS] for w in _WORD.findall(_text(query)))
     return list(dict.fromkeys(w for w in found if any(c.isalnum() for c in w)))[:_WORDS]
 
 
 def _grams(words: list[str]) -> list[str]:
-    """What the letters of words have in common with texts: each word, and each three letters of it."""
+    """Returns what texts may share with the letters of words: each word, each three letters."""
     found = [w for w in words if len(w) >= 3]
     grams = [w[i : i + 3] for w in found for i in range(len(w) - 2)]
     return [f'"{term}"' for term in dict.fromkeys([*found, *grams])][:400]

@@ -1,7 +1,8 @@
 """The files of a workspace, read without ever leaving its folder.
 
-A path is walked name by name from an open folder, and no link is followed: a link, a device, a pipe, or a folder that is
-swapped for a link while the walk goes on, is never read. What is left out is named, with the reason.
+A path is walked name by name from an open folder, and no link is followed: a link, a device, a
+pipe, or a folder that is swapped for a link while the walk goes on, is never read. What is left out
+is named, with the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _FOLDER = _FLAGS | os.O_DIRECTORY
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file that was read: its path inside the workspace, with `/`, its bytes, and when it was modified (seconds since 1970)."""
+    """A file that was read: its path inside the workspace, with `/`, its bytes, and when it was
+    modified (seconds since 1970).
+    """
 
     path: str
     data: bytes
@@ -41,9 +44,11 @@ class Skipped:
 
 
 def walk(base: Path, *, without: Path | None = None) -> Iterator[Found | Skipped]:
-    """All files under `base`, in the order of their paths; `without` is a folder that is not entered.
+    """All files under `base`, in the order of their paths; `without` is a folder that is not
+    entered.
 
-    Names that begin with a dot are hidden: neither read nor named. Raises NotADirectoryError when `base` is no folder.
+    Names that begin with a dot are hidden: neither read nor named. Raises NotADirectoryError when
+    `base` is no folder.
     """
     root = os.open(base, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:

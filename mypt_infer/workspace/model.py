@@ -1,4 +1,4 @@
-"""What a workspace is made of. Seed: mypt_phase3b_workspace.md, section A."""
+"""The parts of a workspace: documents and their chunks, with ids that stay the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _ENDS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"[.!?]\s"), re.c
 class Document:
     """A document. `path` is its place inside the workspace, with `/`; times are seconds since 1970.
 
-    `created_at` is when the file was modified as it was first indexed, `updated_at` when its present text was.
+    `created_at` is when the file was modified as it was first indexed, `updated_at` when its
+    present text was.
     """
 
     doc_id: str
@@ -39,7 +40,8 @@ class Chunk:
 
 
 def doc_id(path: str, taken: frozenset[str] | set[str] = frozenset()) -> str:
-    """The key of a document, from its path inside the workspace alone: its name, and a few digits that tell equal names apart.
+    """The key of a document, from its path inside the workspace alone: its name, and a few digits
+    that tell equal names apart.
 
     >>> doc_id("policies/Security Policy v2.md")
     'security-policy-v2-f7bf66'
@@ -61,7 +63,8 @@ def chunk_id(doc: str, position: int) -> str:
 
 
 def cut(text: str, size: int = CHUNK) -> Iterator[str]:
-    """A text in pieces of about `size` characters, cut where a paragraph, a line, a sentence or a word ends. Nothing is lost.
+    """A text in pieces of about `size` characters, cut where a paragraph, a line, a sentence or a
+    word ends. Nothing is lost.
 
     >>> list(cut("One two. Three four.", 12))
     ['One two. ', 'Three four.']

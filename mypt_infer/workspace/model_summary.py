@@ -8,8 +8,8 @@ import torch
 
 import mypt_spec
 from mypt_infer.decode.decoder import Decoder
-from mypt_infer.decode.generate import Model, generate
-from mypt_infer.formats import of
+from mypt_infer.generate.generate import Model, generate
+from mypt_infer.run_format import of
 
 ASKED = "Summarize the text in a few sentences."
 
@@ -25,8 +25,10 @@ def summarizer(
 ) -> Callable[[str], str]:
     """A function from a text to its summary, for `WorkspaceTools(engine, summarizer=...)`.
 
-    The model reads the first `max_text_tokens` of a text, and a summary ends legally within `max_new_tokens`. It may think, and what
-    it thinks is no part of the summary. Raises BudgetError at once where no answer can be that short.
+    The text is the context of the question where the format has one, else a part of it. The model
+    reads the first `max_text_tokens` of a text, and a summary ends legally within `max_new_tokens`.
+    It may think, and what it thinks is no part of the summary. Raises BudgetError at once where no
+    answer can be that short.
     """
     decoder = Decoder(
         dialect, max_think_tokens=None if max_new_tokens < 16 else max_new_tokens // 2
@@ -35,7 +37,12 @@ def summarizer(
     messages = d.adapter.SCHEMA.messages
 
     def asked(text: str) -> mypt_spec.Episode:
-        said = {"role": "user", "content": of(dialect).harmless(f"{ASKED}\n\n{text}")}
+        said = {"role": "user", "content": ASKED}
+        harmless = of(dialect).harmless(text)
+        if text and "context" in d.adapter.SCHEMA.roles["user"]:
+            said["context"] = harmless
+        else:
+            said["content"] = f"{ASKED}\n\n{harmless}"
         record = {messages: [said]} | (
             {"system": "You summarize texts."} if "system" in d.adapter.SCHEMA.top else {}
         )

@@ -1,4 +1,7 @@
-"""Bytes of a file -> title and text. Text, Markdown and HTML with the standard library; PDF with the extra `pdf`."""
+"""Bytes of a file -> title and text.
+
+Text, Markdown and HTML with the standard library; PDF with the extra `pdf`.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ class Content(NamedTuple):
 
 
 def read(path: str, data: bytes) -> Content:
-    """Title and text of a file by the ending of its name; any file of plain text is taken. Raises Unreadable."""
+    """Title and text of a file by the ending of its name; any file of plain text is taken.
+
+    Raises Unreadable.
+    """
     kind = PurePosixPath(path).suffix.lower()
     title, text = _READERS.get(kind, _plain)(data)
     if not text.strip():
@@ -48,7 +54,10 @@ def one_line(text: str) -> str:
 
 
 def decode(data: bytes) -> str:
-    """Text of UTF-8 bytes, or of UTF-16 ones with a byte order mark. Raises Unreadable for anything else."""
+    """Text of UTF-8 bytes, or of UTF-16 ones with a byte order mark.
+
+    Raises Unreadable for anything else.
+    """
     utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         text = data.decode("utf-16" if utf16 else "utf-8-sig")
@@ -83,8 +92,10 @@ class _Html(HTMLParser):
 
     HIDDEN = frozenset({"script", "style", "template", "noscript", "head"})
     BREAKS = frozenset({
-        "address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6",
-        "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "th", "tr", "ul",
+        "address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "figure",
+        "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6",
+        "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "th",
+        "tr", "ul",
     })  # fmt: skip
 
     def __init__(self) -> None:
@@ -145,5 +156,6 @@ def _pdf(data: bytes) -> tuple[str, str]:
 
 
 _READERS: dict[str, Callable[[bytes], tuple[str, str]]] = {
-    ".md": _markdown, ".markdown": _markdown, ".html": _html, ".htm": _html, ".xhtml": _html, ".pdf": _pdf,
+    ".md": _markdown, ".markdown": _markdown, ".html": _html, ".htm": _html, ".xhtml": _html,
+    ".pdf": _pdf,
 }  # fmt: skip

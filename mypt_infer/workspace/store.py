@@ -1,16 +1,19 @@
-"""The index on disk. Every change is a new folder of files, made whole and then pointed to; readers see one or the other.
+"""The index on disk. Every change is a new folder of files, made whole and then pointed to; readers
+see one or the other.
 
 index_dir/current            the name of the folder that holds
 index_dir/<name>/meta.jsonl      a line a chunk: chunk_id, doc_id, title, path, position
-index_dir/<name>/embeddings.npy  float32, shape (chunks, dimensions): row i belongs to line i of meta.jsonl
-index_dir/<name>/index.sqlite    documents, chunks, and the full-text tables
+index_dir/<name>/embeddings.npy  float32, shape (chunks, dimensions): row i belongs to line i of
+meta.jsonl index_dir/<name>/index.sqlite    documents, chunks, and the full-text tables
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sqlite3
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -24,20 +27,47 @@ _PREFIX = "index-"
 
 SCHEMA = """
 CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT);
-CREATE TABLE docs (id INTEGER PRIMARY KEY, doc_id TEXT UNIQUE, path TEXT UNIQUE, title TEXT, digest TEXT, created REAL, updated REAL);
-CREATE TABLE chunks (id INTEGER PRIMARY KEY, doc INTEGER REFERENCES docs(id), position INTEGER, text TEXT, row INTEGER);
+CREATE TABLE docs (
+    id INTEGER PRIMARY KEY, doc_id TEXT UNIQUE, path TEXT UNIQUE, title TEXT, digest TEXT,
+    created REAL, updated REAL
+);
+CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY, doc INTEGER REFERENCES docs(id), position INTEGER,
+    text TEXT, row INTEGER
+);
 CREATE INDEX chunks_of ON chunks (doc, position);
 CREATE INDEX titles ON docs (title);
 CREATE INDEX rows ON chunks (row);
 CREATE VIEW passages AS
-    SELECT chunks.id AS id, docs.title AS title, docs.path AS path, chunks.text AS text FROM chunks JOIN docs ON docs.id = chunks.doc;
-CREATE VIRTUAL TABLE words USING fts5(title, path, text, content='passages', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2');
-CREATE VIRTUAL TABLE grams USING fts5(title, text, content='passages', content_rowid='id', tokenize='trigram');
+    SELECT chunks.id AS id, docs.title AS title, docs.path AS path, chunks.text AS text
+    FROM chunks JOIN docs ON docs.id = chunks.doc;
+CREATE VIRTUAL TABLE words USING fts5(
+    title, path, text, content='passages', content_rowid='id',
+    tokenize='porter unicode61 remove_diacritics 2'
+);
+CREATE VIRTUAL TABLE grams USING fts5(
+    title, text, content='passages', content_rowid='id', tokenize='trigram'
+);
 """
 
 
 class WorkspaceError(RuntimeError):
     """An index that is missing or cannot be read; the message says what to do."""
+
+
+def default_index(base: Path) -> Path:
+    """Returns where the index of a workspace is kept unless told otherwise: in the user's cache
+    folder.
+
+    Its name is the folder's, for people, and a hash of the folder's path. Raises RuntimeError where
+    the user has no home folder.
+    """
+    home = Path("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    cache = named if named.is_absolute() else home.expanduser()
+    place = base.resolve()
+    digest = hashlib.sha256(os.fsencode(place)).hexdigest()
+    return cache / "mypt-tags" / f"{place.name}-{digest[:12]}"
 
 
 def current(index: Path) -> Path | None:
@@ -53,7 +83,9 @@ def current(index: Path) -> Path | None:
 
 
 def connect(path: Path, *, write: bool = False) -> sqlite3.Connection:
-    """A connection to one file; read-only unless `write`, which keeps no journal: nobody reads the file yet."""
+    """A connection to one file; read-only unless `write`, which keeps no journal: nobody reads the
+    file yet.
+    """
     if write:
         out = sqlite3.connect(path, isolation_level=None)
         out.executescript(
@@ -70,8 +102,15 @@ def locked(index: Path) -> Iterator[None]:
     """Only one writer at a time. Raises WorkspaceError when another is at work."""
     import fcntl
 
-    index.mkdir(parents=True, exist_ok=True)
-    with (index / "lock").open("a") as file:
+    try:
+        index.mkdir(parents=True, exist_ok=True)
+        lock = (index / "lock").open("a")
+    except OSError as error:
+        raise WorkspaceError(
+            f"{index}: cannot be written: {error.strerror or error}; "
+            "name another folder for the index with --index-dir"
+        ) from None
+    with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -83,7 +122,10 @@ def locked(index: Path) -> Iterator[None]:
 
 @contextmanager
 def new_folder(index: Path) -> Iterator[Path]:
-    """A folder for the next state of the index. It becomes the current one when the block ends without an exception."""
+    """A folder for the next state of the index.
+
+    It becomes the current one when the block ends without an exception.
+    """
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=index))
     try:
         yield folder
@@ -130,7 +172,9 @@ def usable(folder: Path | None, embedder: str) -> bool:
 
 
 def embedder_of(index: Path) -> str:
-    """The name of the embedder that an index was made with; "" where there is none that this version can read."""
+    """The name of the embedder that an index was made with; "" where there is none that this
+    version can read.
+    """
     folder = current(index)
     try:
         with closing(connect((folder or index) / SQLITE)) as connection:

@@ -1,11 +1,11 @@
-"""The tools of a workspace. Seed: mypt_phase3b_workspace.md, section B; mypt_tag_reference.md, phase 4."""
+"""The tools of a workspace, which a model may call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from mypt_infer.tools import Tool, Toolbox, ToolFault
+from mypt_infer.toolbox import Tool, Toolbox, ToolFault
 from mypt_infer.workspace.engine import MAX_TOP_K, WorkspaceEngine
 from mypt_infer.workspace.model import Document
 from mypt_infer.workspace.summary import extract
@@ -15,7 +15,10 @@ _TEXT = {"type": "string", "minLength": 1}
 
 
 class WorkspaceTools:
-    """Functions from an object of arguments to a JSON object. `summarizer` makes a short text of a long one; the default needs no model."""
+    """Functions from an object of arguments to a JSON object.
+
+    `summarizer` makes a short text of a long one; the default needs no model.
+    """
 
     def __init__(
         self, engine: WorkspaceEngine, *, summarizer: Callable[[str], str] = extract
@@ -23,8 +26,10 @@ class WorkspaceTools:
         self.engine, self._summarizer = engine, summarizer
 
     def workspace_search(self, args: dict[str, Any]) -> dict[str, Any]:
-        """`{"documents": [{"chunk_id", "doc_id", "title", "text", "position"}], "total"}`, the best first."""
-        chunks = self.engine.search(args["query"], top_k=int(args.get("top_k", TOP_K)))
+        """`{"documents": [{"chunk_id", "doc_id", "title", "text", "position"}], "total"}`, the best
+        first.
+        """
+        chunks = self.engine.search(args.get("query", ""), top_k=int(args.get("top_k", TOP_K)))
         titles = {
             key: doc.title
             for key in {c.doc_id for c in chunks}
@@ -43,14 +48,19 @@ class WorkspaceTools:
         return {"documents": documents, "total": len(documents)}
 
     def workspace_list_docs(self, args: dict[str, Any]) -> dict[str, Any]:
-        """`{"documents": [{"doc_id", "title", "path"}], "total"}`, by path; a path is one inside the workspace."""
+        """`{"documents": [{"doc_id", "title", "path"}], "total"}`, by path; a path is one inside
+        the workspace.
+        """
         documents = [
             {"doc_id": d.doc_id, "title": d.title, "path": d.path} for d in self.engine.list_docs()
         ]
         return {"documents": documents, "total": len(documents)}
 
     def workspace_get_doc(self, args: dict[str, Any]) -> dict[str, Any]:
-        """`{"doc_id", "title", "text"}` of the document with that id, or with that title. Raises ToolFault."""
+        """`{"doc_id", "title", "text"}` of the document with that id, or with that title.
+
+        Raises ToolFault.
+        """
         doc = self._document(args)
         return {
             "doc_id": doc.doc_id,
@@ -81,7 +91,8 @@ class WorkspaceTools:
         if len(found) > 1:
             raise ToolFault(
                 "ambiguous",
-                f"{len(found)} documents have that title; ask by doc_id: {', '.join(d.doc_id for d in found if d)}",
+                f"{len(found)} documents have that title; ask by doc_id: "
+                f"{', '.join(d.doc_id for d in found if d)}",
             )
         return found[0]
 
@@ -90,7 +101,8 @@ def _one_of(args: dict[str, Any], first: str, second: str) -> str:
     if (first in args) == (second in args):
         raise ToolFault(
             "bad_arguments",
-            f'expected one of "{first}" and "{second}", got {"both" if first in args else "neither"}',
+            f'expected one of "{first}" and "{second}", got '
+            f"{'both' if first in args else 'neither'}",
         )
     return first if first in args else second
 

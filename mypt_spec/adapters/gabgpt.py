@@ -1,13 +1,13 @@
-"""GabGPT's JSONL record <-> messages. Seed: gabgpt_chat_format.txt; the record is that of design section 4.3."""
+"""GabGPT's JSONL record <-> messages (grammar/gabgpt/SPEC.md, section 5)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mypt_spec.adapters.common import CHAT_ROLES, Reader
+from mypt_spec.adapters.base import CHAT_ROLES, Reader
 from mypt_spec.episode import Episode, Message, Part, Place
-from mypt_spec.schema import LANGUAGE, LIST, STRING, Field, RecordSchema, metadata
-from mypt_spec.tokens import TokenTable
+from mypt_spec.record_schema import LANGUAGE, LIST, STRING, Field, RecordSchema, metadata
+from mypt_spec.table import TokenTable
 
 SCHEMA = RecordSchema(
     top={"messages": Field(LIST), "language": Field(LANGUAGE, required=False)},

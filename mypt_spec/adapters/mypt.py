@@ -1,14 +1,14 @@
-"""MyPT's JSONL record <-> messages. Seed: mypt_tag_reference.md, "JSONL Intermediate Format"; design section 4.1."""
+"""MyPT's JSONL record <-> messages (grammar/mypt/SPEC.md, section 7)."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from mypt_spec.adapters.common import CHAT_ROLES, Reader, call_of, spelled
+from mypt_spec.adapters.base import CHAT_ROLES, Reader, call_of, spelled
 from mypt_spec.episode import Episode, Message, Part, merge_text
 from mypt_spec.findings import Finding
-from mypt_spec.schema import (
+from mypt_spec.record_schema import (
     JSON,
     LANGUAGE,
     LIST,
@@ -19,7 +19,7 @@ from mypt_spec.schema import (
     RecordSchema,
     metadata,
 )
-from mypt_spec.tokens import TokenTable
+from mypt_spec.table import TokenTable
 
 _TEXT, _MAYBE, _NAME = Field(STRING), Field(STRING, required=False), Field(NAME)
 SCHEMA = RecordSchema(
@@ -54,7 +54,7 @@ _NESTED = {"context": "user_context", "think": "think"}
 def read(record: dict[str, Any], reader: Reader) -> list[Message]:
     out = []
     if "system" in record:
-        at = reader.place("/system")
+        at = reader.top("system")
         out.append(Message("system", tuple(reader.inline(record["system"], at, "toolcall")), at=at))
     called: str | None = None
     for i, message in enumerate(record["messages"]):
@@ -127,7 +127,9 @@ def _write_message(message: Message, called: str, table: TokenTable) -> dict[str
 
 
 def _split_cite(parts: list[Part]) -> tuple[list[Part], dict[str, str]]:
-    """A cite that one space parts from the text before it, at the end, is the record's "cite"; any other stays inline."""
+    """A cite that one space parts from the text before it, at the end, is the record's "cite"; any
+    other stays inline.
+    """
     if (
         len(parts) < 2
         or parts[-1].kind != "cite"

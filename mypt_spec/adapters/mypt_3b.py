@@ -1,14 +1,14 @@
-"""The JSONL record of MyPT's phase 3B <-> messages. Seed: mypt_phase3b_workspace.md, section E; design section 4.2."""
+"""The JSONL record of MyPT's phase 3B <-> messages (grammar/mypt_3b/SPEC.md, section 7)."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from mypt_spec.adapters.common import CHAT_ROLES, Reader
+from mypt_spec.adapters.base import CHAT_ROLES, Reader
+from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Episode, Message, Part
-from mypt_spec.jsonvalue import canonical
-from mypt_spec.schema import (
+from mypt_spec.record_schema import (
     JSON,
     LANGUAGE,
     LIST,
@@ -19,7 +19,7 @@ from mypt_spec.schema import (
     RecordSchema,
     metadata,
 )
-from mypt_spec.tokens import TokenTable
+from mypt_spec.table import TokenTable
 
 _TEXT, _MAYBE, _NAME = Field(STRING), Field(STRING, required=False), Field(NAME)
 SCHEMA = RecordSchema(
@@ -44,7 +44,7 @@ SCHEMA = RecordSchema(
 def read(record: dict[str, Any], reader: Reader) -> list[Message]:
     out = []
     if "system" in record:
-        at = reader.place("/system")
+        at = reader.top("system")
         out.append(Message("system", (Part("text", record["system"], at=at),), at=at))
     for i, message in enumerate(record["messages"]):
         at, body, meta = reader.at(i, "role"), reader.at(i, "content"), metadata(message)

@@ -1,14 +1,14 @@
-"""Praxis's JSON record <-> messages. Seed: praxis_tool_calling_fix.md; design section 4.5, "Records"."""
+"""Praxis's JSON record <-> messages (grammar/praxis/SPEC.md, section 7)."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from mypt_spec.adapters.common import CHAT_ROLES, Reader
+from mypt_spec.adapters.base import CHAT_ROLES, Reader
 from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.findings import Finding
-from mypt_spec.schema import (
+from mypt_spec.record_schema import (
     ITEMS,
     LANGUAGE,
     LIST,
@@ -20,7 +20,7 @@ from mypt_spec.schema import (
     check_record,
     metadata,
 )
-from mypt_spec.tokens import TokenTable
+from mypt_spec.table import TokenTable
 
 _TEXT = {"content": Field(STRING)}
 _KINDS = {
@@ -53,9 +53,9 @@ _ASSISTANT = [
 ]  # a list: roles may be anything
 
 
-def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], int]:
+def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
     """The check of SCHEMA, and that an assistant message has one of its two keys."""
-    checked, findings, first = check_record(record, SCHEMA)
+    checked, findings, lifted = check_record(record, SCHEMA)
     messages = record.get("messages") if isinstance(record, dict) else None
     for i, message in enumerate(messages if isinstance(messages, list) else []):
         if isinstance(message, dict) and message.get("role") in _ASSISTANT:
@@ -78,7 +78,7 @@ def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], int]:
                     )
                 )
             checked = checked if len(held) == 1 else None
-    return checked, findings, first
+    return checked, findings, lifted
 
 
 def read(record: dict[str, Any], reader: Reader) -> list[Message]:

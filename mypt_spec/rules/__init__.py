@@ -1,7 +1,7 @@
-"""The rules, one file a family. A rule's docstring is its explain page; its Bad and Good blocks are run as tests.
+"""The rules: rows in rules.toml, a page each in pages/, and checks for what the grammar cannot see.
 
-Importing this package registers them all. Codes are `MYP` and three digits, the first being the family:
-0 file, 1 schema, 2 placement, 3 payload, 4 phase, 5 tokens and shards, 6 data set, 7 generation, 8 damaged tags, 9 the tool itself.
+Importing this package registers the checks. The Bad and Good blocks of a page are run as tests.
+Codes are `MYP` and three digits, of which the first is the family.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import pkgutil
 from collections.abc import Callable
 
 from mypt_spec.automaton import Automaton
+from mypt_spec.bodies.strict_json import faults, lone_surrogate
 from mypt_spec.episode import Episode, events_of
-from mypt_spec.findings import RULES, Finding
-from mypt_spec.jsonvalue import faults, lone_surrogate
-from mypt_spec.placement import Run
+from mypt_spec.findings import Finding
 from mypt_spec.rules.context import Context, Limits
-from mypt_spec.tokenizer import Tokenizer
-from mypt_spec.tokens import TokenTable
+from mypt_spec.rules.registry import CHECKS
+from mypt_spec.table import TokenTable
+from mypt_spec.tokenizer.tokenizer import Tokenizer
+from mypt_spec.validator import Run
 
 __all__ = ["FAMILIES", "Context", "Limits", "check_episode"]
 
@@ -36,7 +37,7 @@ FAMILIES = {
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
-_CHECKS = [rule.check for _, rule in sorted(RULES.items()) if rule.check is not None]
+_CHECKS = [function for _, function in sorted(CHECKS.items())]
 
 
 def check_episode(
@@ -49,7 +50,7 @@ def check_episode(
 ) -> list[Finding]:
     """Every finding about an Episode, in a fixed order. Never raises.
 
-    `more` is what the adapter knows beyond the text: it gets what was found and gives the whole list.
+    `more` adds what the adapter knows beyond the text: from the findings, it makes the whole list.
     """
     try:
         events = list(events_of(episode.messages, table))

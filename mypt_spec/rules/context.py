@@ -7,15 +7,15 @@ from functools import cached_property
 from typing import NamedTuple
 
 from mypt_spec.automaton import Automaton
+from mypt_spec.damage.cut_tags import inner_tags
 from mypt_spec.episode import Episode, Event, Part
-from mypt_spec.repair import open_blocks
-from mypt_spec.tokenizer import Tokenizer
-from mypt_spec.tokens import CALLS, TEXT, TokenTable
-from mypt_spec.truncated import inner_tags
+from mypt_spec.states import Stack, after_tag, open_blocks
+from mypt_spec.table import CALLS, TEXT, TokenTable
+from mypt_spec.tokenizer.tokenizer import Tokenizer
 
 
 class ToolSchema(NamedTuple):
-    """What calls of a tool must look like: JSON Schemas of its arguments and its result, as JSON text, "" for none."""
+    """The JSON Schemas of a tool's arguments and of its result, as JSON text; "" for none."""
 
     name: str
     arguments: str = ""
@@ -24,8 +24,10 @@ class ToolSchema(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the user asked for. `tools`: names declared in configuration, beside those that the system prompt declares;
-    `schemas`: what is known of some of them.
+    """What the user asked to be checked, beyond the format.
+
+    `tools` are names declared in configuration, beside those that the system prompt declares;
+    `schemas` are the schemas of some of these tools.
     """
 
     phase: int | None = None
@@ -36,7 +38,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Context:
-    """One episode with its events; `before` has the automaton's state before each event that it read."""
+    """One episode with its events; `before` has the automaton's state before each event it read."""
 
     episode: Episode
     table: TokenTable
@@ -50,32 +52,25 @@ class Context:
     def texts(self) -> list[Run]:
         """Every text run, with its innermost block and the automaton's state before it."""
         out: list[Run] = []
-        inside: list[str] = []
-        quoting = 0
+        inside: Stack = ()
         for at, event in enumerate(self.events):
             terminal = self.table.terminals.get(event.terminal)
-            if terminal is None:
-                kind = inside[-1] if inside else ""
-                body = self.table.openers[kind].body if kind and not quoting else "text"
-                out.append(Run(event, kind, body, self._state(at, tuple(inside))))
-            else:
-                while inside and inside[-1] not in self.table.closers:
-                    inside.pop()
-                if terminal.opens:
-                    quoting += bool(quoting or (inside and self.table.openers[inside[-1]].quotes))
-                    inside.append(terminal.opens)
-                elif terminal.closes and inside:
-                    inside.pop()
-                    quoting -= bool(quoting)
+            if terminal is not None:
+                inside = after_tag(inside, terminal, self.table)
+                continue
+            openers = [self.table.openers[kind] for kind in inside]
+            quoted = any(t.quotes for t in openers[:-1])
+            body = openers[-1].body if openers and not quoted else "text"
+            out.append(Run(event, inside[-1] if inside else "", body, self._state(at, inside)))
         return out
 
     @cached_property
     def content(self) -> str:
-        """All text runs that are text, a line end between two: what one search of it does not find is in none of them."""
+        """Returns all runs of text, joined by line ends: one search of it tells of all of them."""
         return "\n".join([run.event.text for run in self.texts if run.body == "text"])
 
     def _state(self, at: int, inside: tuple[str, ...]) -> int | None:
-        """The state before a text run; inside what was skipped, one in which the same blocks are open."""
+        """Returns the state before a text run; in skipped events, one with the same blocks open."""
         state = self.before.get(at)
         if state is not None and TEXT in self.automaton.steps[state]:
             return state
@@ -91,14 +86,14 @@ class Context:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether the episode is a prompt: where the format allows that, it ends where the model is to go on."""
+        """Whether the format has prompts, and the episode ends where the model is to go on."""
         if not self.table.prompts or not self.events:
             return False
         last = self.table.terminals.get(self.events[-1].terminal)
         state = self.automaton.run(e.terminal for e in self.events)
         return (
             last is not None
-            and last.origin != "model"
+            and not last.by_model
             and state is not None
             and self.automaton.accepting(state)
         )
@@ -123,7 +118,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A text run. `body` is "text", "json" or "call"; `state` is the automaton's before it, None where no text may stand."""
+    """A text run. `body` is "text", "json" or "call".
+
+    `state` is the automaton's state before the run, None where no text may be.
+    """
 
     event: Event
     inside: str
@@ -131,7 +129,7 @@ class Run:
     state: int | None
 
     def expected(self, automaton: Automaton, *, behind: bool) -> frozenset[str]:
-        """What may stand where the run begins, or `behind` some of it; TEXT where that is unknown."""
+        """Returns what may come at the run's start, or `behind` some of it; TEXT if unknown."""
         state = self.state
         if state is not None and behind:
             state = automaton.steps[state].get(TEXT)

@@ -4,33 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mypt_spec.findings import Finding, rule
+from mypt_spec.findings import Finding
 from mypt_spec.rules.context import Context
+from mypt_spec.rules.registry import check
 
 
-@rule("MYP401", "tag-of-later-phase")
+@check("MYP401")
 def tag_of_later_phase(context: Context) -> Iterator[Finding]:
-    """A tag belongs to a later phase than the one given.
-
-    ## What it finds
-    With a phase given: a tag that the curriculum introduces later.
-
-    ## Why it matters
-    A phase is meant to add little new syntax. A tag that comes too early is learnt from few examples, and badly.
-
-    ## Bad
-    ```jsonl phase=1
-    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello.", "think": "Greet back."}]}
-    ```
-
-    ## Good
-    ```jsonl phase=1
-    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
-    ```
-
-    ## Spec
-    `grammar/mypt/SPEC.md`, Phases
-    """
+    """A tag belongs to a later phase than the one given."""
     phase = context.limits.phase
     if phase is None:
         return
@@ -44,29 +25,9 @@ def tag_of_later_phase(context: Context) -> Iterator[Finding]:
             yield Finding("MYP401", message, *event.at, help=cure)
 
 
-@rule("MYP402", "turn-of-later-phase")
+@check("MYP402")
 def turn_of_later_phase(context: Context) -> Iterator[Finding]:
-    """A second turn, in a phase of single turns.
-
-    ## What it finds
-    With phase 1 or 2 given: a conversation of several turns.
-
-    ## Why it matters
-    These phases teach the form of a single turn; with several the model meets a context that it cannot use yet.
-
-    ## Bad
-    ```jsonl phase=2
-    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
-    ```
-
-    ## Good
-    ```jsonl phase=2
-    {"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
-    ```
-
-    ## Spec
-    `grammar/mypt/SPEC.md`, Phases
-    """
+    """A second turn, in a phase of single turns."""
     phase, first = context.limits.phase, context.table.multi_turn_phase
     if phase is None or phase >= first:
         return

@@ -1,5 +1,7 @@
-"""Episodes for the five phases of MyPT, made up: deterministic, in two languages, as many as are asked for, none twice."""
+"""Episodes for the phases of a dialect, made up: deterministic, in two languages, as many as are
+asked for, none twice.
+"""
 
-from mypt_train.curriculum.generate import SPLITS, CurriculumError, episodes, split_of
+from mypt_train.curriculum.generate import CURRICULA, SPLITS, CurriculumError, episodes, split_of
 
-__all__ = ["SPLITS", "CurriculumError", "episodes", "split_of"]
+__all__ = ["CURRICULA", "SPLITS", "CurriculumError", "episodes", "split_of"]

@@ -1,4 +1,7 @@
-"""Records of a phase, from a seed. What a user says belongs to one split for ever, whatever the seed and the phase."""
+"""Records of a phase of a dialect, from a seed.
+
+What a user says belongs to one split for ever, whatever the seed and the phase.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from mypt_train.curriculum.turns import PHASES, Turn
+import mypt_spec
+from mypt_train.curriculum import turns, workspace
+from mypt_train.curriculum.turns import Phase, Turn
 from mypt_train.curriculum.world import LANGUAGES, Draw
 
 SPLITS = ("train", "heldout")
+CURRICULA: dict[str, dict[int, Phase]] = {"mypt": turns.PHASES, "mypt-3b": workspace.PHASES}
 _HELD_OUT = 26  # of 256 messages of users
 _TRIES = 3000  # in a row without a new episode
 
@@ -26,34 +32,42 @@ def split_of(content: str) -> str:
 
 
 def episodes(
-    phase: int, n: int, *, seed: int = 0, split: str = "train"
+    phase: int, n: int, *, seed: int = 0, split: str = "train", dialect: str = "mypt"
 ) -> Iterator[dict[str, Any]]:
-    """`n` records of a phase, none twice; fewer are the beginning of more. Half are German.
+    """Returns `n` records of a phase, none twice; fewer are the beginning of more. Half are German.
 
-    Raises CurriculumError for a phase or split that there is not, and when the phase has no `n` episodes.
+    Raises CurriculumError for a dialect, phase or split that there is not, and when the phase has
+    no `n` episodes.
     """
-    if phase not in PHASES:
-        raise CurriculumError(f"phase is {phase}, expected 1 to {len(PHASES)}")
+    if dialect not in CURRICULA:
+        raise CurriculumError(f"dialect is {dialect!r}, expected {' or '.join(CURRICULA)}")
+    phases = CURRICULA[dialect]
+    if phase not in phases:
+        raise CurriculumError(f"phase is {phase}, expected 1 to {len(phases)}")
     if split not in SPLITS:
         raise CurriculumError(f"split is {split!r}, expected {' or '.join(SPLITS)}")
     if n < 0:
         raise CurriculumError(f"n is {n}, expected 0 or more")
-    return _episodes(phase, n, seed, split)
+    return _episodes(dialect, phase, n, seed, split)
 
 
-def _episodes(phase: int, n: int, seed: int, split: str) -> Iterator[dict[str, Any]]:
-    chance = Random(f"mypt curriculum {phase} {split} {seed}")
+def _episodes(dialect: str, phase: int, n: int, seed: int, split: str) -> Iterator[dict[str, Any]]:
+    chance = Random(f"{dialect} curriculum {phase} {split} {seed}")
+    made, roles = CURRICULA[dialect][phase], mypt_spec.dialect(dialect).adapter.SCHEMA.aliases
     draws = [Draw(chance, language) for language in LANGUAGES]
     seen: set[bytes] = set()
     tries = 0
     while len(seen) < n:
-        record = _episode(phase, draws[chance.randrange(len(draws))], split)
+        record = _episode(made, draws[chance.randrange(len(draws))], split)
+        for message in record["messages"]:
+            message["role"] = roles.get(message["role"], message["role"])
         key = hashlib.sha256(json.dumps(record).encode()).digest()[:16]
         if key in seen:
             tries += 1
             if tries == _TRIES:
                 raise CurriculumError(
-                    f"phase {phase} has few more than {len(seen)} episodes in the split {split!r}; {n} are asked for"
+                    f"phase {phase} has few more than {len(seen)} episodes in the split {split!r}; "
+                    f"{n} are asked for"
                 )
             continue
         seen.add(key)
@@ -61,8 +75,7 @@ def _episodes(phase: int, n: int, seed: int, split: str) -> Iterator[dict[str, A
         yield record
 
 
-def _episode(phase: int, draw: Draw, split: str) -> dict[str, Any]:
-    made = PHASES[phase]
+def _episode(made: Phase, draw: Draw, split: str) -> dict[str, Any]:
     messages: Turn = []
     turn: Turn = []
     for _ in range(draw.pick(made.turns)):
@@ -72,5 +85,5 @@ def _episode(phase: int, draw: Draw, split: str) -> dict[str, Any]:
             turn = make(draw, before)
         messages += turn
     plain = not any(m["role"] == "assistant_toolcall" for m in messages) and draw.often(0.7)
-    system = draw.data["tools"] if made.tools and not plain else draw.data["system"]
+    system = draw.data[made.tools] if made.tools and not plain else draw.data["system"]
     return {"system": system, "messages": messages, "language": draw.data["language"]}

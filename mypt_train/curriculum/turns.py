@@ -1,4 +1,7 @@
-"""The turns of the five phases. A turn begins with what the user says; its other messages follow from that and from chance."""
+"""The turns of the five phases.
+
+A turn begins with what the user says; its other messages follow from that and from chance.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,14 @@ Make = Callable[[Draw, Turn], Turn]  # from chance, and the turn before
 
 @dataclass(frozen=True)
 class Phase:
-    """How a phase is made: its kinds of turns, those that only stand behind another, how many stand in an episode, and whether there are tools."""
+    """How a phase is made: its kinds of turns, those that only stand behind another, how many stand
+    in an episode, and the system prompt that declares its tools, by its key in the data.
+    """
 
     makes: tuple[Make, ...]
     later: tuple[Make, ...] = ()
     turns: tuple[int, ...] = (1,)
-    tools: bool = False
+    tools: str = ""
 
 
 def asked(content: str, **keys: Any) -> Message:
@@ -216,7 +221,7 @@ PHASES: dict[int, Phase] = {
         (search, search, listing, reading, summary, facts),
         (courtesy,),
         turns=(1, 1, 1, 2),
-        tools=True,
+        tools="tools",
     ),
-    5: Phase((research, research, research, retrieved, counted), turns=(1, 1, 1, 2), tools=True),
+    5: Phase((research, research, research, retrieved, counted), turns=(1, 1, 1, 2), tools="tools"),
 }

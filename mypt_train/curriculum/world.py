@@ -1,4 +1,6 @@
-"""The small world that the curriculum speaks of: a file of data a language, and what is drawn from it."""
+"""The small world that the curriculum speaks of: a file of data a language, and what is drawn from
+it.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,10 @@ def capital(text: str) -> str:
 
 
 class Draw:
-    """Chance, and one language. Every call uses up some of the chance; equal chance gives equal draws."""
+    """Chance, and one language.
+
+    Every call uses up some of the chance; equal chance gives equal draws.
+    """
 
     def __init__(self, chance: Random, language: str) -> None:
         self.chance, self.world = chance, world(language)
@@ -126,9 +131,12 @@ class Draw:
         )
         numbers = self.data["numbers"]
         return {
-            "name": name, "other": other, "a": a, "b": b, "c": c, "A": capital(a), "B": capital(b), "x": x,
-            "low": numbers[low], "high": numbers[high], "count": capital(", ".join(numbers[low : high + 1])),
-            "ab_upper": f"{a} {b}".upper(), "a_back": a[::-1], "a_letters": capital(numbers[len(a)]), "a_first": a[0],
+            "name": name, "other": other, "a": a, "b": b, "c": c, "A": capital(a), "B": capital(b),
+            "x": x,
+            "low": numbers[low], "high": numbers[high],
+            "count": capital(", ".join(numbers[low : high + 1])),
+            "ab_upper": f"{a} {b}".upper(), "a_back": a[::-1],
+            "a_letters": capital(numbers[len(a)]), "a_first": a[0],
         }  # fmt: skip
 
     def question(self, phrases: list[str], **slots: str) -> str:
@@ -154,7 +162,9 @@ class Draw:
         return Document(thing, f"{thing.slug}-{kind}", title.format(**thing.fields), facts)
 
     def documents(self, count: int, *, about: Thing | None = None) -> list[Document]:
-        """So many documents with different ids, each with one fact; of different things, or all about one."""
+        """So many documents with different ids, each with one fact; of different things, or all
+        about one.
+        """
         found: dict[str, Document] = {}
         while len(found) < count:
             document = self.document(about or self.thing(), aspects=(self.pick(ASPECTS),))

@@ -1,4 +1,7 @@
-"""A checkpoint as a Hugging Face folder: model, tokenizer, chat template and how to generate. This needs no transformers."""
+"""A checkpoint as a Hugging Face folder: model, tokenizer, chat template and how to generate.
+
+This needs no transformers.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import mypt_spec
+from mypt_model.folder import beside, dialect_of, newest
+from mypt_model.shape import ModelError
 from mypt_spec import Dialect, VocabularyError
-from mypt_spec.ranks import FILE
-from mypt_spec.repair import open_blocks
-from mypt_spec.tokens import TEXT, Terminal
-from mypt_train import durable
+from mypt_spec.states import open_blocks
+from mypt_spec.table import TEXT, Terminal
+from mypt_spec.tokenizer.vocabulary import FILE
+from mypt_train.data import durable
 from mypt_train.export.tokenizer_file import ExportError, template, tokenizer_config, tokenizer_json
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -22,27 +27,31 @@ def export(
     checkpoint: str | Path,
     out: str | Path,
     *,
-    dialect: str = "mypt",
+    dialect: str | None = None,
     vocabulary: str | Path | None = None,
 ) -> Path:
-    """Write a checkpoint, or the latest of a run, to the folder `out`, which is new or empty; that folder.
+    """Write a checkpoint, or the latest of a run, to the folder `out`, which is new or empty; that
+    folder.
 
-    The vocabulary is the one that lies in the checkpoint, unless one is given; else GPT-2's. Raises ExportError for a folder that is
-    no checkpoint, whose vocabulary is another one, or a dialect without a chat template; nothing is written then.
+    The dialect is the one that the checkpoint was trained on, or mypt where it does not say. The
+    vocabulary is the one that lies in the checkpoint, unless one is given; else GPT-2's. Raises
+    ExportError for a folder that is no checkpoint, whose vocabulary is another one, or a dialect
+    without a chat template; nothing is written then.
     """
-    from mypt_model.folder import beside, newest
-
     source, out = newest(checkpoint), Path(out)
     config = _config(source)
     try:
-        d = mypt_spec.dialect(dialect, vocabulary=vocabulary or beside(source, FILE))
-    except (KeyError, VocabularyError) as error:
+        name = dialect_of(source, wanted=dialect, default="mypt")
+        d = mypt_spec.dialect(name, vocabulary=vocabulary or beside(source, FILE))
+    except (KeyError, VocabularyError, ModelError) as error:
         raise ExportError(error.args[0]) from None
     if config.get("vocab_size") != d.tokenizer.vocab_size:
         cure = "name the vocabulary that it was trained on with --vocab"
         raise ExportError(
-            f"{source / CONFIG}: the model has {config.get('vocab_size')} ids, {dialect} has {d.tokenizer.vocab_size}; {cure}"
+            f"{source / CONFIG}: the model has {config.get('vocab_size')} ids, {name} has "
+            f"{d.tokenizer.vocab_size}; {cure}"
         )
+    shown = template(d)
     ends = {tag: d.tokenizer.special[tag] for tag in endings(d)}
     last = next(reversed(ends))
     ids: dict[str, Any] = {
@@ -56,7 +65,6 @@ def export(
         "tokenizer.json": tokenizer_json(d),
         "tokenizer_config.json": tokenizer_config(d, last),
     }
-    shown = template(d)
     if out.exists() and any(out.iterdir()):
         raise ExportError(f"{out}: is not empty; name another folder, or empty it")
     try:
@@ -71,13 +79,15 @@ def export(
             durable.write(out / FILE, [d.ranks.data])
     except OSError as error:
         raise ExportError(
-            f"{error.filename or out}: {error.strerror or error}; delete the folder, and export again when there is room for it"
+            f"{error.filename or out}: {error.strerror or error}; delete the folder, and export "
+            "again when there is room for it"
         ) from None
     return out
 
 
 def endings(dialect: Dialect) -> list[str]:
-    """The tags of one id behind which it is no longer for the model to go on: in every state that they lead to, or in some.
+    """The tags of one id behind which it is no longer for the model to go on: in every state that
+    they lead to, or in some.
 
     The tag that ends a turn comes last.
     """
@@ -102,7 +112,7 @@ def endings(dialect: Dialect) -> list[str]:
 
 
 def _own(terminal: Terminal) -> bool:
-    return terminal.origin == "model"
+    return terminal.by_model
 
 
 def _config(source: Path) -> dict[str, Any]:

@@ -1,14 +1,16 @@
-"""The files by which Hugging Face's tokenizer says the same as ours: `tokenizer.json`, its config, and the chat template."""
+"""The files by which Hugging Face's tokenizer says the same as ours:
+
+`tokenizer.json`, its config, and the chat template.
+"""
 
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mypt_spec import Dialect
-from mypt_spec.tokenizer import check_files, vocabulary_folder
+from mypt_spec.tokenizer.tokenizer import gpt2_letters, gpt2_merges, gpt2_ranks
 
 PAD = "<|endoftext|>"  # what the id is called that fills up rows
 
@@ -29,7 +31,9 @@ def template(dialect: Dialect) -> str:
 
 
 def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
-    """The content of `tokenizer.json`: byte-level BPE, and the tags under their ids as added tokens."""
+    """The content of `tokenizer.json`: byte-level BPE, and the tags under their ids as added
+    tokens.
+    """
     vocabulary, merges = _gpt2() if dialect.ranks is None else _of_ranks(dialect.ranks.ranks)
     tokenizer = dialect.tokenizer
     byte_level = {
@@ -49,10 +53,13 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
     return {
         "version": "1.0", "truncation": None, "padding": None,
         "added_tokens": [{"id": i, "content": tag} | flags for tag, i in added.items()],
-        "normalizer": None, "pre_tokenizer": byte_level, "post_processor": None, "decoder": byte_level,
+        "normalizer": None, "pre_tokenizer": byte_level, "post_processor": None,
+        "decoder": byte_level,
         "model": {
-            "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-            "fuse_unk": False, "byte_fallback": False, "ignore_merges": False, "vocab": vocabulary, "merges": merges,
+            "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False, "byte_fallback": False, "ignore_merges": False, "vocab": vocabulary,
+            "merges": merges,
         },
     }  # fmt: skip
 
@@ -60,20 +67,21 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
 def tokenizer_config(dialect: Dialect, end: str) -> dict[str, Any]:
     """The content of `tokenizer_config.json`; `end` is the tag that ends a turn."""
     return {
-        "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": end, "pad_token": PAD, "clean_up_tokenization_spaces": False,
+        "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": end, "pad_token": PAD,
+        "clean_up_tokenization_spaces": False,
         "additional_special_tokens": list(dialect.tokenizer.special),
     }  # fmt: skip
 
 
 def _gpt2() -> tuple[dict[str, int], list[list[str]]]:
-    files = check_files(vocabulary_folder())
-    vocabulary = json.loads(files["encoder.json"].read_text(encoding="utf-8"))
-    rows = files["vocab.bpe"].read_text(encoding="utf-8").splitlines()[1:]
-    return vocabulary, [row.split() for row in rows if row]
+    vocabulary = {_shown(token): rank for token, rank in gpt2_ranks().items()}
+    return vocabulary | {PAD: len(vocabulary)}, [line.split() for line in gpt2_merges()]
 
 
 def _of_ranks(ranks: dict[bytes, int]) -> tuple[dict[str, int], list[list[str]]]:
-    """Names of the tokens, and all pairs that make one: what is joined first is what has the lowest rank, however it was made."""
+    """Names of the tokens, and all pairs that make one: what is joined first is what has the lowest
+    rank, however it was made.
+    """
     merges = [
         [_shown(token[:at]), _shown(token[at:])]
         for token in ranks
@@ -84,16 +92,5 @@ def _of_ranks(ranks: dict[bytes, int]) -> tuple[dict[str, int], list[list[str]]]
 
 
 def _shown(token: bytes) -> str:
-    return "".join(_letters()[byte] for byte in token)
-
-
-@cache
-def _letters() -> list[str]:
-    """A visible character for every byte, as in the files of GPT-2: itself where it is one, else one from U+0100 on."""
-    own = [
-        *range(ord("!"), ord("~") + 1),
-        *range(ord("¡"), ord("¬") + 1),
-        *range(ord("®"), ord("ÿ") + 1),
-    ]
-    others = [byte for byte in range(256) if byte not in own]
-    return [chr(byte if byte in own else 256 + others.index(byte)) for byte in range(256)]
+    letters = gpt2_letters()
+    return "".join(letters[byte] for byte in token)

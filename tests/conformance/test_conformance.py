@@ -9,7 +9,7 @@ import pytest
 
 import mypt_spec
 from mypt_spec import Dialect
-from mypt_spec.tokens import TEXT
+from mypt_spec.table import TEXT
 from tests.conformance import naive_gpt2
 from tests.conformance.vectors import (
     KINDS,
@@ -106,7 +106,9 @@ def test_record_to_ids_and_back(dialect: Dialect, vector: Vector) -> None:
 
 @pytest.mark.parametrize(("dialect", "vector"), cases("valid_records"))
 def test_ids_by_the_vocabulary_files(dialect: Dialect, vector: Vector) -> None:
-    """The ids of a vector, without tiktoken: tags by the table, text by a naive encoder, and back to the same bytes."""
+    """The ids of a vector, without tiktoken: tags by the table, text by a naive encoder, and back
+    to the same bytes.
+    """
     ids: list[int] = []
     said = b""
     for event in dialect.lex(vector["compact"]):

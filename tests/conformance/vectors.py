@@ -1,7 +1,9 @@
-"""The vectors of every dialect, as data: one folder a dialect, one array a file, each vector with a name and a doc.
+"""The vectors of every dialect, as data: one folder a dialect, one array a file, each vector with a
+name and a doc.
 
-A new dialect adds a folder called like its grammar folder; the tests then run for it by themselves. Files: `valid_records`,
-`valid_texts`, `invalid_records`, `invalid_texts`, `prefix`, and whatever has a test of its own (`reference`).
+A new dialect adds a folder called like its grammar folder; the tests then run for it by themselves.
+Files: `valid_records`, `valid_texts`, `invalid_records`, `invalid_texts`, `prefix`, and whatever
+has a test of its own (`reference`).
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt_spec.bodies.strict_json import loads
 from mypt_spec.findings import Finding
-from mypt_spec.jsonvalue import loads
 
 HERE = Path(__file__).parent
 KINDS = ("valid_records", "valid_texts", "invalid_records", "invalid_texts", "prefix", "reference")
@@ -82,7 +84,9 @@ def edited(text: str, findings: list[Finding]) -> str:
 
 
 def patched(record: Any, findings: list[Finding]) -> Any:
-    """A record with every fix of its findings applied (RFC 6902, the three operations that fixes use)."""
+    """A record with every fix of its findings applied (RFC 6902, the three operations that fixes
+    use).
+    """
     record = copy.deepcopy(record)
     for operation in [op for f in findings if f.fix for op in f.fix.patch]:
         *way, last = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.strategies import Record, any_text, clean_text, json_values
+from tests.support.strategies import Record, any_text, clean_text, json_values
 
 NAME = "gabgpt"
 

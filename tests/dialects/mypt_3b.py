@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.strategies import Record, any_text, clean_text, json_values
+from tests.support.strategies import Record, any_text, clean_text, json_values
 
 NAME = "mypt-3b"
 TOOLS = ["workspace.search", "workspace.list_docs", "a b", "ü/1"]

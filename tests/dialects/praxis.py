@@ -1,4 +1,6 @@
-"""Praxis for the property tests: legal records, and a second serialiser and mask, written from the document's words alone."""
+"""Praxis for the property tests: legal records, and a second serialiser and mask, written from the
+document's words alone.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_spec.tokenizer import gpt2
-from mypt_spec.truncated import fragment, inner_tags
-from tests.strategies import Record, any_text, clean_text, json_values
+from mypt_spec.damage.cut_tags import fragment, inner_tags
+from mypt_spec.tokenizer.tokenizer import gpt2
+from tests.support.strategies import Record, any_text, clean_text, json_values
 
 NAME = "praxis"
 BOS, EOS, SEP = 50257, 50258, 50259
@@ -89,7 +91,10 @@ def records(draw: st.DrawFn, clean: bool = True) -> Record:
 
 
 def naive_text(record: Record) -> str:
-    """The text of a record whose JSON spells no tag: `[BOS]role`, the content, `[SEP]`, each on its line."""
+    """The text of a record whose JSON spells no tag:
+
+    `[BOS]role`, the content, `[SEP]`, each on its line.
+    """
     out = ""
     for message in record["messages"]:
         if message["role"] == "eos":
@@ -118,7 +123,9 @@ _INLINE = re.compile(r"(<tin>\n)(.*?)(\n</tin>)|(<tout>)(.*?)(</tout>)", re.DOTA
 
 
 def naive(source: str) -> tuple[list[int], list[int]]:
-    """Ids and loss of a canonical text: trained are the assistant's text, its calls, and what ends its block."""
+    """Ids and loss of a canonical text: trained are the assistant's text, its calls, and what ends
+    its block.
+    """
     ids: list[int] = []
     loss: list[int] = []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.strategies import Record, any_text, clean_text, json_values
+from tests.support.strategies import Record, any_text, clean_text, json_values
 
 NAME = "usf-omega"
 IDENTIFIERS = st.sampled_from(
@@ -87,7 +87,10 @@ def tools(draw: st.DrawFn, clean: bool = True) -> list[Record]:
 
 @st.composite
 def records(draw: st.DrawFn, clean: bool = True) -> Record:
-    """Records in every training shape. Not all are clean: contents may join into what a rule names."""
+    """Records in every training shape.
+
+    Not all are clean: contents may join into what a rule names.
+    """
     text = clean_text(NAME, blank=not clean)
     values = json_values(_strings(clean), leaves=4)
     record: Record = {}

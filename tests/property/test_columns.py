@@ -1,4 +1,6 @@
-"""`line[column - 1 : end_column - 1]` is the offending source, however the line spells its characters."""
+"""`line[column - 1 : end_column - 1]` is the offending source, however the line spells its
+characters.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_spec.lint.check import Checker
+from mypt_lint.check.checker import Checker
 
 CHECKER = Checker(mypt_spec.dialect("mypt"))
-# Raw and escaped unicode, emoji (one and several code points), combining and wide characters, and what JSON must escape.
+# Raw and escaped unicode, emoji (one and several code points), combining and wide characters, and
+# what JSON must escape.
 AROUND = st.lists(
     st.sampled_from(
         [

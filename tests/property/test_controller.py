@@ -1,4 +1,6 @@
-"""Whatever models, tools, users and clocks do, every log is legal, nothing is lost, and every transcript replays."""
+"""Whatever models, tools, users and clocks do, every log is legal, nothing is lost, and every
+transcript replays.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer.controller import Controller, Script, replay
-from mypt_infer.tools import Tool, Toolbox
-from tests.faults import DIALECTS, Chaos, conversation
-from tests.scripted import ids_of
+from mypt_infer.toolbox import Tool, Toolbox
+from tests.support.faults import DIALECTS, Chaos, conversation
+from tests.support.scripted import ids_of
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

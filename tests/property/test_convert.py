@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_spec.convert import Converter, readable
-from mypt_spec.steps import result_text, result_value
-from tests.strategies import DIALECTS, json_values, records
+from mypt_convert import Converter, readable
+from mypt_convert.steps import result_text, result_value
+from tests.support.strategies import DIALECTS, json_values, records
 
 PAIRS = [(source, target) for source in DIALECTS for target in DIALECTS]
 JSON = json_values(

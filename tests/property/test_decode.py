@@ -1,4 +1,6 @@
-"""Promise 7: every generation ends legal, whatever the model prefers, at every budget that can hold a legal ending."""
+"""Promise 7: every generation ends legal, whatever the model prefers, at every budget that can hold
+a legal ending.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ from hypothesis import strategies as st
 from mypt_infer.decode import BudgetError, Decoder
 from mypt_infer.decode.decoder import machine
 from mypt_infer.decode.prompt import opening
-from mypt_spec.conform import misfits
-from mypt_spec.encode import tag_ids
+from mypt_spec.bodies.json_schema import misfits
+from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event, Place
-from mypt_spec.parse import messages_of
-from mypt_spec.placement import Run
-from mypt_spec.surface import lex_ids
-from tests.decoding import DIALECTS, TOOLS, complete, decoder, generated, prompt
+from mypt_spec.lexer import lex_ids
+from mypt_spec.parser import messages_of
+from mypt_spec.validator import Run
+from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, distances, generated, prompt
 
 SCHEMAS = {f.get("function", f)["name"]: f.get("function", f)["parameters"] for f in TOOLS}
 
@@ -69,14 +71,12 @@ def test_a_model_that_flees_the_end_is_brought_to_it(name: str) -> None:
     """The worst token each time: the one from which a legal ending is furthest."""
     made = decoder(name)
     ids = made.ids_of(prompt(name))
-    tables = made.tables
     for budget in range(made.minimum(made.start(ids)), 65):
         state = made.start(ids, max_new_tokens=budget)
         out: list[int] = []
         while not made.final(state):
             allowed = made.ids(state)
-            following = tables.following(machine(state))
-            out.append(int(allowed[np.argmax(tables.distance[following[tables.classes[allowed]]])]))
+            out.append(int(allowed[np.argmax(distances(made, state, allowed))]))
             state = made.next(state, out[-1])
         assert len(out) == budget or name == "praxis", "it uses all that it was given"
         assert complete(made, ids + out)
@@ -97,7 +97,7 @@ def test_below_the_minimum_nothing_is_drawn(name: str) -> None:
 def test_blocks_keep_their_budgets(name: str, cap: int) -> None:
     """Counted in the tokens that were drawn, not in those that the text would be encoded as."""
     made = decoder(name, think=cap, call=48)
-    tables, ids = made.tables, made.ids_of(prompt(name))
+    ids = made.ids_of(prompt(name))
     longest = [0, 0, 0]
     for seed in range(30):
         state = made.start(ids, max_new_tokens=200)
@@ -105,7 +105,7 @@ def test_blocks_keep_their_budgets(name: str, cap: int) -> None:
         for token in generated(made, state, random.Random(seed), bold=(0.15, 0.4)[seed % 2]):
             out.append(token)
             state = made.next(state, token)
-            block = int(tables.block[machine(state)])
+            block = made.bodies.about(machine(state)).block
             inside = inside + 1 if block else 0
             longest[block] = max(longest[block], inside - 1)
         assert complete(made, ids + out)
@@ -157,7 +157,9 @@ def test_without_constraint_random_ids_are_never_legal(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in DIALECTS if n != "gabgpt"])
 def test_a_conversation_goes_on_behind_results(name: str) -> None:
-    """Calls, results that the system puts in, and an answer: the whole of it is read as one legal episode."""
+    """Calls, results that the system puts in, and an answer: the whole of it is read as one legal
+    episode.
+    """
     made = decoder(name)
     d = made.dialect
     done = 0

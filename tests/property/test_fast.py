@@ -1,4 +1,6 @@
-"""The fast path: what it calls clean, the checker has nothing to say about; and clean lines it does call clean."""
+"""The fast path: what it calls clean, the checker has nothing to say about; and clean lines it does
+call clean.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_lint.check.checker import Checker
+from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec import Limits
-from mypt_spec.lint.check import Checker
-from mypt_spec.lint.fast import Prover
-from mypt_spec.lint.quotes import unescaped_quotes
-from mypt_spec.nearmiss import beginnings, near_miss
+from mypt_spec.damage.near_miss import beginnings, near_miss
 from mypt_spec.rules.context import ToolSchema
-from tests.strategies import (
+from tests.support.strategies import (
     ANY_JSON,
     DIALECTS,
     FAULTS,
@@ -60,8 +62,10 @@ def says(checker: Checker, line: bytes) -> list[str]:
     return [item.finding.code for item in checker.line(line, row=2, filename="")]
 
 
-def agree(prover: Prover, lines: list[bytes]) -> None:
-    """No line is called clean that the checker has something to say about: one by one, in blocks, and asked again."""
+def agree(prover: CleanFilter, lines: list[bytes]) -> None:
+    """No line is called clean that the checker has something to say about: one by one, in blocks,
+    and asked again.
+    """
     found = [says(prover.checker, line) for line in lines]
     for _ in range(2):
         for line, codes in zip(lines, found, strict=True):
@@ -76,7 +80,7 @@ def agree(prover: Prover, lines: list[bytes]) -> None:
 @given(st.data())
 @settings(max_examples=150)
 def test_sound(name: str, data: st.DataObject) -> None:
-    prover = Prover(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))
+    prover = CleanFilter(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))
     lines = data.draw(
         st.lists(any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=4)
     )
@@ -88,7 +92,7 @@ def test_sound(name: str, data: st.DataObject) -> None:
 @settings(max_examples=150)
 def test_sound_for_many_turns(name: str, data: st.DataObject) -> None:
     """Turns are judged one by one; a rule that sees more of an episode than a turn would show here."""
-    prover = Prover(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))
+    prover = CleanFilter(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))
     pool = data.draw(
         st.lists(records(name, clean=data.draw(st.booleans())), min_size=2, max_size=4)
     )
@@ -105,7 +109,9 @@ def test_sound_for_many_turns(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
 def test_complete(name: str, data: st.DataObject) -> None:
-    """Speed must not die in silence: a line without findings is proved clean, but for the exceptions named here."""
+    """Speed must not die in silence: a line without findings is proved clean, but for the
+    exceptions named here.
+    """
     d = mypt_spec.dialect(name)
     record = data.draw(records(name))
     line = data.draw(lines_of(record))
@@ -120,8 +126,8 @@ def test_complete(name: str, data: st.DataObject) -> None:
         or (checker.limits.max_tokens or 10**9) < 2 * len(line)
     ):
         return
-    assert Prover(checker).clean(line)
-    assert Prover(checker).unproved(line + b"\n" + line + b"\n") == (2, [])
+    assert CleanFilter(checker).clean(line)
+    assert CleanFilter(checker).unproved(line + b"\n" + line + b"\n") == (2, [])
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -145,7 +151,9 @@ def test_no_tag_begins_otherwise(name: str, data: st.DataObject) -> None:
 
 
 def beyond(value: Any) -> bool:
-    """What the fast path leaves to the checker: integers of more than 64 bits, and odd names of metadata."""
+    """What the fast path leaves to the checker: integers of more than 64 bits, and odd names of
+    metadata.
+    """
     if isinstance(value, dict):
         return any(beyond(v) for v in value.values())
     if isinstance(value, list):
@@ -154,7 +162,9 @@ def beyond(value: Any) -> bool:
 
 
 def empty(record: Any) -> bool:
-    """A content may be empty in some dialects, and a name blank; the fast path leaves it to the checker everywhere."""
+    """A content may be empty in some dialects, and a name blank; the fast path leaves it to the
+    checker everywhere.
+    """
     return any(
         isinstance(value, str) and not value.strip()
         for message in record["messages"]
@@ -163,7 +173,9 @@ def empty(record: Any) -> bool:
 
 
 def piece_of_tag(record: Any) -> bool:
-    """A tool may have the name `<ti`, which in content would be a tag cut short; the fast path leaves it to the checker."""
+    """A tool may have the name `<ti`, which in content would be a tag cut short; the fast path
+    leaves it to the checker.
+    """
     items = [item for message in record["messages"] for item in message.get("contents", ())]
     return any("<" in item.get("name", "") for item in items if isinstance(item, dict))
 
@@ -241,10 +253,10 @@ def test_known_traps(line: str) -> None:
     clean, metadata = chat().encode(), chat(', "_x": "m"').encode()
     checker = Checker(mypt_spec.dialect("mypt"))
     assert says(checker, line.encode())
-    agree(Prover(checker), [clean, line.encode(), metadata, clean, line.encode()])
+    agree(CleanFilter(checker), [clean, line.encode(), metadata, clean, line.encode()])
     if line.endswith("\r"):
         return
-    prover = Prover(checker)
+    prover = CleanFilter(checker)
     assert [
         i for i, _ in prover.unproved(b"\n".join([clean] * 3 + [line.encode(), metadata]))[1]
     ] == [3]
@@ -255,14 +267,14 @@ def test_a_system_prompt_that_is_one_quoted_call(phase: int) -> None:
     checker = Checker(mypt_spec.dialect("mypt"), Limits(phase=phase))
     line = chat(system='"<myPT_toolcall>x</myPT_toolcall>"').encode()
     assert says(checker, line) == ["MYP401"]
-    agree(Prover(checker), [line, line])
+    agree(CleanFilter(checker), [line, line])
 
 
 def test_a_record_over_two_lines_and_two_on_one() -> None:
     """As many records as lines, but not one on each."""
     clean = chat()
     halves = clean.replace(', "messages"', '\n, "messages"', 1)
-    prover = Prover(Checker(mypt_spec.dialect("mypt")))
+    prover = CleanFilter(Checker(mypt_spec.dialect("mypt")))
     for data in (
         clean + halves,
         halves + clean,

@@ -1,4 +1,6 @@
-"""Ids pushed one at a time give the events that all of them give at once, and nothing is let go too early."""
+"""Ids pushed one at a time give the events that all of them give at once, and nothing is let go too
+early.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_infer.controller.feed import Feed, Piece
-from mypt_spec.surface import lex_ids
-from mypt_spec.tokens import TEXT
-from tests.strategies import DIALECTS, episodes
+from mypt_infer.controller.stream_parser import Piece, StreamParser
+from mypt_spec.lexer import lex_ids
+from mypt_spec.table import TEXT
+from tests.support.strategies import DIALECTS, episodes
 
 TAGS = {
     n: [t.shown for t in mypt_spec.dialect(n).table.plain_tags]
@@ -29,8 +31,8 @@ def merged(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return out
 
 
-def fed(name: str, ids: list[int]) -> tuple[list[Piece], Feed]:
-    feed = Feed(mypt_spec.dialect(name))
+def fed(name: str, ids: list[int]) -> tuple[list[Piece], StreamParser]:
+    feed = StreamParser(mypt_spec.dialect(name))
     pieces: list[Piece] = []
     for i, token in enumerate(ids):
         pieces += feed.push(token)
@@ -73,7 +75,7 @@ def test_letters_of_tags_in_any_order(data: st.DataObject, name: str) -> None:
 @given(text=st.text(max_size=30), name=st.sampled_from(DIALECTS))
 def test_a_text_without_tags_is_let_go_at_once(text: str, name: str) -> None:
     d = mypt_spec.dialect(name)
-    feed = Feed(d)
+    feed = StreamParser(d)
     clean = "".join(c for c in text if c not in "<[\n")
     said = ""
     for token in d.tokenizer.encode(clean):
@@ -84,10 +86,10 @@ def test_a_text_without_tags_is_let_go_at_once(text: str, name: str) -> None:
 
 def test_what_is_held_back() -> None:
     d = mypt_spec.dialect("praxis")
-    feed = Feed(d)
+    feed = StreamParser(d)
     assert [p.event.text for t in d.tokenizer.encode("Hello") for p in feed.push(t)] == ["Hello"]
     assert not [p for t in d.tokenizer.encode("\n<") for p in feed.push(t)]
-    feed = Feed(d)
+    feed = StreamParser(d)
     assert not [p for t in d.tokenizer.encode("<tin>") for p in feed.push(t)]
     assert feed.missing() == "\n"
     assert [p.event.terminal for t in d.tokenizer.encode("\n") for p in feed.push(t)] == [
@@ -98,7 +100,7 @@ def test_what_is_held_back() -> None:
 
 def test_faults_leave_it_as_it_was() -> None:
     d = mypt_spec.dialect("mypt")
-    feed = Feed(d)
+    feed = StreamParser(d)
     half = d.tokenizer.encode("😀")[0]
     assert not feed.push(half)
     for token in (d.table.special["<myPT_eot>"], d.tokenizer.encode("a")[0], 50256, -1, 10**9):

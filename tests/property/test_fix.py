@@ -1,4 +1,6 @@
-"""Fixes: what *safe* means holds for every one of them; raw edits say what the patch says; fixing twice is fixing once."""
+"""Fixes: what *safe* means holds for every one of them; raw edits say what the patch says; fixing
+twice is fixing once.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,16 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from fuzz.fix_idempotence import STRATEGY
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.positions import scan
+from mypt_lint.fix.apply import Fixer
+from mypt_lint.fix.candidates import candidates_of, text_candidates
+from mypt_lint.fix.json_edit import edited
 from mypt_spec import Dialect, Episode, Finding
 from mypt_spec.episode import events_of
-from mypt_spec.fixes import apply
-from mypt_spec.lint.check import Checker
-from mypt_spec.lint.cures import cured, cured_text
-from mypt_spec.lint.fixing import Fixer
-from mypt_spec.lint.locate import scan
-from mypt_spec.lint.rawedit import edited
-from mypt_spec.tokens import TEXT
-from tests.strategies import DIALECTS, episodes, fragments, lines_of, records
+from mypt_spec.patch import apply
+from mypt_spec.table import TEXT
+from tests.support.strategies import DIALECTS, episodes, fragments, lines_of, records
 
 CHECKERS = {name: Checker(mypt_spec.dialect(name)) for name in mypt_spec.dialects()}
 
@@ -41,14 +43,16 @@ def look(d: Dialect, data: Any) -> tuple[Episode | None, list[Finding]]:
     """As the linter does: with the fixes that it finds."""
     if isinstance(data, str):
         episode, found = d.parse(data)
-        return episode, cured_text(d, data, found, lambda other: d.parse(other)[1])
+        return episode, text_candidates(d, data, found, lambda other: d.parse(other)[1])
     episode, found = d.check(data)
-    return episode, cured(d, data, episode, found, lambda other: d.check(other)[1])
+    return episode, candidates_of(d, data, episode, found, lambda other: d.check(other)[1])
 
 
 @st.composite
 def typed(draw: st.DrawFn) -> dict[str, Any]:
-    """Records and texts in which tags are typed where they do not belong, doubled, lost or misspelt."""
+    """Records and texts in which tags are typed where they do not belong, doubled, lost or
+    misspelt.
+    """
     name = draw(st.sampled_from(DIALECTS))
     d = mypt_spec.dialect(name)
     blocks = [
@@ -106,8 +110,8 @@ def legal(found: list[Finding]) -> bool:
 
 
 def holds_safe(d: Dialect, before: Any, after: Any) -> None:
-    """The definition: the serialised bytes stay identical; or the record had no legal form, and no content character is
-    added or removed.
+    """The definition: the serialised bytes stay identical; or the record had no legal form, and no
+    content character is added or removed.
     """
     (one, found), (two, _) = look(d, before), look(d, after)
     if one is not None and two is not None and spelled(one, d) == spelled(two, d):
@@ -122,7 +126,9 @@ def holds_safe(d: Dialect, before: Any, after: Any) -> None:
 
 
 def strings(value: Any, d: Dialect) -> Iterator[str]:
-    """All strings but roles and the keys of the format; an object written as a string counts as the object."""
+    """All strings but roles and the keys of the format; an object written as a string counts as the
+    object.
+    """
     schema = d.adapter.SCHEMA
     known = {*schema.top, *(key for fields in schema.roles.values() for key in fields), schema.tag}
     if isinstance(value, str):
@@ -141,7 +147,9 @@ def strings(value: Any, d: Dialect) -> Iterator[str]:
 
 
 def holds(d: Dialect, data: Any) -> None:
-    """Every fix of every finding: it takes its finding away, brings no other, and is as safe as it says."""
+    """Every fix of every finding: it takes its finding away, brings no other, and is as safe as it
+    says.
+    """
     _, found = look(d, data)
     before = Counter(f.code for f in found)
     for finding in found:

@@ -1,4 +1,6 @@
-"""The fast path of preparing gives the ids and masks of the segment path, on everything; and clean records do take it."""
+"""The fast path of preparing gives the ids and masks of the segment path, on everything; and clean
+records do take it.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_spec import bulk
-from mypt_spec.tokenizer import gpt2
-from mypt_train.encoded import Encoder, Outcome
-from mypt_train.options import Options
+from mypt_spec.tokenizer import batch
+from mypt_spec.tokenizer.tokenizer import gpt2
+from mypt_train.data.encode_line import Encoder, Outcome
+from mypt_train.data.options import Options
 from tests.property.test_fast import any_lines
-from tests.strategies import DIALECTS, lines_of, records
+from tests.support.strategies import DIALECTS, lines_of, records
 
 WITH_FORMS = [name for name in DIALECTS if Encoder(Options(dialect=name)).forms is not None]
 SPACES = [
@@ -185,7 +187,7 @@ PIECES = st.sampled_from(
 )
 
 
-ENGINES = {"gigatoken": bulk.engine, "tiktoken": cache(bulk._Simple)}
+ENGINES = {"gigatoken": batch.engine, "tiktoken": cache(batch._Simple)}
 
 
 @pytest.mark.parametrize("library", ENGINES)
@@ -202,7 +204,7 @@ ENGINES = {"gigatoken": bulk.engine, "tiktoken": cache(bulk._Simple)}
 @settings(max_examples=400)
 def test_texts_at_once_are_encoded_as_one_by_one(library: str, texts: list[str]) -> None:
     tokenizer = mypt_spec.dialect("mypt").tokenizer
-    with mock.patch.object(bulk, "engine", ENGINES[library]):
+    with mock.patch.object(batch, "engine", ENGINES[library]):
         ids, lengths = tokenizer.encode_batch(texts)
     assert lengths.tolist() == [len(tokenizer.encode(text)) for text in texts]
     assert ids.tolist() == [i for text in texts for i in gpt2().encode_ordinary(text)]

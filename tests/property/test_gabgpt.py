@@ -1,4 +1,6 @@
-"""What gabgpt has and other dialects do not: segments without closing tags, and an end tag that is sometimes forgiven."""
+"""What gabgpt has and other dialects do not: segments without closing tags, and an end tag that is
+sometimes forgiven.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec import Episode
-from mypt_spec.tokenizer import gpt2
-from tests.strategies import episodes
+from mypt_spec.tokenizer.tokenizer import gpt2
+from tests.support.strategies import episodes
 
 D = mypt_spec.dialect("gabgpt")
 TAGS = [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec import Episode, Message
 from mypt_spec.rules import check_episode
-from tests.strategies import DIALECTS, any_text, episodes
+from tests.support.strategies import DIALECTS, any_text, episodes
 
 D = mypt_spec.dialect("mypt")
 SINGLE_ID = [name for name in DIALECTS if not mypt_spec.dialect(name).table.plain_tags]
@@ -20,7 +20,9 @@ SINGLE_ID = [name for name in DIALECTS if not mypt_spec.dialect(name).table.plai
 
 @st.composite
 def hostile(draw: st.DrawFn, name: str) -> Episode:
-    """A legal Episode with the text of every part that is no JSON replaced by anything: tags, near tags, fragments."""
+    """A legal Episode with the text of every part that is no JSON replaced by anything: tags, near
+    tags, fragments.
+    """
     table = mypt_spec.dialect(name).table
     episode = draw(episodes(name))
     text = any_text(name, 1).filter(bool)

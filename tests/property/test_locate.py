@@ -1,4 +1,6 @@
-"""For any value, however it was written: each pointer is found at its source, each span at that of its characters."""
+"""For any value, however it was written: each pointer is found at its source, each span at that of
+its characters.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mypt_spec.lint.locate import Places, locate, scan
+from mypt_lint.check.positions import Places, locate, scan
 
 KEYS = st.text(max_size=4) | st.sampled_from(["", "/", "~", "~1", "0", "a/b", "ü"])
 STRINGS = st.text(max_size=12) | st.text(alphabet='a\\"/\n\t😀e\u0301ü\u2028\x00<', max_size=12)

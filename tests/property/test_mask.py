@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_spec.tokenizer import gpt2
-from tests.strategies import DIALECTS, episodes
+from mypt_spec.tokenizer.tokenizer import gpt2
+from tests.support.strategies import DIALECTS, episodes
 
 D = mypt_spec.dialect("mypt")
 
-# mypt_tag_reference.md, "Token Inventory": 19 tokens, ids 50257-50275, in the order of the table, open before close.
+# mypt_tag_reference.md, "Token Inventory": 19 tokens, ids 50257-50275, in the order of the table,
+# open before close.
 PAIRS = [
     "system",
     "user",
@@ -31,7 +32,9 @@ IDS = dict(zip(TAGS, range(50257, 50276), strict=True))
 
 
 def naive(text: str) -> tuple[list[int], list[int]]:
-    """Ids and loss of a serialised text: trained is "everything inside <myPT_assistant>...</myPT_assistant>", and eot."""
+    """Ids and loss of a serialised text: trained is "everything inside
+    <myPT_assistant>...</myPT_assistant>", and eot.
+    """
     ids: list[int] = []
     loss: list[int] = []
     assistant = False

@@ -1,4 +1,6 @@
-"""What mypt-3b has and other dialects do not: plain-text tags with names, and white space that belongs to tags."""
+"""What mypt-3b has and other dialects do not: plain-text tags with names, and white space that
+belongs to tags.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_lint.check.checker import Checker
+from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Episode, Message, Part
-from mypt_spec.lint.check import Checker
-from mypt_spec.lint.fast import Prover
-from mypt_spec.tokenizer import gpt2
-from tests.strategies import any_text, episodes, lines_of, records
+from mypt_spec.tokenizer.tokenizer import gpt2
+from tests.support.strategies import any_text, episodes, lines_of, records
 
 D = mypt_spec.dialect("mypt-3b")
 # mypt_phase3b_workspace.md, "Text grammar / tags for tools".
@@ -54,7 +56,9 @@ def test_the_naive_mask_agrees(episode: Episode) -> None:
 
 @given(episodes("mypt-3b"), st.data())
 def test_any_white_space_around_tags_is_read(episode: Episode, data: st.DataObject) -> None:
-    """Every line end of a tag replaced by any white space: the same Episode, a warning for each change, and a fix."""
+    """Every line end of a tag replaced by any white space: the same Episode, a warning for each
+    change, and a fix.
+    """
     gap = st.text(" \t\n\r\u2028\xa0", max_size=3)
     text = D.serialize(episode)
     changed = ""
@@ -133,7 +137,7 @@ def test_the_fast_path_doubts_names(
             )
     line = data.draw(lines_of(record))
     checker = Checker(D)
-    if Prover(checker).clean(line):
+    if CleanFilter(checker).clean(line):
         assert not checker.line(line, row=2, filename="")
 
 

@@ -1,4 +1,6 @@
-"""Promise 2: validator, Lark, automaton and parser accept the same language; shown for every state, then by enumeration."""
+"""Promise 2: validator, Lark, automaton and parser accept the same language; shown for every state,
+then by enumeration.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from lark import Token
 
 import mypt_spec
 from mypt_spec.automaton import MAX_CONFIGURATIONS, Automaton, extract, make_parser, minimise
+from mypt_spec.dialect import _folders
 from mypt_spec.episode import events_of
 from mypt_spec.findings import Finding
-from mypt_spec.frontdoor import _folders
 from mypt_spec.rules import check_episode
-from mypt_spec.tokens import END, TEXT, SpecError
-from tests.strategies import DIALECTS, any_episodes, body
+from mypt_spec.table import END, TEXT, SpecError
+from tests.support.strategies import DIALECTS, any_episodes, body
 
 ALL = mypt_spec.dialects()
 BODY = '{"name": "n"}'  # legal as text, as a call and as a result; other bodies have their own
@@ -37,7 +39,10 @@ def parser(name: str) -> Any:
 
 
 def feed(state: Any, terminal: str) -> Any:
-    """The parser after one terminal, or None when it refuses. It is fed, not asked: `accepts()` is what extraction used."""
+    """The parser after one terminal, or None when it refuses.
+
+    It is fed, not asked: `accepts()` is what extraction used.
+    """
     try:
         return state.feed_token(Token(terminal, ""))
     except Exception:
@@ -81,8 +86,8 @@ def test_every_configuration_and_every_terminal(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_all_strings_up_to_a_length(name: str) -> None:
-    """All strings of at most `LENGTH` terminals, and longer ones while there are few enough. Where a prefix is refused, both
-    sides refuse it, and so every string that goes on from it."""
+    """All strings of at most `LENGTH` terminals, and longer ones while there are few enough. Where
+    a prefix is refused, both sides refuse it, and so every string that goes on from it."""
     d = mypt_spec.dialect(name)
     terminals = [TEXT, *d.table.terminals]
     level: list[tuple[tuple[str, ...], Any]] = [((), parser(name))]
@@ -102,7 +107,9 @@ def test_all_strings_up_to_a_length(name: str) -> None:
 
 
 def test_the_reference_read_by_hand() -> None:
-    """MyPT as a regular expression, written from "Nesting Hierarchy" and "Key placement rules"; one letter a terminal."""
+    """MyPT as a regular expression, written from "Nesting Hierarchy" and "Key placement rules"; one
+    letter a terminal.
+    """
     d = mypt_spec.dialect("mypt")
     letters = dict(zip([*d.table.terminals, TEXT], "SsUuAaXxYyCcRrTtQqEw", strict=True))
     think, cite, call = "(Tw+t)?", "Qw+q", "Cw+c"
@@ -268,7 +275,9 @@ def test_validator_accepts_what_the_automaton_accepts(name: str, data: st.DataOb
 
 
 def errors_of(d: mypt_spec.Dialect, episode: mypt_spec.Episode) -> list[Finding]:
-    """What is wrong with the text of an Episode, without what an adapter knows beyond the text; validate says no less."""
+    """What is wrong with the text of an Episode, without what an adapter knows beyond the text;
+    validate says no less.
+    """
     found = check_episode(episode, d.table, d.automaton, d.tokenizer, mypt_spec.Limits())
     errors = [f for f in found if f.severity == "error"]
     assert bool(errors) <= any(f.severity == "error" for f in d.validate(episode))

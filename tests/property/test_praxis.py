@@ -1,4 +1,6 @@
-"""What praxis has and other dialects do not: a mask by block, single ids beside plain tags, damaged text, lists of items."""
+"""What praxis has and other dialects do not: a mask by block, single ids beside plain tags, damaged
+text, lists of items.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.texts import check_generation, check_text
+from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Episode, Limits, Message, Part
-from mypt_spec.lint.check import Checker
-from mypt_spec.lint.fast import Prover
-from mypt_spec.lint.texts import check_generation, check_text
-from mypt_spec.tokens import TEXT
-from mypt_spec.truncated import cuts, fragment, inner_tags
+from mypt_spec.damage.cut_tags import cuts, fragment, inner_tags
+from mypt_spec.table import TEXT
 from tests.dialects.praxis import NAME, naive, naive_text, records
-from tests.strategies import ANY_JSON, any_text, lines_of, mutated
+from tests.support.strategies import ANY_JSON, any_text, lines_of, mutated
 
 D = mypt_spec.dialect(NAME)
 CALL = '{"name": "calc", "arguments": {}}'
@@ -30,7 +32,9 @@ def read(record: object) -> Episode | None:
 
 
 def legal(*, clean: bool = True) -> st.SearchStrategy[dict[str, Any]]:
-    """Records without an error, or, `clean`, without any finding: pieces of content may join into a tag."""
+    """Records without an error, or, `clean`, without any finding: pieces of content may join into a
+    tag.
+    """
 
     def fine(record: dict[str, Any]) -> bool:
         episode, findings = D.read(record)
@@ -110,7 +114,10 @@ def test_partial_encoding_is_a_prefix(episode: Episode) -> None:
 
 @pytest.mark.parametrize("length", range(9))
 def test_every_string_of_terminals_as_text(length: int) -> None:
-    """What the automaton accepts is what the parser reads, as text and as ids; TEXT is content that any block can hold."""
+    """What the automaton accepts is what the parser reads, as text and as ids;
+
+    TEXT is content that any block can hold.
+    """
     level: list[tuple[tuple[str, ...], int]] = [((), D.automaton.start)]
     for _ in range(length):
         level = [
@@ -241,7 +248,9 @@ def test_long_texts_take_no_time(seed: str) -> None:
 
 @given(EPISODES, st.data())
 def test_content_is_never_structure(episode: Episode, data: st.DataObject) -> None:
-    """Any text in place of the content: it comes back as it was through ids, or is refused because of a plain tag in it."""
+    """Any text in place of the content: it comes back as it was through ids, or is refused because
+    of a plain tag in it.
+    """
     hostile = any_text(NAME, 1).filter(bool) | ALMOST.filter(bool)
     messages = [
         replace(
@@ -285,9 +294,9 @@ def test_a_special_token_that_a_user_types_is_ordinary_text_as_ids(text: str) ->
 
 
 CHECKER = Checker(D, Limits(max_tokens=60))
-PROVER = Prover(CHECKER)
+PROVER = CleanFilter(CHECKER)
 PLAIN = Checker(D)
-PLAIN_PROVER = Prover(PLAIN)
+PLAIN_PROVER = CleanFilter(PLAIN)
 LINES = (legal(clean=False) | records(True) | almost_records()).flatmap(lines_of)
 
 

@@ -1,4 +1,6 @@
-"""What is recalled of a line is what the checker says of it, to the letter: codes, messages, places, snippets, fixes."""
+"""What is recalled of a line is what the checker says of it, to the letter: codes, messages,
+places, snippets, fixes.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_lint.fast.findings_cache import FindingsCache, told
+from mypt_lint.fast.skeleton import NoSkeletonError, Skeleton
 from mypt_spec import Finding, Limits
-from mypt_spec.lint.check import Checker
-from mypt_spec.lint.fast import Prover
-from mypt_spec.lint.located import Located
-from mypt_spec.lint.outline import NoOutlineError, Outline
-from mypt_spec.lint.recall import Recall, told
+from mypt_spec.bodies.strict_json import value_at
 from mypt_spec.rules.context import ToolSchema
 from tests.property.test_fast import LIMITS, TRAPS, any_lines
-from tests.strategies import DIALECTS, any_text, clean_text, json_values, lines_of, records
+from tests.support.strategies import DIALECTS, any_text, clean_text, json_values, lines_of, records
 
 
-def agree(recall: Recall, line: bytes) -> None:
+def agree(recall: FindingsCache, line: bytes) -> None:
     """Learnt from the line itself, or from one before; and then once more."""
     found = recall.checker.line(line, row=2, filename="f")
     for _ in range(2):
@@ -32,11 +35,11 @@ def agree(recall: Recall, line: bytes) -> None:
         assert [severity(item) for item in recalled] == [severity(item) for item in found]
 
 
-def severity(item: Located) -> str:
+def severity(item: Diagnostic) -> str:
     return item.finding.severity
 
 
-def outline_of(recall: Recall, line: bytes) -> Outline | None:
+def outline_of(recall: FindingsCache, line: bytes) -> Skeleton | None:
     """The outline of a line that has one."""
     try:
         record = recall.decode(line)
@@ -49,7 +52,7 @@ def outline_of(recall: Recall, line: bytes) -> Outline | None:
         return None
 
 
-def alike(draw: Any, name: str, outline: Outline) -> bytes | None:
+def alike(draw: Any, name: str, outline: Skeleton) -> bytes | None:
     """Another record of the outline: other texts and values in the place of its signs."""
     strings, size = clean_text(name), len(outline.texts)
     texts = draw(
@@ -67,12 +70,12 @@ def alike(draw: Any, name: str, outline: Outline) -> bytes | None:
         )
     try:
         return json.dumps(
-            Outline(texts=dict(zip(outline.texts, texts, strict=True)), values=values).value(
+            Skeleton(texts=dict(zip(outline.texts, texts, strict=True)), values=values).value(
                 outline.record
             ),
             ensure_ascii=draw(st.booleans()),
         ).encode()
-    except NoOutlineError:  # an object that is written as a string
+    except NoSkeletonError:  # an object that is written as a string
         return None
 
 
@@ -81,7 +84,7 @@ def alike(draw: Any, name: str, outline: Outline) -> bytes | None:
 @settings(max_examples=120)
 def test_says_what_the_checker_says(name: str, data: st.DataObject) -> None:
     checker = Checker(mypt_spec.dialect(name), data.draw(LIMITS))
-    recall = Prover(checker).recall
+    recall = CleanFilter(checker).recall
     for line in data.draw(
         st.lists(
             tagged_lines(name) | any_lines(name).filter(lambda line: b"\n" not in line),
@@ -99,7 +102,9 @@ def test_says_what_the_checker_says(name: str, data: st.DataObject) -> None:
 
 @st.composite
 def tagged_lines(draw: st.DrawFn, name: str) -> bytes:
-    """Clean records with tags, pieces of tags and what is almost one in their texts: typed thoughts, calls, ends of turns."""
+    """Clean records with tags, pieces of tags and what is almost one in their texts: typed
+    thoughts, calls, ends of turns.
+    """
     table = mypt_spec.dialect(name).table
     shown = st.sampled_from(
         [t.spell(tuple((key, "n") for key in t.patterns)) for t in table.terminals.values()]
@@ -111,9 +116,9 @@ def tagged_lines(draw: st.DrawFn, name: str) -> bytes:
         | clean_text(name)
         | st.sampled_from([" ", "\n", '{"name": "n", "q": 1}', "{}"])
     )
-    record = json.loads(json.dumps(draw(records(name))))
+    record = draw(lifted(name, json.loads(json.dumps(draw(records(name))))))
     for _ in range(draw(st.integers(1, 2))):
-        message = draw(st.sampled_from(record["messages"]))
+        message = draw(st.sampled_from([record, *record["messages"]]))
         keys = [key for key, value in message.items() if isinstance(value, str) and key != "role"]
         if keys:
             text = "".join(draw(st.lists(pieces, min_size=1, max_size=5)))
@@ -121,9 +126,30 @@ def tagged_lines(draw: st.DrawFn, name: str) -> bytes:
     return draw(lines_of(record))
 
 
+@st.composite
+def lifted(draw: st.DrawFn, name: str, record: Any) -> Any:
+    """The record, or the same one with the text of a top-level key as its first message."""
+    for role, key in mypt_spec.dialect(name).adapter.SCHEMA.lifted.items():
+        if isinstance(record.get(key), str) and draw(st.booleans()):
+            record["messages"].insert(0, {"role": role, "content": record.pop(key)})
+    return record
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+def test_a_finding_points_at_what_the_record_has(name: str, data: st.DataObject) -> None:
+    line = data.draw(tagged_lines(name))
+    record = json.loads(line)
+    for item in Checker(mypt_spec.dialect(name)).line(line, row=2, filename="f"):
+        assert value_at({"": record}, "/" + item.finding.pointer) is not None, item.finding
+
+
 @pytest.mark.parametrize("line", TRAPS)
 def test_traps(line: str) -> None:
-    agree(Prover(Checker(mypt_spec.dialect("mypt"))).recall, line.encode("utf-8", "surrogatepass"))
+    agree(
+        CleanFilter(Checker(mypt_spec.dialect("mypt"))).recall,
+        line.encode("utf-8", "surrogatepass"),
+    )
 
 
 USER = {"role": "user", "content": "Hi"}
@@ -131,6 +157,7 @@ ANSWER = {"role": "assistant", "content": "Yo"}
 CALL = {"role": "assistant_toolcall", "name": "t", "arguments": '{"q": "x"}'}
 RESULT = {"role": "toolresult", "name": "t", "content": 1}
 FAULTY: list[list[dict[str, Any]]] = [
+    [{"role": "system", "content": "You are. Ex<myPT_eot>ecute "}, USER, ANSWER],
     [USER, ANSWER | {"role": "robot"}],
     [{"role": "system", "content": "- find(q) - finds"}, USER, CALL | {"name": "no"}, RESULT, ANSWER],
     [{"role": "context", "content": " Doc "}, USER, ANSWER],
@@ -161,16 +188,18 @@ ODD: list[tuple[Checker, list[dict[str, Any]]]] = [  # what an outline does not 
 @given(st.data())
 @settings(max_examples=15)
 def test_one_of_a_kind_stands_for_all(messages: list[dict[str, Any]], data: st.DataObject) -> None:
-    """The checker is asked once for all records that differ in their texts alone; what it says has each one's own texts."""
+    """The checker is asked once for all records that differ in their texts alone; what it says has
+    each one's own texts.
+    """
     asked = []
 
-    class Asked(Recall):
-        def _learn(self, key: bytes, outline: Outline) -> None:
+    class Asked(FindingsCache):
+        def _learn(self, key: bytes, outline: Skeleton) -> None:
             asked.append(key)
             super()._learn(key, outline)
 
     checker = Checker(mypt_spec.dialect("mypt"))
-    recall = Asked(Prover(checker))
+    recall = Asked(CleanFilter(checker))
     system = [] if messages[0]["role"] == "system" else [("system", "You are.")]
     first = json.dumps(dict([*system, ("messages", messages)])).encode()  # type: ignore[arg-type]
     assert checker.line(first, row=2, filename="f")
@@ -189,7 +218,7 @@ def test_one_of_a_kind_stands_for_all(messages: list[dict[str, Any]], data: st.D
 
 @pytest.mark.parametrize(("checker", "messages"), ODD)
 def test_odd(checker: Checker, messages: list[dict[str, Any]]) -> None:
-    recall = Prover(checker).recall
+    recall = CleanFilter(checker).recall
     for more in ({}, {"_mypt_lint": {"ignore": ["MYP105", "MYP301"]}}, {"note": "x"}):
         for text in ("S", "S is longer"):
             for ascii_only in (True, False):
@@ -203,7 +232,7 @@ def test_odd(checker: Checker, messages: list[dict[str, Any]]) -> None:
 
 def test_a_tag_that_a_sign_would_make_is_not_taken_apart() -> None:
     """`ab` is a tag only where no `c` follows: what follows it must not become a sign."""
-    outliner = Prover(Checker(mypt_spec.dialect("mypt"))).recall.outliner
+    outliner = CleanFilter(Checker(mypt_spec.dialect("mypt"))).recall.outliner
     assert outliner is not None
     outliner.finders, outliner.exact = [_spans("ab"), _spans("ab(?!c)")], False
     assert outliner.pieces("say ab now") == ["", "say", " ab ", "now", ""]
@@ -222,15 +251,15 @@ def test_findings_that_quote_are_not_remembered() -> None:
         {"expected": ("\ue000",)},
         {"pointer": "/\ue000"},
     ):
-        with pytest.raises(NoOutlineError):
-            told(Finding("MYP105", **{"message": "", **words}), Outline())  # type: ignore[arg-type]
-    assert told(Finding("MYP105", "fine"), Outline()).before is None
+        with pytest.raises(NoSkeletonError):
+            told(Finding("MYP105", **{"message": "", **words}), Skeleton())  # type: ignore[arg-type]
+    assert told(Finding("MYP105", "fine"), Skeleton()).before is None
 
 
 @given(any_text("mypt", 1))
 def test_signs_in_the_data_are_only_text(text: str) -> None:
     """What stands for texts inside may itself stand in data."""
-    recall = Prover(Checker(mypt_spec.dialect("mypt"))).recall
+    recall = CleanFilter(Checker(mypt_spec.dialect("mypt"))).recall
     for sign in ("\ue000", "\ue800", "\\ue000"):
         for content in (sign + text, text + sign, sign):
             record = {"system": "S", "messages": [USER, {"role": "robot", "content": content}]}
@@ -239,7 +268,7 @@ def test_signs_in_the_data_are_only_text(text: str) -> None:
 
 
 def test_memory_is_bounded() -> None:
-    recall = Prover(Checker(mypt_spec.dialect("mypt"))).recall
+    recall = CleanFilter(Checker(mypt_spec.dialect("mypt"))).recall
     for i in range(3000):
         record = {
             "system": "S",

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec import Event
-from mypt_spec.tokens import TEXT
-from tests.strategies import FAULTS, broken_records
+from mypt_spec.table import TEXT
+from tests.support.strategies import FAULTS, broken_records
 
 D = mypt_spec.dialect("mypt")
 
-# Without the opening tag of its call, or of the think before it, a block reads as an answer: then its result answers no call.
+# Without the opening tag of its call, or of the think before it, a block reads as an answer: then
+# its result answers no call.
 TWO = {("MYP212", "MYP310")}
 
 
@@ -49,7 +50,9 @@ def find(events: list[Event]) -> list[mypt_spec.Finding]:
 
 
 def near(finding: mypt_spec.Finding, events: list[Event], at: int) -> bool:
-    """Whether a finding points between the fault at event `at` and the end of the first tag behind it."""
+    """Whether a finding points between the fault at event `at` and the end of the first tag behind
+    it.
+    """
     lengths = [len(e.text) for e in events]
     last = next(
         (i for i in range(at + 1, len(events)) if events[i].terminal != TEXT), len(events) - 1

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 import mypt_spec  # noqa: F401  registers the rules
+from mypt_cli.terminal import HIDDEN
+from mypt_lint.check.diagnostic import Diagnostic, Snippet, Summary
+from mypt_lint.report import FORMATS, renderer
+from mypt_lint.report.totals import statistics, summary_line
 from mypt_spec.findings import RULES, Finding, Fix
-from mypt_spec.lint.located import Located, Snippet, Summary
-from mypt_spec.lint.render import FORMATS, renderer
-from mypt_spec.lint.render.totals import statistics, summary_line
-from mypt_spec.lint.render.visible import HIDDEN
 
 PIECES = [
     "[/INST]",
@@ -73,7 +73,7 @@ findings = st.builds(
     fix=st.none() | fixes,
 )
 placed = st.builds(
-    Located, findings, texts, numbers, numbers, numbers, numbers, texts, st.none() | snippets
+    Diagnostic, findings, texts, numbers, numbers, numbers, numbers, texts, st.none() | snippets
 )
 quick = settings(deadline=None)
 encodings = st.sampled_from(
@@ -81,7 +81,7 @@ encodings = st.sampled_from(
 )
 
 
-def run(name: str, items: list[Located], encoding: str = "utf-8", **options: Any) -> str:
+def run(name: str, items: list[Diagnostic], encoding: str = "utf-8", **options: Any) -> str:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, newline="")
     made = renderer(name, stream, **options)
@@ -104,7 +104,7 @@ def as_json(value: Any) -> Any:
     st.none() | st.integers(1, 120),
 )
 def test_no_text_raises_in_any_format(
-    items: list[Located], encoding: str, color: bool | None, width: int | None
+    items: list[Diagnostic], encoding: str, color: bool | None, width: int | None
 ) -> None:
     for name in FORMATS:
         options = {"color": color, "width": width} if name == "text" else {}
@@ -113,7 +113,7 @@ def test_no_text_raises_in_any_format(
 
 @quick
 @given(st.lists(placed, max_size=3), encodings)
-def test_json_and_jsonl_give_every_string_back(items: list[Located], encoding: str) -> None:
+def test_json_and_jsonl_give_every_string_back(items: list[Diagnostic], encoding: str) -> None:
     want = [
         as_json(
             {
@@ -142,7 +142,7 @@ def test_json_and_jsonl_give_every_string_back(items: list[Located], encoding: s
 
 @quick
 @given(st.lists(placed, max_size=3))
-def test_sarif_gives_every_string_back(items: list[Located]) -> None:
+def test_sarif_gives_every_string_back(items: list[Diagnostic]) -> None:
     (once,) = json.loads(run("sarif", items))["runs"]
     for item, result in zip(items, once["results"], strict=True):
         assert result["message"]["text"] == as_json(item.finding.message)
@@ -166,7 +166,7 @@ def test_sarif_gives_every_string_back(items: list[Located]) -> None:
 
 @quick
 @given(st.lists(placed, max_size=3), encodings)
-def test_line_formats_keep_to_one_line_a_finding(items: list[Located], encoding: str) -> None:
+def test_line_formats_keep_to_one_line_a_finding(items: list[Diagnostic], encoding: str) -> None:
     for name in ("concise", "github"):
         lines = run(name, items, encoding).splitlines()
         assert len(lines) == len(items)
@@ -181,7 +181,9 @@ def test_line_formats_keep_to_one_line_a_finding(items: list[Located], encoding:
 
 @quick
 @given(placed, encodings, st.integers(1, 120))
-def test_text_shows_no_control_character_and_fits(item: Located, encoding: str, width: int) -> None:
+def test_text_shows_no_control_character_and_fits(
+    item: Diagnostic, encoding: str, width: int
+) -> None:
     out = run("text", [item], encoding, width=width, color=False)
     assert not re.search(
         "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", out
@@ -196,12 +198,13 @@ def test_text_shows_no_control_character_and_fits(item: Located, encoding: str, 
 
 
 def excerpt_lines(snippet: Snippet, encoding: str) -> tuple[str, str]:
-    item = Located(Finding("MYP001", "m"), "f", 1, 1, 1, 1, "", snippet)
+    item = Diagnostic(Finding("MYP001", "m"), "f", 1, 1, 1, 1, "", snippet)
     source, under = run("text", [item], encoding, width=10**6, color=False).split("\n")[3:5]
     return source[4:], under[4:]
 
 
-# rich takes any character behind a joiner for a part of what is before it; terminals do so for emoji only.
+# rich takes any character behind a joiner for a part of what is before it; terminals do so for
+# emoji only.
 measured = texts.map(lambda text: re.sub("\u200d(?!🚀)", "", text))
 
 

@@ -1,4 +1,6 @@
-"""Promise 1: an Episode comes back from text in every layout, from token ids and from its record; legal text comes back byte for byte."""
+"""Promise 1: an Episode comes back from text in every layout, from token ids and from its record;
+legal text comes back byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec.episode import events_of, top_level
-from tests.strategies import DIALECTS, clean_text, episodes, layouts, records
+from tests.support.strategies import DIALECTS, clean_text, episodes, layouts, records
 
 pytestmark = pytest.mark.parametrize("name", DIALECTS)
 
@@ -72,7 +74,9 @@ def test_record_as_json_lines(name: str, data: st.DataObject) -> None:
 
 @given(st.data())
 def test_text_without_findings_comes_back(name: str, data: st.DataObject) -> None:
-    """A legal text, changed a little: whenever parse has nothing to say, some layout gives the very bytes."""
+    """A legal text, changed a little: whenever parse has nothing to say, some layout gives the very
+    bytes.
+    """
     d = mypt_spec.dialect(name)
     text = d.serialize(data.draw(episodes(name)), layout=data.draw(layouts(name)))
     for _ in range(data.draw(st.integers(1, 3))):

@@ -1,4 +1,6 @@
-"""The lexer jumps from one first character of a tag to the next; cut without jumping, every text is the same."""
+"""The lexer jumps from one first character of a tag to the next; cut without jumping, every text is
+the same.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_spec.tokens import STRAY, TEXT, TokenTable
-from tests.strategies import DIALECTS
+from mypt_spec.table import STRAY, TEXT, TokenTable
+from tests.support.strategies import DIALECTS
 
 pytestmark = pytest.mark.parametrize("name", DIALECTS)
 
 
 def naive(text: str, table: TokenTable) -> list[tuple[str, int, int]]:
-    """Terminals and texts with their places: one alternation, white space and all, tried at every character."""
+    """Terminals and texts with their places: one alternation, white space and all, tried at every
+    character.
+    """
     parts = []
     for terminal in sorted(table.terminals.values(), key=lambda t: -len(t.shown)):
         body = ""

@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.texts import check_generation, check_text
+from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_lint.run.runner import check_bytes
 from mypt_spec import Dialect, Finding, Limits
+from mypt_spec.damage.near_miss import _candidates, beginnings, near_miss
 from mypt_spec.episode import Episode, Message, Part
-from mypt_spec.lint.check import Checker
-from mypt_spec.lint.fast import Prover
-from mypt_spec.lint.runner import check_bytes
-from mypt_spec.lint.texts import check_generation, check_text
-from mypt_spec.nearmiss import _candidates, beginnings, near_miss
-from tests.strategies import (
+from tests.support.strategies import (
     ANY_JSON,
     DIALECTS,
     almost_records,
@@ -36,7 +36,8 @@ from tests.strategies import (
 
 ALL = mypt_spec.dialects()
 LIMITS = Limits(phase=3, max_tokens=20, tools=frozenset({"x"}))
-SECONDS = 8.0  # for one nasty input; each takes a fraction of it on a slow machine, and quadratic code far more
+# for one nasty input; each takes a fraction of it on a slow machine, and quadratic code far more
+SECONDS = 8.0
 
 
 def everything(d: Dialect, record: object) -> None:
@@ -270,7 +271,7 @@ def test_nasty_lines_take_no_time(name: str, which: str) -> None:
     whole = nasty(d)[which]
     text = whole[: N // 4]
     checker = Checker(d, Limits(max_tokens=100))
-    prover = Prover(checker)
+    prover = CleanFilter(checker)
     record: dict[str, Any] = {
         "system": "s\n" + text,
         "messages": [
@@ -321,7 +322,9 @@ def test_a_line_with_very_many_faults(line: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_patterns_are_linear(name: str) -> None:
-    """Twice the text, about twice the time: for every pattern over content, on text made to make it go back."""
+    """Twice the text, about twice the time: for every pattern over content, on text made to make it
+    go back.
+    """
     table = mypt_spec.dialect(name).table
     patterns: list[re.Pattern[str]] = [
         table.literals,

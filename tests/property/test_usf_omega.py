@@ -1,4 +1,6 @@
-"""The promises for USF Omega: round trips, its mask, its language read by hand, totality, injection, and the fast path."""
+"""The promises for USF Omega: round trips, its mask, its language read by hand, totality,
+injection, and the fast path.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_lint.check.checker import Checker
+from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Episode, Message, Part
-from mypt_spec.conform import MAX_MISFITS, SchemaError, check_schema, misfits
+from mypt_spec.bodies.json_schema import MAX_MISFITS, SchemaError, check_schema, misfits
+from mypt_spec.bodies.typescript import NamespaceError, read_namespace, write_namespace
 from mypt_spec.episode import events_of
-from mypt_spec.lint.check import Checker
-from mypt_spec.lint.fast import Prover
-from mypt_spec.namespace import NamespaceError, read_namespace, write_namespace
-from mypt_spec.tokenizer import gpt2
-from mypt_spec.tokens import TEXT
+from mypt_spec.table import TEXT
+from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.dialects.usf_omega import NAME, records, schemas, tools
-from tests.strategies import ANY_JSON, any_text, lines_of, mutated
+from tests.support.strategies import ANY_JSON, any_text, lines_of, mutated
 
 D = mypt_spec.dialect(NAME)
 
@@ -217,7 +219,9 @@ _MAY_FOLLOW = {
 
 
 def legal_by_hand(word: str) -> bool:
-    """One letter a terminal: a head, then blocks, each with what may follow it; nobody speaks twice in a row."""
+    """One letter a terminal: a head, then blocks, each with what may follow it; nobody speaks twice
+    in a row.
+    """
     head = _HEAD.match(word)
     if head is None:
         return False
@@ -570,9 +574,10 @@ def test_any_schema(value: Any, schema: Any) -> None:
         assert len(misfits(value, schema)) <= MAX_MISFITS
 
 
-# --- the linter's fast path: one prover for all examples, so that what it learnt of one record is tried on others
+# --- the linter's fast path: one prover for all examples, so that what it learnt of one record is
+# tried on others
 
-PROVER = Prover(Checker(D))
+PROVER = CleanFilter(Checker(D))
 
 
 @given(
@@ -656,7 +661,7 @@ ALIKE = [  # as one of the above, but for what only a closer look shows
 
 
 def test_records_that_only_look_alike() -> None:
-    prover = Prover(Checker(D))
+    prover = CleanFilter(Checker(D))
     for record in CLEAN:
         raw = json.dumps(record).encode()
         assert prover.clean(raw), [
@@ -674,7 +679,7 @@ def test_records_that_only_look_alike() -> None:
 
 def test_what_repeats_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the fast path is none."""
-    prover = Prover(Checker(D))
+    prover = CleanFilter(Checker(D))
     assert prover.clean(json.dumps(chat()).encode())
     monkeypatch.setattr(Checker, "line", None)
     assert prover.clean(

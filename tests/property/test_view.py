@@ -1,10 +1,14 @@
-"""mypt-view on anything: nothing raises, nothing of an episode is left out, and the mask shown is the mask."""
+"""mypt-view on anything: nothing raises, nothing of an episode is left out, and the mask shown is
+the mask.
+"""
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
+import zlib
 from typing import Any
 
 import pytest
@@ -13,19 +17,19 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 import mypt_spec
-from mypt_spec.lint.check import Checker
-from mypt_spec.lint.render.visible import Display, escape
-from mypt_spec.lint.sources import Source
-from mypt_spec.tokens import TEXT
-from mypt_spec.view.blocks import blocks_of
-from mypt_spec.view.items import Item, outline, read_items, record
-from mypt_spec.view.layout import Run, rows
-from mypt_spec.view.page import _data, page
-from mypt_spec.view.pieces import pieces, quoted
-from mypt_spec.view.terminal import Terminal
-from mypt_spec.view.totals import by_phase, by_tag
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.terminal import Display, escape
+from mypt_lint.check.checker import Checker
+from mypt_spec.table import TEXT
+from mypt_view.blocks import blocks_of, line_breaks
+from mypt_view.items import Item, outline, read_items, record
+from mypt_view.layout import Run, rows
+from mypt_view.page import collect, page
+from mypt_view.pieces import pieces, quoted
+from mypt_view.terminal import Terminal
+from mypt_view.totals import TagTotals
 from tests.property.test_render import texts
-from tests.strategies import (
+from tests.support.strategies import (
     DIALECTS,
     almost_records,
     any_text,
@@ -65,9 +69,12 @@ def spelled(text: str) -> str:
 def test_the_chat_shows_every_character(name: str, data: st.DataObject) -> None:
     value = data.draw(records(name, clean=data.draw(st.booleans())))
     item = item_of(name, value)
+    lines = shown(item, "chat").split("\n")
+    if blocks_of(item)[0][-1].look == "meta":  # the last bubble is not of the text
+        lines = lines[: max(n for n, row in enumerate(lines) if row.startswith("╭─ not in the"))]
     inside = [
         row[row.index(side := "│" if "│" in row[:12] else "┊") + 2 :].rsplit(side, 1)[0]
-        for row in shown(item, "chat").split("\n")
+        for row in lines
         if re.match(r" *[│┊]", row)
     ]
     held = "".join(inside).replace(" ", "")
@@ -228,7 +235,8 @@ def everywhere(item: Item) -> None:
             assert f"{finding.severity}[{finding.code}]" in out
         out.encode()
         shown(item, view, 20, color=True)
-    assert b"</script" not in page([item]).split(b'id="data">')[1].split(b"</script>", 1)[0]
+    html = page(collect([item]), item.label)
+    assert html.count(b"<script") == html.count(b"</script>") == 3
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -237,13 +245,12 @@ def test_totals_add_up(name: str, data: st.DataObject) -> None:
     items = [
         item_of(name, value) for value in data.draw(st.lists(records(name), min_size=1, max_size=3))
     ]
-    tags, phases = by_tag(items), by_phase(items)
+    totals = TagTotals()
+    for item in items:
+        totals.add(item)
+    tags = totals.rows()
     tokens, trained = sum(len(item.ids) for item in items), sum(sum(item.loss) for item in items)
-    for rows_ in (tags, phases) if phases else (tags,):
-        assert (sum(row.tokens for row in rows_), sum(row.trained for row in rows_)) == (
-            tokens,
-            trained,
-        )
+    assert (sum(row.tokens for row in tags), sum(row.trained for row in tags)) == (tokens, trained)
     d = mypt_spec.dialect(name)
     opened = [
         e
@@ -252,7 +259,6 @@ def test_totals_add_up(name: str, data: st.DataObject) -> None:
         if e.terminal in d.table.terminals and not d.table.terminals[e.terminal].closes
     ]
     assert sum(row.times for row in tags) >= len(opened)
-    assert [row.phase for row in phases] == list(range(1, len(d.table.phases) + 1))
 
 
 @pytest.mark.parametrize("name", [n for n in DIALECTS if mypt_spec.dialect(n).table.phases])
@@ -271,16 +277,37 @@ def test_the_phase_is_the_first_that_the_linter_allows(name: str, data: st.DataO
 
 @given(texts)
 def test_the_page_gives_every_text_back(text: str) -> None:
-    item = item_of(
-        "mypt",
-        {
-            "system": "S",
-            "messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "x"}],
-        },
-    )
-    data = page([item]).decode().split('id="data">')[1].split("</script>")[0]
+    text = json.loads(json.dumps(text))  # two halves of a character are one
+    messages = [{"role": "user", "content": text}, {"role": "assistant", "content": "x"}]
+    raw = json.dumps({"system": "S", "messages": messages}).encode()
+    item = record(Checker(mypt_spec.dialect("mypt")), raw, 1, "f")
+    html = page(collect([item]), text).decode()
+    data = html.split('id="data">')[1].split("</script>")[0]
     assert "<" not in data
-    assert json.loads(data) == json.loads(json.dumps(_data([item])))
+    assert json.loads(data)["source"] == text
+    part = html.split('id="part-0">')[1].split("</script>")[0]
+    (episode,) = json.loads(zlib.decompress(base64.b64decode(part)))
+    texts = [chunk["text"] for block in episode["blocks"] for chunk in block["chunks"]]
+    assert not text or text in texts
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20))  # fmt: skip
+def test_json_keeps_its_characters_when_it_is_laid_out(value: Any) -> None:
+    """Breaks stand where white space means nothing, in order; each depth is how many brackets are
+    open.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    breaks = line_breaks(text)
+    assert [at for at, _ in breaks] == sorted({at for at, _ in breaks})
+    out, done = "", 0
+    for at, depth in breaks:
+        out += f"{text[done:at]}\n{'  ' * depth}"
+        done = at
+    assert json.loads(out + text[done:]) == value
+    if breaks:
+        assert len(text) > 60
+        assert breaks[0] == (1, 1)
+        assert breaks[-1] == (len(text) - 1, 0)
 
 
 def test_escapes_are_those_of_the_linter() -> None:

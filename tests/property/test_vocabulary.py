@@ -15,12 +15,12 @@ from tiktoken_ext.openai_public import r50k_pat_str
 
 import mypt_spec
 from mypt_infer.decode import Decoder
-from mypt_spec.ranks import read_ranks
-from tests.decoding import DIALECTS, TOOLS, complete, generated, prompt
+from mypt_spec.tokenizer.vocabulary import read_ranks
 from tests.property.test_decode_exhaustive import compare_with_validator
 from tests.property.test_injection import hostile
-from tests.strategies import any_text, episodes
-from tests.vocabulary import SIZE, path, small
+from tests.support.decoding import DIALECTS, TOOLS, complete, generated, prompt
+from tests.support.strategies import any_text, episodes
+from tests.support.vocabulary import SIZE, path, small
 
 TAGS = mypt_spec.dialect("mypt").table.special
 
@@ -31,7 +31,9 @@ def decoder(name: str) -> Decoder:
 
 
 def naive_ids(text: str) -> list[int]:
-    """Of all neighbours that make a token, those of the lowest rank are joined first, from the left."""
+    """Of all neighbours that make a token, those of the lowest rank are joined first, from the
+    left.
+    """
     ranks = read_ranks(path()).ranks
     out: list[int] = []
     for piece in regex.findall(r50k_pat_str, text):

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from mypt_spec.adapters.common import Reader
+from mypt_spec.adapters.base import Reader
 from mypt_spec.episode import Episode, Message, Part
-from mypt_spec.schema import LIST, STRING, Field, RecordSchema, metadata
-from mypt_spec.tokens import TokenTable
+from mypt_spec.record_schema import LIST, STRING, Field, RecordSchema, metadata
+from mypt_spec.table import TokenTable
 
 SCHEMA = RecordSchema(
     top={"messages": Field(LIST)},

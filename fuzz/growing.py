@@ -1,0 +1,267 @@
+"""Lines that grow: one fault of a record, a text, a JSON value or a list of keys, n times.
+
+`kinds(dialect)` names them all, `line(dialect, kind, n)` makes one. Kinds come from what a
+dialect's samples, schema and tags are, so a new dialect only needs a sample here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import cache
+from typing import Any
+
+import mypt_spec
+from mypt_spec.record_schema import RecordSchema
+
+Record = dict[str, Any]
+Make = Callable[[int], Record]  # a record of size n
+
+_CALL = {"name": "find", "arguments": {"doc_id": "d", "n": 1}}
+_SAMPLES: dict[str, tuple[Record, list[Record]]] = {  # what stands once, and the messages of a turn
+    "mypt": (
+        {"system": "S\nTools:\n- find(doc_id, n) - finds", "language": "en"},
+        [
+            {"role": "user", "content": "How?", "context": "Guide d"},
+            {"role": "assistant_toolcall", **_CALL, "think": "Look."},
+            {"role": "toolresult", "name": "find", "content": {"documents": [{"doc_id": "e"}]}},
+            {"role": "assistant", "content": "So.", "think": "Aha.", "cite": "Guide"},
+        ],
+    ),
+    "mypt-3b": (
+        {"system": "S", "language": "en"},
+        [
+            {"role": "user", "content": "How?", "context": "Guide d"},
+            {"role": "assistant_toolcall", **_CALL},
+            {"role": "tool_result", "name": "find", "content": {"documents": [{"doc_id": "e"}]}},
+            {"role": "assistant", "content": "So."},
+        ],
+    ),
+    "gabgpt": (
+        {"language": "en"},
+        [
+            {"role": "user", "content": "How?"},
+            {"role": "assistant", "content": "So.", "think": "Aha."},
+        ],
+    ),
+    "praxis": (
+        {"language": "en"},
+        [
+            {"role": "user", "content": "How?"},
+            {
+                "role": "assistant",
+                "contents": [
+                    {"type": "text", "text": "Look."},
+                    {"type": "toolcall", **_CALL},
+                    {"type": "toolresult", "content": "d"},
+                    {"type": "text", "text": "So."},
+                ],
+            },
+        ],
+    ),
+    "usf-omega": (
+        {
+            "model_identity": "S",
+            "language": "en",
+            "tools": [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "find",
+                        "description": "finds",
+                        "parameters": {
+                            "type": "object",
+                            "properties": {"doc_id": {"type": "string"}, "n": {"type": "integer"}},
+                        },
+                    },
+                }
+            ],
+        },
+        [
+            {"role": "user", "content": "How?"},
+            {
+                "role": "assistant",
+                "content": "Look.",
+                "reasoning": "Aha.",
+                "tool_calls": [
+                    {
+                        "id": "c1",
+                        "type": "function",
+                        "function": {"name": "find", "arguments": '{"doc_id": "d"}'},
+                    }
+                ],
+            },
+            {"role": "tool", "tool_call_id": "c1", "name": "find", "content": "d"},
+            {"role": "assistant", "content": "So."},
+        ],
+    ),
+}  # fmt: skip
+_PIECES = [
+    " ",
+    "\n",
+    "\u2028",
+    "e\u0301",
+    "\u0301",
+    "\u1100",
+    '"',
+    "\\",
+    "{",
+    "[",
+    "<",
+    "ab ",
+    "d{i} ",
+    "e\u0301{i} ",
+]
+
+
+def line(dialect: str, kind: str, n: int) -> bytes:
+    """A record of a kind and a size as a line of JSONL."""
+    record = _makers(dialect)[kind](n)
+    return json.dumps(record, ensure_ascii="halves" in kind).encode() + b"\n"
+
+
+def kinds(dialect: str) -> list[str]:
+    """The names of all kinds of a dialect."""
+    return list(_makers(dialect))
+
+
+@cache
+def _makers(dialect: str) -> dict[str, Make]:
+    head, turn = _SAMPLES[dialect]
+    out: dict[str, Make] = {"turns": lambda n: {**head, "messages": turn * n}}
+    for name, faulty in _faulty_turns(dialect, turn):
+        out[f"turns with {name}"] = lambda n, t=faulty: {**head, "messages": t * n}  # type: ignore[misc]
+    whole = {**head, "messages": turn}
+    for path, value in _paths(whole):
+        at = "/".join(map(str, path))
+        if isinstance(value, str) and path[-1] not in ("role", "type"):
+            for piece in _pieces(dialect):
+                out[f"{at} of {piece!r}"] = _put(whole, path, lambda n, p=piece: _many(p, n))  # type: ignore[misc]
+        if isinstance(value, dict):
+            for name, make in _VALUES.items():
+                out[f"{at} with keys to {name}"] = _put(
+                    whole,
+                    path,
+                    lambda n, v=value, m=make: v | {f"k{i}": m(i) for i in range(n)},  # type: ignore[misc]
+                )
+        if isinstance(value, list) and path:
+            out[f"{at} repeated"] = _put(whole, path, lambda n, v=value: v * n)  # type: ignore[misc]
+        if (
+            isinstance(value, dict | str)
+            and path
+            and path[-1] in ("arguments", "content", "parameters")
+        ):
+            for name, make in _VALUES.items():
+                out[f"{at} as a list of {name}"] = _put(
+                    whole,
+                    path,
+                    lambda n, m=make: [m(i) for i in range(n)],  # type: ignore[misc]
+                )
+                out[f"{at} as documents, {name}"] = _put(
+                    whole,
+                    path,
+                    lambda n, m=make: {"doc_id": "x", "of": [{"doc_id": m(i)} for i in range(n)]},  # type: ignore[misc]
+                )
+    out["opt-outs"] = lambda n: {**whole, "_mypt_lint": {"ignore": ["MYP314"] * n}}
+    return out
+
+
+_VALUES: dict[str, Callable[[int], Any]] = {
+    "numbers": lambda i: i,
+    "texts": lambda i: f"d{i}",
+    "tags": lambda i: f"<myPT_eot>{i}",
+    "NaN": lambda i: float("nan"),
+    "halves of characters": lambda i: "\udc80",
+    "objects": lambda i: {"type": "string", "k": i},
+    "text that is long": lambda i: "x" * 100,
+}
+
+
+def _many(piece: str, n: int) -> str:
+    return "".join(piece.replace("{i}", str(i)) for i in range(n)) if "{i}" in piece else piece * n
+
+
+def _pieces(dialect: str) -> Iterator[str]:
+    """What a text may be many of: tags, pairs of tags, what is almost one, and letters."""
+    table = mypt_spec.dialect(dialect).table
+    yield from _PIECES
+    for terminal in table.terminals.values():
+        tag = terminal.spell(tuple((key, "n") for key in terminal.patterns))
+        yield from (tag, tag + " ", tag.upper(), tag[:-1])
+        if terminal.opens and terminal.opens in table.closers:
+            close = table.closers[terminal.opens].spell()
+            yield from (
+                f"{tag}d{{i}}{close}",
+                f'{tag}{{"name": "f", "doc_id": "{{i}}"}}{close}',
+                f"a {close}",
+            )
+
+
+def _put(record: Record, path: tuple[Any, ...], make: Callable[[int], Any]) -> Make:
+    """A record with another value at a path."""
+
+    def made(n: int) -> Record:
+        out: Any = {"": deepcopy(record)}
+        owner, key = out, ""
+        for step in path:
+            owner, key = owner[key], step
+        owner[key] = make(n)
+        return out[""]  # type: ignore[no-any-return]
+
+    return made
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every value with the way to it."""
+    yield path, value
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    for key, item in items:
+        yield from _paths(item, (*path, key))
+
+
+def _faulty_turns(dialect: str, turn: list[Record]) -> Iterator[tuple[str, list[Record]]]:
+    """A turn with one fault, for every fault."""
+    schema: RecordSchema = mypt_spec.dialect(dialect).adapter.SCHEMA
+    for i, message in enumerate(turn):
+        yield f"message {i} gone", turn[:i] + turn[i + 1 :]
+        yield f"message {i} twice", turn[: i + 1] + turn[i:]
+        if i:
+            yield f"message {i} early", [*turn[: i - 1], message, turn[i - 1], *turn[i + 1 :]]
+    for path, value in _paths(turn):
+        at = "/".join(map(str, path))
+
+        def put(new: Any, path: tuple[Any, ...] = path) -> list[Record]:
+            return _put({"t": turn}, ("t", *path), lambda n: new)(1)["t"]  # type: ignore[no-any-return]
+
+        if not path:
+            continue
+        if isinstance(path[-1], str):
+            owner: Any = turn
+            for step in path[:-1]:
+                owner = owner[step]
+            less = {key: item for key, item in owner.items() if key != path[-1]}
+            for name, new in (("gone", less), ("renamed", {**less, f"{path[-1]}s": value})):
+                yield (
+                    f"{at} {name}",
+                    _put({"t": turn}, ("t", *path[:-1]), lambda n, new=new: new)(1)["t"],
+                )  # type: ignore[misc]
+        for name, new in [("null", None), ("1", 1), ("[]", []), ("text", "x"), ("empty", "")]:
+            yield f"{at} as {name}", put(new)
+        if isinstance(value, dict):
+            yield f"{at} as JSON", put(json.dumps(value))
+            yield f"{at} as JSON not canonical", put(json.dumps(value, indent=1))
+            yield f"{at} with another key", put({**value, "note": 1})
+        if path[-1] == schema.tag:
+            for role in [*schema.aliases, *schema.lifted, *schema.folded, *schema.roles, "robot"]:
+                yield f"{at} {role}", put(role)
+        elif isinstance(value, str):
+            for piece in _pieces(dialect):
+                yield f"{at} before {piece!r}", put(value + piece)
+                yield f"{at} after {piece!r}", put(piece + value)

@@ -1,0 +1,3 @@
+"""Files of JSONL: which, packed or plain, cut into whole lines; and files that are whole or not
+there.
+"""

@@ -1,0 +1,239 @@
+"""What to read, and how to cut it into whole lines in constant memory.
+
+Lines end at the byte `\\n` and nowhere else. All file errors come out as `UsageError`; damaged
+compressed data does not: it is a fault of the data and arrives in the last `Block`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import BinaryIO, Literal
+
+from mypt_cli.errors import UsageError, unreadable
+from mypt_cli.jsonl.compression import CHUNK, BrokenDataError, Reader, gather, gunzip, unzstd
+
+Packing = Literal["", "gz", "zst"]
+BLOCK_SIZE = 1 << 20
+MAX_LINE = 64 << 20
+STDIN = "<stdin>"
+_HEAD = 200  # bytes kept of a line that is too long
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something to read. `size` is its bytes on disk, None for what is not a regular file (a pipe,
+    stdin).
+
+    `stream` is read instead of the file when it is given, from where it stands, and is left open.
+    """
+
+    path: str
+    compressed: Packing = ""
+    size: int | None = None
+    stdin: bool = False
+    stream: BinaryIO | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def divisible(self) -> bool:
+        """Whether parts of it can be read by themselves: a plain regular file."""
+        return (
+            self.size is not None and not self.compressed and not self.stdin and self.stream is None
+        )
+
+    def open(self) -> BinaryIO:
+        """The bytes as they lie on disk. Close it only if it is neither `stream` nor stdin."""
+        if self.stream is not None:
+            return self.stream
+        if self.stdin:
+            if sys.stdin is None:
+                raise UsageError(f"{STDIN}: there is no standard input; name a file or a folder")
+            return sys.stdin.buffer
+        try:
+            return open(self.path, "rb")
+        except OSError as error:
+            raise unreadable(self.path, error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines, each with its `\\n` (the last line of a source may lack it).
+
+    `first_row` is the row of its first line, from 1; in a byte range it counts from the start of
+    the range. `position` is how far the source is read, in bytes on disk from the start of the
+    file. `too_long` is the length in bytes, without `\\n`, of the one line that the block stands
+    for; `data` is then only its first 200 bytes. `broken` says why the source ends here before its
+    time; `data` is then the unfinished line that came last, maybe empty.
+    """
+
+    data: bytes
+    first_row: int
+    position: int
+    too_long: int = 0
+    broken: str = ""
+
+    def lines(self) -> list[bytes]:
+        """The lines without their `\\n`; row `first_row + i` is item i."""
+        found = self.data.split(b"\n")
+        if not found[-1] and not self.too_long:
+            found.pop()
+        return found
+
+
+def ranges(source: Source, *, size: int) -> list[tuple[int, int]]:
+    """Byte ranges `[start, end)` of about `size` bytes that hold whole lines and together hold them
+    all, for `blocks`.
+
+    Empty for an empty file and for a source that cannot be divided: read that one from end to end.
+    """
+    if size < 1:
+        raise ValueError(f"size of a range is {size}, expected at least 1")
+    found: list[tuple[int, int]] = []
+    if not source.divisible:
+        return found
+    with source.open() as stream:
+        total = os.fstat(stream.fileno()).st_size
+        start = 0
+        while start < total:
+            # From one byte before, so that a range may end exactly at a newline that lies there.
+            reader = Reader(stream, source.path, start + size - 1)
+            end = total
+            while data := reader.read(min(CHUNK, max(size, 512))):
+                if (at := data.find(b"\n")) >= 0:
+                    end = reader.offset - len(data) + at + 1
+                    break
+            found.append((start, end))
+            start = end
+    return found
+
+
+def blocks(
+    source: Source,
+    *,
+    block_size: int = BLOCK_SIZE,
+    max_line: int = MAX_LINE,
+    start: int = 0,
+    end: int | None = None,
+) -> Iterator[Block]:
+    """The lines of a source, in blocks of about `block_size` decompressed bytes, or less where a
+    stream gives less.
+
+    Holds a few blocks and one line of at most `max_line` bytes; a longer line is only counted.
+    `start` and `end` are a range from `ranges`. Raises UsageError where the file cannot be read.
+    """
+    if (start or end is not None) and not source.divisible:
+        raise ValueError(f"{source.path} cannot be read in parts")
+    stream = source.open()
+    try:
+        reader = Reader(stream, source.path, start, end)
+        cutter = _Cutter(max_line)
+        broken = ""
+        try:
+            for data in _content(source, reader, block_size):
+                yield from cutter.feed(data, reader.offset)
+        except BrokenDataError as error:
+            broken = str(error)
+        if cutter.length or broken:
+            yield cutter.line(reader.offset, broken=broken)
+    finally:
+        if not source.stdin and source.stream is None:
+            stream.close()
+
+
+class _Cutter:
+    """Cuts bytes that come in any pieces into blocks of whole lines; holds at most one unfinished
+    line.
+    """
+
+    def __init__(self, max_line: int) -> None:
+        self.max_line = max_line
+        self.row = 1
+        self.length = 0  # of the unfinished line, whether it is held or too long to be
+        self.held = BytesIO()
+
+    def feed(self, data: bytes, position: int) -> Iterator[Block]:
+        last = data.rfind(b"\n") + 1
+        rest = data[last:]
+        if last and 0 < self.length <= min(self.max_line, last - 1):
+            data = b"".join((self.held.getvalue(), memoryview(data)[:last]))
+            self._forget()
+        else:
+            data = data[:last]
+            if data and self.length:
+                first = data.find(b"\n")
+                self._hold(data[:first])
+                yield self.line(position, ending=b"\n")
+                data = data[first + 1 :]
+        if len(data) > self.max_line:
+            yield from self._sift(data, position)
+        elif data:
+            yield self._block(data, position)
+        self._hold(rest)
+
+    def line(self, position: int, *, ending: bytes = b"", broken: str = "") -> Block:
+        """The line that is held, now complete."""
+        too_long = self.length if self.length > self.max_line else 0
+        if not too_long:
+            self.held.write(ending)
+        block = Block(self.held.getvalue(), self.row, position, too_long, broken)
+        self.row += 1
+        self._forget()
+        return block
+
+    def _sift(self, data: bytes, position: int) -> Iterator[Block]:
+        """Blocks of whole lines among which some may be too long."""
+        done = at = 0
+        while at < len(data):
+            newline = data.index(b"\n", at)
+            if newline - at > self.max_line:
+                if done < at:
+                    yield self._block(data[done:at], position)
+                yield Block(
+                    data[at : min(at + _HEAD, newline)], self.row, position, too_long=newline - at
+                )
+                self.row += 1
+                done = newline + 1
+            at = newline + 1
+        if done < at:
+            yield self._block(data[done:], position)
+
+    def _block(self, data: bytes, position: int) -> Block:
+        block = Block(data, self.row, position)
+        self.row += _newlines(data)
+        return block
+
+    def _hold(self, data: bytes) -> None:
+        self.length += len(data)
+        if self.length <= self.max_line:
+            self.held.write(data)
+            return
+        head = self.held.getvalue()[:_HEAD]
+        head += data[: _HEAD - len(head)]
+        self.held = BytesIO()
+        self.held.write(head)
+
+    def _forget(self) -> None:
+        self.held = BytesIO()
+        self.length = 0
+
+
+def _newlines(data: bytes) -> int:
+    """As `data.count`, which looks at every byte; `find` jumps from one to the next."""
+    count, at = 0, data.find(b"\n")
+    while at >= 0:
+        count, at = count + 1, data.find(b"\n", at + 1)
+    return count
+
+
+def _content(source: Source, reader: Reader, size: int) -> Iterator[bytes]:
+    """The decompressed bytes, in pieces. Raises BrokenDataError behind the last good piece."""
+    if source.compressed == "gz":
+        yield from gather(gunzip(reader, size), size)
+    elif source.compressed == "zst":
+        yield from gather(unzstd(reader), size)
+    else:
+        while data := reader.read(size):
+            yield data

@@ -1,0 +1,165 @@
+"""Which files in folders are not read: what the project's own commands write, what is excluded, and
+what git ignores.
+
+What is named by itself is always read: a file, and a folder, even if patterns from above it would
+leave it out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mypt_cli.jsonl.paths import is_prepared
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+_IGNORES = ".gitignore"
+_HEAD = 1 << 20  # bytes of a first line that are looked at
+EXCLUDED, IGNORED, PREPARED = "excluded", "ignored by git", "prepared data set"
+_OWN = (  # keys of the first line, and what such a file is
+    ({"mypt-lint-baseline"}, "baseline of mypt-lint"),
+    ({"code", "name", "severity", "message", "filename"}, "report of mypt-lint"),
+    ({"type", "files", "clean", "faulty"}, "report of mypt-lint"),
+    ({"file", "line", "status", "findings"}, "rejects of mypt-prepare"),
+    ({"event", "step"}, "log of mypt-train"),
+    ({"chunk_id", "doc_id", "title", "path"}, "index of mypt-index"),
+)
+
+
+@dataclass
+class LeftOut:
+    """What is left out, and why.
+
+    `exclude` holds folders with patterns that count from them, written as in .gitignore; `git` says
+    whether .gitignore counts. `why` collects what was left out, by path; a folder ends with a
+    slash.
+    """
+
+    exclude: Sequence[tuple[str, Sequence[str]]] = ()
+    git: bool = True
+    why: dict[str, str] = field(default_factory=dict)
+
+    def below(self, root: str) -> Walk:
+        """Returns what judges the paths below a folder that is named by itself."""
+        return Walk(self, root)
+
+    def line(self, hint: str = "") -> str:
+        """Says how many were left out and why, and a hint; empty where none was."""
+        if not self.why:
+            return ""
+        folders = sum(path.endswith("/") for path in self.why)
+        counts = ((len(self.why) - folders, "file"), (folders, "folder"))
+        whole = " and ".join(f"{n} {noun}{'s' * (n > 1)}" for n, noun in counts if n)
+        reasons = ", ".join(f"{n} {why}" for why, n in sorted(Counter(self.why.values()).items()))
+        return f"{whole} left out ({reasons}); {hint}naming one reads it."
+
+
+class Walk:
+    """Judges the paths below one folder."""
+
+    def __init__(self, rules: LeftOut, root: str) -> None:
+        self.rules = rules
+        folder = os.path.abspath(root)
+        self.exclude = [
+            (base, spec)
+            for base, patterns in rules.exclude
+            if patterns and not _matches(spec := _spec(tuple(patterns)), base, folder + os.sep)
+        ]
+        self.top = folder
+        self.specs: dict[str, GitIgnoreSpec | None] = {}  # of folders with a .gitignore
+        if rules.git:
+            above = _repository(folder)
+            if above and not self._ignored(folder + os.sep, above):
+                self.top = above
+
+    def leaves_out(self, path: str, *, folder: bool) -> bool:
+        """Whether a file or folder is not to be read; notes why."""
+        reason = self._reason(os.path.abspath(path) + (os.sep if folder else ""), path, folder)
+        if reason:
+            self.rules.why[path + ("/" if folder else "")] = reason
+        return bool(reason)
+
+    def _reason(self, full: str, path: str, folder: bool) -> str:
+        if any(_matches(spec, base, full) for base, spec in self.exclude):
+            return EXCLUDED
+        if self.rules.git and self._ignored(full, self.top):
+            return IGNORED
+        if folder:
+            return PREPARED if is_prepared(path) else ""
+        return _own(path)
+
+    def _ignored(self, full: str, top: str) -> bool:
+        """Whether the .gitignore files from `top` down to a path ignore it; the nearest that says
+        anything decides.
+        """
+        for base in _upwards(os.path.dirname(full.rstrip(os.sep)), top):
+            if base not in self.specs:
+                self.specs[base] = _gitignore(base)
+            found = _check(self.specs[base], base, full)
+            if found is not None:
+                return found
+        return False
+
+
+def _own(path: str) -> str:
+    """What a file is that a command of the project has written, by its first line; empty for any
+    other.
+    """
+    try:
+        with open(path, "rb") as stream:
+            first = json.loads(stream.readline(_HEAD))
+    except (OSError, ValueError, RecursionError):
+        return ""
+    keys = set(first) if isinstance(first, dict) else set()
+    return next((what for needed, what in _OWN if keys >= needed), "")
+
+
+def _repository(folder: str) -> str:
+    """The folder of the git repository that a folder is in; empty where there is none."""
+    while not os.path.exists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return ""
+        folder = above
+    return folder
+
+
+def _upwards(folder: str, top: str) -> Iterator[str]:
+    while folder.startswith(top):
+        yield folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
+def _gitignore(folder: str) -> GitIgnoreSpec | None:
+    try:
+        with open(os.path.join(folder, _IGNORES), encoding="utf-8", errors="replace") as lines:
+            return _spec(tuple(lines))
+    except OSError:
+        return None
+
+
+def _spec(patterns: tuple[str, ...]) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(patterns)
+
+
+def _check(spec: GitIgnoreSpec | None, base: str, full: str) -> bool | None:
+    """What patterns say of a path below their folder; None where they say nothing."""
+    name = os.path.relpath(full, base).replace(os.sep, "/")
+    if spec is None or name.startswith(".."):
+        return None
+    return spec.check_file(name + "/" * full.endswith(os.sep)).include
+
+
+def _matches(spec: GitIgnoreSpec, base: str, full: str) -> bool:
+    return _check(spec, base, full) is True

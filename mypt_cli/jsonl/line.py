@@ -1,0 +1,128 @@
+"""One line of JSONL to its JSON value, and what is wrong with the line itself.
+
+The only reader of a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mypt_spec.bodies.strict_json import CURES, Fault, loads
+from mypt_spec.findings import Finding, Fix
+
+BOM = b"\xef\xbb\xbf"
+
+
+class Spot(NamedTuple):
+    """A finding about the characters `text[start:end]` of a line."""
+
+    finding: Finding
+    text: str
+    start: int
+    end: int
+
+
+_UTF16 = re.compile(rb"\xff\xfe|\xfe\xff|\0?[\t -~]\0(?:[\t -~]\0?|\Z)|\0\Z")
+IS_UTF16 = "the line is UTF-16, expected UTF-8"
+FROM_UTF16 = (
+    "convert the file: iconv -f UTF-16 -t UTF-8 (in PowerShell, > writes UTF-16; use Set-Content "
+    "-Encoding utf8)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line without its LF.
+
+    `fault` says why it holds no JSON value; `text` is what places in the value count in.
+    """
+
+    text: str
+    value: Any = None
+    fault: Spot | None = None
+    spots: tuple[Spot, ...] = ()  # what else is wrong with the line
+
+
+def read_line(raw: bytes, *, first: bool = False) -> Line:
+    """Returns what a line holds.
+
+    `first`: it is the first of its file, where a byte order mark may stand.
+    """
+    text = raw.decode("utf-8", "replace")
+    marked = first and raw.startswith(BOM)
+    spots = tuple(_ends(text, raw, marked=marked))
+    body = text.removesuffix("\r")
+    # The mark is one character of the physical line: put white space in its place, so that columns
+    # stay right.
+    if marked:
+        body = " " + body[1:]
+    try:
+        fault = _unreadable(text, body, raw)
+        return Line(body, None, fault, spots) if fault else Line(body, loads(body), None, spots)
+    except Fault as wrong:
+        known = wrong.offset is not None
+        start = min(wrong.offset or 0, len(body))
+        end = min(start + 1, len(body)) if known else len(body)
+        finding = Finding(wrong.code, wrong.message, help=CURES.get(wrong.code, ""))
+        return Line(body, None, Spot(finding, body, start, end), spots)
+
+
+def _ends(text: str, raw: bytes, *, marked: bool) -> Iterator[Spot]:
+    """Yields what is wrong with the two ends of a line."""
+    if marked:
+        cure = "save the file as UTF-8 without a byte order mark"
+        fix = _without("take it out", text, 0, 1)
+        message = "the file begins with a byte order mark"
+        yield Spot(Finding("MYP009", message, help=cure, fix=fix), text, 0, 1)
+    if raw.endswith(b"\r"):
+        last = len(text) - 1
+        fix = _without("end it with LF", text, last, last + 1)
+        found = Finding("MYP010", "the line ends in CR LF", help="end lines with LF alone", fix=fix)
+        yield Spot(found, text, last, last + 1)
+
+
+def _unreadable(text: str, body: str, raw: bytes) -> Spot | None:
+    """Returns why a line holds nothing that could be JSON."""
+    if not body.strip():
+        finding = Finding(
+            "MYP011",
+            "the line is empty",
+            help="delete the line: every line holds one record",
+            fix=Fix("delete the line", True, edits=((0, len(text), ""),)),
+        )
+        return Spot(finding, text, 0, len(text))
+    if is_utf16(raw):
+        finding = Finding("MYP002", IS_UTF16, help=FROM_UTF16)
+        return Spot(finding, text, 0, len(text))
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        start = len(raw[: error.start].decode("utf-8"))
+        message = (
+            f"byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not UTF-8: "
+            f"{error.reason}"
+        )
+        finding = Finding("MYP002", message, help="convert the file to UTF-8")
+        return Spot(finding, text, start, start + 1)
+    return None
+
+
+def is_utf16(raw: bytes) -> bool:
+    """Whether a line, cut at bytes 0x0a, is ASCII in UTF-16, of either byte order, at its
+    beginning.
+
+    >>> lines = '{"a": 1}\\n{"b": 2}\\n'.encode("utf-16").split(b"\\n")
+    >>> [is_utf16(line) for line in lines], is_utf16(b'{"a": 1}'), is_utf16(b"")
+    ([True, True, True], False, False)
+    """
+    return _UTF16.match(raw) is not None
+
+
+def _without(title: str, text: str, start: int, end: int) -> Fix | None:
+    """A fix that cuts out of the physical line; none where its bytes are no text, so that places in
+    it are a guess.
+    """
+    return None if "\ufffd" in text else Fix(title, True, edits=((start, end, ""),))

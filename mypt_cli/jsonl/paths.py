@@ -1,0 +1,179 @@
+"""The files that the arguments of a command name: files, folders, patterns, standard input."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mypt_cli.errors import UsageError, unreadable
+from mypt_cli.jsonl.blocks import STDIN, Packing, Source
+from mypt_cli.jsonl.compression import zstandard_module
+
+if TYPE_CHECKING:
+    from mypt_cli.jsonl.left_out import LeftOut, Walk
+
+SUFFIXES = (".jsonl", ".ndjson")
+MANIFEST = "dataset_metadata.json"  # what makes a folder a prepared data set
+PLAN = ".work/plan.json"  # what a preparation leaves that did not end
+PACKED: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
+
+
+def expand(
+    paths: Sequence[str],
+    *,
+    suffixes: Sequence[str] = SUFFIXES,
+    left_out: LeftOut | None = None,
+) -> list[Source]:
+    """The sources that arguments name, each file once, in the order given, sorted inside a folder
+    or pattern.
+
+    A folder gives the files below it whose name ends in one of `suffixes` (in any case, with or
+    without .gz or .zst), without hidden folders and without what is not a regular file. A pattern
+    (`*`, `?`, `[..]`, `**`) gives the files and folders that match, unless something has literally
+    that name. `-` is stdin. What is named by itself is read whatever it is called; of folders and
+    patterns, `left_out` says what is not. Raises UsageError for what is missing or unreadable, and
+    for a folder or pattern that gives nothing.
+    """
+    wanted = tuple(suffix.lower() + packed for suffix in suffixes for packed in ("", *PACKED))
+    found: dict[str, Source] = {}
+    for path in paths:
+        if path == "-":
+            found.setdefault("-", Source(STDIN, stdin=True))
+            continue
+        if os.path.isdir(path):
+            names = _folder(path, wanted, left_out)
+            fault = (
+                f"no {', '.join(suffixes)} file (nor one in .gz or .zst) in this folder; name the "
+                "files themselves"
+            )
+        elif not os.path.lexists(path) and re.search(r"[*?[]", path):
+            matches = _glob(path, left_out)
+            names = [name for match in matches for name in _folder(match, wanted, left_out)]
+            fault = "the pattern matches no file; in a shell, quote a pattern with ** in it"
+        else:
+            names, fault = [path], ""
+        if not names:
+            why = left_out.line() if left_out else ""
+            raise UsageError(f"{path}: nothing to read; {why}" if why else f"{path}: {fault}")
+        for name in names:
+            source = source_of(name)
+            found.setdefault(os.path.realpath(name), source)
+    return list(found.values())
+
+
+def is_prepared(path: str) -> bool:
+    """Whether a folder is a prepared data set, or was to be one."""
+    return any(os.path.isfile(os.path.join(path, name)) for name in (MANIFEST, PLAN))
+
+
+def source_of(path: str) -> Source:
+    """The source of one file; proves that it can be opened, except for a pipe, which could be
+    opened only once.
+    """
+    compressed: Packing = PACKED.get(os.path.splitext(path)[1].lower(), "")
+    if compressed == "zst":
+        zstandard_module(path)
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            return Source(path, compressed)
+        with open(path, "rb"):
+            return Source(path, compressed, status.st_size)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except ValueError:  # a NUL byte in the name
+        raise unreadable(path, FileNotFoundError()) from None
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder or "."))
+    except OSError as error:
+        raise unreadable(folder or ".", error) from None
+
+
+def _walk(folder: str, judge: Walk | None = None) -> Iterator[tuple[str, bool]]:
+    """`(path, is a folder)` for the folder and all below it, depth first, each level sorted,
+    without hidden folders and those that `judge` leaves out.
+
+    Links are followed, but each real folder is entered once, so that a loop of links ends. A file
+    gives itself.
+    """
+    seen: set[str] = set()
+    stack = [folder]
+    while stack:
+        path = stack.pop()
+        if not os.path.isdir(path or "."):
+            yield path, False
+            continue
+        real = os.path.realpath(path)
+        if real in seen:
+            continue
+        seen.add(real)
+        yield path, True
+        inner = [(name, os.path.join(path, name)) for name in reversed(_names(path))]
+        stack.extend(below for name, below in inner if not _passed_over(name, below, judge))
+
+
+def _passed_over(name: str, path: str, judge: Walk | None) -> bool:
+    """Whether a path is a folder that is not entered."""
+    if not os.path.isdir(path):
+        return False
+    return name.startswith(".") or (judge is not None and judge.leaves_out(path, folder=True))
+
+
+def _folder(folder: str, wanted: tuple[str, ...], left_out: LeftOut | None) -> list[str]:
+    """The files in a folder that a wanted suffix ends; of a file, itself."""
+    judge = left_out.below(folder) if left_out and os.path.isdir(folder) else None
+    files = (path for path, is_folder in _walk(folder, judge) if not is_folder)
+    found = (path for path in files if path == folder or path.lower().endswith(wanted))
+    # A pipe in a folder could block for ever; a dangling link stays in the list, to be refused.
+    there = (path for path in found if os.path.isfile(path) or not os.path.exists(path))
+    return [path for path in there if judge is None or not judge.leaves_out(path, folder=False)]
+
+
+def _glob(pattern: str, left_out: LeftOut | None) -> list[str]:
+    """The paths that match.
+
+    Not `glob.glob`, whose `**` follows loops of links for exponential time.
+    """
+    pattern = pattern.replace(os.sep, "/")
+    found = ["/" if pattern.startswith("/") else ""]
+    parts = [part for part in pattern.split("/") if part]
+    judge = left_out.below(_fixed(pattern)) if left_out else None
+    for index, part in enumerate(parts):
+        if part == "**":
+            # A last `**` is everything below, which is what a folder stands for.
+            if index < len(parts) - 1:
+                found = [
+                    path for base in found for path, is_folder in _walk(base, judge) if is_folder
+                ]
+        elif re.search(r"[*?[]", part):
+            match = re.compile(fnmatch.translate(part)).match
+            found = [
+                os.path.join(base, name)
+                for base in found
+                if os.path.isdir(base or ".")
+                for name in _names(base)
+                if match(name) and (part.startswith(".") or not name.startswith("."))
+            ]
+        else:
+            found = [
+                os.path.join(base, part)
+                for base in found
+                if os.path.lexists(os.path.join(base, part))
+            ]
+    return [path for path in dict.fromkeys(found) if judge is None or not _judged(path, judge)]
+
+
+def _judged(path: str, judge: Walk) -> bool:
+    return judge.leaves_out(path, folder=os.path.isdir(path))
+
+
+def _fixed(pattern: str) -> str:
+    """The folder that a pattern names before its first wild part."""
+    return re.split(r"[^/]*[*?[]", pattern, maxsplit=1)[0] or "."

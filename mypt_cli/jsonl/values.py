@@ -1,0 +1,47 @@
+"""Lines of JSONL to JSON values, in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mypt_cli.jsonl.blocks import Source, blocks
+from mypt_cli.jsonl.line import read_line
+from mypt_spec.findings import Finding
+
+MAX_LINE = 8 << 20  # bytes, as the linter
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a source: its JSON value, or why it has none. `position` counts bytes on disk."""
+
+    path: str
+    row: int
+    position: int
+    value: Any = None
+    fault: Finding | None = None
+
+
+def lines(source: Source) -> Iterator[Line]:
+    """Every line of a source, in constant memory. Raises UsageError for what cannot be read."""
+    for block in blocks(source, max_line=MAX_LINE):
+        if block.too_long:
+            fault = Finding(
+                "MYP007", f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
+            )
+            yield Line(source.path, block.first_row, block.position, fault=fault)
+            continue
+        for i, raw in enumerate([] if block.broken else block.lines()):
+            yield _line(source.path, block.first_row + i, block.position, raw)
+        if block.broken:
+            yield Line(
+                source.path, block.first_row, block.position, fault=Finding("MYP003", block.broken)
+            )
+
+
+def _line(path: str, row: int, position: int, raw: bytes) -> Line:
+    line = read_line(raw, first=row == 1)
+    fault = line.fault.finding if line.fault is not None else None
+    return Line(path, row, position, line.value, fault)

@@ -1,0 +1,45 @@
+"""What a finding says beside its message, as English."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mypt_spec.findings import Finding
+
+_WORDS = re.compile(r"[A-Za-z]+(?: [A-Za-z]+)*")
+
+
+def quoted(spelling: str) -> str:
+    """A spelling in backticks; plain words such as "text" or "the end" as they are."""
+    return spelling if _WORDS.fullmatch(spelling) else f"`{spelling}`"
+
+
+def one_of(expected: Sequence[str]) -> str:
+    """The set as prose, in the order given.
+
+    >>> one_of(["text", "<myPT_cite>", "</myPT_assistant>"])
+    'text, `<myPT_cite>` or `</myPT_assistant>`'
+    """
+    return either([quoted(spelling) for spelling in expected])
+
+
+def either(items: Sequence[str]) -> str:
+    """Joins words with "or".
+
+    >>> either(["a", "b", "c"])
+    'a, b or c'
+    """
+    return " or ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def notes(finding: Finding) -> list[tuple[str, str]]:
+    """Returns (label, text) for each line below a finding: what was expected, help, the fix."""
+    out = []
+    if finding.expected:
+        out.append(("note", f"expected {one_of(finding.expected)}"))
+    if finding.help:
+        out.append(("help", finding.help))
+    if finding.fix:
+        out.append(("fix", f"{finding.fix.title} ({'safe' if finding.fix.safe else 'unsafe'})"))
+    return out

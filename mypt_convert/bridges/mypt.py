@@ -1,0 +1,96 @@
+"""Records of MyPT <-> steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mypt_convert.steps import (
+    Conversation,
+    Step,
+    answers,
+    extras_of,
+    first_carries,
+    kept,
+    messages_of,
+)
+from mypt_spec.adapters.base import Reader, spelled
+from mypt_spec.episode import Part, Place
+from mypt_spec.table import TokenTable
+
+KINDS = frozenset(
+    {"system", "context", "user", "assistant_context", "think", "text", "cite", "call", "result"}
+)
+EXTRAS: frozenset[str] = frozenset()
+HAS_IDS = PARALLEL = False
+
+
+def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
+    out = [Step("system", record["system"], at="/system")] if "system" in record else []
+    for at, message, meta in messages_of(record):
+        body = f"{at}/content"
+        found = [
+            Step(key, message[key], at=f"{at}/{key}")
+            for key in ("context", "think")
+            if key in message
+        ]
+        if message["role"] == "assistant_toolcall":
+            found.append(Step("call", message["arguments"], message["name"], at=f"{at}/arguments"))
+        elif message["role"] == "toolresult":
+            found.append(Step("result", message["content"], message["name"], at=body))
+        elif message["role"] == "assistant":
+            found += _answer(message, at, table)
+        else:
+            found.append(Step(message["role"], message["content"], at=body))
+        out += first_carries(found, meta)
+    return Conversation(tuple(out), extras_of(record, "system"))
+
+
+def _answer(message: dict[str, Any], at: str, table: TokenTable) -> list[Step]:
+    """The text, then its citations; one inside the text has its offset there as its name."""
+    text, cites = "", []
+    for part in Reader(table, []).inline(message["content"], Place(f"{at}/content"), "cite"):
+        if part.kind == "text":
+            text += part.text
+        else:
+            cites.append(Step("cite", part.text, str(len(text)), at=f"{at}/content"))
+    if "cite" in message:
+        cites.append(Step("cite", message["cite"], at=f"{at}/cite"))
+    return [Step("text", text, at=f"{at}/content"), *cites]
+
+
+def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    messages: list[dict[str, Any]] = []
+    waiting: dict[str, Any] = {}  # context or thinking of the message that comes, and its metadata
+    final = answers(conversation.steps)
+    for i, step in enumerate(conversation.steps):
+        meta = kept(step.meta)
+        last = messages[-1] if messages else {}
+        if step.kind == "system" and not out:
+            out["system"] = step.value
+        elif step.kind in ("context", "think") and step.kind not in waiting:
+            waiting |= {step.kind: step.value} | meta
+        elif step.kind in ("user", "assistant_context", "call", "result") or i in final:
+            messages.append(_message(step) | waiting | meta)
+            waiting = {}
+        elif step.kind == "cite" and last.get("role") == "assistant" and "cite" not in last:
+            last |= _cited(last["content"], step, conversation.steps[:i], table)
+    return out | {"messages": messages}
+
+
+def _message(step: Step) -> dict[str, Any]:
+    if step.kind == "call":
+        return {"role": "assistant_toolcall", "name": step.name, "arguments": step.value}
+    if step.kind == "result":
+        return {"role": "toolresult", "name": step.name, "content": step.value}
+    return {"role": "assistant" if step.kind == "text" else step.kind, "content": step.value}
+
+
+def _cited(content: str, step: Step, before: Sequence[Step], table: TokenTable) -> dict[str, str]:
+    """An answer with one more citation; those before it stand at earlier offsets."""
+    if not step.name:
+        return {"cite": step.value}
+    text = next(s.value for s in reversed(before) if s.kind == "text")
+    at = len(content) - (len(text) - int(step.name))
+    return {"content": content[:at] + spelled([Part("cite", step.value)], table) + content[at:]}

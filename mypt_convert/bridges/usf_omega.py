@@ -1,0 +1,154 @@
+"""Records of USF Omega <-> steps. Results are text there; their names and ids are optional."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypt_convert.steps import (
+    IDENTITY,
+    Conversation,
+    Step,
+    extras_of,
+    first_carries,
+    kept,
+    messages_of,
+    result_text,
+    result_value,
+)
+from mypt_spec.table import TokenTable
+
+KINDS = frozenset(
+    {IDENTITY, "system", "developer", "user", "think", "text", "call", "result", "reflection"}
+)
+EXTRAS = frozenset({
+    "tools", "functions", "rejected", "response_schema", "response_format", "json_mode",
+    "search_enabled",
+    "citations_enabled", "self_reflection_enabled", "reasoning_effort", "thinking_budget", "label",
+})  # fmt: skip
+HAS_IDS = PARALLEL = True
+UNNAMED = "_unnamed_results"  # metadata: no result has the name of its tool beside it
+_ITEMS = {"reasoning": "think", "text": "text", "self_reflection": "reflection"}
+_TYPES = {kind: name for name, kind in _ITEMS.items()}
+
+
+def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
+    out = [Step(IDENTITY, record[IDENTITY], at=f"/{IDENTITY}")] if IDENTITY in record else []
+    extras = extras_of(record, "chosen", IDENTITY)
+    messages = list(messages_of(record))
+    if "chosen" in record:
+        messages.append(("/chosen", record["chosen"], kept(record["chosen"])))
+    results = [message for _, message, _ in messages if message["role"] == "tool"]
+    if results and not any("name" in message for message in results):
+        extras[UNNAMED] = True
+    waiting: list[Step] = []  # calls without a result
+    for at, message, meta in messages:
+        if message["role"] == "assistant":
+            found = _assistant(message, at)
+            waiting += [step for step in found if step.kind == "call"]
+        elif message["role"] == "tool":
+            found = [_result(message, at, waiting)]
+            if "name" not in message and UNNAMED not in extras:
+                meta = meta | {"name": None}
+        else:
+            found = [Step(message["role"], message["content"], at=f"{at}/content")]
+        out += first_carries(found, meta)
+    return Conversation(tuple(out), extras)
+
+
+def _assistant(message: dict[str, Any], at: str) -> list[Step]:
+    out: list[Step] = []
+    named = [
+        ("text", "content"),
+        ("tool_calls", "tool_calls"),
+        ("self_reflection", "self_reflection"),
+    ]
+    items = [(kind, message[key], f"{at}/{key}") for kind, key in named if key in message]
+    items += [
+        (item["type"], item[item["type"]], f"{at}/contents/{i}/{item['type']}")
+        for i, item in enumerate(message.get("contents", ()))
+    ]
+    for kind, value, here in items:
+        if kind != "tool_calls":
+            out.append(Step(_ITEMS[kind], value, at=here))
+            continue
+        apart = {"tool_calls": "a list of their own"} if out and out[-1].kind == "call" else {}
+        calls = [
+            Step(
+                "call",
+                call["function"]["arguments"],
+                call["function"]["name"],
+                call.get("id", ""),
+                f"{here}/{i}",
+            )
+            for i, call in enumerate(value)
+        ]
+        out += first_carries(calls, apart)
+    return out
+
+
+def _result(message: dict[str, Any], at: str, waiting: list[Step]) -> Step:
+    """A result with the name and id of the call that it answers, which waits no longer."""
+    called = message.get("tool_call_id")
+    mine = next((i for i, call in enumerate(waiting) if called in (None, call.id)), None)
+    call = waiting.pop(mine) if mine is not None else Step("call", {})
+    meta = {"tool_call_id": None} if called is None and call.id else {}
+    return Step(
+        "result",
+        result_value(message["content"]),
+        message.get("name", call.name),
+        call.id,
+        f"{at}/content",
+        meta,
+    )
+
+
+def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = []
+    head: dict[str, Any] = {}
+    unnamed = conversation.extras.get(UNNAMED) is True
+    if unnamed:
+        del conversation.extras[UNNAMED]  # said by the names that are not there
+    for step in conversation.steps:
+        if step.kind == IDENTITY and not head:
+            head = {IDENTITY: step.value}
+        elif step.kind in ("system", "developer", "user"):
+            messages.append({"role": step.kind, "content": step.value} | kept(step.meta))
+        elif step.kind == "result":
+            name = {} if unnamed or "name" in step.meta else {"name": step.name}
+            ids = {"tool_call_id": step.id} if step.id and "tool_call_id" not in step.meta else {}
+            messages.append(
+                {"role": "tool"}
+                | ids
+                | name
+                | {"content": result_text(step.value)}
+                | kept(step.meta)
+            )
+        elif step.kind == "call" or step.kind in _TYPES:
+            if not messages or messages[-1]["role"] != "assistant":
+                messages.append({"role": "assistant", "contents": []} | kept(step.meta))
+            _say(step, messages[-1]["contents"])
+    if "rejected" in conversation.extras and messages and messages[-1]["role"] == "assistant":
+        return head | {"messages": messages[:-1], "chosen": messages[-1]}
+    return head | {"messages": messages}
+
+
+def _say(step: Step, items: list[dict[str, Any]]) -> None:
+    """Put a step into an assistant message, if it has a place there: thinking first, reflection
+    behind something said.
+    """
+    if step.kind == "call":
+        call = ({"id": step.id} if step.id else {}) | {
+            "type": "function",
+            "function": {"name": step.name, "arguments": step.value},
+        }
+        if items and items[-1]["type"] == "tool_calls" and "tool_calls" not in step.meta:
+            items[-1]["tool_calls"].append(call)
+        else:
+            items.append({"type": "tool_calls", "tool_calls": [call]})
+        return
+    said = items[-1]["type"] if items else ""
+    if (step.kind == "think" and items) or (
+        step.kind == "reflection" and said not in ("text", "tool_calls")
+    ):
+        return
+    items.append({"type": _TYPES[step.kind], _TYPES[step.kind]: step.value})

@@ -1,0 +1,104 @@
+"""What of a conversation came back, what did not, and what was moved."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+from mypt_convert.steps import Step
+from mypt_spec.bodies.strict_json import escape
+
+_MOST = 2000  # steps that are compared in any order; the time for it grows with their square
+
+
+class Loss(NamedTuple):
+    """What the target cannot say: the field, where it stands in the source record (RFC 6901), and
+    why.
+    """
+
+    field: str
+    pointer: str
+    reason: str
+
+
+class Alignment(NamedTuple):
+    """Each given step with the one that it came back as, if any; what came back elsewhere; and what
+    was never given.
+    """
+
+    pairs: list[tuple[Step, Step | None]]
+    moved: list[Step]
+    invented: list[Step]
+
+
+def align(given: Sequence[Step], back: Sequence[Step]) -> Alignment:
+    """Compare by what the steps say."""
+    found = _greedy(given, back)
+    if found.invented and max(len(given), len(back)) <= _MOST:
+        found = _in_any_order(given, back)
+    return found
+
+
+def _greedy(given: Sequence[Step], back: Sequence[Step]) -> Alignment:
+    pairs: list[tuple[Step, Step | None]] = []
+    at = 0
+    for step in given:
+        same = at < len(back) and back[at].key == step.key
+        pairs.append((step, back[at] if same else None))
+        at += same
+    return Alignment(pairs, [], list(back[at:]))
+
+
+def _in_any_order(given: Sequence[Step], back: Sequence[Step]) -> Alignment:
+    partner: dict[int, Step] = {}
+    used: set[int] = set()
+    matcher = SequenceMatcher(None, [s.key for s in given], [s.key for s in back], autojunk=False)
+    for mine, theirs, size in matcher.get_matching_blocks():
+        partner |= {mine + i: back[theirs + i] for i in range(size)}
+        used |= set(range(theirs, theirs + size))
+    left: dict[tuple[str, ...], deque[int]] = {}
+    for i, step in enumerate(back):
+        if i not in used:
+            left.setdefault(step.key, deque()).append(i)
+    moved = []
+    for i, step in enumerate(given):
+        if i not in partner and left.get(step.key):
+            at = left[step.key].popleft()
+            partner[i] = back[at]
+            used.add(at)
+            moved.append(step)
+    return Alignment(
+        [(step, partner.get(i)) for i, step in enumerate(given)],
+        moved,
+        [s for i, s in enumerate(back) if i not in used],
+    )
+
+
+def same(where: dict[str, Any], key: str, value: Any) -> bool:
+    """Whether an object has this value under this key."""
+    return key in where and json.dumps(where[key], sort_keys=True) == json.dumps(
+        value, sort_keys=True
+    )
+
+
+def beside(step: Step, key: str) -> str:
+    """The pointer to another key of the step's message."""
+    head = step.at.split("/")[:3] if step.at.startswith("/messages/") else [""]
+    return "/".join([*head, escape(key)])
+
+
+def leaves(value: Any, at: str = "") -> Iterator[tuple[str, str]]:
+    """The values in a value that hold no other, as JSON, with their pointers; an empty list or
+    object is one.
+    """
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from leaves(item, f"{at}/{escape(key)}")
+    elif isinstance(value, list) and value:
+        for i, item in enumerate(value):
+            yield from leaves(item, f"{at}/{i}")
+    else:
+        yield at, json.dumps(value)

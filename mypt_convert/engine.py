@@ -1,0 +1,364 @@
+"""One record of one format to a record of another. Pure: opens and prints nothing.
+
+What is lost is not declared anywhere: the new record is taken apart again, and what does not come
+back is lost.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from mypt_convert.compare import Loss, align, beside, leaves, same
+from mypt_convert.steps import IDENTITY, IDS, Bridge, Conversation, Step
+from mypt_lint.check.checker import Checker
+from mypt_lint.run.plan import checker
+from mypt_lint.settings.settings import NO_SETTINGS, Settings
+from mypt_spec.bodies.strict_json import escape
+from mypt_spec.dialect import Dialect, dialect, dialects, folder
+from mypt_spec.findings import Finding
+
+_FORM = (
+    "role",
+    "type",
+)  # keys that say how something is written, which the canonical record may do otherwise
+_UNKNOWN = "MYP103"  # an unknown key: it is kept as metadata
+_MOVED = {"MYP250"}  # findings about what stands elsewhere in the canonical record
+Read = Callable[[Any], tuple[Conversation | None, list[Finding], list[Loss]]]
+_READ_ONLY = "openai"  # the format that most people have; it has no text, so it is no dialect
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """The outcome for one record. `record` is None when it cannot be converted; `findings` then say
+    why.
+
+    Pointers are those of the source record. `losses` are in the order of the source. `kept` are
+    the unknown keys that are metadata now, under a name that begins with `_`.
+    """
+
+    record: dict[str, Any] | None
+    losses: tuple[Loss, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+def readable() -> tuple[str, ...]:
+    """The names that a record can be converted from."""
+    return (_READ_ONLY, *dialects())
+
+
+class Converter:
+    """Converts records of the format `source` to the dialect `target`.
+
+    `system` is the system prompt of records that have none. `rules` are the settings of
+    `mypt-lint` that hold for the records: what lints clean by them is converted. Raises KeyError
+    for a name that is not known.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        target: str,
+        *,
+        system: str | None = None,
+        rules: Settings = NO_SETTINGS,
+    ) -> None:
+        if source not in readable():
+            raise KeyError(f"no format {source!r}; known are {', '.join(readable())}")
+        self.target, self.bridge, self.system = dialect(target), _bridge(target), system
+        self.source, self.take_apart = source, reader(source, rules)
+        # Phases and lengths are of the dialect that the settings were written for.
+        hiding = [pair for pair in rules.values if pair[0] not in ("phase", "max-tokens")]
+        self.checker = checker(Settings(tuple(hiding), ()), self.target, cures=False)
+
+    def record(self, value: Any) -> Converted:
+        """Convert one JSON value. Never raises."""
+        conversation, findings, losses = self.take_apart(value)
+        if conversation is None:
+            return Converted(None, findings=tuple(findings))
+        kept = tuple(finding.pointer for finding in findings)
+        out = replace(self._converted(conversation, losses, self.system), kept=kept)
+        if out.record is None and self.system is None:
+            prompted = self._converted(conversation, losses, "S")
+            if out.findings[0].code not in {finding.code for finding in prompted.findings}:
+                first, *rest = out.findings
+                first = replace(first, message=f"{first.message}; --system gives it one")
+                return replace(out, findings=(first, *rest))
+        return out
+
+    def _converted(
+        self, conversation: Conversation, losses: list[Loss], system: str | None
+    ) -> Converted:
+        """Returns what becomes of a conversation, `system` being the prompt if it has none."""
+        conversation, fitted = self._fit(conversation, system)
+        losses = [*losses, *fitted]
+        built = self.bridge.record(conversation, self.target.table)
+        built |= {
+            k: v
+            for k, v in conversation.extras.items()
+            if k.startswith("_") or k == "language" or k in self.bridge.EXTRAS
+        }
+        episode, findings = self.checker.read(built)
+        errors = [f for f in _against(self.checker, findings, ("error",)) if f.severity == "error"]
+        if episode is None or errors:
+            there = self.bridge.steps(built, self.target.table).steps
+            return Converted(None, tuple(losses), tuple(self._blame(errors, conversation, there)))
+        try:
+            written = self.target.write(episode)
+        except ValueError as error:
+            return Converted(None, tuple(losses), (Finding("MYP903", str(error)),))
+        back = self.bridge.steps(written, self.target.table)
+        lost, invented = self._compare(conversation, back)
+        if invented:
+            message = (
+                f"as {self.target.name} it would be read back as something else: "
+                f"{invented[0].kind} {str(invented[0].value)[:80]!r}"
+            )
+            return Converted(None, tuple(losses), (Finding("MYP903", message, invented[0].at),))
+        return Converted(written, (*losses, *lost))
+
+    def _fit(
+        self, conversation: Conversation, system: str | None
+    ) -> tuple[Conversation, list[Loss]]:
+        """What every target needs done: the system prompt, ids of calls, and the order of calls and
+        results.
+        """
+        steps, extras, losses = list(conversation.steps), dict(conversation.extras), list[Loss]()
+        kinds = self.bridge.KINDS
+        first = steps[0].kind if steps else ""
+        alone = not any(step.kind in ("system", "developer") for step in steps[1:])
+        if (
+            (first == "developer" or (first == IDENTITY and alone))
+            and first not in kinds
+            and "system" in kinds
+        ):
+            losses.append(
+                Loss(
+                    first,
+                    steps[0].at,
+                    f"{self.target.name} has none; it is the system prompt there",
+                )
+            )
+            steps[0] = replace(steps[0], kind="system")
+        if system is not None and "system" in kinds and not any(s.kind == "system" for s in steps):
+            steps.insert(0, Step("system", system))
+        if not self.bridge.PARALLEL and "call" in kinds:
+            steps, moved = _in_turn(steps)
+            losses += [
+                Loss(
+                    "order", s.at, f"in {self.target.name} a result stands directly behind its call"
+                )
+                for s in moved
+            ]
+        calls = [s.id for s in steps if s.kind == "call"]
+        if not self.bridge.HAS_IDS and any(calls):
+            if IDS in extras and extras[IDS] != calls:
+                losses.append(
+                    Loss("id", f"/{IDS}", f"{IDS} would keep the ids of the calls, and is taken")
+                )
+            elif "call" in kinds:
+                extras[IDS] = calls
+            steps = [replace(s, id="") for s in steps]
+        elif self.bridge.HAS_IDS and not any(calls) and _ids(extras.get(IDS), len(calls)):
+            names = iter(extras.pop(IDS))
+            latest = ""
+            for i, step in enumerate(steps):
+                latest = next(names) if step.kind == "call" else latest
+                steps[i] = replace(step, id=latest) if step.kind in ("call", "result") else step
+        return Conversation(tuple(steps), extras), losses
+
+    def _compare(self, given: Conversation, back: Conversation) -> tuple[list[Loss], list[Step]]:
+        """What of `given` is not in `back`, and what of `back` was never given."""
+        name, found = self.target.name, align(given.steps, back.steps)
+        losses = [Loss("order", step.at, f"in {name} it stands elsewhere") for step in found.moved]
+        for step, twin in found.pairs:
+            if twin is None:
+                here = " there" if step.kind in self.bridge.KINDS else ""
+                losses.append(Loss(step.kind, step.at, f"{name} has no place for it{here}"))
+            for key, value in step.meta.items():
+                if twin is None or not same(twin.meta, key, value):
+                    losses.append(Loss(key, beside(step, key), f"{name} has no place for this"))
+        for key, value in given.extras.items():
+            if not same(back.extras, key, value):
+                losses.append(Loss(key, f"/{escape(key)}", f"{name} has no place for this key"))
+        return losses, found.invented
+
+    def _blame(
+        self, findings: Iterable[Finding], given: Conversation, back: Sequence[Step]
+    ) -> Iterator[Finding]:
+        """Findings about the new record, at their places in the source."""
+        source = {
+            twin.at: step.at for step, twin in align(given.steps, back).pairs if twin is not None
+        }
+        for finding in findings:
+            cure = f" ({finding.help})" if finding.help else ""
+            message = f"as {self.target.name}: {finding.message}{cure}"
+            yield replace(
+                finding,
+                message=message,
+                pointer=_place(finding.pointer, source, given.extras),
+                fix=None,
+            )
+
+
+def _place(pointer: str, source: dict[str, str], extras: dict[str, Any]) -> str:
+    """A place of the new record in the source: of the value itself, of one beside it, or of the
+    same top-level key.
+    """
+    base = max(
+        (at for at in source if pointer == at or pointer.startswith(f"{at}/")),
+        key=len,
+        default=None,
+    )
+    if base is not None:
+        return source[base] + pointer[len(base) :]
+    message = "/".join(pointer.split("/")[:3])
+    near = [where for at, where in source.items() if at.startswith(f"{message}/")]
+    if near and pointer.startswith("/messages/"):
+        return "/".join(near[-1].split("/")[:3])
+    return pointer if pointer[1:].split("/", maxsplit=1)[0] in extras else ""
+
+
+class _Apart:
+    """Takes records of a dialect apart that are legal by some settings."""
+
+    def __init__(self, source: Dialect, bridge: Bridge, rules: Settings) -> None:
+        self.source, self.bridge, self.counting = source, bridge, rules.counting
+        self.checker = checker(rules, source, cures=False)
+
+    def __call__(self, value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
+        """Returns the conversation, what stands against it or the unknown keys that it keeps as
+        metadata, and what is lost.
+        """
+        episode, findings = self.checker.read(value)
+        unknown = [f for f in self.source.read(value)[1] if f.code == _UNKNOWN]
+        against = _against(self.checker, findings, self.counting)
+        if episode is not None:
+            against = [f for f in against if f.code != _UNKNOWN]
+        if episode is None or against:
+            return None, against, []
+        clash = [found for f in unknown if (found := _clash(value, f)) is not None]
+        if clash:
+            return None, clash, []
+        for finding in unknown:
+            value = _renamed(value, finding.pointer.split("/")[1:])
+        episode, findings = self.source.read(value)
+        if episode is None:
+            return None, findings, []
+        try:
+            canonical = self.source.write(episode)
+        except ValueError as error:
+            return None, [Finding("MYP903", str(error))], []
+        moved = [Loss("order", f.pointer, f.message) for f in findings if f.code in _MOVED]
+        left_out = _left_out(value, canonical, self.source, [f.pointer for f in findings])
+        steps = self.bridge.steps(canonical, self.source.table)
+        # The adapter may drop metadata that deep, such as that of an item of `contents`.
+        lost = {loss.pointer for loss in left_out}
+        kept = [f for f in unknown if "/_".join(f.pointer.rsplit("/", 1)) not in lost]
+        return steps, kept, [*left_out, *moved]
+
+
+def _against(judge: Checker, findings: Iterable[Finding], counting: Sequence[str]) -> list[Finding]:
+    """Those of some findings for which a record is refused."""
+    return [f for f in findings if judge.selects(f.code) and judge.severity(f) in counting]
+
+
+def _clash(value: Any, finding: Finding) -> Finding | None:
+    """Returns what is wrong with keeping an unknown key as metadata, if anything."""
+    *parents, last = finding.pointer.split("/")[1:]
+    for name in parents:
+        value = value[_at(value, name)]
+    key = _at(value, last)
+    if f"_{key}" not in value:
+        return None
+    message = f'unknown key "{key}" cannot be kept as "_{key}", which is there: rename one of them'
+    return replace(finding, message=message)
+
+
+def _renamed(value: Any, path: Sequence[str]) -> Any:
+    """Returns a value in which the key at `path` begins with `_`; all else is shared."""
+    key = _at(value, path[0])
+    if len(path) == 1:
+        return {f"_{k}" if k == key else k: v for k, v in value.items()}
+    if isinstance(value, list):
+        return [_renamed(v, path[1:]) if i == key else v for i, v in enumerate(value)]
+    return value | {key: _renamed(value[key], path[1:])}
+
+
+def _at(value: Any, name: str) -> Any:
+    """Returns the key or index that a part of a JSON pointer names."""
+    return int(name) if isinstance(value, list) else name.replace("~1", "/").replace("~0", "~")
+
+
+def _left_out(
+    value: Any, canonical: dict[str, Any], source: Dialect, warned: Sequence[str]
+) -> list[Loss]:
+    """What reading left out already, with a warning that `mypt-lint` shows at one of the places
+    `warned`.
+
+    Without a warning a value that the canonical record lacks is there in another form: a cite typed
+    in content in its field.
+    """
+    known = Counter(leaf for _, leaf in leaves(canonical))
+    losses = []
+    for pointer, leaf in leaves(value):
+        name = pointer.rpartition("/")[2]
+        if known[leaf]:
+            known[leaf] -= 1
+        elif name not in _FORM and any(f"{pointer}/".startswith(f"{place}/") for place in warned):
+            losses.append(Loss(name, pointer, f"{source.name} does not read it there"))
+    return losses
+
+
+def reader(name: str, rules: Settings = NO_SETTINGS) -> Read:
+    """Returns what takes records of a format apart, by the settings of `mypt-lint`."""
+    if name != _READ_ONLY:
+        return _Apart(dialect(name), _bridge(name), rules)
+    read = importlib.import_module(f"mypt_convert.bridges.{name}").read
+    return lambda value: (*read(value), [])
+
+
+def _bridge(name: str) -> Bridge:
+    try:
+        return cast(Bridge, importlib.import_module(f"mypt_convert.bridges.{folder(name).name}"))
+    except ModuleNotFoundError:
+        raise KeyError(
+            f"no bridge for {name!r}: records of this dialect cannot be converted"
+        ) from None
+
+
+def _in_turn(steps: list[Step]) -> tuple[list[Step], list[Step]]:
+    """Steps with every result directly behind its call, and the calls whose results were further
+    away.
+    """
+    results: dict[str, deque[int]] = {}
+    for i, step in enumerate(steps):
+        if step.kind == "result":
+            results.setdefault(step.id, deque()).append(i)
+    order: list[int] = []
+    moved: list[Step] = []
+    placed: set[int] = set()
+    for i, step in enumerate(steps):
+        if i in placed:
+            continue
+        order.append(i)
+        waiting = results.get(step.id)
+        if step.kind == "call" and waiting:
+            mine = waiting.popleft()
+            if any(j not in placed for j in range(i + 1, mine)):
+                moved.append(step)
+            placed.add(mine)
+            order.append(mine)
+    return [steps[i] for i in order], moved
+
+
+def _ids(value: Any, count: int) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == count > 0
+        and all(isinstance(v, str) for v in value)
+    )

@@ -1,0 +1,134 @@
+"""What became of every record, line by line and in sums."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
+
+from mypt_cli.jsonl.values import Line
+from mypt_cli.terminal import Display
+from mypt_cli.words import either
+from mypt_convert.engine import Converted
+from mypt_lint.report.totals import counted
+
+
+class Report:
+    """Prints what is refused and what is lost, and counts. `read` is `whole` + `with_losses` +
+    `refused`.
+
+    Losses are counted by field: those of the records that are written, or with `on_loss` "error"
+    those that are refused for them.
+    """
+
+    def __init__(self, stream: TextIO, *, on_loss: str = "error") -> None:
+        self.stream, self.on_loss, self.display = stream, on_loss, Display(stream)
+        self.read = self.whole = self.with_losses = self.refused = 0
+        self.reasons: Counter[str] = Counter()  # a finding's code, or "loss" -> refused records
+        self.records: Counter[str] = Counter()  # field -> records that lost it
+        self.values: Counter[str] = Counter()  # field -> times it was lost
+        self.kept: Counter[str] = Counter()  # unknown key -> written records with it as metadata
+        self.hints: list[str] = []
+
+    def misnamed(self, path: str, source: str, formats: Sequence[str]) -> None:
+        """Note that a file, read as the format `source`, is in one of other formats."""
+        if formats:
+            hint = f"{path} is {either(formats)}, not {source}: --from {formats[0]} converts it"
+            self.hints.append(self.display.line(hint))
+
+    def add(self, line: Line, outcome: Converted | None) -> dict[str, Any] | None:
+        """Count one line; the record to write, if any."""
+        self.read += 1
+        if outcome is None:
+            assert line.fault is not None
+            self._refuse(line, line.fault.code, "", line.fault.message)
+        elif outcome.record is None:
+            first = outcome.findings[0]
+            more = f" (and {len(outcome.findings) - 1} more)" if len(outcome.findings) > 1 else ""
+            self._refuse(line, first.code, first.pointer, first.message + more)
+        elif not outcome.losses:
+            self.whole += 1
+            self.kept.update({at.rpartition("/")[2] for at in outcome.kept})
+            return outcome.record
+        elif self.on_loss == "error":
+            self._count(outcome)
+            self._refuse(
+                line,
+                "loss",
+                outcome.losses[0].pointer,
+                f"would lose {_fields(outcome)}: {outcome.losses[0].reason}",
+            )
+        else:
+            return self._lossy(line, outcome)
+        return None
+
+    def _lossy(self, line: Line, outcome: Converted) -> dict[str, Any] | None:
+        self.with_losses += 1
+        self.kept.update({at.rpartition("/")[2] for at in outcome.kept})
+        self._count(outcome)
+        if self.on_loss == "warn":
+            for loss in outcome.losses:
+                self._say(line, f"lost {loss.field}", loss.pointer, loss.reason)
+        return outcome.record
+
+    def _count(self, outcome: Converted) -> None:
+        self.values.update(loss.field for loss in outcome.losses)
+        self.records.update({loss.field for loss in outcome.losses})
+
+    def _refuse(self, line: Line, why: str, pointer: str, message: str) -> None:
+        self.refused += 1
+        self.reasons[why] += 1
+        self._say(line, "refused" if why == "loss" else f"refused {why}", pointer, message)
+
+    def _say(self, line: Line, what: str, pointer: str, message: str) -> None:
+        where = f" {pointer}" if pointer else ""
+        print(
+            self.display.line(f"{line.path}:{line.row}: {what}{where}: {message}"), file=self.stream
+        )
+
+    def lines(self) -> Iterator[str]:
+        """The summary: sums that add up, and losses by field."""
+        lossy = f" ({self.with_losses} with losses)" if self.with_losses else ""
+        written = self.whole + self.with_losses
+        yield (
+            f"{counted(self.read, 'record')} read: {written} written{lossy}, {self.refused} refused"
+        )
+        width = max(map(len, self.records), default=0)
+        for name, count in sorted(self.records.items(), key=lambda item: (-item[1], item[0])):
+            yield (
+                f"  {'would lose' if self.on_loss == 'error' else 'lost'} {name:<{width}}  "
+                f"{counted(self.values[name], 'time')} in {counted(count, 'record')}"
+            )
+        if self.reasons["loss"]:
+            yield (
+                f"  {counted(self.reasons['loss'], 'record')} refused for that; --on-loss warn "
+                "writes them without it"
+            )
+        for key, count in sorted(self.kept.items()):
+            text = f'  unknown key "{key}" kept as "_{key}" in {counted(count, "record")}'
+            yield self.display.line(text)
+        yield from self.hints
+
+    def as_dict(self) -> dict[str, Any]:
+        """The counts as JSON."""
+        return {
+            "read": self.read,
+            "written": self.whole + self.with_losses,
+            "with_losses": self.with_losses,
+            "refused": self.refused,
+            "kept_as_metadata": dict(sorted(self.kept.items())),
+            "refused_by": dict(sorted(self.reasons.items())),
+            "lost": {
+                name: {"records": self.records[name], "values": self.values[name]}
+                for name in sorted(self.records)
+            },
+        }
+
+
+def _fields(outcome: Converted) -> str:
+    """The fields that are lost, each with the first place."""
+    first = {loss.field: loss.pointer for loss in reversed(outcome.losses)}
+    return ", ".join(
+        f"{name} ({first[name]})" if i else name
+        for i, name in enumerate(dict.fromkeys(loss.field for loss in outcome.losses))
+    )

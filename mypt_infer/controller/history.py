@@ -1,0 +1,184 @@
+"""The ids of a conversation, each with its origin. Ids are only ever put behind the others; what a
+turn that was stopped cannot keep is taken off its end again, and remembered. The model sees all of
+them, or the head and the newest turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import mypt_spec
+from mypt_infer.run_format import of
+from mypt_spec.encoder import tag_ids
+from mypt_spec.episode import Event
+from mypt_spec.states import open_blocks
+from mypt_spec.table import TEXT
+
+PROMPT, SAMPLED, FORCED, INJECTED = "prompt", "sampled", "forced", "injected"
+ORIGINS = (PROMPT, SAMPLED, FORCED, INJECTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Ids that the model drew and that the conversation does not keep; their position was `at`."""
+
+    at: int
+    ids: tuple[int, ...]
+
+
+class Log:
+    """One conversation in one dialect.
+
+    `ids` and `origins` have equal length; `turns` are the places where turns begin.
+    """
+
+    def __init__(self, dialect: str | mypt_spec.Dialect) -> None:
+        self.format = of(dialect)
+        self.dialect: mypt_spec.Dialect = self.format.dialect
+        self.ids: list[int] = []
+        self._origins = bytearray()
+        self.turns: list[int] = []
+        self.first = 0  # of the turns, the oldest that the model sees
+        self.dropped: list[Dropped] = []
+        self.stopped: dict[int, str] = {}  # turns, from 0, that did not end by themselves: why not
+        self.state = self.dialect.automaton.start
+        self._last = 0, self.state  # where the last event begins, and the state before it
+        self.unchanged = 0  # ids of the context that are as they were when `settled` was called
+        self._blocks = open_blocks(self.dialect.automaton, self.dialect.table)
+
+    @property
+    def origins(self) -> list[tuple[str, int]]:
+        """The origins of the ids, in runs: origin and number."""
+        return [(ORIGINS[code], len(list(run))) for code, run in groupby(self._origins)]
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The blocks that are open, outermost first."""
+        return self._blocks[self.state]
+
+    @property
+    def head(self) -> int:
+        """The number of ids before all turns."""
+        return self.turns[0] if self.turns else len(self.ids)
+
+    @property
+    def start(self) -> int:
+        """Where the oldest turn begins that the model sees."""
+        return self.turns[self.first] if self.turns else len(self.ids)
+
+    def __len__(self) -> int:
+        """The number of ids that the model sees."""
+        return self.head + len(self.ids) - self.start
+
+    def context(self, begin: int = 0) -> list[int]:
+        """The ids that the model sees, from the `begin`-th on."""
+        head, start = self.head, self.start
+        return (
+            self.ids[begin:head] + self.ids[start:]
+            if begin < head
+            else self.ids[start + begin - head :]
+        )
+
+    def settled(self) -> int:
+        """The number of ids of the context that have not changed since this was last called."""
+        out, self.unchanged = min(self.unchanged, len(self)), len(self)
+        return out
+
+    def add(self, ids: Sequence[int], origin: str) -> None:
+        """Put ids behind the others."""
+        self.ids += ids
+        self._origins += bytes([ORIGINS.index(origin)]) * len(ids)
+
+    def write(self, events: Iterable[Event], origin: str) -> int:
+        """Put the ids of events behind the others, and step.
+
+        Returns their number. Raises ValueError for what may not stand here.
+        """
+        before = len(self.ids)
+        table, tokenizer = self.dialect.table, self.dialect.tokenizer
+        for event in events:
+            ids = (
+                tag_ids(event, table, tokenizer)
+                if event.terminal in table.terminals
+                else tokenizer.encode(event.text)
+            )
+            self.step(event, len(self.ids))
+            self.add(ids, origin)
+        return len(self.ids) - before
+
+    def step(self, event: Event, begin: int) -> None:
+        """Note that an event stands at the id `begin`. Raises ValueError when it may not."""
+        machine = self.dialect.automaton
+        state = machine.step(self.state, event.terminal)
+        terminal = self.dialect.table.terminals.get(event.terminal)
+        opens = terminal is not None and terminal.opens and event.terminal not in self.format.once
+        if opens and (not self.turns or self.state in self.format.between):
+            self.turns.append(begin)
+        self._last = begin, self.state
+        self.state = state
+
+    @property
+    def ended(self) -> tuple[int, int] | None:
+        """Where the mark stands that ends the conversation for good, and the state before it;
+
+        None if there is none.
+        """
+        final = self.format.final
+        ends = final and self.state == self.dialect.automaton.steps[self._last[1]].get(final)
+        return self._last if ends else None
+
+    def reopen(self) -> None:
+        """Take off the mark that ends the conversation for good: it goes on."""
+        if self.ended is not None:
+            self.cut(*self.ended)
+
+    def cut(self, length: int, state: int) -> None:
+        """Take off all ids but the first `length`, and go back to the state there."""
+        if length < len(self.ids):
+            self.dropped.append(Dropped(length, tuple(self.ids[length:])))
+            self.unchanged = min(self.unchanged, self.head + max(0, length - self.start))
+        del self.ids[length:], self._origins[length:]
+        self.state = state
+
+    def mark(self) -> tuple[int, int, int, int]:
+        """Returns where the log is now, for `back`."""
+        return len(self.ids), self.state, len(self.turns), self.first
+
+    def back(self, mark: tuple[int, int, int, int]) -> None:
+        """Takes off what was put behind a mark, as if it had never been said."""
+        length, self.state, turns, self.first = mark
+        del self.ids[length:], self._origins[length:], self.turns[turns:]
+        self.unchanged = min(self.unchanged, len(self))
+
+    def forget(self, most: int) -> tuple[int, int]:
+        """Let the model not see as many of the oldest turns as it takes to leave `most` ids; the
+        last one stays.
+
+        Returns the numbers of turns and ids that it does not see any more.
+        """
+        first, before = self.first, len(self)
+        while len(self) > most and self.first < len(self.turns) - 1:
+            self.first += 1
+        if self.first > first:
+            self.unchanged = min(self.unchanged, self.head)
+        return self.first - first, before - len(self)
+
+    def own(self) -> frozenset[str]:
+        """The terminals that the model may write now."""
+        table = self.dialect.table
+        mine = all(table.openers[kind].body_loss for kind in self.open)
+        return frozenset(
+            name
+            for name in self.dialect.automaton.allowed(self.state)
+            if (
+                mine and self.open
+                if name == TEXT
+                else table.terminals[name].by_model and (mine or name not in self._closing)
+            )
+        )
+
+    @property
+    def _closing(self) -> set[str]:
+        """Closing tags, which belong to who has opened the block."""
+        return {name for name, t in self.dialect.table.terminals.items() if t.closes}

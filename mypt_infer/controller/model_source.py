@@ -1,0 +1,129 @@
+"""A model behind a decoder as a source of ids: nothing illegal is drawn, and every turn ends within
+its budget.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from mypt_infer.controller.source import NoRoom
+from mypt_infer.decode.decoder import BudgetError, Decoder
+from mypt_infer.generate.device import DeviceDecoder
+from mypt_infer.generate.generate import Model
+from mypt_infer.generate.sample import Sampling, draw
+
+_LEAST = 512  # ids that a cache has room for at first
+
+
+class ModelSource:
+    """Draws ids for a conversation: see `Source`. Give the decoder the tools of the conversation.
+
+    The model reads every id once; what was put in is read as one chunk with the next draw.
+    `refused_mass` holds, for each id that was chosen, the probability that the model gave to ids
+    that are not allowed.
+    The same seed draws the same ids.
+
+    Raises ValueError for a model with another vocabulary.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        decoder: Decoder,
+        *,
+        sampling: Sampling | None = None,
+        seed: int | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if model.vocab_size != decoder.tables.vocabulary:
+            raise ValueError(
+                f"the model has {model.vocab_size} logits, {decoder.dialect.name} has "
+                f"{decoder.tables.vocabulary} ids"
+            )
+        self.model, self.decoder, self.sampling = model, decoder, sampling or Sampling()
+        self.refused_mass: list[float] = []
+        self._device, self._tensors, self._chance = (
+            device,
+            DeviceDecoder(decoder),
+            random.Random(seed),
+        )
+        self._barring = {frozenset[str](): (decoder, self._tensors)}
+        self._ids: list[int] = []
+        self._state: int | None = None
+        self._cache: Any = None
+        self._read = self._room = 0
+
+    def bar(self, kinds: frozenset[str]) -> None:
+        """Open no block of these kinds, or of those that the decoder was given with."""
+        if kinds not in self._barring:
+            given = self._barring[frozenset()]
+            found = given[0].barring(given[0].forbidden_blocks | kinds)
+            self._barring[kinds] = (
+                given
+                if found.forbidden_blocks == given[0].forbidden_blocks
+                else (found, DeviceDecoder(found))
+            )
+        decoder, tensors = self._barring[kinds]
+        if decoder is not self.decoder:  # its states are others
+            self.decoder, self._tensors, self._state = decoder, tensors, None
+
+    def append(self, ids: Sequence[int]) -> None:
+        self._ids += ids
+        if self._state is None:
+            return
+        try:
+            self._state = self.decoder.run(self._state, ids)
+        except ValueError:  # the system's: the next draw begins behind them
+            self._state = None
+
+    def truncate(self, length: int) -> None:
+        del self._ids[length:]
+        self._state = None
+        if length < self._read:
+            self._rewind(length)
+
+    def next(self, left: int) -> int:
+        """Raises NoRoom when no legal ending fits, PromptError where it is not for the model to go
+        on.
+        """
+        if self._state is None or self.decoder.final(self._state):
+            try:
+                self._state = self.decoder.start(self._ids, max_new_tokens=left)
+            except BudgetError as error:
+                raise NoRoom(f"{left} tokens are left; an ending takes {error.minimum}") from None
+        found = self.decoder.allow(self._state)
+        if found.count == 1 and found.only is not None:
+            token = int(found.only[0])
+        else:
+            token, refused_mass = draw(
+                self._logits(), self._state, self._tensors, self.sampling, self._chance.random()
+            )
+            self.refused_mass.append(refused_mass)
+        self._state = self.decoder.next(self._state, token)
+        self._ids.append(token)
+        return token
+
+    def _logits(self) -> torch.Tensor:
+        """Logits behind the last id, shape (vocabulary,)."""
+        if self._cache is None or len(self._ids) > self._room:
+            self._room = max(_LEAST, 2 * len(self._ids))
+            self._cache, self._read = self.model.begin(1, self._room), 0
+        fresh = self._ids[self._read :]
+        ids = torch.tensor([fresh], device=self._device)
+        with torch.inference_mode():
+            logits = self.model(ids, torch.tensor([len(fresh)], device=self._device), self._cache)
+        self._read = len(self._ids)
+        return logits[0].cpu()
+
+    def _rewind(self, length: int) -> None:
+        rewind = getattr(self.model, "rewind", None)
+        if rewind is None or self._cache is None:
+            self._cache = None
+            self._read = 0
+        else:
+            rewind(self._cache, length)
+            self._read = length

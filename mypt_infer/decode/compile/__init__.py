@@ -1,0 +1,1 @@
+"""From a grammar and declared tools to tables."""

@@ -1,0 +1,223 @@
+"""The bodies of tool calls as nets: canonical JSON of declared tools.
+
+Which text is canonical, mypt_spec says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, number_dfa, string_dfa
+from mypt_infer.decode.compile.nfa import CALLING, Node, Place, chain, spelled
+from mypt_infer.decode.tools import SchemaFault, ToolSpec, check_schema
+from mypt_spec.bodies.json_body import ID, NAME, call_text
+from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.table import LISTS
+
+_HOLE = "{}"
+OPENED, CLOSED = "[{", "]"  # what a list of calls begins and ends with
+
+
+class Bodies:
+    """Builds the net of the bodies of one kind ("call", "arguments", "function" or "calls") for
+    some tools.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        tools: Sequence[ToolSpec],
+        literals: re.Pattern[str],
+        forbidden: Sequence[str],
+    ) -> None:
+        self.kind, self.tools, self.literals = kind, tools, literals
+        self.string = string_dfa(tuple(forbidden))
+        self.owner = -1
+        for tool in tools:
+            check_named(tool, kind, literals)
+            check_schema(tool)
+
+    def any_tool(self, then: Node) -> Node:
+        """A call of any of the tools, up to `then`; in a list, calls with ids or one without."""
+        calls = [self.one(i, then) for i in range(len(self.tools))]
+        self.owner = -1
+        return self._either([*calls, *([self._list(then)] if self.kind in LISTS else [])])
+
+    def one(self, index: int, then: Node) -> Node:
+        """A call of one tool, up to `then`."""
+        return self._call(index, *self._around(self.tools[index].name), then)
+
+    def _list(self, then: Node) -> Node:
+        """A list of calls with ids, up to `then`.
+
+        That ids are distinct and not empty is for `Distinct` to see to.
+        """
+        self.owner = -1
+        more = Node(block=CALLING)
+        calls = []
+        for i, tool in enumerate(self.tools):
+            before, after = self._around(tool.name)
+            calls.append(self._call(i, ", " + before[len(OPENED) :], after[: -len(CLOSED)], more))
+        self.owner = -1
+        inside = Node(
+            {self.string.exits[0]: (self._either(calls), 0)}, leaf=self.string, block=CALLING
+        )
+        first = self._text(f'{{"{ID}": "', inside)
+        more.also = [self._text(CLOSED, then), self._text(", ", first)]
+        return self._text("[", first)
+
+    def _call(self, index: int, before: str, after: str, then: Node) -> Node:
+        tool, self.owner = self.tools[index], index
+        properties = tool.properties
+        if before.endswith("{"):  # the arguments are an object of their own
+            rest = self._object(
+                properties,
+                tool.required,
+                chain(spelled(after), then, block=CALLING, owner=index),
+                inside=True,
+            )
+        else:
+            rest = self._members(properties, tool.required, self._text(after, then), comma=True)
+        return self._text(before, rest)
+
+    def _around(self, name: str) -> tuple[str, str]:
+        """What stands in front of and behind the members of a call's arguments."""
+        before, after = around(self.kind, name, self.literals)
+        if self.kind == "call":
+            return before, after
+        return before + "{", "}" + after
+
+    def _text(self, text: str, then: Node) -> Node:
+        return chain(spelled(text), then, block=CALLING, owner=self.owner)
+
+    def _either(self, nodes: list[Node]) -> Node:
+        return nodes[0] if len(nodes) == 1 else Node(also=nodes, block=CALLING, owner=self.owner)
+
+    def _object(
+        self,
+        properties: dict[str, Any],
+        required: frozenset[str],
+        then: Node,
+        *,
+        inside: bool = False,
+    ) -> Node:
+        """Members and the closing brace are in `then` if `inside`; otherwise both braces are
+        written here.
+        """
+        if inside:
+            return self._members(properties, required, then, comma=False)
+        return self._text(
+            "{", self._members(properties, required, self._text("}", then), comma=False)
+        )
+
+    def _members(
+        self, properties: dict[str, Any], required: frozenset[str], then: Node, *, comma: bool
+    ) -> Node:
+        """The members in their order, the optional ones or not; a comma in front of the first one
+        only if `comma`.
+        """
+        keys = list(properties)
+        behind = Node(also=[then], block=CALLING, owner=self.owner)  # after the last member
+        following: list[Node] = []  # what may begin with a comma, from the last key to the first
+        without: list[Node] = []  # the same, where none was written yet
+        rests = [behind]
+        for key in reversed(keys):
+            value = self.value(properties[key], rests[-1])
+            name = canonical(key, self.literals) + ": "
+            later = [] if key in required else following
+            following = [self._text(", " + name, value), *later]
+            without = [self._text(name, value), *([] if key in required else without)]
+            open_end = [] if any(k in required for k in keys[keys.index(key) :]) else [then]
+            rests.append(Node(also=[*following, *open_end], block=CALLING, owner=self.owner))
+        if comma:
+            return rests[-1]
+        open_end = [] if required & set(keys) else [then]
+        return Node(also=[*without, *open_end], block=CALLING, owner=self.owner)
+
+    def value(self, schema: dict[str, Any], then: Node) -> Node:
+        """A value that fits a checked schema, up to `then`."""
+        if "const" in schema or "enum" in schema:
+            values = schema["enum"] if "enum" in schema else [schema["const"]]
+            return self._either([self._text(canonical(v, self.literals), then) for v in values])
+        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        return self._either([self._typed(kind, schema, then) for kind in kinds])
+
+    def _typed(self, kind: str, schema: dict[str, Any], then: Node) -> Node:
+        if kind == "string":
+            inside = Node(
+                {self.string.exits[0]: (then, 0)}, leaf=self.string, block=CALLING, owner=self.owner
+            )
+            return self._text(
+                '"', self._begun(self.string, inside) if schema.get("minLength") else inside
+            )
+        if kind == "integer" and "minimum" in schema:
+            return self._either(
+                [self._text(str(n), then) for n in range(schema["minimum"], schema["maximum"] + 1)]
+            )
+        if kind in ("integer", "number"):
+            return self._number(number_dfa(fraction=kind == "number"), then)
+        if kind == "boolean":
+            return self._either([self._text("true", then), self._text("false", then)])
+        if kind == "null":
+            return self._text("null", then)
+        if kind == "array":
+            closing = self._text("]", then)
+            again = Node(block=CALLING, owner=self.owner)
+            again.also = [closing, self._text(", ", self.value(schema["items"], again))]
+            return self._text(
+                "[",
+                Node(
+                    also=[closing, self.value(schema["items"], again)],
+                    block=CALLING,
+                    owner=self.owner,
+                ),
+            )
+        properties = schema.get("properties", {})
+        return self._object(properties, frozenset(schema.get("required", ())), then)
+
+    def _number(self, leaf: ByteDfa, then: Node) -> Node:
+        """The first digit stands outside the leaf, so that something else may stand in a number's
+        place.
+        """
+        return self._begun(leaf, Node(also=[then], leaf=leaf, block=CALLING, owner=self.owner))
+
+    def _begun(self, leaf: ByteDfa, inside: Node) -> Node:
+        """The first byte of a leaf that may not end before it."""
+        first: dict[Symbol, Place] = {
+            ("byte", b): (inside, int(q)) for b, q in enumerate(leaf.step[0]) if q >= 0
+        }
+        return Node(first, block=CALLING, owner=self.owner)
+
+
+def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
+    """What stands in front of and behind the arguments of a call: an object, or, in a "call", the
+    rest of one.
+    """
+    if kind == "arguments":
+        return "", ""
+    whole = call_text(name, {}, literals, kind)
+    if kind == "call":
+        return whole[:-1], whole[-1]
+    before, _, after = whole.rpartition(_HOLE)
+    return before, after
+
+
+def body_of(kind: str, name: str, arguments: dict[str, Any], literals: re.Pattern[str]) -> str:
+    """The canonical body of a call."""
+    if kind == "arguments":
+        return canonical(arguments, literals)
+    return call_text(name, arguments, literals, kind)
+
+
+def check_named(tool: ToolSpec, kind: str, literals: re.Pattern[str]) -> None:
+    """Raises SchemaFault for a tool that calls of this kind cannot name."""
+    if kind in ("call", "arguments") and NAME in tool.properties:
+        raise SchemaFault(
+            tool.name,
+            f"/properties/{NAME}",
+            'an argument is called "name", which is the place of the tool\'s name; rename it',
+        )
+    if literals.search(tool.name):
+        raise SchemaFault(tool.name, "", "the name spells a tag of the format")

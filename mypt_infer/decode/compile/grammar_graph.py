@@ -1,0 +1,333 @@
+"""What a model may write, as a net: the grammar's automaton without what only the system writes,
+and the bodies of its calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
+from mypt_infer.decode.compile.call_graph import Bodies
+from mypt_infer.decode.compile.nfa import (
+    CALLING,
+    NO_BLOCK,
+    THINKING,
+    Nfa,
+    Node,
+    chain,
+    determinize,
+    spelled,
+)
+from mypt_infer.decode.tools import ToolSpec
+from mypt_spec import Dialect
+from mypt_spec.states import before_tag, model_writes_in, open_blocks
+from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
+
+_CALLED = (*CALLS, *LISTS)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """How a tag begins: white space that comes with it, then one id or one text, and what stands
+    behind that.
+    """
+
+    lead: str
+    token: int  # -1: a text
+    text: str
+    tail: tuple[tuple[str, str], ...]  # ("text", ...) and ("attr", name)
+
+
+@dataclass(frozen=True, eq=False)
+class Spoken:
+    """The net of a dialect and some tools: `starts[state]` is the node of each grammar state in
+    which the model may write.
+
+    States inside a call are none of these: what may follow there depends on the tool.
+    """
+
+    net: Nfa
+    starts: dict[int, int]
+    text: ByteDfa
+
+
+class BodyNet(Protocol):
+    """The net of the bodies of calls, as an engine makes it."""
+
+    def any_tool(self, then: Node) -> Node:
+        """A call of any of the tools, up to `then`."""
+
+    def one(self, index: int, then: Node) -> Node:
+        """A call of one tool, up to `then`."""
+
+
+class MakeBodies(Protocol):
+    """Makes a BodyNet: the kind of body, the tools, the literals that JSON escapes, and what no
+    string may spell.
+    """
+
+    __name__: str
+
+    def __call__(
+        self,
+        kind: str,
+        tools: Sequence[ToolSpec],
+        literals: re.Pattern[str],
+        forbidden: Sequence[str],
+    ) -> BodyNet: ...
+
+
+_texts: dict[str, ByteDfa] = {}  # by the dialect's fingerprint
+
+
+class GrammarGraph:
+    """Builds one `Spoken`. `forbidden_blocks` are kinds of block that the model may not open."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        tools: Sequence[ToolSpec],
+        bodies: MakeBodies = Bodies,
+        forbidden_blocks: frozenset[str] = frozenset(),
+    ) -> None:
+        self.dialect, self.tools, self.bodies, self.forbidden_blocks = (
+            dialect,
+            tools,
+            bodies,
+            forbidden_blocks,
+        )
+        self.table, self.machine = dialect.table, dialect.automaton
+        self.stacks = open_blocks(self.machine, self.table)
+        self.heads = {name: self._head(t) for name, t in self.table.terminals.items()}
+        self.forbidden = forbidden_texts(dialect)
+        if dialect.fingerprint not in _texts:
+            _texts[dialect.fingerprint] = self._text_leaf()
+        self.text = _texts[dialect.fingerprint]
+        self.nodes: dict[tuple[int, bool], Node] = {}
+        self.after: dict[tuple[int, str, int], Node] = {}
+        self.ended = {
+            s
+            for g in self.machine.states
+            for n in self._speakable(g)
+            for s in [self.machine.steps[g][n]]
+        }
+
+    def build(self) -> Spoken:
+        """Raises ValueError where the barred blocks leave nothing to say."""
+        outside = [g for g in self.machine.states if self._block(g) != CALLING]
+        states = [
+            g for g in outside if self._tags(g) or self._writes_text(g) or self._hands_over(g)
+        ]
+        if any(self._speakable(g) and g not in states for g in outside):
+            raise ValueError(
+                f"no turn can be ended without {' and '.join(sorted(self.forbidden_blocks))}, "
+                "which is forbidden"
+            )
+        net = determinize([self._node(g) for g in states])
+        return Spoken(net, dict(zip(states, net.starts, strict=True)), self.text)
+
+    # What the grammar lets the model write.
+
+    def _own(self, stack: tuple[str, ...]) -> bool:
+        """Whether all open blocks are the model's: the system writes in the others."""
+        return model_writes_in(stack, self.table)
+
+    def _tags(self, state: int) -> list[str]:
+        """The tags that the model may write in a state: of those that it could, what opens no
+        barred block.
+        """
+        return [
+            n
+            for n in self._speakable(state)
+            if self.table.terminals[n].opens not in self.forbidden_blocks
+        ]
+
+    def _speakable(self, state: int) -> list[str]:
+        """The tags that the model may write in a state by the grammar."""
+        stack = before_tag(self.stacks[state], self.table)
+        mine = [
+            n for n in self.machine.steps[state] if n != TEXT and self.table.terminals[n].by_model
+        ]
+        return [
+            n
+            for n in mine
+            if self._own(stack) and (self.tools or self.table.terminals[n].body not in _CALLED)
+        ]
+
+    def _writes_text(self, state: int) -> bool:
+        stack = self.stacks[state]
+        return TEXT in self.machine.steps[state] and bool(stack) and self._own(stack)
+
+    def _hands_over(self, state: int) -> bool:
+        """Whether generation may end in a state that the model has reached: nothing is left to say,
+        or a result may follow.
+        """
+        openers = [self.table.terminals[n] for n in self.machine.steps[state] if n != TEXT]
+        awaited = any(
+            not t.by_model and t.opens and t.opens != self.table.turn_opener and not t.body_loss
+            for t in openers
+        )
+        return state in self.ended and (
+            awaited or not (self._speakable(state) or self._writes_text(state))
+        )
+
+    def _block(self, state: int) -> int:
+        kind = self.stacks[state][-1] if self.stacks[state] else ""
+        if kind and self.table.openers[kind].body in _CALLED:
+            return CALLING
+        return THINKING if kind in self.table.kinds("thought") else NO_BLOCK
+
+    # Nodes.
+
+    def _node(self, state: int, *, text: bool = True) -> Node:
+        """The place of a grammar state; without `text`, only tags may follow there."""
+        if (state, text) not in self.nodes:
+            node = self.nodes[state, text] = Node(
+                block=self._block(state), final=self._hands_over(state)
+            )
+            if text and self._writes_text(state):
+                self._with_text(node, state)
+            else:
+                for name in self._tags(state):
+                    head = self.heads[name]
+                    first: list[Symbol] = (
+                        [*spelled(head.lead + head.text)]
+                        if head.token < 0
+                        else [*spelled(head.lead), ("id", head.token)]
+                    )
+                    node.also.append(chain([*first], self._behind(state, name), block=node.block))
+        return self.nodes[state, text]
+
+    def _with_text(self, node: Node, state: int) -> None:
+        """A text may stand here. `following` is the state behind it."""
+        following = self.machine.steps[state][TEXT]
+        node.leaf = self.text
+        for before, at in ((True, state), (False, following)):
+            for name in self._tags(at):
+                head = self.heads[name]
+                kind = (
+                    ("first led" if before else "led")
+                    if head.lead
+                    else "first"
+                    if before
+                    else ("id" if head.token >= 0 else "tag")
+                )
+                node.edges[kind, head.token if head.token >= 0 else head.text] = (
+                    self._behind(at, name),
+                    0,
+                )
+
+    def _behind(self, state: int, name: str) -> Node:
+        """What follows the head of a tag: the rest of its spelling, then the block that it opens,
+        or what follows it.
+        """
+        terminal, head = self.table.terminals[name], self.heads[name]
+        then = self.machine.steps[state][name]
+        block = self._block(state)
+        key = (then, name, block)
+        if key not in self.after:
+            self.after[key] = self._opened(then, terminal, head, block)
+        return self.after[key]
+
+    def _opened(self, then: int, terminal: Terminal, head: _Head, block: int) -> Node:
+        if terminal.body not in _CALLED or not terminal.opens:
+            if any(kind == "attr" for kind, _ in head.tail):
+                raise ValueError(
+                    f"{self.table.name}: nothing says which attributes a model may write in "
+                    f"`{terminal.shown}`"
+                )
+            return chain(
+                spelled("".join(value for _, value in head.tail)), self._node(then), block=block
+            )
+        after = self._node(self.machine.steps[then][TEXT], text=False)
+        bodies = self.bodies(terminal.body, self.tools, self.table.literals, self.forbidden)
+        if not any(kind == "attr" for kind, _ in head.tail):
+            return chain(
+                spelled("".join(value for _, value in head.tail)),
+                bodies.any_tool(after),
+                block=block,
+            )
+        named = []
+        for i, tool in enumerate(self.tools):
+            _check_name(tool, terminal)
+            tag = "".join(tool.name if kind == "attr" else value for kind, value in head.tail)
+            named.append(chain(spelled(tag), bodies.one(i, after), block=block, owner=i))
+        return Node(also=named, block=block)
+
+    # Spellings.
+
+    def _head(self, terminal: Terminal) -> _Head:
+        pieces = list(terminal.spelling)
+        lead = pieces.pop(0).value if pieces[0].kind == "space" else ""
+        token, text = -1, ""
+        if pieces[0].kind == "special":
+            token = self.table.special[pieces.pop(0).value]
+        while token < 0 and pieces and pieces[0].kind == "text":
+            text += pieces.pop(0).value
+        return _Head(
+            lead,
+            token,
+            text,
+            tuple((p.kind if p.kind == "attr" else "text", p.value) for p in pieces),
+        )
+
+    def _text_leaf(self) -> ByteDfa:
+        """All that may end a text somewhere. What may end it where, the edges of the nodes say."""
+        mine = [self.heads[n] for n, t in self.table.terminals.items() if t.by_model]
+        tags = sorted({h.text for h in mine if h.token < 0 and not h.lead})
+        led_tags = {h.text: h.lead for h in mine if h.token < 0 and h.lead}
+        led_ids = {h.token: h.lead for h in mine if h.token >= 0 and h.lead}
+        return text_dfa(self.forbidden, tags, led_tags, led_ids)
+
+
+def kinds_of(dialect: Dialect, block: int) -> list[str]:
+    """The kinds of block that a budget bounds."""
+    openers = dialect.table.openers.values()
+    if block == THINKING:
+        return [t.opens for t in openers if t.role == "thought"]
+    return [t.opens for t in openers if t.body in _CALLED and t.by_model]
+
+
+def call_ends(dialect: Dialect) -> tuple[str, int]:
+    """The kind of body that calls of the model have, and the id that closes them; of a closing tag
+    of text, an id without meaning.
+    """
+    table = dialect.table
+    for kind in kinds_of(dialect, CALLING):
+        closer = table.closers[kind].spelling
+        one = closer[0].value if len(closer) == 1 and closer[0].kind == "special" else ""
+        return table.openers[kind].body, table.special.get(one, dialect.tokenizer.ordinary)
+    return "call", dialect.tokenizer.ordinary
+
+
+def names_in_tags(dialect: Dialect) -> bool:
+    """Whether the model writes the name of a tool in the tag that opens its call."""
+    return any(dialect.table.openers[kind].patterns for kind in kinds_of(dialect, CALLING))
+
+
+def forbidden_texts(dialect: Dialect) -> list[str]:
+    """What ordinary tokens must not spell: every tag of the dialect, of one with attributes what
+    stands in front of them.
+    """
+    table = dialect.table
+    plain = ["".join(_core(t)) for t in table.plain_tags]
+    return sorted({*table.special, *plain})
+
+
+def _core(terminal: Terminal) -> list[str]:
+    out: list[str] = []
+    for piece in terminal.spelling:
+        if piece.kind == "attr" or (piece.kind == "space" and out):
+            break
+        if piece.kind == "text":
+            out.append(piece.value)
+    return out
+
+
+def _check_name(tool: ToolSpec, terminal: Terminal) -> None:
+    pattern = terminal.patterns["name"]
+    if not re.fullmatch(pattern, tool.name):
+        raise ValueError(f"tool {tool.name!r}: `{terminal.shown}` takes names that match {pattern}")

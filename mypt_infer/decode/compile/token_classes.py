@@ -1,0 +1,78 @@
+"""The leaves of a dialect with the rows of all tokens, by classes of tokens.
+
+Computed once a process and dialect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mypt_infer.decode.compile.byte_dfa import ByteDfa, number_dfa, string_dfa
+from mypt_infer.decode.compile.grammar_graph import forbidden_texts
+from mypt_infer.decode.compile.token_table import Exit, Rows, leaf_rows
+from mypt_infer.decode.compile.vocab import Ints, Vocabulary, vocabulary
+from mypt_spec import Dialect
+
+
+@dataclass(frozen=True, eq=False)
+class TokenClasses:
+    """The rows of all leaves of a dialect, by classes of tokens.
+
+    `columns`: int32, shape (rows, classes), -1 dead, -2 - i for exits[i]. `classes`: int32, shape
+    (vocabulary,).
+    """
+
+    vocabulary: Vocabulary
+    columns: Ints
+    classes: Ints
+    exits: tuple[Exit, ...]
+    first_row: dict[str, int]
+    rows: dict[str, Rows]
+    first_exit: dict[str, int]
+
+
+_leaf_sets: dict[str, TokenClasses] = {}
+
+
+def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
+    """Computed once a dialect."""
+    if dialect.fingerprint not in _leaf_sets:
+        words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
+        leaves = [
+            text,
+            string_dfa(tuple(forbidden_texts(dialect))),
+            number_dfa(fraction=False),
+            number_dfa(fraction=True),
+        ]
+        ids = list(dialect.table.special.values())
+        rows = {leaf.name: leaf_rows(leaf, words, ids) for leaf in leaves}
+        exits: list[Exit] = []
+        parts, first_row, first_exit, at = [], {}, {}, 0
+        for name, found in rows.items():
+            first_row[name], first_exit[name] = at, len(exits)
+            parts.append(np.where(found.after < -1, found.after - len(exits), found.after))
+            exits += found.exits
+            at += found.leaf.states
+        classes, columns = _classes(np.concatenate(parts))
+        _leaf_sets[dialect.fingerprint] = TokenClasses(
+            words, columns, classes, tuple(exits), first_row, rows, first_exit
+        )
+    return _leaf_sets[dialect.fingerprint]
+
+
+def _classes(rows: Ints) -> tuple[Ints, Ints]:
+    """Equal columns as one: the class of each column, and one column a class.
+
+    Found by a hash, and then compared.
+    """
+    weights = np.random.default_rng(0).integers(1, 2**63, size=len(rows)).astype(np.uint64)
+    keys = np.zeros(rows.shape[1], dtype=np.uint64)
+    for weight, row in zip(weights, rows, strict=True):
+        keys += weight * row.astype(np.uint64)
+    _, first, classes = np.unique(keys, return_index=True, return_inverse=True)
+    columns = np.ascontiguousarray(rows[:, first])
+    if any((columns[i][classes] != row).any() for i, row in enumerate(rows)):
+        raise AssertionError("two columns have one hash")
+    return classes.astype(np.int32), columns

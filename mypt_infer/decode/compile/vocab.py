@@ -1,0 +1,90 @@
+"""The ordinary tokens as bytes, in groups by first byte, and runs of byte automata over all of them
+at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_spec.tokenizer.tokenizer import Tokenizer
+
+Ints = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """`tokens[i]` are the bytes of ordinary id i; ids from `len(tokens)` to `size` are tags or mean
+    nothing.
+    """
+
+    tokens: tuple[bytes, ...]
+    size: int
+
+    @cached_property
+    def by_first(self) -> tuple[Ints, ...]:
+        """For every byte the ids of the tokens that begin with it."""
+        groups: list[list[int]] = [[] for _ in range(256)]
+        for i, token in enumerate(self.tokens):
+            groups[token[0]].append(i)
+        return tuple(np.array(g, dtype=np.int32) for g in groups)
+
+    @cached_property
+    def tails(self) -> tuple[tuple[Ints, npt.NDArray[np.uint8]], ...]:
+        """For every byte, of the tokens in `by_first`: lengths behind the first byte, and these
+        bytes, padded (n, longest).
+        """
+        out = []
+        for ids in self.by_first:
+            rest = [self.tokens[i][1:] for i in ids]
+            longest = max(map(len, rest), default=0)
+            joined = b"".join(r.ljust(longest, b"\0") for r in rest)
+            table = np.frombuffer(joined, dtype=np.uint8).reshape(len(rest), longest)
+            out.append((np.array([len(r) for r in rest], dtype=np.int32), table))
+        return tuple(out)
+
+    @cached_property
+    def trie(self) -> Trie:
+        root = Trie()
+        for i, token in enumerate(self.tokens):
+            node = root
+            for byte in token:
+                node = node.below.setdefault(byte, Trie())
+            node.ids.append(i)
+        return root
+
+
+class Trie:
+    """A node of the tree of all tokens: the ids that end here, and the nodes below by byte."""
+
+    __slots__ = ("below", "ids")
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.below: dict[int, Trie] = {}
+
+    def all(self, prefix: bytes = b"") -> Iterator[tuple[int, bytes]]:
+        """Every id at or below this node, with the bytes that lead there from it."""
+        for i in self.ids:
+            yield i, prefix
+        for byte, node in self.below.items():
+            yield from node.all(prefix + bytes([byte]))
+
+
+_known: dict[str, Vocabulary] = {}
+
+
+def vocabulary(tokenizer: Tokenizer, base: str) -> Vocabulary:
+    """The vocabulary of a tokenizer;
+
+    `base` names its base encoding, for which the bytes are read once.
+    """
+    key = f"{base}/{tokenizer.vocab_size}"
+    if key not in _known:
+        tokens = tuple(tokenizer.decode_bytes([i]) for i in range(tokenizer.ordinary))
+        _known[key] = Vocabulary(tokens, tokenizer.vocab_size)
+    return _known[key]

@@ -1,0 +1,1 @@
+"""The engine for tools whose schemas no table holds."""

@@ -1,0 +1,224 @@
+"""Bodies of calls as grammars for llguidance: canonical spacing, the name first, the arguments by
+any schema it can read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from mypt_infer.decode.compile.call_graph import CLOSED, around
+from mypt_infer.decode.compile.nfa import CALLING, HOLE, Node
+from mypt_infer.decode.compile.vocab import vocabulary
+from mypt_infer.decode.tools import SchemaFault, ToolSpec
+from mypt_spec import Dialect
+from mypt_spec.bodies.json_body import ID, NAME
+from mypt_spec.table import LISTS
+
+ANY = 0  # the hole of a call of any tool; tool i has hole i + 1
+_SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+_CHOOSING = ("$ref", "allOf", "anyOf", "oneOf")
+_COUNTING = ("patternProperties", "minProperties", "maxProperties")
+
+
+class EngineError(ValueError):
+    """An engine that is not installed or not known."""
+
+
+class HoleBodies:
+    """Leaves a hole for every body: another engine reads what stands there."""
+
+    def __init__(
+        self,
+        kind: str,
+        tools: Sequence[ToolSpec],
+        literals: re.Pattern[str],
+        forbidden: Sequence[str],
+    ) -> None:
+        """Nothing of these is in the net."""
+
+    def any_tool(self, then: Node) -> Node:
+        """A call of any of the tools, up to `then`."""
+        return Node({(HOLE, ANY): (then, 0)}, block=CALLING)
+
+    def one(self, index: int, then: Node) -> Node:
+        """A call of one tool, up to `then`."""
+        return Node({(HOLE, index + 1): (then, 0)}, block=CALLING, owner=index)
+
+
+def patterned(schema: Any) -> frozenset[str]:
+    """The keys of members whose strings are bound by more than their length; "" where it may be
+    any.
+    """
+    found: set[str] = set()
+
+    def walk(part: Any, key: str) -> None:
+        if isinstance(part, list):
+            for one in part:
+                walk(one, key)
+        elif isinstance(part, dict):
+            reference = part.get("$ref", "#/$defs/")
+            if any(word in part for word in _BOUND) or not str(reference).startswith(
+                ("#/$defs/", "#/definitions/")
+            ):
+                found.add(key)
+            for word, value in part.items():
+                if word in _MAPS and isinstance(value, dict):
+                    for name, one in value.items():
+                        walk(one, name if word == "properties" else "")
+                elif word not in _DATA:
+                    walk(value, "" if word == "additionalProperties" else key)
+
+    walk(schema, "")
+    return frozenset(found)
+
+
+def named(schema: Any) -> bool:
+    """Whether all members of all objects are named, and nothing nests without end: no key can stand
+    twice.
+    """
+    if isinstance(schema, list):
+        return all(map(named, schema))
+    if schema is True or not isinstance(schema, dict):
+        return schema is not True
+    if "const" in schema or "enum" in schema:
+        return True
+    kinds = schema.get("type", "object")
+    if (
+        "$ref" in schema
+        or "patternProperties" in schema
+        or ("object" in kinds and schema.get("additionalProperties") is not False)
+    ):
+        return False
+    if "array" in kinds and "items" not in schema and "prefixItems" not in schema:
+        return False
+    parts = [v for w in _MAPS for v in dict(schema.get(w, {})).values()]
+    return all(map(named, [*parts, *(schema[w] for w in _WITHIN if w in schema)]))
+
+
+_DATA = ("const", "enum", "default", "examples")
+_MAPS = ("properties", "patternProperties", "$defs", "definitions")
+_WITHIN = ("items", "prefixItems", "allOf", "anyOf", "oneOf")
+_BOUND = ("pattern", "format", "patternProperties")
+
+
+def schema_of(tool: ToolSpec, kind: str) -> dict[str, Any]:
+    """The schema of what stands in a call's place of arguments. Members that the schema does not
+    speak of are not written.
+
+    Raises SchemaFault for what no call of this kind can hold.
+    """
+    schema = dict(tool.schema)
+    if schema.get("type", "object") != "object":
+        raise SchemaFault(tool.name, "/type", "the arguments of a tool are an object")
+    schema["type"] = "object"
+    if not any(
+        word in schema for word in (*_CHOOSING, "patternProperties", "additionalProperties")
+    ):
+        schema["additionalProperties"] = False
+    if kind == "call":
+        for word in (*_CHOOSING, *_COUNTING):
+            if word in schema:
+                raise SchemaFault(
+                    tool.name,
+                    f"/{word}",
+                    f"{word!r} cannot stand at the top: a call has its name among its arguments; "
+                    "use it in a property",
+                )
+        schema["properties"] = {NAME: {"const": tool.name}, **schema.get("properties", {})}
+        schema["required"] = [NAME, *schema.get("required", ())]
+    return schema
+
+
+def grammar(kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str]) -> str:
+    """A grammar, in llguidance's dialect of Lark, of the calls of some tools."""
+    ways, rules, named = [], [], []
+    for i, tool in enumerate(tools):
+        before, after = ("", "") if kind == "call" else around(kind, tool.name, literals)
+        if kind in LISTS:
+            before, after = before[1:], after[: -len(CLOSED)]
+            named.append(_row(", " + before[1:], i, after))
+        ways.append(_row(before, i, after))
+        rules.append(
+            f"arguments_{i}: %json "
+            + json.dumps({**schema_of(tool, kind), "x-guidance": _SPACING}, ensure_ascii=False)
+        )
+    start = " | ".join(ways)
+    if kind in LISTS:  # no lexeme may be the beginning of another
+        start = f'"[" ({start} | named (", " named)*) "]"'
+        key = json.dumps(f'{{"{ID}": ')
+        rules.append(f"named: {key} id ({' | '.join(named)})")
+        rules.append(f"id: %json {json.dumps({'type': 'string', 'minLength': 1})}")
+    return "\n".join(['%llguidance {"no_forcing": true}', f"start: {start}", *rules])
+
+
+def _row(before: str, tool: int, after: str) -> str:
+    spelled = [json.dumps(text, ensure_ascii=False) if text else "" for text in (before, after)]
+    return f"{spelled[0]} arguments_{tool} {spelled[1]}".strip()
+
+
+class _Words:
+    """A dialect's vocabulary as llguidance wants it."""
+
+    bos_token_id = None
+
+    def __init__(self, dialect: Dialect, end: int) -> None:
+        known = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
+        ordinary = len(known.tokens)
+        self.eos_token_id, self.tokenizer = end, dialect.tokenizer
+        self.special_token_ids = list(range(ordinary, known.size))
+        self.tokens = [*known.tokens, *(b"<|%d|>" % i for i in self.special_token_ids)]
+
+    def __call__(self, text: str | bytes) -> list[int]:
+        return list(
+            self.tokenizer.encode(
+                text if isinstance(text, str) else text.decode("utf-8", "replace")
+            )
+        )
+
+
+_words: dict[tuple[str, int], Any] = {}
+
+
+def words(dialect: Dialect, end: int) -> Any:
+    """llguidance's tokenizer of a dialect, made once;
+
+    `end` is the id that stands behind a body, which is its end of text.
+    """
+    try:
+        from llguidance import LLTokenizer, TokenizerWrapper
+    except ImportError:
+        raise EngineError(
+            "the engine \"llguidance\" is not installed: pip install 'mypt-tags[llguidance]'"
+        ) from None
+    key = (dialect.fingerprint, end)
+    if key not in _words:
+        _words[key] = LLTokenizer(TokenizerWrapper(_Words(dialect, end)), slices=[])
+    return _words[key]
+
+
+def matcher(dialect: Dialect, end: int, kind: str, tools: Sequence[ToolSpec]) -> Any:
+    """llguidance at the beginning of a call of one of the tools.
+
+    Raises SchemaFault naming the tool and its reason.
+    """
+    known = words(dialect, end)
+    import llguidance
+
+    found = llguidance.LLMatcher(
+        known,
+        llguidance.grammar_from("lark", grammar(kind, tools, dialect.table.literals)),
+        log_level=0,
+    )
+    if found.is_error():
+        for tool in tools if len(tools) > 1 else ():
+            matcher(dialect, end, kind, [tool])
+        reason = found.get_error().split("JSON schema: ")[-1].splitlines()[0]
+        raise SchemaFault(
+            tools[0].name if len(tools) == 1 else "?",
+            "",
+            f"llguidance cannot read its schema either: {reason}",
+        )
+    return found

@@ -1,0 +1,80 @@
+"""The companion of a schema engine: all bodies that are canonical JSON as far as their lexemes go,
+as tables.
+
+It knows neither nesting nor schemas, which are the engine's; it knows what an engine for JSON does
+not: that strings spell no tag, and how strings and numbers are written canonically.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_infer.decode.compile.byte_dfa import QUOTE, ByteDfa, Symbol, number_dfa, string_dfa
+from mypt_infer.decode.compile.grammar_graph import Spoken, forbidden_texts
+from mypt_infer.decode.compile.nfa import Node, Place, determinize
+from mypt_infer.decode.compile.token_classes import token_classes
+from mypt_infer.decode.compile.vocab import Ints
+from mypt_infer.decode.tables import DEAD_STATE, Tables, tables_of
+from mypt_spec import Dialect
+
+_STRUCTURE = b"{}[], :truefalsn"
+
+
+@dataclass(frozen=True, eq=False)
+class Lexemes:
+    """`tables` from the state `first`. `strings`: its states inside a string."""
+
+    tables: Tables
+    first: int
+    strings: range
+
+    def next(self, state: int, token: int) -> int:
+        """The state behind a token; 0 where it is refused."""
+        return self.tables.next(state, token)
+
+    def run(self, state: int, tokens: list[int]) -> int:
+        """The state behind several tokens; 0 where one is refused."""
+        for token in tokens:
+            state = self.tables.next(state, token)
+        return state
+
+    def allowed(self, state: int) -> tuple[npt.NDArray[np.bool_], Ints, npt.NDArray[np.bool_]]:
+        """Which ids may follow, the state behind each, and which of them do not leave the string;
+        shape (vocabulary,).
+        """
+        tables = self.tables
+        then = tables.following(state)
+        stays = (
+            (tables.after[tables.row[state]] >= 0) & (then != DEAD_STATE) & (state in self.strings)
+        )
+        return (then != DEAD_STATE)[tables.classes], then[tables.classes], stays[tables.classes]
+
+
+_lexemes: dict[str, Lexemes] = {}
+
+
+def lexemes(dialect: Dialect, text: ByteDfa) -> Lexemes:
+    """Computed once a dialect."""
+    if dialect.fingerprint not in _lexemes:
+        string, number = string_dfa(tuple(forbidden_texts(dialect))), number_dfa(fraction=True)
+        between = Node(final=True)
+        inside = Node({("byte", QUOTE): (between, 0)}, leaf=string)
+        loop: Place = (between, 0)
+        digits = Node(dict.fromkeys(number.exits, loop), leaf=number)
+        edges: dict[Symbol, Place] = {("byte", b): loop for b in _STRUCTURE}
+        between.edges = (
+            edges
+            | {("byte", QUOTE): (inside, 0)}
+            | {("byte", b): (digits, int(q)) for b, q in enumerate(number.step[0]) if q >= 0}
+        )
+        tables = tables_of(
+            Spoken(determinize([between, inside]), {0: 0, 1: 1}, text), token_classes(dialect, text)
+        )
+        at = tables.start[1]
+        _lexemes[dialect.fingerprint] = Lexemes(
+            tables, tables.start[0], range(at, at + string.states)
+        )
+    return _lexemes[dialect.fingerprint]

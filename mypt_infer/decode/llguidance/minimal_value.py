@@ -1,0 +1,132 @@
+"""A short value that fits a schema, read off the schema.
+
+It is a guess: who asks has it checked by what really reads the schema.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from mypt_infer.decode.tools import MAX_DEPTH, NOTES
+
+_MOST = 1000  # parts of a value, and characters of a string
+_READ = NOTES | {
+    "$defs", "additionalProperties", "definitions", "exclusiveMaximum", "exclusiveMinimum",
+    "format", "items", "maxItems", "maxLength", "maximum",
+    "minItems", "minLength", "minimum", "multipleOf", "prefixItems", "properties", "required",
+    "type",
+}  # fmt: skip
+_SHORT: dict[str, Any] = {"boolean": True, "null": None}
+_FORMATS = {
+    "date": "2000-01-01", "date-time": "2000-01-01T00:00:00Z", "duration": "P0D", "email": "0@0",
+    "hostname": "0", "ipv4": "0.0.0.0",
+    "ipv6": "::", "time": "00:00:00Z", "uri": "a:", "uuid": "00000000-0000-0000-0000-000000000000",
+}  # fmt: skip
+
+
+class Unclear(ValueError):
+    """A schema whose values cannot be read off it: a pattern, conditions, or more parts than are
+    written down.
+    """
+
+
+def minimal_value(schema: Mapping[str, Any], size: Callable[[Any], int]) -> Any:
+    """A value, as short as may be; `size` decides between values. Raises Unclear."""
+    try:
+        return _Reader(schema, size).value(schema, 0)
+    except (
+        TypeError,
+        ValueError,
+        AttributeError,
+        LookupError,
+        OverflowError,
+    ) as error:  # bounds that are no numbers, a list for an object
+        raise error if isinstance(error, Unclear) else Unclear(str(error)) from None
+
+
+class _Reader:
+    def __init__(self, root: Mapping[str, Any], size: Callable[[Any], int]) -> None:
+        self.root, self.size, self.left = root, size, _MOST
+
+    def value(self, schema: Any, depth: int) -> Any:
+        self.left -= 1
+        if depth > MAX_DEPTH or self.left < 0 or not isinstance(schema, Mapping):
+            raise Unclear("no schema, or too much of it")
+        if "const" in schema:
+            return schema["const"]
+        if "enum" in schema:
+            return self._shortest(schema["enum"])
+        for word in ("anyOf", "oneOf"):
+            if word in schema and not set(schema) - NOTES - {word}:
+                return self._any([partial(self.value, part, depth + 1) for part in schema[word]])
+        if "$ref" in schema and not set(schema) - NOTES - {"$ref"}:
+            _, kind, name = schema["$ref"].split("/")
+            return self.value(self.root[kind][name], depth + 1)
+        if "type" not in schema or set(schema) - _READ:
+            raise Unclear(f"not read: {', '.join(sorted(set(schema) - _READ)) or 'no type'}")
+        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        return self._any([partial(self._typed, kind, schema, depth) for kind in kinds])
+
+    def _any(self, ways: list[partial[Any]]) -> Any:
+        """The shortest of some values, of which one must be clear."""
+        found = []
+        for way in ways:
+            try:
+                found.append(way())
+            except Unclear:
+                continue
+        return self._shortest(found)
+
+    def _shortest(self, values: list[Any]) -> Any:
+        if not values:
+            raise Unclear("no value")
+        return min(values, key=self.size) if len(values) > 1 else values[0]
+
+    def _typed(self, kind: str, schema: Mapping[str, Any], depth: int) -> Any:
+        if kind in _SHORT:
+            return _SHORT[kind]
+        if kind == "string":
+            if schema.get("minLength", 0) > _MOST:
+                raise Unclear("a long string")
+            return (
+                _FORMATS[schema["format"]]
+                if "format" in schema
+                else "0" * schema.get("minLength", 0)
+            )
+        if kind in ("integer", "number"):
+            return _number(schema)
+        if kind == "array":
+            first = schema.get("prefixItems", [])
+            return [
+                self.value(first[i] if i < len(first) else schema["items"], depth + 1)
+                for i in range(schema.get("minItems", 0))
+            ]
+        if kind == "object":
+            properties, required = schema.get("properties", {}), schema.get("required", ())
+            if set(required) - set(properties):
+                raise Unclear("members that no schema describes")
+            return {
+                key: self.value(part, depth + 1)
+                for key, part in properties.items()
+                if key in required
+            }
+        raise Unclear(f"the type {kind!r}")
+
+
+def _number(schema: Mapping[str, Any]) -> int:
+    """The whole number nearest to 0 between the bounds."""
+    low = max(
+        schema.get("minimum", -math.inf),
+        math.floor(schema["exclusiveMinimum"]) + 1 if "exclusiveMinimum" in schema else -math.inf,
+    )
+    high = min(
+        schema.get("maximum", math.inf),
+        math.ceil(schema["exclusiveMaximum"]) - 1 if "exclusiveMaximum" in schema else math.inf,
+    )
+    step = schema.get("multipleOf", 1)
+    if low > 0:
+        return int(math.ceil(low / step) * step)
+    return int(math.floor(high / step) * step) if high < 0 else 0

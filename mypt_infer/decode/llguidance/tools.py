@@ -1,0 +1,211 @@
+"""What the engine "llguidance" knows of a list of tools before anything is drawn: a matcher and a
+short call of each.
+
+A tool of which no call is found is refused here, so what is offered later always has an ending.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_infer.decode.compile.call_graph import OPENED, around, body_of, check_named
+from mypt_infer.decode.compile.grammar_graph import GrammarGraph, call_ends
+from mypt_infer.decode.compile.token_classes import token_classes
+from mypt_infer.decode.compile.vocab import Ints
+from mypt_infer.decode.llguidance.completion import Packed, Search, fixes
+from mypt_infer.decode.llguidance.grammar import (
+    ANY,
+    HoleBodies,
+    matcher,
+    named,
+    patterned,
+    schema_of,
+)
+from mypt_infer.decode.llguidance.grammar import words as words_of
+from mypt_infer.decode.llguidance.lexer import Lexemes, lexemes
+from mypt_infer.decode.llguidance.minimal_value import Unclear, minimal_value
+from mypt_infer.decode.tables import DEAD_STATE, Tables, build
+from mypt_infer.decode.tools import SchemaFault, ToolSpec
+from mypt_spec import Dialect
+from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.table import LISTS
+
+_KEPT = 32  # lists of tools
+
+
+class Ground(NamedTuple):
+    """What all bodies of a dialect stand on.
+
+    `characters`: of each ordinary token; 0 where it holds a backslash. `opens`: it opens or closes
+    something.
+    """
+
+    lexemes: Lexemes
+    packed: Packed
+    search: Search
+    characters: Ints
+    opens: npt.NDArray[np.bool_]
+    fixes: dict[int, list[int]]
+
+    def proved(
+        self, here: Any, before: list[int], companion: int, ending: list[int], end: int
+    ) -> bool:
+        """Whether `before` and then an ending complete the body that `end` stands behind.
+
+        `companion` stands behind `before`.
+        """
+        tokens = [*before, *ending, end]
+        return (
+            here.validate_tokens(tokens) == len(tokens)
+            and self.lexemes.run(companion, ending) != DEAD_STATE
+        )
+
+
+class Rule(NamedTuple):
+    """Of a tool: what its calls begin with (in a list behind their id), the keys of members that
+    patterns bind, and whether all members are named.
+    """
+
+    begins: bytes
+    bound: frozenset[str]
+    closed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """`tables` with a hole for each body.
+
+    `first` and `endings`, by hole: the matcher there, and a body as tokens; `rules` by tool.
+    """
+
+    tables: Tables
+    first: dict[int, Any]
+    endings: dict[int, tuple[int, ...]]
+    rules: tuple[Rule, ...]
+
+
+_grounds: dict[str, Ground] = {}
+_known: OrderedDict[tuple[str, str], Calls] = OrderedDict()
+
+
+def ground(dialect: Dialect) -> Ground:
+    """Made once a dialect. Raises EngineError where llguidance is not installed."""
+    if dialect.fingerprint not in _grounds:
+        words_of(dialect, call_ends(dialect)[1])  # says how to install what it lacks
+        text = GrammarGraph(dialect, ()).text
+        words, companion = token_classes(dialect, text).vocabulary, lexemes(dialect, text)
+        packed = Packed(words.size)
+        counts = [0 if b"\\" in t else sum(b & 0xC0 != 0x80 for b in t) for t in words.tokens]
+        search = Search(companion, words, packed)
+        opens = np.array([any(b in t for b in b'"{[') for t in words.tokens])
+        _grounds[dialect.fingerprint] = Ground(
+            companion, packed, search, np.array(counts, dtype=np.int32), opens,
+            fixes(companion, search),
+        )  # fmt: skip
+    return _grounds[dialect.fingerprint]
+
+
+def calls_of(
+    dialect: Dialect, tools: Sequence[ToolSpec], forbidden_blocks: frozenset[str] = frozenset()
+) -> Calls:
+    """Returns the calls of some tools; no block of `forbidden_blocks` may open.
+
+    Keeps those asked for last. Raises SchemaFault for a tool that cannot be called.
+    """
+    key = (
+        dialect.fingerprint,
+        repr(([(t.name, t.schema) for t in tools], sorted(forbidden_blocks))),
+    )
+    if key not in _known:
+        _known[key] = _Opening(dialect).calls(tools, forbidden_blocks)
+        if len(_known) > _KEPT:
+            _known.popitem(last=False)
+    _known.move_to_end(key)
+    return _known[key]
+
+
+class _Opening:
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect, self.literals, self.ground = dialect, dialect.table.literals, ground(dialect)
+        self.kind, self.end = call_ends(dialect)
+
+    def calls(self, tools: Sequence[ToolSpec], forbidden_blocks: frozenset[str]) -> Calls:
+        for tool in tools:
+            check_named(tool, self.kind, self.literals)
+        rules = [
+            Rule(self._before(tool)[len(OPENED) * (self.kind in LISTS) :], patterned(s), named(s))
+            for tool in tools
+            for s in [schema_of(tool, self.kind)]
+        ]
+        base = build(self.dialect, tools, HoleBodies, forbidden_blocks)
+        used = {hole for hole, _ in base.holes.values()}
+        first: dict[int, Any] = {}
+        endings: dict[int, tuple[int, ...]] = {}
+        if ANY in used:
+            first[ANY] = matcher(self.dialect, self.end, self.kind, tools)
+        for i, tool in enumerate(tools if used else ()):
+            if i + 1 in used:
+                first[i + 1] = matcher(self.dialect, self.end, self.kind, [tool])
+            endings[i + 1] = self._ending(first.get(i + 1, first.get(ANY)), tool)
+        endings[ANY] = min(endings.values(), key=len, default=())
+        return Calls(
+            base.with_holes([len(endings.get(i, ())) for i in range(len(tools) + 1)]),
+            first,
+            endings,
+            tuple(rules),
+        )
+
+    def _before(self, tool: ToolSpec) -> bytes:
+        return around(self.kind, tool.name, self.literals)[0].encode()
+
+    def _ending(self, first: Any, tool: ToolSpec) -> tuple[int, ...]:
+        """The shortest body found of a call of one tool; the matcher may know others.
+
+        What the schema itself says is tried first: to prove that takes a fraction of a millisecond,
+        a search takes several.
+        """
+        for way in (self.read_off, self.searched):
+            found = way(first, tool)
+            if found is not None and self.ground.proved(
+                first, [], self.ground.lexemes.first, found, self.end
+            ):
+                return tuple(found)
+        raise SchemaFault(
+            tool.name,
+            "",
+            "no call was found that fits its schema, is canonical JSON and spells no tag",
+        )
+
+    def read_off(self, _: Any, tool: ToolSpec) -> list[int] | None:
+        """A short body by the schema, as tokens;
+
+        None where it does not tell. Whether it fits is to be proved.
+        """
+
+        def size(value: Any) -> int:  # nearly always a space stands in front
+            return len(self.ground.search.tokens(f" {canonical(value, self.literals)}".encode()))
+
+        try:
+            arguments = minimal_value({**tool.schema, "type": "object"}, size)
+            text = body_of(self.kind, tool.name, arguments, self.literals).encode()
+        except (Unclear, UnicodeEncodeError):
+            return None
+        return self.ground.search.tokens(text)
+
+    def searched(self, first: Any, tool: ToolSpec) -> list[int] | None:
+        """A short body by what llguidance lets follow, as tokens."""
+        search, companion, before = self.ground.search, self.ground.lexemes, self._before(tool)
+        here, spelled = first.deep_copy(), [search.id_of[b] for b in before]
+        at = companion.run(companion.first, spelled)
+        ending, _ = search.ending(here, at) if here.consume_tokens(spelled) and at else (None, 0)
+        return (
+            None
+            if ending is None
+            else search.tokens(before + self.dialect.tokenizer.decode_bytes(ending))
+        )

@@ -1,0 +1,1 @@
+"""Models that run under the decoder. Needs torch."""

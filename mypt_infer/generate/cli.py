@@ -1,0 +1,302 @@
+"""The command `mypt-generate`: a model goes on from a prompt, within the format.
+
+Text goes to stdout, errors to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mypt_spec
+from mypt_cli.parser import parser as command_line
+from mypt_cli.run import run
+from mypt_infer.run_format import of
+from mypt_spec import Dialect, Finding, VocabularyError, __version__
+from mypt_spec.encoder import encode_events
+from mypt_spec.episode import Episode
+from mypt_spec.tokenizer.vocabulary import FILE
+
+if TYPE_CHECKING:
+    from mypt_infer.generate.generate import Generation
+
+DONE = 0
+
+PROG = "mypt-generate"
+EPILOG = """\
+examples:
+  mypt-generate --model runs/7m --prompt question.json
+  echo '{"system": "You are MyPT.", "messages": [{"role": "user", "content": "Hi"}]}' |
+      mypt-generate --model runs/7m --prompt -
+  mypt-generate --model runs/7m --prompt chat.txt --tools tools.json --max-new-tokens 200 --json
+
+A prompt is a record that ends where the model is to go on (one JSON object), or the same as
+serialised text. A model is a folder with config.json and *.safetensors, in the shape of a Llama.
+Whatever its weights are, what comes out is legal and complete; docs/decoding.md says how.
+Exit status: 0 done, 2 failure, 130 interrupted.
+"""
+
+
+class CliError(ValueError):
+    """What the command was given cannot be used."""
+
+
+def parser() -> argparse.ArgumentParser:
+    out = command_line(PROG, "Generate one turn: legal, complete, and within budget.", EPILOG)
+    add = out.add_argument
+    add("--model", required=True, metavar="DIR", help="config.json and *.safetensors")
+    add("--prompt", required=True, metavar="FILE", help="a record or a serialised text; - is stdin")
+    add("--dialect", metavar="NAME", help="the format (default: that of the checkpoint, or mypt)")
+    add(
+        "--vocab",
+        metavar="FILE",
+        help=f"the vocabulary, as ranks (default: {FILE} of the model, where it has one)",
+    )
+    add(
+        "--tools",
+        metavar="FILE",
+        help="a JSON list of tools in OpenAI's style; without it the model cannot call any",
+    )
+    add(
+        "--engine",
+        default="auto",
+        choices=("table", "llguidance", "auto"),
+        help="what reads calls; auto: tables where they hold the schemas",
+    )
+    add("--max-new-tokens", type=int, default=256, metavar="N", help="default: %(default)s")
+    add("--max-think-tokens", type=int, metavar="N", help="of each thought")
+    add("--no-think", action="store_true", help="the model may not begin a thought")
+    add("--max-toolcall-tokens", type=int, metavar="N", help="of each call")
+    add(
+        "--temperature",
+        type=float,
+        default=1.0,
+        metavar="T",
+        help="0 takes the best (default: %(default)s)",
+    )
+    add("--top-k", type=int, metavar="K", help="choose among the K best")
+    add("--top-p", type=float, metavar="P", help="choose among the best that hold a share P")
+    add("--seed", type=int, help="the same tokens again")
+    add(
+        "--stop",
+        action="append",
+        default=[],
+        metavar="TAG",
+        help="stop behind this tag, too; may be repeated",
+    )
+    add("--device", default="cpu", help="where the model runs (default: %(default)s)")
+    shape = out.add_mutually_exclusive_group()
+    shape.add_argument(
+        "--raw", action="store_true", help="exactly the generated text, tags included"
+    )
+    shape.add_argument(
+        "--json",
+        action="store_true",
+        help="one JSON object: text, ids, how it ended, the record, what was lost",
+    )
+    add("--version", action="version", version=f"{PROG} {__version__}")
+    return out
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    return run(PROG, lambda: _run(parser().parse_args(argv)), errors=(ValueError,))
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    try:
+        import torch
+    except ImportError:
+        raise CliError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
+    dialect = _dialect(chosen)
+    prompt = read_prompt(dialect, _text(chosen.prompt))
+    tools = _tools(chosen.tools)
+    from mypt_infer.decode.decoder import Decoder
+    from mypt_infer.generate.generate import generate
+    from mypt_infer.generate.llama import load
+
+    caps = {
+        "max_think_tokens": chosen.max_think_tokens,
+        "max_toolcall_tokens": chosen.max_toolcall_tokens,
+    }
+    forbidden_blocks = of(dialect).thinking if chosen.no_think else frozenset()
+    decoder = Decoder(
+        dialect, tools, engine=chosen.engine, forbidden_blocks=forbidden_blocks, **caps
+    )
+    decoder.start(
+        prompt, max_new_tokens=chosen.max_new_tokens
+    )  # what is wrong with it is said before the weights are read
+    try:
+        device = torch.device(chosen.device)
+        model = load(chosen.model).to(device)
+    except (RuntimeError, AssertionError) as error:
+        raise CliError(f"--device {chosen.device}: {str(error).splitlines()[0]}") from None
+    options: dict[str, Any] = {
+        n: getattr(chosen, n)
+        for n in ("max_new_tokens", "temperature", "top_k", "top_p", "seed", "stop")
+    }
+    show = None if chosen.json else _Raw(dialect) if chosen.raw else _Screen(dialect)
+    found = generate(
+        model,
+        [prompt],
+        decoder=decoder,
+        device=device,
+        on_step=None if show is None else lambda _, step: show.token(step.token),
+        **options,
+    )[0]
+    if show is None:
+        print(json.dumps(summary(found), ensure_ascii=False))
+    else:
+        show.end()
+    return DONE
+
+
+def _dialect(chosen: argparse.Namespace) -> Dialect:
+    """Returns the dialect of the model, on the vocabulary that was named, or that lies beside the
+    model.
+    """
+    from mypt_model.folder import beside, dialect_of
+
+    name = dialect_of(chosen.model, wanted=chosen.dialect, default="mypt")
+    try:
+        return mypt_spec.dialect(name, vocabulary=chosen.vocab or beside(chosen.model, FILE))
+    except (KeyError, VocabularyError) as error:
+        raise CliError(error.args[0]) from None
+
+
+def read_prompt(dialect: Dialect, text: str) -> list[int]:
+    """The ids of a prompt given as a record, or as serialised text in any layout.
+
+    Raises ValueError saying where it is wrong.
+    """
+    from mypt_infer.decode.prompt import opening
+
+    if text.lstrip().startswith("{"):
+        try:
+            record = json.loads(text)
+        except ValueError as error:
+            raise CliError(f"the prompt is not JSON: {error}") from None
+        episode, findings = dialect.read(record)
+        _refuse(findings, "record")
+        assert episode is not None
+        ids = [int(i) for i in dialect.encode(episode, partial=True).ids]
+        return ids + opening(dialect, ids)
+    outcome = dialect.check_prefix(text.removesuffix("\n"))
+    _refuse(outcome.findings, "text")
+    ids = [int(i) for i in encode_events(outcome.events, dialect.table, dialect.tokenizer).ids]
+    return ids + opening(dialect, ids)
+
+
+def _refuse(findings: list[Finding], what: str) -> None:
+    errors = [f for f in findings if f.severity == "error"]
+    if errors:
+        first = errors[0]
+        place = first.pointer or (f"character {first.span[0]}" if first.span else "")
+        raise CliError(
+            f"the prompt is no legal beginning as a {what}: {first.code} "
+            f"{first.message}{f' ({place})' if place else ''}"
+        )
+
+
+def summary(found: Generation) -> dict[str, Any]:
+    """What `--json` prints."""
+    episode, _ = found.episode
+    record = None
+    if isinstance(episode, Episode):
+        try:
+            record = found.dialect.write(episode)
+        except ValueError:
+            record = None
+    drawn = [s for s in found.steps if s.refused_mass is not None]
+    return {
+        "text": found.text,
+        "ended": found.ended,
+        "tokens": len(found.steps),
+        "forced": len(found.steps) - len(drawn),
+        "lost": round(found.refused_mass, 6),
+        "ids": found.ids,
+        "record": record,
+    }
+
+
+def _text(path: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return data.decode("utf-8")
+    except OSError as error:
+        raise CliError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise CliError(f"{path} is not UTF-8: byte {error.start + 1}") from None
+
+
+def _tools(path: str | None) -> list[Any]:
+    if path is None:
+        return []
+    try:
+        found = json.loads(_text(path))
+    except ValueError as error:
+        raise CliError(f"{path}: {error}") from None
+    if not isinstance(found, list):
+        raise CliError(f"{path}: expected a JSON list of tools, got {type(found).__name__}")
+    return found
+
+
+class _Raw:
+    """Exactly the text, byte by byte."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.tokenizer = dialect.tokenizer
+
+    def token(self, token: int) -> None:
+        sys.stdout.buffer.write(self.tokenizer.decode_bytes([token]))
+        sys.stdout.buffer.flush()
+
+    def end(self) -> None:
+        sys.stdout.buffer.flush()
+
+
+class _Screen:
+    """Blocks by name, text as it comes. Nothing of the model's text is ever read as markup."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        from rich.console import Console
+
+        from mypt_infer.generate.shown import Shown
+
+        self.shown = Shown(dialect)
+        self.console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self.fresh = True
+
+    def token(self, token: int) -> None:
+        self._write(self.shown.token(token))
+
+    def end(self) -> None:
+        self._write(self.shown.rest())
+        if not self.fresh:
+            self.console.print()
+
+    def _write(self, pieces: Any) -> None:
+        from rich.text import Text
+
+        for kind, text in pieces:
+            if kind == "tag":
+                self.console.print(
+                    ("" if self.fresh else "\n"),
+                    Text(f"{text}: ", style="bold cyan"),
+                    sep="",
+                    end="",
+                )
+            else:
+                self.console.print(
+                    Text("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)),
+                    end="",
+                )
+            self.fresh = False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,299 @@
+"""The loop: a model, a prompt, a decoder. Batched; tokens that must come are not asked for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from mypt_infer.decode.decoder import Decoder, machine
+from mypt_infer.decode.tools import Declaration
+from mypt_infer.generate.device import DeviceDecoder
+from mypt_infer.generate.sample import Sampling, draw
+from mypt_spec import Dialect, Episode, Finding
+
+
+class Model(Protocol):
+    """What is asked of a model;
+
+    `mypt_infer.generate.llama.Llama` is one, and `plain` makes one of a function.
+    """
+
+    @property
+    def vocab_size(self) -> int:
+        """Logits of a row."""
+
+    def begin(self, rows: int, capacity: int) -> Any:
+        """An empty cache for so many rows of at most so many tokens."""
+
+    def __call__(self, ids: Tensor, lengths: Tensor, cache: Any) -> Tensor:
+        """Read the next tokens of every row; logits behind the last real one, (rows, vocabulary).
+
+        `ids`: int64, (rows, n); of each row only the first `lengths` (rows,) are real. A row of
+        length 0 is left alone.
+        """
+
+
+@dataclass(frozen=True)
+class Step:
+    """One token: the decoder's state it was chosen in, and the probability lost to refused ids;
+
+    None where it was forced.
+    """
+
+    token: int
+    state: int
+    refused_mass: float | None
+
+
+@dataclass
+class Generation:
+    """What came of one prompt.
+
+    `ended`: "turn" (complete), "call" (a tool's result has to come) or "stop".
+    """
+
+    dialect: Dialect
+    prompt: list[int]
+    steps: list[Step] = field(default_factory=list)
+    ended: str = ""
+
+    @property
+    def ids(self) -> list[int]:
+        return [s.token for s in self.steps]
+
+    @property
+    def text(self) -> str:
+        """The text that was generated, tags included."""
+        return self.dialect.tokenizer.decode(self.ids)
+
+    @property
+    def episode(self) -> tuple[Episode | None, list[Finding]]:
+        """Prompt and generation as the validator reads them."""
+        return self.dialect.parse_ids(self.prompt + self.ids)
+
+    @property
+    def refused_mass(self) -> float:
+        """The mean probability lost to refused ids, over the steps that were drawn:
+
+        0 is a model that keeps the format by itself.
+        """
+        found = [s.refused_mass for s in self.steps if s.refused_mass is not None]
+        return sum(found) / len(found) if found else 0.0
+
+    @property
+    def refused_mass_by_state(self) -> dict[int, float]:
+        """The same by place: the mean over the steps drawn in each state of the machine, budgets
+        left aside, the worst first.
+        """
+        found: dict[int, list[float]] = {}
+        for step in self.steps:
+            if step.refused_mass is not None:
+                found.setdefault(machine(step.state), []).append(step.refused_mass)
+        means = {
+            state: sum(refused_mass) / len(refused_mass) for state, refused_mass in found.items()
+        }
+        return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+Listener = Callable[[int, Step], None]
+
+
+def generate(
+    model: Model,
+    prompts: Episode | Sequence[Episode | Sequence[int]],
+    *,
+    dialect: Dialect | str | None = None,
+    tools: Iterable[Declaration] = (),
+    decoder: Decoder | None = None,
+    max_new_tokens: int = 256,
+    max_think_tokens: int | None = None,
+    max_toolcall_tokens: int | None = None,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    greedy_calls: bool = True,
+    seed: int | None = None,
+    stop: Iterable[str] = (),
+    on_step: Listener | None = None,
+    device: torch.device | str = "cpu",
+) -> list[Generation]:
+    """One Generation a prompt, all complete and legal. A prompt is a partial Episode, or ids.
+
+    A `decoder` may be given in place of tools and budgets of blocks. `stop` are tags behind which
+    to stop before the end. `on_step(row, step)` is called for every token. With a seed, a row's
+    tokens depend on the row's number and logits alone.
+
+    Raises PromptError, BudgetError, SchemaFault, or ValueError for bad options; all of them before
+    the model is asked.
+    """
+    if isinstance(prompts, Episode):
+        prompts = [prompts]
+    if decoder is None:
+        named = next((p.dialect for p in prompts if isinstance(p, Episode)), None)
+        if dialect is None and named is None:
+            raise ValueError("prompts of ids need a dialect, or a decoder")
+        decoder = Decoder(
+            dialect or named or "",
+            tools,
+            max_think_tokens=max_think_tokens,
+            max_toolcall_tokens=max_toolcall_tokens,
+        )
+    elif tuple(tools) or max_think_tokens is not None or max_toolcall_tokens is not None:
+        raise ValueError("tools and budgets of blocks belong to the decoder that is given")
+    sampling = Sampling(
+        temperature=temperature, top_k=top_k, top_p=top_p, greedy_calls=greedy_calls
+    )
+    if model.vocab_size != decoder.tables.vocabulary:
+        raise ValueError(
+            f"the model has {model.vocab_size} logits, {decoder.dialect.name} has "
+            f"{decoder.tables.vocabulary} ids"
+        )
+    return _Loop(model, decoder, sampling, _stops(decoder, stop), on_step, device).run(
+        prompts, max_new_tokens, seed
+    )
+
+
+def _stops(decoder: Decoder, stop: Iterable[str]) -> list[bytes]:
+    found = [stop] if isinstance(stop, str) else list(stop)
+    tags = [
+        t.shown.strip()
+        for t in decoder.dialect.table.terminals.values()
+        if t.by_model and not t.patterns
+    ]
+    for tag in found:
+        if tag not in tags:
+            raise ValueError(
+                f"stop is {tag!r}; in {decoder.dialect.name} a model can write {', '.join(tags)}"
+            )
+    return [tag.encode() for tag in found]
+
+
+class _Loop:
+    def __init__(
+        self,
+        model: Model,
+        decoder: Decoder,
+        sampling: Sampling,
+        stops: list[bytes],
+        on_step: Listener | None,
+        device: Any,
+    ) -> None:
+        self.model, self.decoder, self.sampling, self.stops, self.on_step = (
+            model,
+            decoder,
+            sampling,
+            stops,
+            on_step,
+        )
+        self.device = device
+        self.tensors = DeviceDecoder(decoder)
+
+    def run(
+        self, prompts: Sequence[Episode | Sequence[int]], budget: int, seed: int | None
+    ) -> list[Generation]:
+        out = [Generation(self.decoder.dialect, self.decoder.ids_of(p)) for p in prompts]
+        states = [self.decoder.start(g.prompt, max_new_tokens=budget) for g in out]
+        if not out:
+            return []
+        chances = [
+            random.Random(None if seed is None else f"{seed} {row}") for row in range(len(out))
+        ]
+        pending = [list(g.prompt) for g in out]  # what the model has not read yet
+        for row, g in enumerate(out):
+            states[row] = self._forced(row, g, states[row], pending[row])
+        cache = self.model.begin(len(out), max(len(g.prompt) for g in out) + budget)
+        while any(not g.ended for g in out):
+            logits = self._read(pending, [bool(g.ended) for g in out], cache)
+            for row, g in enumerate(out):
+                if g.ended:
+                    continue
+                drawn = draw(
+                    logits[row], states[row], self.tensors, self.sampling, chances[row].random()
+                )
+                pending[row] = []
+                states[row] = self._add(
+                    row, g, states[row], drawn.token, drawn.refused_mass, pending[row]
+                )
+                if not g.ended:
+                    states[row] = self._forced(row, g, states[row], pending[row])
+        return out
+
+    def _read(self, pending: list[list[int]], ended: list[bool], cache: Any) -> Tensor:
+        rows = [[] if over else tokens for tokens, over in zip(pending, ended, strict=True)]
+        longest = max(map(len, rows))
+        ids = torch.tensor(
+            [tokens + [0] * (longest - len(tokens)) for tokens in rows], device=self.device
+        )
+        lengths = torch.tensor([len(tokens) for tokens in rows], device=self.device)
+        with torch.inference_mode():
+            return self.model(ids, lengths, cache).cpu()
+
+    def _forced(self, row: int, g: Generation, state: int, pending: list[int]) -> int:
+        """Tokens that have no alternative are read later, as one chunk with the next one that is
+        drawn.
+        """
+        for token in self.decoder.forced(state):
+            if not g.ended:
+                state = self._add(row, g, state, token, None, pending)
+        return state
+
+    def _add(
+        self,
+        row: int,
+        g: Generation,
+        state: int,
+        token: int,
+        refused_mass: float | None,
+        pending: list[int],
+    ) -> int:
+        step = Step(token, state, refused_mass)
+        g.steps.append(step)
+        pending.append(token)
+        if self.on_step is not None:
+            self.on_step(row, step)
+        state = self.decoder.next(state, token)
+        if self.decoder.final(state):
+            g.ended = "call" if self._awaits(g) else "turn"
+        elif self.stops and self._stopped(g):
+            g.ended = "stop"
+        return state
+
+    def _stopped(self, g: Generation) -> bool:
+        """Whether the last token completes one of the tags to stop at: text cannot spell them."""
+        tokenizer = self.decoder.dialect.tokenizer
+        tail = tokenizer.decode_bytes(g.ids[-32:])
+        fresh = len(tokenizer.decode_bytes(g.ids[-1:]))
+        return any(s in tail[-fresh - len(s) + 1 :] for s in self.stops)
+
+    def _awaits(self, g: Generation) -> bool:
+        """Whether the end is a call's: the system has a result to give."""
+        return g.episode[0] is None
+
+
+class _Plain:
+    def __init__(self, function: Callable[[Tensor], Tensor], vocab_size: int) -> None:
+        self.function, self.vocab_size = function, vocab_size
+
+    def begin(self, rows: int, capacity: int) -> list[list[int]]:
+        return [[] for _ in range(rows)]
+
+    def __call__(self, ids: Tensor, lengths: Tensor, cache: list[list[int]]) -> Tensor:
+        out = torch.zeros(len(cache), self.vocab_size, device=ids.device)
+        for row, (tokens, length) in enumerate(zip(ids.tolist(), lengths.tolist(), strict=True)):
+            cache[row] += tokens[:length]
+            if length:
+                out[row] = self.function(torch.tensor([cache[row]], device=ids.device))[0, -1]
+        return out
+
+
+def plain(function: Callable[[Tensor], Tensor], vocab_size: int) -> Model:
+    """A Model of a function from ids, (1, n), to logits, (1, n, vocabulary).
+
+    Without a cache: it reads everything every time.
+    """
+    return _Plain(function, vocab_size)

@@ -1,0 +1,234 @@
+"""Legality by generation: how often a model answers legally, by itself and under the constraint,
+and how it fails.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from mypt_infer.decode.decoder import Decoder
+from mypt_infer.decode.prompt import PromptError, opening
+from mypt_infer.decode.tools import SchemaFault, ToolSpec
+from mypt_infer.generate.generate import Model, generate
+from mypt_spec import Dialect, Episode
+from mypt_spec.lexer import lex_ids
+from mypt_spec.parser import messages_of
+from mypt_spec.table import CALLS, LISTS, TEXT
+from mypt_spec.validator import Run
+
+LEGAL, UNFINISHED, NOT_DECLARED, NARROWER = (
+    "legal",
+    "unfinished",
+    "call-not-as-declared",
+    "text-not-offered",
+)
+
+
+def judge(dialect: Dialect, ids: Sequence[int]) -> str:
+    """ "legal" for a complete episode, or one that waits for the system's result; else the name of
+    the first error, or "unfinished".
+    """
+    episode, found = dialect.parse_ids(ids)
+    if episode is not None:
+        errors = [f for f in [*found, *dialect.validate(episode)] if f.severity == "error"]
+        return errors[0].name if errors else LEGAL
+    events, broken = lex_ids(
+        [int(i) for i in ids],
+        dialect.table,
+        dialect.tokenizer.decode_bytes,
+        dialect.tokenizer.ordinary,
+    )
+    outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(events)
+    errors = [f for f in (*broken, *outcome.findings) if f.severity == "error"]
+    if errors:
+        return errors[0].name
+    following = [
+        dialect.table.terminals[name]
+        for name in dialect.automaton.steps[outcome.state]
+        if name != TEXT
+    ]
+    waits = any(
+        not t.by_model and t.opens and t.opens != dialect.table.turn_opener and not t.body_loss
+        for t in following
+    )
+    errors = (
+        [f for f in messages_of(outcome.events, dialect.table)[1] if f.severity == "error"]
+        if waits
+        else []
+    )
+    return errors[0].name if errors else LEGAL if waits else UNFINISHED
+
+
+def alone(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    decoder: Decoder,
+    *,
+    max_new_tokens: int,
+    temperature: float,
+    seed: int,
+) -> list[str]:
+    """Let a model go on from prompts without a constraint; for each, "legal" or why not.
+
+    A generation stops where it is complete, at the first token that the decoder would refuse, or
+    when its tokens are spent. Legal is what the decoder could write: calls are of declared tools
+    with arguments that fit. A refused token that the validator has nothing against is
+    "call-not-as-declared", or "text-not-offered".
+    """
+    if not prompts:
+        return []
+    sequences = [list(map(int, prompt)) for prompt in prompts]
+    states = [decoder.start(sequence) for sequence in sequences]
+    results: list[str | None] = [None] * len(sequences)
+    chances = [random.Random(f"{seed} {row}") for row in range(len(sequences))]
+    pending = [list(sequence) for sequence in sequences]
+    cache = model.begin(len(sequences), max(map(len, sequences)) + max_new_tokens)
+    for _ in range(max_new_tokens):
+        longest = max(map(len, pending))
+        ids = torch.tensor([tokens + [0] * (longest - len(tokens)) for tokens in pending])
+        with torch.inference_mode():
+            logits = (
+                model(ids, torch.tensor([len(tokens) for tokens in pending]), cache).float().cpu()
+            )
+        for row, sequence in enumerate(sequences):
+            pending[row] = []
+            if results[row] is not None:
+                continue
+            token = _drawn(logits[row], temperature, chances[row].random())
+            sequence.append(token)
+            try:
+                states[row] = decoder.next(states[row], token)
+            except ValueError:
+                found = judge(decoder.dialect, sequence)
+                calling = decoder.calling(states[row])
+                results[row] = (
+                    (NOT_DECLARED if calling else NARROWER)
+                    if found in (LEGAL, UNFINISHED)
+                    else found
+                )
+                continue
+            if decoder.final(states[row]):
+                results[row] = judge(decoder.dialect, sequence)
+            else:
+                pending[row] = [token]
+        if all(results):
+            break
+    return [result or UNFINISHED for result in results]
+
+
+def constrained(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    decoder: Decoder,
+    *,
+    max_new_tokens: int,
+    temperature: float,
+    seed: int,
+) -> list[str]:
+    """The same under the constraint; judged as the answers of `alone` are."""
+    if not prompts:
+        return []
+    found = generate(
+        model,
+        prompts,
+        decoder=decoder,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        seed=seed,
+        greedy_calls=False,
+    )
+    return [judge(decoder.dialect, g.prompt + g.ids) for g in found]
+
+
+def accepted(prompts: Iterable[Sequence[int]], decoder: Decoder) -> list[list[int] | None]:
+    """The prompts with the header that makes room for the model, where the format has one;
+
+    None for one that the decoder refuses.
+    """
+    out: list[list[int] | None] = []
+    for prompt in prompts:
+        ids = [int(i) for i in prompt]
+        ids += opening(decoder.dialect, ids)
+        try:
+            decoder.start(ids)
+            out.append(ids)
+        except PromptError:
+            out.append(None)
+    return out
+
+
+def observed_tools(episodes: Iterable[Episode], dialect: Dialect) -> list[ToolSpec]:
+    """Tools as some episodes call them: the types of arguments that were seen, required where they
+    were always there.
+
+    Raises SchemaFault where a schema cannot be told from what was seen.
+    """
+    seen: dict[str, list[dict[str, Any]]] = {}
+    for episode in episodes:
+        for message in episode.messages:
+            if message.role in dialect.table.marks or dialect.table.openers[message.role].quotes:
+                continue
+            for part in message.parts:
+                body = "text" if part.kind == "text" else dialect.table.openers[part.kind].body
+                for name, arguments in _calls(body, part.text, dict(part.attrs)):
+                    seen.setdefault(name, []).append(arguments)
+    return [ToolSpec(name, _schema(name, values)) for name, values in sorted(seen.items())]
+
+
+def _calls(body: str, text: str, attrs: dict[str, str]) -> list[tuple[str, dict[str, Any]]]:
+    if body not in (*CALLS, *LISTS):
+        return []
+    value: Any = json.loads(text)
+    if body == "call":
+        return [(value["name"], {k: v for k, v in value.items() if k != "name"})]
+    if body == "arguments":
+        return [(attrs["name"], value)]
+    return [
+        (call["name"], call["arguments"])
+        for call in ([c["function"] for c in value] if body in LISTS else [value])
+    ]
+
+
+def _schema(tool: str, values: Sequence[Any]) -> dict[str, Any]:
+    """A schema that all values fit."""
+    kinds = sorted({_KINDS.get(type(value), "") for value in values})
+    if "" in kinds:
+        raise SchemaFault(tool, "", "a value of a type that no schema has")
+    out: dict[str, Any] = {"type": [k for k in kinds if not (k == "integer" and "number" in kinds)]}
+    if "object" in kinds:
+        objects = [value for value in values if isinstance(value, dict)]
+        names = list(dict.fromkeys(name for value in objects for name in value))
+        out["properties"] = {
+            name: _schema(tool, [value[name] for value in objects if name in value])
+            for name in names
+        }
+        out["required"] = [name for name in names if all(name in value for value in objects)]
+    if "array" in kinds:
+        items = [item for value in values if isinstance(value, list) for item in value]
+        out["items"] = _schema(tool, items) if items else {"type": "string"}
+    if len(out["type"]) == 1:
+        out["type"] = out["type"][0]
+    return out
+
+
+_KINDS = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+    list: "array",
+    dict: "object",
+}
+
+
+def _drawn(logits: torch.Tensor, temperature: float, chance: float) -> int:
+    if temperature == 0:
+        return int(logits.argmax())
+    sums = torch.softmax(logits / temperature, dim=-1).double().cumsum(0)
+    return min(int(torch.searchsorted(sums, chance * float(sums[-1]), right=True)), len(logits) - 1)

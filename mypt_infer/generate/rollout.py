@@ -1,0 +1,108 @@
+"""Rollouts for an outside trainer (PPO, GRPO): exact ids, which of them are the model's, and their
+log-probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from mypt_infer.decode.decoder import Decoder
+from mypt_infer.generate.generate import Generation, Model, Step, generate
+from mypt_spec import Episode
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """One answer. All arrays have the shape (n,), of prompt and answer together.
+
+    `ids`: uint32. `mask`: uint8, 1 for a token that was drawn, which is an action; 0 for the
+    prompt, and for tokens that had no alternative. `logprobs`: float32, of the model as it is
+    (temperature 1, the whole vocabulary). `drawn_logprobs`: float32, of the distribution that it
+    was drawn from: tempered, and only over what was allowed. Both are 0 where `mask` is 0.
+    """
+
+    ids: npt.NDArray[np.uint32]
+    mask: npt.NDArray[np.uint8]
+    logprobs: npt.NDArray[np.float32]
+    drawn_logprobs: npt.NDArray[np.float32]
+    generation: Generation
+
+
+class _Watched:
+    """A model of which the last logits are kept."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.logits = torch.zeros(0)
+
+    @property
+    def vocab_size(self) -> int:
+        return self.model.vocab_size
+
+    def begin(self, rows: int, capacity: int) -> Any:
+        return self.model.begin(rows, capacity)
+
+    def __call__(self, ids: Tensor, lengths: Tensor, cache: Any) -> Tensor:
+        self.logits = self.model(ids, lengths, cache).cpu()
+        return self.logits
+
+
+def rollout(
+    model: Model, prompts: Sequence[Episode | Sequence[int]], *, decoder: Decoder,
+    max_new_tokens: int = 256,
+    temperature: float = 1.0, group: int = 1, seed: int | None = None,
+) -> list[Rollout]:  # fmt: skip
+    """`group` answers to each prompt, those to the same one behind one another. Every token is
+    drawn, inside calls too.
+
+    Raises as `generate`, and ValueError at temperature 0: nothing is drawn there.
+    """
+    if temperature <= 0:
+        raise ValueError(f"temperature is {temperature}; rollouts are drawn, above 0")
+    if group < 1:
+        raise ValueError(f"group is {group}, expected 1 or more answers to a prompt")
+    watched = _Watched(model)
+    each = [prompt for prompt in prompts for _ in range(group)]
+    found: list[list[tuple[float, float]]] = [[] for _ in each]
+
+    def note(row: int, step: Step) -> None:
+        if step.refused_mass is None:
+            found[row].append((0.0, 0.0))
+            return
+        logits = watched.logits[row].float()
+        tempered = torch.log_softmax(
+            logits / temperature + torch.from_numpy(decoder.bias([step.state])[0]), dim=-1
+        )
+        found[row].append(
+            (float(torch.log_softmax(logits, dim=-1)[step.token]), float(tempered[step.token]))
+        )
+
+    made = generate(
+        watched,
+        each,
+        decoder=decoder,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        greedy_calls=False,
+        seed=seed,
+        on_step=note,
+    )
+    out = []
+    for g, pairs in zip(made, found, strict=True):
+        ids, before = np.array([*g.prompt, *g.ids], np.uint32), len(g.prompt)
+        mask, own, drawn = (
+            np.zeros(len(ids), np.uint8),
+            np.zeros(len(ids), np.float32),
+            np.zeros(len(ids), np.float32),
+        )
+        mask[before:] = [step.refused_mass is not None for step in g.steps]
+        own[before:], drawn[before:] = [p[0] for p in pairs], [p[1] for p in pairs]
+        out.append(Rollout(ids, mask, own, drawn, g))
+    return out

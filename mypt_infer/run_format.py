@@ -1,0 +1,240 @@
+"""Reads what running a conversation needs to know of a dialect off its grammar and token table."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import mypt_spec
+from mypt_spec.bodies.json_body import ARGUMENTS, ID, NAME, read_body
+from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.damage.cut_tags import nestings
+from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of
+from mypt_spec.states import model_writes_in, open_blocks
+from mypt_spec.table import CALLS, LISTS, TEXT, Terminal, pattern
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that can be run. `raw_block` is its text, tags included."""
+
+    name: str
+    arguments: dict[str, Any]
+    raw_block: str
+    id: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Format:
+    """A dialect as one who runs it sees it. Get it with `of(name)`."""
+
+    dialect: mypt_spec.Dialect
+
+    @cached_property
+    def calls(self) -> frozenset[str]:
+        """The kinds of block that hold tool calls."""
+        return frozenset(
+            kind for kind, t in self.dialect.table.openers.items() if t.body in (*CALLS, *LISTS)
+        )
+
+    @cached_property
+    def thinking(self) -> frozenset[str]:
+        """The kinds of block in which the model thinks."""
+        return self.dialect.table.kinds("thought")
+
+    @cached_property
+    def citing(self) -> frozenset[str]:
+        """The kinds of block that name a source."""
+        return self.dialect.table.kinds("citation")
+
+    @cached_property
+    def result(self) -> Terminal | None:
+        """What opens the result of a call: what only the system may write behind one.
+
+        None in a dialect without calls.
+        """
+        table, machine = self.dialect.table, self.dialect.automaton
+        closers = {table.closers[kind].name for kind in self.calls}
+        found: set[str] | None = None
+        blocks = open_blocks(machine, table)
+        for before, row in enumerate(machine.steps):
+            if not model_writes_in(blocks[before], table):
+                continue  # a quotation
+            for state in [row[name] for name in closers if name in row]:
+                openers = {
+                    n
+                    for n in self._behind(state)
+                    if table.terminals[n].opens and not table.terminals[n].body_loss
+                }
+                found = openers if found is None else found & openers
+        return table.terminals[min(found)] if found else None
+
+    def _behind(self, state: int) -> set[str]:
+        """The opening tags of the system that may come next, behind closing tags."""
+        table, machine = self.dialect.table, self.dialect.automaton
+        seen, waiting, out = {state}, deque([state]), set()
+        while waiting:
+            for name, following in machine.steps[waiting.popleft()].items():
+                terminal = table.terminals.get(name)
+                if terminal is None or name == TEXT:
+                    continue
+                if terminal.closes and following not in seen:
+                    seen.add(following)
+                    waiting.append(following)
+                elif terminal.opens and not terminal.by_model:
+                    out.add(name)
+        return out
+
+    @cached_property
+    def once(self) -> frozenset[str]:
+        """The opening tags that no conversation holds twice: what stands before all turns."""
+        machine = self.dialect.automaton
+        after: dict[int, set[int]] = {s: set(machine.steps[s].values()) for s in machine.states}
+        changed = True
+        while changed:
+            changed = False
+            for reached in after.values():
+                more = set().union(*(after[s] for s in reached)) - reached if reached else set()
+                reached |= more
+                changed = changed or bool(more)
+        out = set()
+        for name in self.dialect.table.terminals:
+            behind = {row[name] for row in machine.steps if name in row}
+            everywhere = behind.union(*(after[s] for s in behind))
+            if not any(name in machine.steps[s] for s in everywhere):
+                out.add(name)
+        return frozenset(out)
+
+    @cached_property
+    def final(self) -> str:
+        """The mark that ends a conversation where the end of a turn does not; "" where none is
+        needed.
+        """
+        machine, opener = self.dialect.automaton, self._turn_opener
+        for state in machine.states:
+            if opener in machine.steps[state] and not machine.accepting(state):
+                for name, then in machine.steps[state].items():
+                    if machine.accepting(then) and not machine.steps[then]:
+                        return name
+        return ""
+
+    @cached_property
+    def begins(self) -> frozenset[str]:
+        """The marks that a conversation begins with."""
+        table, start = self.dialect.table, self.dialect.automaton.start
+        rows = {n: table.terminals[n] for n in self.dialect.automaton.steps[start] if n != TEXT}
+        return frozenset(n for n, t in rows.items() if not t.opens and not t.closes)
+
+    @cached_property
+    def between(self) -> frozenset[int]:
+        """The states in which a turn has ended and another may begin."""
+        machine = self.dialect.automaton
+        return frozenset(
+            s
+            for s in machine.states
+            if self._turn_opener in machine.steps[s]
+            and (machine.accepting(s) or self.final in machine.steps[s])
+        )
+
+    @property
+    def _turn_opener(self) -> str:
+        table = self.dialect.table
+        return table.openers[table.turn_opener].name if table.turn_opener else ""
+
+    @cached_property
+    def _spelled(self) -> re.Pattern[str]:
+        """What in a text would be read as a tag though it is made of ordinary ids."""
+        return re.compile(
+            "|".join(pattern(t, core=True) for t in self.dialect.table.plain_tags) or r"(?!)"
+        )
+
+    def harmless(self, text: str) -> str:
+        """A text that cannot be read as a tag of plain text: the first character of what can is
+        written as a `\\u` escape.
+
+        Single-id tags in it are harmless as they are: they become ordinary ids.
+        """
+        return self._spelled.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
+
+    def result_body(self, value: Any) -> str:
+        """The text of a result: canonical JSON, or a string as it is where the block holds text."""
+        if self.result is None:
+            raise ValueError(f"{self.dialect.name} has no tool calls")
+        literals = self.dialect.table.literals
+        if self.result.body == "json":
+            return canonical(value, literals)
+        text = value if isinstance(value, str) else canonical(value, literals)
+        return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text) or (
+            "" if self._may_be_empty else '""'
+        )
+
+    @cached_property
+    def _may_be_empty(self) -> bool:
+        """Whether the block of a result may hold nothing."""
+        machine, result = self.dialect.automaton, self.result
+        assert result is not None
+        closer = self.dialect.table.closers[result.opens].name
+        return all(
+            closer in machine.steps[row[result.name]] for row in machine.steps if result.name in row
+        )
+
+    def result_events(self, name: str, value: Any, call: str = "") -> list[Event]:
+        """The events of a result of the tool `name`: a JSON value; `call` is the id of the call, if
+        it has one.
+
+        Raises ValueError in a dialect without calls.
+        """
+        parts = [Part("text", self.result_body(value))]
+        assert self.result is not None
+        attrs: Attrs = (("name", name),) if "name" in self.result.patterns else ()
+        inner = sorted(
+            b
+            for a, b in nestings(self.dialect.table, self.dialect.automaton)
+            if a == self.result.opens
+        )
+        says = {"_id": call, "_name": name}  # by the end of the block's name, in this order
+        parts = [
+            *(
+                Part(b, text)
+                for end, text in says.items()
+                if text
+                for b in inner
+                if b.endswith(end)
+            ),
+            *parts,
+        ]
+        return list(
+            events_of([Message(self.result.opens, tuple(parts), attrs)], self.dialect.table)
+        )
+
+    def read_calls(self, opener: Event, body: str, raw: str) -> tuple[list[ToolCall], str]:
+        """The calls of a block, given its opening tag and what it holds; where that is none,
+        nothing and the reason.
+        """
+        table = self.dialect.table
+        read = read_body(body, table.terminals[opener.terminal].body, table.literals, Place())
+        if read.text is None:
+            return [], read.findings[0].message
+        kind = table.terminals[opener.terminal].body
+        if kind in LISTS:
+            functions = [(item["function"], item.get(ID, "")) for item in read.value]
+            return [ToolCall(f[NAME], f[ARGUMENTS], raw, call) for f, call in functions], ""
+        if kind == "arguments":
+            return [ToolCall(dict(opener.attrs).get("name", ""), read.value, raw)], ""
+        if kind == "function":
+            return [ToolCall(read.value[NAME], read.value[ARGUMENTS], raw)], ""
+        return [
+            ToolCall(read.value[NAME], {k: v for k, v in read.value.items() if k != NAME}, raw)
+        ], ""
+
+
+@cache
+def of(dialect: str | mypt_spec.Dialect) -> Format:
+    """The format of a dialect, or of that name, looked at once.
+
+    Raises KeyError naming the known ones.
+    """
+    return Format(mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect)

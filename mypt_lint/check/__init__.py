@@ -1,0 +1,1 @@
+"""What the linter says about one line or text."""

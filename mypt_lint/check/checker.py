@@ -1,0 +1,295 @@
+"""One unit of data (a line of JSONL, or a serialised text) to located findings. Pure: reads bytes,
+opens and prints nothing.
+
+This is the definition of what the linter says; `fast.py` only proves lines clean more cheaply.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from mypt_cli.jsonl.line import read_line
+from mypt_cli.words import either
+from mypt_lint.check.detect import error_count
+from mypt_lint.check.diagnostic import Diagnostic, Snippet
+from mypt_lint.check.positions import Places
+from mypt_lint.check.suppress import OPT_OUT, suppressed
+from mypt_lint.check.untrainable import ALWAYS, hidden_causes, untrainable
+from mypt_lint.fix.candidates import candidates_of
+from mypt_lint.fix.json_edit import replacement
+from mypt_lint.settings.baseline import Key
+from mypt_spec.bodies.strict_json import Fault, loads
+from mypt_spec.dialect import Dialect
+from mypt_spec.episode import Episode
+from mypt_spec.findings import RULES, Finding, regraded
+from mypt_spec.rules import Limits
+
+KINDS = ("record", "text", "generation")
+MAX_FINDINGS = 100  # of one line or text; what is beyond is counted, not shown
+CONTEXT = 160  # code points of a line kept on either side of a finding, for the snippet
+_decoded = json.JSONDecoder(strict=False).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Checker:
+    """What to check and what to report. `codes` are the selected rules; findings of other codes are
+    left out.
+
+    A faulty record that is legal in one of the `others` is in the wrong file, or, if `misnamed`,
+    the whole file is in another dialect than it is checked as.
+    """
+
+    dialect: Dialect
+    limits: Limits = field(default_factory=Limits)
+    codes: frozenset[str] = field(default_factory=lambda: frozenset(RULES))
+    others: tuple[Dialect, ...] = ()
+    misnamed: bool = False
+    most: int = MAX_FINDINGS  # of one line or text
+    known: frozenset[Key] | None = None  # findings that are accepted; None: no keys are made
+    severities: tuple[
+        tuple[str, str], ...
+    ] = ()  # of codes that are to have another than their rule's
+    cures: bool = True  # look for fixes that need more than a finding by itself
+    proposals: bool = False  # have fixes, too, that are proved only when they are made
+    edits: bool = True  # say of fixes what they change in the line
+
+    def line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
+        """A line of JSONL without its line end; in order of place."""
+        try:
+            found = sorted(self._line(raw, row, filename), key=lambda item: item.sort_key)
+        except Exception as error:  # promise 4: never an exception, whatever the line holds
+            message = f"{type(error).__name__}: {error}; please report this with the line"
+            found = [
+                self._at(
+                    Finding("MYP901", message), raw.decode("utf-8", "replace"), 0, 0, row, filename
+                )
+            ]
+        return [item for item in found if self.selects(item.finding.code)]
+
+    def generation_line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
+        """A line {"prompt": "...", "completion": "..."}: what a model wrote, and what it wrote it
+        after.
+        """
+        from mypt_lint.check.texts import generation
+
+        text = raw.decode("utf-8", "replace")
+        try:
+            record = loads(text)
+        except Fault:
+            return self.line(raw, row=row, filename=filename)
+        shape = Finding(
+            "MYP104",
+            'expected {"prompt": "...", "completion": "..."}, both strings; the prompt may be left '
+            "out",
+        )
+        if not isinstance(record, dict) or not isinstance(record.get("completion"), str):
+            return [self._at(shape, text, 0, len(text), row, filename)]
+        prompt = record.get("prompt", "")
+        if not isinstance(prompt, str):
+            return [self._at(shape, text, 0, len(text), row, filename)]
+        findings = [
+            replace(f, pointer=f.pointer or "/completion")
+            for f in generation(self, record["completion"], prompt)
+        ]
+        return list(self._in_record(findings, text, row, filename))
+
+    def _line(self, raw: bytes, row: int, filename: str) -> Iterator[Diagnostic]:
+        line = read_line(raw, first=row == 1)
+        for spot in line.spots:
+            yield self._at(*spot, row, filename)
+        if line.fault is not None:
+            yield self._at(self.insist(line.fault.finding), *line.fault[1:], row, filename)
+        else:
+            yield from self._in_record(self.judged(line.value), line.text, row, filename)
+
+    def judged(self, record: object) -> list[Finding]:
+        """All findings about a record as `jsonvalue.loads` gives it, selected or not."""
+        return self.read(record)[1]
+
+    def read(self, record: object) -> tuple[Episode | None, list[Finding]]:
+        """Returns the Episode of a JSON value, if any, and all findings, selected or not.
+
+        Where none of those that are shown is an error, the Episode has token ids (see
+        untrainable.py).
+        """
+        episode, found = self.dialect.check(record, limits=self.limits)
+        left = self._left(record, episode, found)
+        errors = [f for f in found if f.severity == "error"]
+        if self.others and self._errors(left):
+            legal = [d.name for d in self.others if not error_count(record, d)]
+            elsewhere = [self._elsewhere(legal, errors)] if legal and errors else []
+            if self._errors(elsewhere):
+                return episode, elsewhere
+        if self.cures and errors:
+            found = candidates_of(
+                self.dialect,
+                record,
+                episode,
+                found,
+                lambda other: self.dialect.check(other, limits=self.limits)[1],
+                proposals=self.proposals,
+            )
+            left = self._left(record, episode, found)
+        seen = self._errors(left)
+        kept = set(map(id, seen))
+        hidden = [f for f in found if f.severity == "error" and id(f) not in kept]
+        return episode, [*left, *hidden_causes(self.dialect, episode, hidden, seen)]
+
+    def _left(self, record: object, episode: Episode | None, found: list[Finding]) -> list[Finding]:
+        """The findings about a record that it does not opt out of, and those about its opt-outs."""
+        if not isinstance(record, dict) or OPT_OUT not in record:
+            return found
+        return suppressed(record[OPT_OUT], found, self.codes, complete=episode is not None)
+
+    def _errors(self, findings: list[Finding]) -> list[Finding]:
+        """Those that are reported as errors."""
+        return [f for f in findings if self.severity(f) == "error" and self.selects(f.code)]
+
+    def selects(self, code: str) -> bool:
+        """Whether findings of a code are reported."""
+        return code in self.codes or code in ALWAYS
+
+    def severity(self, finding: Finding) -> str:
+        """The severity of a finding by the settings; some have none but their own."""
+        own = finding.severity
+        return own if finding.code in ALWAYS else dict(self.severities).get(finding.code, own)
+
+    def graded(self, finding: Finding) -> Finding:
+        """The finding with its severity by the settings."""
+        severity = self.severity(finding)
+        return finding if severity == finding.severity else regraded(finding, severity)
+
+    def insist(self, finding: Finding) -> Finding:
+        """The finding about a line that holds no record, or MYP906 where the settings hide it."""
+        hidden = finding.severity == "error" != self.severity(finding)
+        return untrainable(finding) if hidden or not self.selects(finding.code) else finding
+
+    def _elsewhere(self, legal: list[str], findings: list[Finding]) -> Finding:
+        """Returns the finding of a record that is legal in other dialects;
+
+        `findings` are those in this one.
+        """
+        own, other = self.dialect.name, legal[0]
+        if not self.misnamed:
+            message = f"this record is {other}, the file is {own}"
+            advice = "one file, one dialect: move it, or convert it with mypt-convert"
+            return Finding("MYP014", message, help=advice)
+        message = f"this record is {either(legal)}, as is the file; it is checked as {own}"
+        errors = [f for f in findings if f.severity == "error"]
+        first = next((f for f in errors if not (f.fix and f.fix.safe)), errors[0])
+        advice = (
+            f"check the file with --dialect {other}, or make it {own} with "
+            f"mypt-convert --from {other} --to {own}; as {own} it has {first.name} ({first.code})"
+        )
+        return Finding("MYP014", message, help=advice)
+
+    def locate(
+        self, findings: list[Finding], raw: bytes, *, row: int, filename: str, unique: bool = False
+    ) -> list[Diagnostic]:
+        """Selected findings about the record in a line, with their places in it.
+
+        `unique`: no key stands twice in it.
+        """
+        body = raw.removesuffix(b"\r").decode("utf-8")
+        line = " " + body[1:] if body.startswith("\ufeff") else body
+        return list(self._in_record(findings, line, row, filename, unique=unique))
+
+    def _in_record(
+        self, findings: list[Finding], line: str, row: int, filename: str, *, unique: bool = False
+    ) -> Iterator[Diagnostic]:
+        wanted = self.shown(findings)
+        places = Places(line if wanted else "", unique=unique)
+        strings: dict[str, str] = {}
+        for finding in wanted:
+            start, end = places.locate(finding.pointer, finding.span, on_key=finding.on_key)
+            snippet = None
+            if finding.span is not None:
+                if finding.pointer not in strings:
+                    first, last = places.locate(finding.pointer)
+                    if line.startswith('"', first):
+                        strings[finding.pointer] = _decoded(line[first:last])
+                if finding.pointer in strings:
+                    snippet = excerpt(strings[finding.pointer], *finding.span)
+            yield self._at(finding, line, start, end, row, filename, snippet)
+
+    def shown(self, findings: list[Finding]) -> list[Finding]:
+        """The selected findings of one line or text; a flood is cut, and the cut is a finding
+        itself.
+        """
+        wanted = [self.graded(f) for f in findings if self.selects(f.code)]
+        rest = wanted[self.most :]
+        if not rest:
+            return wanted
+        counts = ", ".join(
+            f"{n} {code}" for code, n in sorted(Counter(f.code for f in rest).items())
+        )
+        cut = Finding(
+            "MYP902",
+            f"{len(rest)} more findings here are not shown: {counts}",
+            help="repair what is shown, then lint again",
+        )
+        return [*wanted[: self.most], cut]
+
+    def _at(
+        self,
+        finding: Finding,
+        line: str,
+        start: int,
+        end: int,
+        row: int,
+        filename: str,
+        snippet: Snippet | None = None,
+    ) -> Diagnostic:
+        shown = snippet or excerpt(line, start, end)
+        edit = replacement(line, finding.fix) if finding.fix is not None and self.edits else None
+        return Diagnostic(
+            self.graded(finding),
+            filename,
+            row,
+            start + 1,
+            row,
+            end + 1,
+            self.dialect.name,
+            shown,
+            edit,
+        )
+
+    def text(self, text: str, findings: Iterable[Finding], *, filename: str) -> list[Diagnostic]:
+        """Findings whose spans count code points of a whole text, located by row and column."""
+        starts = [0]
+        while (at := text.find("\n", starts[-1])) >= 0:
+            starts.append(at + 1)
+        out = []
+        for finding in self.shown(list(findings)):
+            a, b = finding.span or (0, 0)
+            row, end_row = bisect_right(starts, a), bisect_right(starts, max(a, b - 1))
+            end_column = b - starts[end_row - 1] + 1
+            shown = excerpt(text, a, b)
+            out.append(
+                Diagnostic(
+                    finding,
+                    filename,
+                    row,
+                    a - starts[row - 1] + 1,
+                    end_row,
+                    end_column,
+                    self.dialect.name,
+                    shown,
+                )
+            )
+        return sorted(out, key=lambda item: item.sort_key)
+
+
+def excerpt(text: str, start: int, end: int) -> Snippet:
+    """The part of a text around a span, at most `CONTEXT` code points on either side and as many
+    inside.
+    """
+    first = max(0, start - CONTEXT)
+    last = min(len(text), min(end, start + CONTEXT) + CONTEXT)
+    return Snippet(
+        text[first:last], (start - first, min(end, last) - first), first > 0, last < len(text)
+    )

@@ -1,0 +1,273 @@
+"""Which dialect a source is written in, from its beginning."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import IO, BinaryIO, NamedTuple, cast
+
+import mypt_spec
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.blocks import Source, blocks
+from mypt_spec.bodies.strict_json import Fault, loads
+from mypt_spec.dialect import Dialect
+from mypt_spec.episode import Episode
+from mypt_spec.findings import Finding
+from mypt_spec.table import TEXT
+
+_HEAD = 1 << 18  # bytes looked at; more only until one line is whole
+_MOST = 16 << 20
+_LINES = 50
+_WORST = 5  # errors of one line that count
+_PRIOR = 1.25  # how much better than the first dialect another must be
+
+
+Legal = Callable[[object], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """The dialect of a source. `source` is to be read instead of the one that was looked at: a pipe
+    gives its bytes once.
+
+    `others` explain the beginning as well; `sure` is whether anything of it is legal in the
+    dialect.
+    """
+
+    dialect: Dialect
+    source: Source
+    others: tuple[str, ...] = ()
+    sure: bool = True
+
+
+class _Score(NamedTuple):
+    """How well a dialect explains the beginning: minus the errors in it, the lines that are
+    explained, those without error.
+    """
+
+    fit: int
+    explained: int
+    clean: int
+
+
+def candidates(first: str) -> list[Dialect]:
+    """All dialects, `first` in front: it is preferred where another is about as good."""
+    return [
+        mypt_spec.dialect(name)
+        for name in sorted(mypt_spec.dialects(), key=lambda name: name != first)
+    ]
+
+
+def detect(source: Source, kind: str, dialects: Sequence[Dialect]) -> Guess:
+    """The dialect in which the beginning has the fewest errors; the first of `dialects` where it is
+    about as good as another.
+
+    Raises UsageError as `blocks` does.
+    """
+    head, source = _head(source)
+    data = _unpacked(head, source)
+    scores = (_records if kind == "record" else _tagged)(data, dialects)
+
+    def merit(dialect: Dialect) -> tuple[float, int]:
+        fit, explained, _ = scores[dialect.name]
+        return fit * (1 if dialect is dialects[0] else _PRIOR), explained
+
+    best = max(dialects, key=merit)
+    score = scores[best.name]
+    others = tuple(d.name for d in dialects if d is not best and scores[d.name][:2] == score[:2])
+    return Guess(best, source, others, score.clean > 0)
+
+
+def one_dialect(
+    sources: Sequence[Source], dialects: Sequence[Dialect]
+) -> tuple[Dialect, list[Source]]:
+    """Find the dialect that all sources of records are in; returns it, and what is to be read.
+
+    Raises UsageError, saying what was found, where nothing is legal in any dialect or the sources
+    are in several.
+    """
+    guesses = [(source.path, detect(source, "record", dialects)) for source in sources]
+    for path, guess in guesses:
+        if not guess.sure:
+            raise UsageError(
+                f"{path}: nothing at its beginning is legal in any dialect, {guess.dialect.name} "
+                "is the nearest; choose with --dialect"
+            )
+    names: dict[str, str] = {}
+    for path, guess in guesses:
+        names.setdefault(guess.dialect.name, path)
+    if len(names) > 1:
+        found = ", ".join(f"{path} is {name}" for name, path in names.items())
+        raise UsageError(f"one dialect is needed: {found}; choose with --dialect")
+    return guesses[0][1].dialect, [guess.source for _, guess in guesses]
+
+
+def elsewhere(
+    source: Source, failures: Callable[[object], frozenset[str]], legal: Mapping[str, Legal]
+) -> tuple[tuple[str, ...], Source]:
+    """Find the formats in which all first records of a source are legal, where all have a failure
+    in common as they are read.
+
+    `failures` says what is wrong with a record as it is read, `legal` of each other format whether
+    it is legal there. Returns the names, and what is to be read instead of the source. Raises
+    UsageError as `blocks` does.
+    """
+    head, source = _head(source, least=1)  # a pipe that begins well need not wait for more
+    first = _first_records(_unpacked(head, source))[:1]
+    if first and not failures(first[0]):
+        return (), source
+    head, source = _head(source)
+    found = _first_records(_unpacked(head, source))
+    if not found or not frozenset.intersection(*map(failures, found)):
+        return (), source
+    return tuple(name for name, fits in legal.items() if all(map(fits, found))), source
+
+
+def elsewhere_than(
+    source: Source, dialect: Dialect, dialects: Sequence[Dialect]
+) -> tuple[tuple[Dialect, ...], Source]:
+    """Find the dialects of a source that is not in `dialect`; as `elsewhere`.
+
+    What a safe fix repairs is no failure.
+    """
+    legal = {d.name: partial(is_legal, dialect=d) for d in dialects if d.name != dialect.name}
+    names, source = elsewhere(source, partial(failures, dialect=dialect), legal)
+    return tuple(d for d in dialects if d.name in names), source
+
+
+def _head(source: Source, least: int = _HEAD) -> tuple[bytes, Source]:
+    """Read at least so many bytes of a source, and more until one line is whole."""
+    stream = source.open()
+    read = getattr(stream, "read1", stream.read)
+    head = b""
+    while len(head) < least or (len(head) < _MOST and b"\n" not in head and not source.compressed):
+        try:
+            piece = read(_HEAD)
+        except OSError:  # told by whoever reads on
+            break
+        head += piece
+        if not piece:
+            break
+    if source.size is not None and not source.stdin and source.stream is None:
+        stream.close()
+        return head, source
+    return head, replace(source, stream=cast(BinaryIO, _Replayed(head, stream)))
+
+
+class _Replayed(io.BufferedIOBase):
+    """A stream that gives again what was read from it."""
+
+    def __init__(self, head: bytes, stream: IO[bytes]) -> None:
+        self._head, self._stream = io.BytesIO(head), stream
+
+    def read1(self, size: int = -1, /) -> bytes:
+        data: bytes = self._head.read(size) or getattr(self._stream, "read1", self._stream.read)(
+            size
+        )
+        return data
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return self.read1(-1 if size is None else size)
+
+
+def _unpacked(head: bytes, source: Source) -> bytes:
+    held = replace(source, stream=io.BytesIO(head), size=None)
+    return b"".join(block.data for block in blocks(held))
+
+
+def _first_records(data: bytes) -> list[object]:
+    """The JSON values of the first lines, without those that are no JSON."""
+    found: list[object] = []
+    for raw in [line for line in data.split(b"\n")[: _LINES + 1] if line.strip()][:_LINES]:
+        with suppress(Fault):
+            found.append(loads(raw.decode("utf-8-sig", "replace")))
+    return found
+
+
+def _mentions(record: object, dialect: Dialect) -> bool:
+    """Whether a text has a tag of the dialect: an error in it, and a sign that this is the one."""
+    text = json.dumps(record, ensure_ascii=False)
+    return any(tag in text for tag in dialect.table.special)
+
+
+def _records(data: bytes, dialects: Sequence[Dialect]) -> dict[str, _Score]:
+    """Judge the first lines by their errors in each dialect.
+
+    A tag in the data is an error in the dialect that it belongs to, and a sign that this is the
+    one: such lines are excused for all errors but those of their shape. They are not where no line
+    is legal, and in another dialect every line is.
+    """
+    found = _first_records(data)
+    counts = {d.name: [_error_counts(record, d) for record in found] for d in dialects}
+    clean = {name: sum(not full for full, _ in lines) for name, lines in counts.items()}
+    strict = len(found) in clean.values()
+    scores = {}
+    for name, lines in counts.items():
+        left = [full if strict and not clean[name] else excused for full, excused in lines]
+        scores[name] = _Score(-sum(left), left.count(0), clean[name])
+    return scores
+
+
+def _error_counts(record: object, dialect: Dialect) -> tuple[int, int]:
+    """Count a record's errors: all of them, and those that a tag of the dialect in it does not
+    excuse.
+    """
+    episode, shape, rest = _judged(record, dialect)
+    if episode is None:
+        return _WORST, _WORST
+    full = min(_errors(shape) + _errors(rest), _WORST)
+    return full, min(_errors(shape), _WORST) if _mentions(record, dialect) else full
+
+
+def failures(record: object, dialect: Dialect) -> frozenset[str]:
+    """Collect the codes of errors that no safe fix repairs; of the shape alone where a text
+    mentions a tag.
+    """
+    _, shape, rest = _judged(record, dialect)
+    text = json.dumps(record, ensure_ascii=False)
+    tagged = _mentions(record, dialect) or any(e.terminal != TEXT for e in dialect.lex(text))
+    found = [*shape, *([] if tagged else rest)]
+    return frozenset(f.code for f in found if f.severity == "error" and not (f.fix and f.fix.safe))
+
+
+def _judged(
+    record: object, dialect: Dialect
+) -> tuple[Episode | None, list[Finding], list[Finding]]:
+    """Returns the Episode of a record, what is said of its shape, and what else; nothing where the
+    dialect raises.
+    """
+    try:
+        episode, shape = dialect.read(record)
+        return episode, shape, [] if episode is None else dialect.validate(episode)
+    except Exception:  # whoever checks the line tells of it
+        return None, [], []
+
+
+def _errors(findings: Iterable[Finding]) -> int:
+    return sum(f.severity == "error" for f in findings)
+
+
+def is_legal(record: object, dialect: Dialect) -> bool:
+    """Whether a record has no error in a dialect."""
+    return not error_count(record, dialect)
+
+
+def error_count(record: object, dialect: Dialect) -> int:
+    """How many errors a record has in a dialect; one that cannot be read has at least as many as
+    any that can.
+    """
+    return _error_counts(record, dialect)[0]
+
+
+def _tagged(data: bytes, dialects: Sequence[Dialect]) -> dict[str, _Score]:
+    """Judge a text by how much of it is tags."""
+    text = data.decode("utf-8", "replace")
+    scores = {}
+    for dialect in dialects:
+        length = sum(len(event.text) for event in dialect.lex(text) if event.terminal != TEXT)
+        scores[dialect.name] = _Score(length, 0, length)
+    return scores

@@ -1,0 +1,96 @@
+"""What the renderers get: findings with their place in a file, and the summary of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from mypt_spec.findings import Finding
+
+MAX_KEYS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """An excerpt to print under a finding: `text[mark[0]:mark[1]]` is the offending part.
+
+    `text` is raw (it may hold newlines, control characters, markup); renderers make it visible and
+    safe. `cut_left` and `cut_right` say that the excerpt was shortened there.
+    """
+
+    text: str
+    mark: tuple[int, int]
+    cut_left: bool = False
+    cut_right: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A finding and its place. Rows and columns count from 1, columns in code points of the
+    physical line; the end is exclusive.
+
+    `edit` is the finding's fix as one replacement in its line: from column, to column, new text.
+    """
+
+    finding: Finding
+    filename: str
+    row: int
+    column: int
+    end_row: int
+    end_column: int
+    dialect: str
+    snippet: Snippet | None = None
+    edit: tuple[int, int, str] | None = None
+
+    @property
+    def sort_key(self) -> tuple[str, int, int, str, int, str]:
+        return (
+            self.filename,
+            self.row,
+            self.column,
+            self.finding.code,
+            self.end_column,
+            self.finding.message,
+        )
+
+
+@dataclass(slots=True)
+class Summary:
+    """Counts of a run.
+
+    `units` are lines of JSONL, or episodes of text; every unit read is clean or faulty.
+    """
+
+    files: int = 0
+    units: int = 0
+    clean: int = 0
+    faulty: int = 0
+    bytes: int = 0
+    unit_name: str = "line"
+    by_severity: Counter[str] = field(default_factory=Counter)
+    by_code: Counter[str] = field(default_factory=Counter)
+    units_by_code: Counter[str] = field(default_factory=Counter)
+    keys: Counter[tuple[str, str]] = field(
+        default_factory=Counter
+    )  # code and name of a key at fault
+    fixable: Counter[str] = field(default_factory=Counter)  # "safe", "unsafe"
+    known: int = 0  # findings that the baseline has; they are counted nowhere else
+
+    def count_key(self, key: tuple[str, str], count: int = 1) -> None:
+        """Count a key at fault; of data in which no two are alike, only the first ones."""
+        if key in self.keys or len(self.keys) < MAX_KEYS:
+            self.keys[key] += count
+
+    def add(self, other: Summary) -> None:
+        self.files += other.files
+        self.units += other.units
+        self.clean += other.clean
+        self.faulty += other.faulty
+        self.bytes += other.bytes
+        self.by_severity += other.by_severity
+        self.by_code += other.by_code
+        self.units_by_code += other.units_by_code
+        self.fixable += other.fixable
+        for key, count in other.keys.items():
+            self.count_key(key, count)
+        self.known += other.known

@@ -1,0 +1,131 @@
+"""Where the members of arrays and objects stand in a line of JSON, one container at a time, no
+further than asked.
+
+What lies outside of a pointer is skipped by the JSON scanner of the standard library, which is many
+times as fast as looking at every item. `locate.scan` says what is meant; lines that this scanner
+refuses are left to it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from json.decoder import scanstring  # type: ignore[attr-defined]  # not in its stubs
+from typing import NamedTuple
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_VALUE = json.JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined]
+_Key = tuple[int, int]
+_Found = tuple[int, _Key | None]  # where a value begins, and where its key stands
+
+
+class Member(NamedTuple):
+    """`text[start:end]` is the value.
+
+    `key` is where its key stands; of a key that stands twice, where it does so first.
+    """
+
+    start: int
+    end: int
+    key: _Key | None = None
+
+
+class Members:
+    """The places of one line that is valid JSON.
+
+    `unique`: it is known to be, and no key stands twice.
+    """
+
+    def __init__(self, text: str, *, unique: bool = False) -> None:
+        self.text, self.unique = text, unique
+        self._inner: dict[
+            int, tuple[dict[str, _Found], Iterator[tuple[str, _Found]]]
+        ] = {}  # seen, and still to see
+        self._refused = False
+
+    def find(self, tokens: list[str]) -> tuple[Member, bool] | None:
+        """The value that the tokens of a pointer lead to, or its nearest ancestor and False. None
+        where the line is not valid JSON, or too much for the scanner.
+        """
+        if self._refused:
+            return None
+        try:
+            start, key, exact = self._skip(1 if self.text.startswith("\ufeff") else 0), None, True
+            for token in tokens:
+                found = self._find(start, token)
+                if found is None:
+                    exact = False
+                    break
+                start, key = found
+            return Member(start, _VALUE(self.text, start)[1], key), exact
+        except (ValueError, StopIteration, RuntimeError, IndexError):
+            self._refused = True
+            return None
+
+    def _find(self, start: int, token: str) -> _Found | None:
+        if start not in self._inner:
+            read = {"{": self._object, "[": self._array}.get(self.text[start])
+            self._inner[start] = {}, read(start) if read else iter(())
+        seen, rest = self._inner[start]
+        if token in seen and self.unique:
+            return seen[token]
+        for key, found in rest:
+            seen[key] = found
+            if self.unique and key == token:
+                break
+        return seen.get(token)
+
+    def _object(self, start: int) -> Iterator[tuple[str, _Found]]:
+        text = self.text
+        once: dict[str, _Key] = {}
+        twice: dict[str, _Key] = {}
+        at = self._skip(start + 1)
+        while text[at] != "}":
+            if text[at] != '"':
+                raise ValueError("no key")
+            key, end = scanstring(text, at + 1, False)
+            if key in once:
+                twice.setdefault(key, (at, end))
+            else:
+                once[key] = at, end
+            colon = end if text[end] == ":" else self._skip(end)
+            if text[colon] != ":":
+                raise ValueError("no colon")
+            value = self._skip(colon + 1)
+            yield key, (value, twice.get(key, (at, end)))
+            end = _VALUE(text, value)[1]
+            at = (
+                end + 2 if text.startswith(', "', end) else self._next(end, "}")
+            )  # as most lines are written, or otherwise
+
+    def _array(self, start: int) -> Iterator[tuple[str, _Found]]:
+        text = self.text
+        count = 0
+        at = self._skip(start + 1)
+        while text[at] != "]":
+            yield str(count), (at, None)
+            end = _VALUE(text, at)[1]
+            at = end + 2 if text.startswith(", {", end) else self._next(end, "]")
+            count += 1
+
+    def _next(self, at: int, closing: str) -> int:
+        """Where the next member begins, or the bracket that closes."""
+        at = self._skip(at)
+        if self.text[at] == ",":
+            at = self._skip(at + 1)
+            if self.text[at] != closing:
+                return at
+        elif self.text[at] == closing:
+            return at
+        raise ValueError("neither another member nor the end")
+
+    def _skip(self, at: int) -> int:
+        """Past white space."""
+        text = self.text
+        if text[at : at + 1] > " ":
+            return at
+        if text[at : at + 1] == " " and text[at + 1 : at + 2] > " ":  # as most lines are written
+            return at + 1
+        found = _SPACE.match(text, at)
+        return found.end() if found else at

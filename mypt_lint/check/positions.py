@@ -1,0 +1,299 @@
+"""From a pointer and a span to columns on one physical line of JSON.
+
+Only lines with findings pay for this. All offsets are code points of the line, counted from 0, the
+end exclusive. Nothing here raises on any text: a line that is not JSON gives the items up to the
+fault.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mypt_lint.check.members import Member, Members
+from mypt_spec.bodies.strict_json import escape, unescape
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_SCALAR = re.compile(
+    r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|Infinity)|NaN|true|false|null"
+)
+# The repeat is bounded because `re` keeps a way back for every round of it; `_string_end` goes
+# round the rest.
+_STRING_RUN = re.compile(r'[^"\\]*(?:\\.[^"\\]*){0,500}', re.DOTALL)
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
+)
+_DECODE = json.JSONDecoder(strict=False).decode
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A place in the value: a key or an index under a parent; the root has no parent.
+
+    Compared by identity.
+    """
+
+    parent: Node | None
+    token: str | int = ""
+
+    @property
+    def pointer(self) -> str:
+        """The RFC 6901 pointer, built on demand: all pointers of a deeply nested line are quadratic
+        in its length.
+        """
+        tokens: list[str] = []
+        node = self
+        while node.parent is not None:
+            tokens.append(escape(str(node.token)))
+            node = node.parent
+        return "".join("/" + token for token in reversed(tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A key or a value in the line: `line[start:end]` is its source, a string with its quotes.
+
+    `duplicate` says that the object had this key before; it is set on the repeated key and on its
+    value.
+    """
+
+    kind: Literal["key", "value"]
+    start: int
+    end: int
+    node: Node = field(repr=False)
+    duplicate: bool = False
+
+    @property
+    def pointer(self) -> str:
+        return self.node.pointer
+
+
+@dataclass(slots=True)
+class _Open:
+    """An array or object that is still open. `keys` is None for an array, else the keys so far."""
+
+    start: int
+    node: Node
+    duplicate: bool
+    keys: set[str] | None
+    count: int = 0
+
+
+def scan(text: str) -> Iterator[Item]:
+    """Every key and value of the JSON value that `text` begins with (after a BOM and white space).
+
+    A key comes before its value; a scalar comes in reading order; an array or object comes at its
+    close, behind all that it holds. NaN, Infinity and -Infinity are values. At the first fault the
+    items end, so what is open then never comes. Not recursive: nesting is bounded by memory only.
+    """
+    stack: list[_Open] = []
+    node, duplicate = Node(None), False
+    at = _skip(text, 1 if text.startswith("\ufeff") else 0)
+    while True:
+        # Here a value begins at `at`; its node and flag are set.
+        char = text[at : at + 1]
+        start = at
+        if char in ("{", "["):
+            stack.append(_Open(at, node, duplicate, set() if char == "{" else None))
+            at = _skip(text, at + 1)
+        else:
+            end = _string_end(text, at) if char == '"' else _scalar_end(text, at)
+            if end < 0:
+                return
+            yield Item("value", start, end, node, duplicate)
+            at = _skip(text, end)
+        fresh = char in ("{", "[")
+        # Close what closes here, then step to the next member of what is still open.
+        while stack:
+            top = stack[-1]
+            char = text[at : at + 1]
+            if char == ("]" if top.keys is None else "}"):
+                yield Item("value", top.start, at + 1, top.node, top.duplicate)
+                stack.pop()
+                at = _skip(text, at + 1)
+                fresh = False
+                continue
+            if not fresh:
+                if char != ",":
+                    return
+                at = _skip(text, at + 1)
+            break
+        else:
+            return
+        if top.keys is None:
+            node, duplicate = Node(top.node, top.count), False
+            top.count += 1
+            continue
+        end = _string_end(text, at) if text.startswith('"', at) else -1
+        if end < 0:
+            return
+        key = _decode(text[at:end])
+        node, duplicate = Node(top.node, key), key in top.keys
+        top.keys.add(key)
+        yield Item("key", at, end, node, duplicate)
+        at = _skip(text, end)
+        if not text.startswith(":", at):
+            return
+        at = _skip(text, at + 1)
+
+
+class Places:
+    """The places of one line, for any number of findings on it; a line that is not JSON is scanned
+    as a whole, once.
+
+    `unique`: the line is known to be JSON in which no key stands twice.
+    """
+
+    def __init__(self, text: str, *, unique: bool = False) -> None:
+        self.text = text
+        self._members = Members(text, unique=unique)
+        self._found: dict[str, tuple[Member, bool] | None] = {}
+        self._scanned = False
+        self._root: Node | None = None
+        self._children: dict[tuple[Node, str], Node] = {}
+        self._values: dict[Node, Item] = {}
+        self._keys: dict[Node, Item] = {}
+        self._repeats: dict[tuple[Node, str], Item] = {}
+
+    def _scan(self) -> None:
+        self._scanned = True
+        for item in scan(self.text):
+            self._link(item.node)
+            if item.kind == "value":
+                self._values[item.node] = item
+                continue
+            self._keys[item.node] = item
+            if item.duplicate and item.node.parent is not None:
+                self._repeats.setdefault((item.node.parent, str(item.node.token)), item)
+
+    def _link(self, node: Node) -> None:
+        """Make `node` known from above.
+
+        A repeated key is a new node, so the last one wins, as in json.loads.
+        """
+        while node.parent is not None:
+            place = (node.parent, str(node.token))
+            if self._children.get(place) is node:
+                return
+            self._children[place] = node
+            node = node.parent
+        self._root = node
+
+    def locate(
+        self, pointer: str, span: tuple[int, int] | None = None, *, on_key: bool = False
+    ) -> tuple[int, int]:
+        """Where `pointer` stands in the line, as `(start, end)`.
+
+        Without a span: the whole key or value, a string with its quotes. With one: the source of
+        those decoded code points of the string; a span that reaches beyond it is clamped, and on
+        anything but a string it is ignored. A pointer that names nothing gives its nearest
+        ancestor, and the line without its outer white space where there is none. The value of a
+        repeated key is the last one, its key the second one.
+        """
+        if pointer not in self._found:
+            self._found[pointer] = self._members.find(_tokens(pointer))
+        found = self._found[pointer]
+        if found is not None:
+            member, exact = found
+            if exact and on_key and member.key is not None:
+                start, end = member.key
+            else:
+                start, end = member.start, member.end
+            whole = span is None or not exact or not self.text.startswith('"', start)
+            return (
+                (start, end)
+                if whole or span is None
+                else string_columns(self.text, start, end, span)
+            )
+        if not self._scanned:
+            self._scan()
+        tokens = _tokens(pointer)
+        node = self._root
+        item = self._values.get(node) if node else None
+        for depth, token in enumerate(tokens, 1):
+            parent = node
+            node = self._children.get((parent, token)) if parent else None
+            if parent is None or node is None:
+                break
+            if on_key and depth == len(tokens) and node in self._keys:
+                item = self._repeats.get((parent, token), self._keys[node])
+            else:
+                item = self._values.get(node, item)
+        if item is None:
+            inner = self.text.strip()
+            start = self.text.find(inner)
+            return start, start + len(inner)
+        if span is None or node is None or not self.text.startswith('"', item.start):
+            return item.start, item.end
+        return string_columns(self.text, item.start, item.end, span)
+
+
+def _tokens(pointer: str) -> list[str]:
+    tokens = pointer.split("/")[1:]
+    return [unescape(token) for token in tokens] if "~" in pointer else tokens
+
+
+def locate(
+    text: str, pointer: str, span: tuple[int, int] | None = None, on_key: bool = False
+) -> tuple[int, int]:
+    """Locates a single finding; for several on one line, keep one `Places` of its text."""
+    return Places(text).locate(pointer, span, on_key=on_key)
+
+
+def string_columns(text: str, start: int, end: int, span: tuple[int, int]) -> tuple[int, int]:
+    """The source of the decoded code points `span` of the JSON string literal `text[start:end]`,
+    its quotes included.
+
+    An escape is one code point, and so is a pair of surrogate escapes. The span is clamped to the
+    string.
+    """
+    first, last = max(span[0], 0), max(span[0], span[1], 0)
+    found: list[int] = []
+    shrink = start + 1  # raw offset minus decoded offset, up to the escape at hand
+    escapes = _ESCAPE.finditer(text, start + 1, end - 1)
+    escape = next(escapes, None)
+    for target in (first, last):
+        while escape is not None and escape.start() - shrink < target:
+            shrink += len(escape[0]) - 1
+            escape = next(escapes, None)
+        found.append(min(target + shrink, end - 1))
+    return found[0], found[1]
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _scalar_end(text: str, at: int) -> int:
+    """The end of the number or word at `at`; -1 if there is none."""
+    found = _SCALAR.match(text, at)
+    return found.end() if found else -1
+
+
+def _string_end(text: str, at: int) -> int:
+    """The end of the string literal that opens at `at`, behind its closing quote; -1 if it never
+    closes.
+    """
+    at += 1
+    while True:
+        found = _STRING_RUN.match(text, at)
+        end = found.end() if found else at
+        if text.startswith('"', end):
+            return end + 1
+        if end == at:
+            return -1
+        at = end
+
+
+def _decode(literal: str) -> str:
+    """The string that a literal stands for; with a faulty escape in it, its bare source."""
+    if "\\" not in literal:
+        return literal[1:-1]
+    try:
+        return str(_DECODE(literal))
+    except ValueError:
+        return literal[1:-1]

@@ -1,0 +1,63 @@
+"""Rules that a record opts out of: `"_mypt_lint": {"ignore": ["MYP314"], "reason": "..."}` among
+its metadata.
+
+What is ignored for nothing is a finding itself, so that no exception outlives its cause. Faults of
+the file and of the tool cannot be ignored, nor can JSON that is not read as it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypt_lint.settings.selection import UnknownRuleError, named
+from mypt_spec.findings import Finding
+
+OPT_OUT = "_mypt_lint"
+_LATER = "6"  # the family of the data set, which has a pass of its own
+_AT = f"/{OPT_OUT}"
+
+
+def suppressed(
+    value: Any, findings: list[Finding], codes: frozenset[str], *, complete: bool
+) -> list[Finding]:
+    """The findings that are left.
+
+    `complete`: whether all rules had their say, so that what was not found is not there.
+    """
+    fault = _fault(value)
+    if fault:
+        cure = 'write {"ignore": ["MYP314"], "reason": "why"}'
+        return [*findings, Finding("MYP905", f'"{OPT_OUT}" {fault}', _AT, help=cure)]
+    left, more = findings, []
+    for i, word in enumerate(value["ignore"]):
+        at = f"{_AT}/ignore/{i}"
+        try:
+            meant = set(named(word))
+        except UnknownRuleError as error:
+            more.append(Finding("MYP905", str(error), at, help="take it out"))
+            continue
+        rest = [f for f in left if f.code not in meant or f.code[3] in "09"]
+        if len(rest) == len(left) and complete and any(code[3] != _LATER for code in meant & codes):
+            more.append(
+                Finding("MYP904", f"{word} is ignored here and not found", at, help="take it out")
+            )
+        left = rest
+    return [*left, *more]
+
+
+def _fault(value: Any) -> str:
+    if not isinstance(value, dict):
+        return "must be an object"
+    strange = [key for key in value if key not in ("ignore", "reason")]
+    if strange:
+        return f"has an unknown key {strange[0]!r}"
+    ignored = value.get("ignore")
+    if (
+        not isinstance(ignored, list)
+        or not ignored
+        or not all(isinstance(word, str) for word in ignored)
+    ):
+        return 'has no "ignore", a list of codes or names'
+    if not isinstance(value.get("reason", ""), str):
+        return 'has a "reason" that is no string'
+    return ""

@@ -1,0 +1,297 @@
+"""Serialised text and generations to located findings. Pure, as check.py.
+
+A text may hold several episodes, one after another. A generation is what a model wrote: a legal
+beginning is told apart from an illegal one, and what only the system may write is refused (family
+7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from mypt_cli.jsonl.line import FROM_UTF16, IS_UTF16, is_utf16
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.fix.candidates import text_candidates
+from mypt_spec.bodies.json_body import read_body
+from mypt_spec.episode import Episode, Event, Place
+from mypt_spec.findings import Finding
+from mypt_spec.states import open_blocks
+from mypt_spec.table import END, TEXT, Terminal
+from mypt_spec.validator import Run
+
+
+@dataclass(slots=True)
+class Units:
+    """Findings of a text, and how many of its units (episodes, or generations) there are and have
+    none.
+    """
+
+    found: list[Diagnostic] = field(default_factory=list)
+    units: int = 0
+    clean: int = 0
+
+
+def check_text(checker: Checker, text: str, filename: str = "<text>") -> list[Diagnostic]:
+    """All findings of serialised text."""
+    return text_units(checker, text.encode("utf-8", "surrogatepass"), filename).found
+
+
+def check_generation(
+    checker: Checker, text: str, filename: str = "<text>", *, prompt: str = ""
+) -> list[Diagnostic]:
+    """All findings of what a model wrote, after `prompt` if one is given."""
+    return checker.text(text, generation(checker, text, prompt), filename=filename)
+
+
+def text_units(checker: Checker, data: bytes, filename: str) -> Units:
+    """Check the episodes of a serialised text; a line end behind an episode is the file's, unless
+    it belongs to a tag.
+    """
+    text, findings = decode(data)
+    out = Units()
+    for unit in text_episodes(checker, text) if not findings else []:
+        at = unit.start
+        shifted = [_shifted(f, at) for f in unit.findings]
+        out.units += 1
+        out.clean += not shifted
+        findings += shifted
+    out.units = max(out.units, 1)
+    out.found = checker.text(text, findings, filename=filename)
+    return out
+
+
+def _look(checker: Checker, text: str) -> tuple[Episode | None, list[Finding]]:
+    episode, found = checker.dialect.parse(text)
+    return episode, found if episode is None else found + checker.dialect.validate(
+        episode, limits=checker.limits
+    )
+
+
+def _shifted(finding: Finding, by: int) -> Finding:
+    """Returns an episode's finding in the text around it: its span, and where its fix is made."""
+    span, fix = finding.span, finding.fix
+    if fix is not None:
+        fix = replace(
+            fix, edits=tuple((start + by, end + by, new) for start, end, new in fix.edits)
+        )
+    return replace(finding, span=(span[0] + by, span[1] + by) if span else (by, by), fix=fix)
+
+
+class TextEpisode(NamedTuple):
+    """An episode of a longer text: where it starts, and its selected findings, whose spans count
+    from there.
+    """
+
+    start: int
+    text: str
+    episode: Episode | None
+    findings: list[Finding]
+
+
+def text_episodes(checker: Checker, text: str) -> Iterator[TextEpisode]:
+    """The episodes of a text that may hold several, each checked by itself."""
+    for start, end in _episodes(checker, text):
+        whole = text[start:end]
+        last = checker.dialect.lex(whole)[-1:]
+        own = whole.removesuffix("\n") if last and last[0].terminal == TEXT else whole
+        episode, found = _look(checker, own)
+        found = (
+            text_candidates(checker.dialect, own, found, lambda other: _look(checker, other)[1])
+            if checker.cures
+            else found
+        )
+        shown = [checker.graded(f) for f in found if checker.selects(f.code)]
+        yield TextEpisode(start, own, episode, shown)
+
+
+def generation_units(checker: Checker, data: bytes, filename: str) -> Units:
+    """Check a file that holds one generation."""
+    text, findings = decode(data)
+    found = checker.text(text, findings or generation(checker, text), filename=filename)
+    return Units(found, 1, int(not found))
+
+
+def decode(data: bytes) -> tuple[str, list[Finding]]:
+    """The text of a file, and what is wrong with its bytes."""
+    if is_utf16(data[:4]):
+        fault = Finding("MYP002", IS_UTF16.replace("line", "text"), span=(0, 1), help=FROM_UTF16)
+        return data.decode("utf-8", "replace"), [fault]
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        start = len(data[: error.start].decode("utf-8"))
+        message = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not UTF-8: {error.reason}"
+        return data.decode("utf-8", "replace"), [
+            Finding("MYP002", message, span=(start, start + 1), help="convert the file to UTF-8")
+        ]
+    if text.startswith("\ufeff"):
+        cure = "save the file as UTF-8 without a byte order mark"
+        return text, [
+            Finding("MYP009", "the file begins with a byte order mark", span=(0, 1), help=cure)
+        ]
+    return text, []
+
+
+def _episodes(checker: Checker, text: str) -> Iterator[tuple[int, int]]:
+    """Where the episodes of a text begin and end.
+
+    Between blocks, a tag that is refused here but can begin an episode begins the next one, whether
+    this one is complete or not.
+    """
+    dialect = checker.dialect
+    machine, table = dialect.automaton, dialect.table
+    state: int | None = machine.start
+    stacks = open_blocks(machine, table)
+    begin = 0
+    for event in dialect.lex(text):
+        here = machine.steps[state].get(event.terminal) if state is not None else None
+        starts = event.terminal in machine.steps[machine.start] and event.terminal != TEXT
+        at = event.at.span[0] if event.at.span else 0
+        if here is None and starts and at > begin and (state is None or not stacks[state]):
+            if text[begin:at].strip():
+                yield begin, at
+            begin = at
+            here = machine.steps[machine.start][event.terminal]
+        gap = event.terminal == TEXT and here is None and event.text.isspace()
+        state = state if gap else here
+    if text[begin:].strip() or begin == 0:
+        yield begin, len(text)
+
+
+def generation(checker: Checker, text: str, prompt: str = "") -> list[Finding]:
+    """Findings about what a model wrote; spans count code points of `text`.
+
+    With no prompt given, a text that begins like a conversation is read from its start, prompt and
+    all; any other is read from the place in a conversation, where the model may write, that
+    explains it best.
+    """
+    dialect = checker.dialect
+    events = dialect.lex(text)
+    if prompt:
+        before = dialect.check_prefix(prompt)
+        if before.findings:
+            first = before.findings[0]
+            message = f"the prompt is no legal beginning: {first.message}"
+            return [replace(first, message=message, pointer="/prompt")]
+        return _follow(checker, events, before.state, before.last)
+    machine = dialect.automaton
+    if events and events[0].terminal in machine.steps[machine.start]:
+        return _follow(checker, events, machine.start, "", transcript=True)
+    outcomes = [_follow(checker, events, state) for state in _model_states(checker)]
+    return min(outcomes, key=_badness, default=[])
+
+
+def _badness(findings: list[Finding]) -> tuple[int, int]:
+    errors = [f for f in findings if f.severity == "error"]
+    first = errors[0].span if errors else None
+    return len(errors), -(first[0] if first else 0)
+
+
+def _model_states(checker: Checker) -> list[int]:
+    """The states in which the model may write: nothing but its own blocks is open, and it has
+    something to say.
+    """
+    table, machine = checker.dialect.table, checker.dialect.automaton
+    out = []
+    for state, stack in open_blocks(machine, table).items():
+        own = all(table.openers[kind].body_loss for kind in stack)
+        writes = any(
+            table.terminals[n].by_model if n != TEXT else bool(stack) for n in machine.steps[state]
+        )
+        if own and writes:
+            out.append(state)
+    return out
+
+
+def _follow(
+    checker: Checker,
+    events: list[Event],
+    state: int,
+    last: str | None = None,
+    *,
+    transcript: bool = False,
+) -> list[Finding]:
+    table, machine = checker.dialect.table, checker.dialect.automaton
+    outcome = Run(table, machine, complete=False).start_at(state, last).check(events)
+    if outcome.findings:
+        return outcome.findings
+    if not transcript:
+        found = _beyond(checker, outcome.events, state)
+        if found:
+            return found
+    findings = list(_bodies(checker, outcome.events))
+    names = machine.steps[outcome.state]
+    may_go_on = any(n == TEXT or table.terminals[n].by_model for n in names)
+    if not findings and may_go_on and outcome.state not in machine.accepts:
+        words = table.describe(machine.expected(outcome.state))
+        where = (
+            f"inside `{table.openers[outcome.inside].shown}`"
+            if outcome.inside
+            else "between blocks"
+        )
+        end = events[-1].at.span[1] if events and events[-1].at.span else 0
+        message = f"legal so far, but not complete: it stops {where}"
+        findings.append(Finding("MYP701", message, span=(end, end), expected=words))
+    return findings
+
+
+def _beyond(checker: Checker, events: list[Event], state: int) -> list[Finding]:
+    """The first tag that is legal in a conversation, but not for a model to write."""
+    table, machine = checker.dialect.table, checker.dialect.automaton
+    for event in events:
+        terminal = table.terminals.get(event.terminal)
+        if terminal is not None and not terminal.by_model:
+            if (
+                state in machine.accepts and not table.prompts
+            ):  # where prompts are complete too, this says nothing of turns
+                message = f"the turn was over, and the model went on with `{terminal.shown}`"
+                return [
+                    Finding(
+                        "MYP703",
+                        message,
+                        span=event.at.span,
+                        expected=table.describe({END}),
+                        help="stop at the end of the turn",
+                    )
+                ]
+            message = f"the model wrote `{terminal.shown}`, which only the system may write"
+            words = table.describe(
+                frozenset(
+                    n for n in machine.steps[state] if n == TEXT or table.terminals[n].by_model
+                )
+            )
+            return [
+                Finding(
+                    "MYP702",
+                    message,
+                    span=event.at.span,
+                    expected=words,
+                    help="stop generation before it",
+                )
+            ]
+        state = machine.steps[state][event.terminal]
+    return []
+
+
+def _bodies(checker: Checker, events: list[Event]) -> Iterator[Finding]:
+    """The JSON bodies of blocks that are complete."""
+    table = checker.dialect.table
+    around: list[tuple[Terminal, Event]] = []
+    body = ""
+    for event in events:
+        terminal = table.terminals.get(event.terminal)
+        if terminal is None:
+            body += event.text
+            continue
+        if terminal.opens:
+            around.append((terminal, event))
+        elif terminal.closes and around:
+            opener, start = around.pop()
+            quoted = any(t.quotes for t, _ in around)
+            if opener.body != "text" and not quoted and start.at.span and event.at.span:
+                at = Place("", (start.at.span[1], event.at.span[0]))
+                yield from read_body(body, opener.body, table.literals, at).findings
+        body = ""

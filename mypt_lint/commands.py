@@ -1,0 +1,195 @@
+"""What `mypt-lint` does besides linting: `explain`, `rules`, `init`, `completion` and `server`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mypt_cli.errors import UsageError
+from mypt_cli.parser import parser as command_line
+
+COMMANDS = ("explain", "rules", "init", "completion", "server")
+_PAGE_WIDTH = 100  # cells of a terminal that a page takes at most
+STARTER = """\
+# Settings; `mypt-lint --show-settings` says what holds and why. Lines with # are suggestions.
+
+dialect = "{dialect}"
+fail-on = "error"                  # or "warning", "info"
+# max-tokens = 2048                # longer episodes are reported
+# ignore = ["blank-content"]       # codes (MYP314), families (MYP3) or names
+# baseline = "mypt-baseline.jsonl" # made with: mypt-lint --write-baseline mypt-baseline.jsonl data/
+# exclude = ["drafts/"]            # left out of folders, written as in .gitignore
+# data-set = true                  # compare the episodes of all files too
+
+# [severity]
+# unknown-tool = "error"
+
+# [tools.search]                   # declared tools; schemas of arguments and result
+# arguments = {{ type = "object", required = ["query"] }}
+
+# [files."data/phase3/"]           # settings for some files; later sections win
+# phase = 3
+"""
+
+
+def run(
+    name: str,
+    arguments: Sequence[str],
+    options: argparse.ArgumentParser,
+    defaults: Mapping[str, Any],
+) -> int:
+    """Run one of COMMANDS; the exit status.
+
+    `options` and `defaults` are those of linting. Raises UsageError.
+    """
+    if name == "server":
+        return _server(options, arguments, defaults)
+    if name == "completion":
+        from mypt_cli.completion import main
+
+        return main(arguments, "mypt-lint")
+    commands: dict[str, Callable[[argparse.ArgumentParser, Sequence[str]], int]] = {
+        "explain": _explain,
+        "rules": _rules,
+        "init": _init,
+    }
+    return commands[name](command_line(f"mypt-lint {name}", f"{ABOUT[name]}."), arguments)
+
+
+ABOUT = {
+    "explain": "Say what a rule finds, why it matters, and show what is wrong and what is right",
+    "rules": "List all rules",
+    "init": "Write a starter mypt-lint.toml into this folder",
+    "completion": "Print a script that completes this and the other commands, for bash, zsh or "
+    "fish",
+    "server": "The language server, on standard input and output; settings as for linting, paths "
+    "come from the editor",
+}
+
+
+def _explain(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
+    from mypt_lint.settings.selection import UnknownRuleError, named
+    from mypt_spec.rules import FAMILIES
+    from mypt_spec.rules.reference import page, reference
+
+    parser.add_argument(
+        "rule", metavar="CODE", help="a code, the beginning of one, a name, or `all`"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "md"),
+        default="text",
+        help="md is not laid out on a terminal; with `all` it is the whole reference (default: "
+        "text)",
+    )
+    options = parser.parse_args(arguments)
+    if options.rule == "all" and options.format == "md":
+        sys.stdout.write(reference(FAMILIES))
+        return 0
+    try:
+        text = "\n\n".join(page(code) for code in named(options.rule))
+    except UnknownRuleError as error:
+        raise UsageError(str(error)) from None
+    if options.format == "text" and sys.stdout.isatty():
+        _lay_out(text)
+    else:
+        print(text)
+    return 0
+
+
+def _lay_out(text: str) -> None:
+    """Print Markdown on a terminal. Only pages of rules come here, never text of a user."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.theme import Theme
+
+    # Without rich's black behind code, which is no sight on a bright terminal.
+    console = Console(emoji=False, theme=Theme({"markdown.code": "bold cyan"}))
+    width = min(console.width, _PAGE_WIDTH)
+    # Markdown shows nothing of what stands beside the language of an example: the settings it
+    # needs.
+    text = re.sub("^```([a-z]+) (.+)$", r"With `\2`:\n\n```\1", text, flags=re.MULTILINE)
+    console.print(Markdown(text, code_theme="ansi_dark", hyperlinks=False), width=width)
+
+
+def _rules(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
+    from mypt_spec.findings import RULES
+    from mypt_spec.rules.reference import table
+
+    parser.add_argument(
+        "--format", choices=("text", "md", "json"), default="text", help="(default: text)"
+    )
+    options = parser.parse_args(arguments)
+    if options.format == "md":
+        print("\n".join(table(sorted(RULES))))
+    elif options.format == "json":
+        keys = ("code", "name", "severity", "summary", "fix")
+        rows = [
+            (code, rule.name, rule.severity, rule.summary, rule.fix)
+            for code, rule in sorted(RULES.items())
+        ]
+        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=1))
+    else:
+        width = max(len(rule.name) for rule in RULES.values())
+        for code, rule in sorted(RULES.items()):
+            print(f"{code}  {rule.name:<{width}}  {rule.severity:<7}  {rule.summary}")
+    return 0
+
+
+def _init(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
+    from mypt_cli.jsonl.left_out import LeftOut
+    from mypt_cli.jsonl.paths import expand
+    from mypt_lint.check.detect import candidates, detect
+    from mypt_lint.settings.config import FILES
+
+    parser.add_argument(
+        "--dialect",
+        metavar="NAME",
+        help="the format of the data; without it, the first file here or below says so",
+    )
+    options = parser.parse_args(arguments)
+    path = FILES[0]
+    if os.path.lexists(path):
+        raise UsageError(f"{path} is here already; delete it first, or edit it")
+    known = candidates("")
+    dialect = options.dialect
+    if dialect is None:
+        try:
+            source = expand(["."], left_out=LeftOut())[0]
+        except UsageError:
+            dialect = "auto"
+        else:
+            dialect = detect(source, "record", known).dialect.name
+    elif dialect not in ("auto", *(d.name for d in known)):
+        raise UsageError(
+            f"no dialect {dialect!r}; known are auto, {', '.join(d.name for d in known)}"
+        )
+    with open(path, "x", encoding="utf-8") as out:
+        out.write(STARTER.format(dialect=dialect))
+    print(f"{path} written, for {dialect}.")
+    return 0
+
+
+def _server(
+    parser: argparse.ArgumentParser, arguments: Sequence[str], defaults: Mapping[str, Any]
+) -> int:
+    parser.prog = "mypt-lint server"
+    parser.description = ABOUT["server"]
+    options = parser.parse_args(arguments)
+    if options.paths:
+        raise UsageError(
+            f"the editor names the files, not the command line: leave out {options.paths[0]}"
+        )
+    try:
+        from mypt_lint.editor.server import serve
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the language server needs {error.name}; pip install 'mypt-tags[lsp]'"
+        ) from None
+    serve(options, defaults=defaults)
+    return 0

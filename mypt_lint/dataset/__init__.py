@@ -1,0 +1,1 @@
+"""Findings that no record shows by itself."""

@@ -1,0 +1,314 @@
+"""Findings that no episode shows by itself (family 6): one pass over all records, in order, in
+bounded memory.
+
+A pass of its own, and only when asked for: it reads every episode, clean ones too, which takes
+several times as long.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.blocks import Source, blocks
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.check.suppress import OPT_OUT, suppressed
+from mypt_lint.dataset.fingerprints import digest, last_answer, plain, prompt, whole
+from mypt_lint.dataset.language import other_language
+from mypt_lint.dataset.mentions import first_ends
+from mypt_lint.dataset.seen import Seen
+from mypt_lint.dataset.whitespace import untidy
+from mypt_lint.run.plan import Group
+from mypt_lint.run.runner import BLOCK, MAX_LINE, Chunk, settled
+from mypt_lint.settings.config import matches
+from mypt_spec.bodies.strict_json import Fault, loads
+from mypt_spec.episode import Episode, Message, Part, events_of
+from mypt_spec.findings import Finding, Fix
+from mypt_spec.table import CALLS, Terminal
+
+_EVAL = re.compile(
+    r"(?:^|[/._-])(?:eval|evaluation|val|valid|validation|test|dev|heldout)(?=[/._-]|$)",
+    re.IGNORECASE,
+)
+_CITED = "cite"  # a block that names its source
+_DOCUMENT = "doc_id"  # an argument that names a document
+_MANY = 50  # episodes from which on a file is asked for variety
+_DISTINCT = 0.5  # of its answers
+_ROW = 40  # bits of a place that hold the row
+
+
+class DataSet:
+    """One pass.
+
+    `eval_globs` say which files are for evaluation, else their names do; `prompts` must not be
+    trained on.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        *,
+        eval_globs: Sequence[str] = (),
+        prompts: Sequence[str] = (),
+    ) -> None:
+        self._groups = [group for group in groups if group.kind == "record"]
+        self._globs = eval_globs
+        self._names = [source.path for group in self._groups for source in group.sources]
+        self._reserved = {digest(plain(text)) for text in prompts if text.strip()}
+        self.episodes, self.prompts, self._answers, self._evaluated = Seen(), Seen(), Seen(), Seen()
+
+    def is_eval(self, path: str) -> bool:
+        """Whether a file is for evaluation."""
+        name = path.replace("\\", "/").removeprefix("./")
+        return (
+            any(matches(glob, name) for glob in self._globs)
+            if self._globs
+            else _EVAL.search("/".join(name.split("/")[-2:])) is not None
+        )
+
+    def chunks(self) -> Iterator[Chunk]:
+        """The findings of each file, a block at a time."""
+        evaluated = {path for path in self._names if self.is_eval(path)}
+        if evaluated and len(evaluated) < len(self._names):
+            self._remember(evaluated)
+        number = 0
+        for group in self._groups:
+            for source in group.sources:
+                yield from self._file(group.checker, source, number, source.path in evaluated)
+                number += 1
+
+    def _remember(self, evaluated: set[str]) -> None:
+        """The prompts of the evaluation data, before any of the training data."""
+        number = 0
+        for group in self._groups:
+            for source in group.sources:
+                if source.path in evaluated:
+                    _again(source)
+                    for row, _, _, episode in episodes_of(group.checker, source):
+                        self._evaluated.put(
+                            digest(self._asked(episode, group.checker)), number << _ROW | row
+                        )
+                number += 1
+
+    def _file(
+        self, checker: Checker, source: Source, number: int, evaluated: bool
+    ) -> Iterator[Chunk]:
+        answers, count = Seen(1 << 20), 0
+        chunk = Chunk([], Summary())
+        for row, raw, record, episode in episodes_of(checker, source):
+            place = number << _ROW | row
+            found = [
+                *self._compared(checker, episode, place, evaluated),
+                *within(episode, checker),
+                *untidy(record, episode, checker.dialect.table),
+            ]
+            answer = last_answer(episode, checker.dialect.table)
+            if answer is not None:
+                count += 1
+                answers.put(digest(plain(answer.text)), 1)
+            found = [replace(f, fix=_dropped(raw)) if f.code == "MYP601" else f for f in found]
+            if OPT_OUT in record:
+                found = suppressed(record[OPT_OUT], found, checker.codes, complete=False)
+            if found:
+                items = sorted(
+                    checker.locate(found, raw, row=row, filename=source.path),
+                    key=lambda item: item.sort_key,
+                )
+                chunk.found += settled(checker, items, raw, chunk)
+            if len(chunk.found) >= 1000:
+                yield chunk
+                chunk = Chunk([], Summary())
+        if (
+            count >= _MANY
+            and not answers.full
+            and answers.count < _DISTINCT * count
+            and "MYP607" in checker.codes
+        ):
+            message = (
+                f"{answers.count} of {count} final answers differ ({answers.count / count:.0%})"
+            )
+            finding = Finding(
+                "MYP607",
+                message,
+                help="look at the answers that come most often; vary them, or drop some",
+            )
+            item = Diagnostic(
+                checker.graded(finding), source.path, row, 1, row, 1, checker.dialect.name
+            )
+            chunk.found += settled(checker, [item], b"", chunk)
+        yield chunk
+
+    def _place(self, place: int) -> str:
+        return f"{self._names[place >> _ROW]}:{place & ((1 << _ROW) - 1)}"
+
+    def _compared(
+        self, checker: Checker, episode: Episode, place: int, evaluated: bool
+    ) -> Iterator[Finding]:
+        table = checker.dialect.table
+        before = self.episodes.put(whole(episode.messages, table), place)
+        if before is not None:
+            yield Finding(
+                "MYP601",
+                f"the same episode stands at {self._place(before)}",
+                help="delete one of the two",
+            )
+        else:
+            answer = last_answer(episode, table)
+            if answer is not None:
+                key = prompt(episode, answer, table)
+                own = digest(repr([(p.kind, p.text) for p in answer.parts]))
+                first, other = self.prompts.put(key, place), self._answers.put(key, own)
+                if first is not None and other != own:
+                    cure = "keep the better answer, or make the prompts differ"
+                    yield Finding(
+                        "MYP602",
+                        f"the same prompt has another answer at {self._place(first)}",
+                        answer.parts[-1].at.pointer if answer.parts else "",
+                        help=cure,
+                    )
+        if (
+            not evaluated
+            and self._evaluated.count
+            and (where := self._evaluated.get(digest(self._asked(episode, checker)))) is not None
+        ):
+            cure = "take it out of one of the two: what is trained on measures nothing"
+            yield Finding(
+                "MYP603", f"the same questions are evaluated at {self._place(where)}", help=cure
+            )
+        if not evaluated and self._reserved:
+            for message in episode.messages:
+                if (
+                    message.role == checker.dialect.table.turn_opener
+                    and digest(plain(message.text)) in self._reserved
+                ):
+                    at = next((p.at.pointer for p in message.parts if p.kind == "text"), "")
+                    yield Finding(
+                        "MYP606",
+                        "this prompt is reserved for evaluation",
+                        at,
+                        help="take the episode out of the training data",
+                    )
+
+    def _asked(self, episode: Episode, checker: Checker) -> str:
+        opener = checker.dialect.table.turn_opener
+        return "\0".join(plain(m.text) for m in episode.messages if m.role == opener)
+
+
+def _dropped(raw: bytes) -> Fix:
+    return Fix("delete the line", False, edits=((0, len(raw.decode("utf-8", "replace")), ""),))
+
+
+def _again(source: Source) -> None:
+    if source.stdin or source.size is None or source.stream is not None:
+        raise UsageError(f"{source.path}: evaluation data is read twice, so it must be a file")
+
+
+def episodes_of(
+    checker: Checker, source: Source
+) -> Iterator[tuple[int, bytes, dict[str, Any], Episode]]:
+    """The readable records of a source, each with its row and bytes."""
+    for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
+        if block.too_long or block.broken:
+            continue
+        for index, raw in enumerate(block.lines()):
+            read = episode_of(checker, raw)
+            if read is not None:
+                yield block.first_row + index, raw, *read
+
+
+def episode_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Episode] | None:
+    """The record in a line and its episode, None where it has none that could be written."""
+    try:
+        record = loads(raw.decode("utf-8-sig"))
+    except (Fault, UnicodeDecodeError):
+        return None
+    episode, _ = checker.dialect.read(record)
+    if episode is None or not episode.messages:
+        return None
+    try:
+        list(events_of(episode.messages, checker.dialect.table))
+    except ValueError:
+        return None
+    return record, episode
+
+
+def within(episode: Episode, checker: Checker) -> Iterator[Finding]:
+    """What an episode shows by itself and the fast path does not look at."""
+    openers = checker.dialect.table.openers
+    own = [m for m in episode.messages if m.role in openers and openers[m.role].by_model]
+    yield from _unseen(episode, own, openers)
+    for message in own if episode.language else ():
+        if any(p.kind != "text" and openers[p.kind].body in CALLS for p in message.parts):
+            continue
+        other = other_language(message.text, episode.language or "")
+        if other:
+            at = next((p.at.pointer for p in message.parts if p.kind == "text"), "")
+            yield Finding(
+                "MYP605",
+                f'the answer seems to be {other}, "language" says {episode.language}',
+                at,
+                help="correct the one or the other",
+            )
+
+
+def _unseen(
+    episode: Episode, own: list[Message], openers: Mapping[str, Terminal]
+) -> Iterator[Finding]:
+    """Documents that a call or a citation names and no message before it does."""
+    named = [
+        (id(message), part, plain(name), shown)
+        for message in own
+        for part in message.parts
+        if part.kind != "text"
+        for name, shown in _named(part, openers[part.kind].body)
+    ]
+    if not named:
+        return
+    texts: list[str] = []
+    length, before = 0, {}  # of what stands before each message
+    for message in episode.messages:
+        before[id(message)] = length
+        for text in filter(None, [plain(part.text) for part in message.parts]):
+            texts.append(text)
+            length += len(text) + 1
+    ends = first_ends(" ".join(texts), {name for _, _, name, _ in named if name})
+    for place, part, name, shown in named:
+        if name and ends.get(name, length) >= before[place]:
+            cure = (
+                "name what stands in a context or result before; a model that invents sources "
+                "learns it here"
+            )
+            yield Finding(
+                "MYP604", f"{shown} stands nowhere before it in the episode", *part.at, help=cure
+            )
+
+
+def _named(part: Part, body: str) -> Iterator[tuple[str, str]]:
+    """The documents that a part names, each with the words for it."""
+    if body in CALLS:
+        try:
+            value = json.loads(part.text)
+        except ValueError:
+            return
+        for name in _values(value):
+            if isinstance(name, str | int) and not isinstance(name, bool):
+                yield str(name), f"{_DOCUMENT} {name!r}"
+    elif part.kind == _CITED:
+        yield part.text, f"the citation {part.text[:60]!r}"
+
+
+def _values(value: Any) -> Iterator[Any]:
+    """What stands under the key of a document, at any depth."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            yield from [v for k, v in item.items() if k == _DOCUMENT]
+            stack += item.values()
+        elif isinstance(item, list):
+            stack += item

@@ -1,0 +1,52 @@
+"""What was seen before, in bounded memory: a table of 64-bit keys and values that stops taking new
+ones when it is full.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_SIZE = 1 << 22  # slots of 16 bytes, of which the system gives memory as they are used
+
+
+class Seen:
+    """Open addressing over two arrays. Keys are digests; 0 stands for an empty slot."""
+
+    def __init__(self, size: int = _SIZE) -> None:
+        self._keys: Any = np.zeros(size, np.uint64)
+        self._values: Any = np.zeros(size, np.uint64)
+        self._mask, self._most = size - 1, size * 3 // 4
+        self.count = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether new keys are no longer taken."""
+        return self.count >= self._most
+
+    def put(self, key: int, value: int) -> int | None:
+        """The value that the key had before, which stays;
+
+        None for a new key, which gets `value`, if there is room.
+        """
+        key, at, known = self._find(key)
+        if not known and not self.full:
+            self._keys[at], self._values[at] = key, value
+            self.count += 1
+        return int(self._values[at]) if known else None
+
+    def get(self, key: int) -> int | None:
+        """The value of a key, None where there is none."""
+        _, at, known = self._find(key)
+        return int(self._values[at]) if known else None
+
+    def _find(self, key: int) -> tuple[int, int, bool]:
+        """The key as it is kept, its slot or the empty one where it would go, and whether it is
+        there.
+        """
+        key = key or 1
+        at = key & self._mask
+        while (found := int(self._keys[at])) not in (0, key):
+            at = (at + 1) & self._mask
+        return key, at, found == key

@@ -1,0 +1,107 @@
+"""Texts that look like others and are spelled otherwise: white space at an end, characters that
+Unicode composes (family 6).
+
+A text is a string of the record, with all that is typed into it; bodies of calls and results are
+not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unicodedata import combining, normalize
+
+from mypt_lint.dataset.fingerprints import nfc
+from mypt_spec.bodies.strict_json import value_at
+from mypt_spec.episode import Episode
+from mypt_spec.findings import Finding, Fix
+from mypt_spec.table import TokenTable
+
+CODES = frozenset({"MYP608", "MYP609"})
+_SHOWN = 8  # characters that a message shows
+
+
+def untidy(record: Any, episode: Episode, table: TokenTable) -> Iterator[Finding]:
+    """The findings of an episode's texts, each with its fix, which changes its text and nothing
+    else.
+    """
+    for pointer in _texts(episode, table):
+        text = value_at(record, pointer)
+        if isinstance(text, str) and text.strip():
+            yield from _spaced(text, pointer)
+            yield from _composed(text, pointer)
+
+
+def _texts(episode: Episode, table: TokenTable) -> dict[str, None]:
+    """The pointers of all texts, in order."""
+    openers = table.openers
+    return {
+        part.at.pointer: None
+        for message in episode.messages
+        for part in message.parts
+        if openers[message.role if part.kind == "text" else part.kind].body == "text"
+    }
+
+
+def _spaced(text: str, pointer: str) -> Iterator[Finding]:
+    first = len(text) - len(text.lstrip())
+    last = len(text.rstrip())
+    if first and combining(text[first]):
+        first -= 1  # an accent on a space stays on it
+    if last - first == len(text):
+        return
+    ends = [
+        f"{verb} {_shown(part)}"
+        for verb, part in (("begins with", text[:first]), ("ends in", text[last:]))
+        if part
+    ]
+    span = (0, first) if first else (last, len(text))
+    fix = _replaced("take the white space away", pointer, text[first:last])
+    yield Finding(
+        "MYP608",
+        f"the text {' and '.join(ends)}",
+        pointer,
+        span,
+        help="take it away, unless it is meant",
+        fix=fix,
+    )
+
+
+def _composed(text: str, pointer: str) -> Iterator[Finding]:
+    new = nfc(text)
+    if new == text:
+        return
+    at = next(
+        (i for i, (a, b) in enumerate(zip(text, new, strict=False)) if a != b),
+        min(len(text), len(new)),
+    )
+    end = at + 1
+    while end < min(len(text), at + _SHOWN) and (
+        combining(text[end]) or _joins(text[at:end], text[end])
+    ):
+        end += 1
+    seen = text[at:end]
+    message = f'"{seen}" is spelled {_shown(seen)}; in NFC it is {_shown(normalize("NFC", seen))}'
+    fix = _replaced("write the text in NFC", pointer, new)
+    yield Finding(
+        "MYP609",
+        message,
+        pointer,
+        (at, end),
+        help="normalise texts to NFC where they are made",
+        fix=fix,
+    )
+
+
+def _joins(text: str, char: str) -> bool:
+    return len(normalize("NFC", text + char)) == len(normalize("NFC", text))
+
+
+def _replaced(title: str, pointer: str, text: str) -> Fix:
+    return Fix(title, False, patch=({"op": "replace", "path": pointer, "value": text},))
+
+
+def _shown(text: str) -> str:
+    """Characters by their numbers, which even those have that nobody sees."""
+    more = f" and {len(text) - _SHOWN} more" if len(text) > _SHOWN else ""
+    return " ".join(f"U+{ord(c):04X}" for c in text[:_SHOWN]) + more

@@ -1,0 +1,1 @@
+"""Findings in an open document, and the language server."""

@@ -1,0 +1,3 @@
+"""The same findings in less time: clean lines are filtered out, and findings are cached by
+skeleton.
+"""

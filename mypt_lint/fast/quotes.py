@@ -1,0 +1,54 @@
+"""Counting the quotes that begin or end a string in JSON."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+_SMALL = 4 << 10  # bytes below which numpy is slower ...
+_FEW = 64 << 10  # ... and below which loading it does not pay for itself
+_LARGE = 1 << 20
+
+
+def unescaped_quotes(data: bytes | bytearray) -> int:
+    """The quotes behind an even number of backslashes. In valid JSON each string has two."""
+    if _FEW <= len(data) <= _LARGE or (_SMALL <= len(data) < _FEW and "numpy" in sys.modules):
+        return _by_numpy(data)
+    if b"\\" not in data:
+        return data.count(b'"')
+    plain = data.replace(
+        b"\\\\", b""
+    )  # pairs from the left: what is left before a quote escapes it
+    return plain.count(b'"') - plain.count(b'\\"')
+
+
+def _by_numpy(data: bytes | bytearray) -> int:
+    """Five times as fast. At most `_LARGE` bytes."""
+    import numpy as np
+
+    chars = np.frombuffer(data, np.uint8)
+    quotes, slashes, escaped = _rooms()[:, : len(chars)]
+    np.equal(chars, ord('"'), out=quotes)
+    np.equal(chars, ord("\\"), out=slashes)
+    escaped[0] = False
+    np.logical_and(quotes[1:], slashes[:-1], out=escaped[1:])
+    found = int(np.count_nonzero(quotes)) - int(np.count_nonzero(escaped))
+    # A backslash before a quote may itself be escaped; few quotes have two before them.
+    np.logical_and(escaped[2:], slashes[:-2], out=quotes[2:])
+    if not quotes[2:].any():
+        return found
+    for quote in (np.flatnonzero(quotes[2:]) + 2).tolist():
+        at = quote
+        while at and data[at - 1] == ord("\\"):
+            at -= 1
+        found += (quote - at) % 2 == 0
+    return found
+
+
+@cache
+def _rooms() -> Any:
+    """Three boolean arrays that are used again: fresh memory costs more than the counting."""
+    import numpy as np
+
+    return np.empty((3, _LARGE), bool)

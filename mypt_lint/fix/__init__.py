@@ -1,0 +1,1 @@
+"""Fixes of records and files, each proved before it is made."""

@@ -1,0 +1,145 @@
+"""Carry out the fixes of findings, each proved by linting what it makes. Pure: bytes in, bytes out.
+
+A fix is made only where it takes its finding away and brings no other of any code, selected or not;
+so a second pass finds nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.texts import text_units
+from mypt_lint.fix.json_edit import edited_at_once
+from mypt_spec.findings import RULES, Finding, Fix
+from mypt_spec.patch import apply
+
+_READ = 1 << 24  # code points of one line or text that are read again in all ...
+_LOOKS = 40  # ... and how often it is at least
+Codes = Counter[str]
+
+
+@dataclass(frozen=True)
+class Fixer:
+    """Fixes for one checker: those of the selected rules; with `unsafe`, those too that change or
+    guess content.
+    """
+
+    checker: Checker
+    unsafe: bool = False
+    full: Checker = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self,
+            "full",
+            replace(
+                self.checker,
+                codes=frozenset(RULES),
+                severities=(),
+                most=1 << 30,
+                edits=False,
+                proposals=True,
+            ),
+        )
+
+    def line(self, raw: bytes, *, row: int) -> tuple[bytes | None, Codes]:
+        """A line of JSONL without its LF, fixed;
+
+        None where it goes away. And what was fixed, by code.
+        """
+        try:
+            before = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            return raw, Counter()
+
+        def look(text: str) -> list[Finding]:
+            return self.findings(text, row=row)
+
+        if not before.removeprefix("\ufeff").strip():
+            return (
+                (None, Counter(f.code for f in look(before)))
+                if "MYP011" in self.checker.codes
+                else (raw, Counter())
+            )
+        after, codes = self.fixed(before, look, edited_at_once)
+        return after.encode("utf-8"), codes
+
+    def findings(self, line: str, *, row: int) -> list[Finding]:
+        """Returns all findings of a line, selected or not."""
+        found = self.full.line(line.encode("utf-8"), row=row, filename="")
+        return [item.finding for item in found]
+
+    def text(self, data: bytes) -> tuple[bytes, Codes]:
+        """A serialised text, fixed, and what was fixed, by code."""
+        try:
+            before = data.decode("utf-8")
+        except UnicodeDecodeError:
+            return data, Counter()
+
+        def look(text: str) -> list[Finding]:
+            found = text_units(self.full, text.encode("utf-8"), "").found
+            return [item.finding for item in found]
+
+        after, codes = self.fixed(before, look, _apply_all)
+        return after.encode("utf-8"), codes
+
+    def fixed(
+        self,
+        text: str,
+        look: Callable[[str], list[Finding]],
+        make: Callable[[str, list[Fix]], str],
+    ) -> tuple[str, Codes]:
+        """Returns a line or text with all fixes that `look` finds and proves, and what was fixed,
+        by code. `make` carries fixes out, as many at once as go together.
+        """
+        found = look(text)
+        first = codes = Counter(f.code for f in found)
+        looks = max(_LOOKS, _READ // (len(text) + 1))
+        candidates = self._candidates(found)
+        while looks and (findings := next(candidates, None)):
+            try:
+                new = make(text, [finding.fix for finding in findings if finding.fix is not None])
+                if new == text:
+                    continue
+                looks -= 1
+                found = look(new)
+            except ValueError:  # a fix does not fit, or makes what UTF-8 cannot hold
+                continue
+            now = Counter(f.code for f in found)
+            if now < codes and (
+                len(findings) == 1 or now <= codes - Counter(f.code for f in findings)
+            ):
+                text, codes = new, now
+                candidates = self._candidates(found)
+        return text, first - codes
+
+    def _candidates(self, found: Iterable[Finding]) -> Iterator[list[Finding]]:
+        """Returns the findings whose fixes are tried together: all, then halves of them, and so on
+        to one by one. Those of one place come apart: their fixes may not go together.
+        """
+        places: Counter[str] = Counter()
+        turns: list[tuple[int, Finding]] = []
+        for finding in filter(self.wants, found):
+            turns.append((places[finding.pointer], finding))
+            places[finding.pointer] += 1
+        findings = [finding for _, finding in sorted(turns, key=itemgetter(0))]
+        size = len(findings)
+        while size:
+            yield from (findings[at : at + size] for at in range(0, len(findings), size))
+            size //= 2
+
+    def wants(self, finding: Finding) -> bool:
+        """Whether the fix of a finding is to be made."""
+        fix = finding.fix
+        return fix is not None and finding.code in self.checker.codes and (fix.safe or self.unsafe)
+
+
+def _apply_all(text: str, fixes: list[Fix]) -> str:
+    edits = {edit for fix in fixes for edit in fix.edits}
+    if len(edits) > len({edit[:2] for edit in edits}):
+        raise ValueError("two fixes of one place")
+    return str(apply(text, Fix("", False, edits=tuple(edits))))

@@ -1,0 +1,116 @@
+"""The fixes that need the pass over the whole data: which lines go, and which texts are written
+otherwise.
+
+A text is changed only where no finding comes of it: none in its line, and none because its episode
+is then like another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from collections.abc import Set as Rows
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.diagnostic import Summary
+from mypt_lint.check.suppress import OPT_OUT, suppressed
+from mypt_lint.dataset.compare import DataSet, episode_of, within
+from mypt_lint.dataset.fingerprints import last_answer, prompt, whole
+from mypt_lint.dataset.seen import Seen
+from mypt_lint.dataset.whitespace import CODES, untidy
+from mypt_lint.fix.apply import Codes, Fixer
+from mypt_lint.fix.json_edit import edited_at_once
+from mypt_lint.run.plan import Group
+from mypt_lint.run.runner import Chunk, settled
+from mypt_spec.episode import Episode
+from mypt_spec.findings import Finding
+
+
+class Repairs:
+    """Reads all files of the groups, where the rules are selected; of duplicates, the first one
+    stays.
+    """
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        data = DataSet(groups)
+        self._dropped: dict[str, set[int]] = {}
+        self._untidy: dict[str, set[int]] = {}
+        for chunk in data.chunks():
+            for item in chunk.found:
+                rows = (
+                    self._dropped
+                    if item.finding.code == "MYP601"
+                    else self._untidy
+                    if item.finding.code in CODES
+                    else {}
+                )
+                rows.setdefault(item.filename, set()).add(item.row)
+        self.wanted = any(group.checker.codes & CODES for group in groups)
+        self._there = (data.episodes, data.prompts)
+        self._moved = (Seen(), Seen())  # what episodes and prompts were, to what they are
+
+    def rows(self, path: str) -> tuple[Rows[int], Rows[int]]:
+        """Of a file, the rows that are to be deleted, and those with texts to be changed."""
+        return self._dropped.get(path, set()), self._untidy.get(path, set())
+
+    def tidied(self, fixer: Fixer, raw: bytes, *, row: int) -> tuple[bytes, Codes]:
+        """A line without its LF, its texts changed, and what was fixed, by code."""
+        checker = fixer.checker
+        before = episode_of(checker, raw)
+        if before is None:
+            return raw, Counter()
+
+        def look(text: str) -> list[Finding]:
+            read = episode_of(checker, text.encode("utf-8"))
+            if read is None:
+                raise ValueError("its episode is gone")
+            others = chain(fixer.findings(text, row=row), within(read[1], checker))
+            return [*(replace(f, fix=None) for f in others), *_wanted(fixer, text, *read, row)]
+
+        text, codes = fixer.fixed(raw.decode("utf-8"), look, edited_at_once)
+        line = text.encode("utf-8")
+        after = episode_of(checker, line)
+        if line == raw or after is None or not self._admits(checker, before[1], after[1]):
+            return raw, Counter()
+        return line, Counter({code: codes[code] for code in CODES if codes[code]})
+
+    def _admits(self, checker: Checker, old: Episode, new: Episode) -> bool:
+        """Whether no other episode is like the new one that was not like the old one."""
+        pairs = list(zip(_digests(checker, old), _digests(checker, new), strict=True))
+        for (was, is_), there, moved in zip(pairs, self._there, self._moved, strict=True):
+            if was != is_ and there.get(is_) is not None and moved.get(was) != is_:
+                return False
+        for (was, is_), there, moved in zip(pairs, self._there, self._moved, strict=True):
+            if was != is_:
+                there.put(is_, 1)
+                moved.put(was, is_)
+        return True
+
+
+def _wanted(
+    fixer: Fixer, text: str, record: dict[str, Any], episode: Episode, row: int
+) -> list[Finding]:
+    """Returns the changes of a line: selected, not opted out of, and not known to the baseline."""
+    checker = fixer.checker
+    found = [f for f in untidy(record, episode, checker.dialect.table) if f.code in checker.codes]
+    if OPT_OUT in record:
+        found = [
+            f
+            for f in suppressed(record[OPT_OUT], found, checker.codes, complete=False)
+            if f.code in CODES
+        ]
+    raw = text.encode("utf-8")
+    items = fixer.full.locate(found, raw, row=row, filename="")
+    return [item.finding for item in settled(checker, items, raw, Chunk([], Summary()))]
+
+
+def _digests(checker: Checker, episode: Episode) -> tuple[int, int]:
+    """Of an episode, and of what stands before its last answer (0 without one)."""
+    table = checker.dialect.table
+    answer = last_answer(episode, table)
+    return whole(episode.messages, table), prompt(
+        episode, answer, table
+    ) if answer is not None else 0

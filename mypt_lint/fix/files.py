@@ -1,0 +1,275 @@
+"""Fix files: in place, into another file, or only shown as a diff.
+
+A file is replaced as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from io import BytesIO
+from typing import NamedTuple
+
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.atomic import Output
+from mypt_cli.jsonl.blocks import Source, blocks
+from mypt_cli.jsonl.line import is_utf16
+from mypt_cli.jsonl.paths import source_of
+from mypt_cli.progress import Bar
+from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_lint.fix.apply import Codes, Fixer
+from mypt_lint.fix.dataset import Repairs
+from mypt_lint.run.plan import Group
+from mypt_lint.run.runner import BLOCK, MAX_LINE, MAX_TEXT
+from mypt_spec.findings import RULES
+
+Write = Callable[[bytes], object]
+_HELD = 1 << 20  # bytes of blank lines at the beginning that are remembered until a record comes
+
+
+@dataclass(slots=True)
+class Fixes:
+    """What was fixed: findings by code, files that changed, and why others were left alone."""
+
+    by_code: Codes = field(default_factory=Counter)
+    files: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    @property
+    def by_severity(self) -> Counter[str]:
+        out: Counter[str] = Counter()
+        for code, count in self.by_code.items():
+            out[RULES[code].severity] += count
+        return out
+
+
+class Piece(NamedTuple):
+    """Lines that stay, or one line that changes (or a whole text): its row, and its bytes before
+    and after, LF and all.
+    """
+
+    row: int
+    old: bytes
+    new: bytes
+    codes: Codes
+
+
+class _NotWholeError(Exception):
+    """A file of which not every byte can be read, so none is written."""
+
+
+def fix_sources(
+    groups: list[Group],
+    *,
+    unsafe: bool,
+    output: str | None = None,
+    diff: Write | None = None,
+    repairs: Repairs | None = None,
+    bar: Bar | None = None,
+) -> tuple[list[Group], Fixes]:
+    """Fix all sources; gives what is to be linted afterwards, and what was done.
+
+    `repairs` are those that the whole data shows; `bar` shows how far it is. With `output` the one
+    source is written there; with `diff`, changes go to it and nothing is written. Raises UsageError
+    for what can be fixed only into another file.
+    """
+    sources = [source for group in groups for source in group.sources]
+    if any(group.kind == "generation" for group in groups):
+        raise UsageError(
+            "what a model wrote is evidence and is not fixed; --fix is for --kind record and text"
+        )
+    if output is not None and len(sources) != 1:
+        raise UsageError(
+            f"-o {output} takes the fixed data of one file, got {len(sources)}; without -o, files "
+            "are fixed in place"
+        )
+    for source in sources if output is None and diff is None else ():
+        if not source.divisible:
+            raise UsageError(
+                f"{source.path} cannot be fixed in place; name a file for the fixed data with -o"
+            )
+    bar = bar or Bar([], quiet=True)
+    fixes = Fixes()
+    after = []
+    for group in groups:
+        fixer, prover = Fixer(group.checker, unsafe), CleanFilter(group.checker)
+        cut = _lines if group.kind == "record" else _text
+        again = []
+        for source in group.sources:
+            pieces = _Pieces(partial(cut, fixer, prover, source, repairs, bar.at))
+            try:
+                codes = _show(pieces, source.path, diff) if diff else _write(pieces, source, output)
+            except _NotWholeError as why:
+                if output is not None:
+                    raise UsageError(f"{source.path}: {why}; nothing was written") from None
+                fixes.refused.append(f"{source.path}: not fixed: {why}")
+                codes = Counter()
+            bar.next()
+            if codes:
+                fixes.by_code += codes
+                fixes.files.append(source.path)
+            again.append(source if output in (None, "-") or diff else source_of(str(output)))
+        after.append(group._replace(sources=again))
+    return after, fixes
+
+
+class _Pieces:
+    """The pieces of a source, as often as they are asked for (once, of standard input)."""
+
+    def __init__(self, cut: Callable[[], Iterator[Piece]]) -> None:
+        self._cut = cut
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self._cut()
+
+
+def _write(pieces: _Pieces, source: Source, output: str | None) -> Codes:
+    codes: Codes = Counter()
+    if output is None and all(piece.old == piece.new for piece in pieces):
+        return codes
+    taken = [] if output is None or source.stdin or source.stream is not None else [source.path]
+    with Output(output or source.path, taken) as out:
+        for piece in pieces:
+            out.write_bytes(piece.new)
+            codes += piece.codes
+    return codes
+
+
+def _show(pieces: _Pieces, path: str, write: Write) -> Codes:
+    """A unified diff without context, which `patch` and `git apply --unidiff-zero` take."""
+    codes: Codes = Counter()
+    gone = 0
+    for piece in pieces:
+        if piece.old == piece.new:
+            continue
+        if not codes:
+            write(f"--- {path}\n+++ {path}\n".encode("utf-8", "surrogateescape"))
+        codes += piece.codes
+        if piece.row == 0:
+            _hunks(write, piece)
+            continue
+        gone += not piece.new
+        write(f"@@ -{piece.row} +{piece.row - gone}{'' if piece.new else ',0'} @@\n".encode())
+        write(_diff_line(b"-", piece.old))
+        if piece.new:
+            write(_diff_line(b"+", piece.new))
+    return codes
+
+
+def _hunks(write: Write, piece: Piece) -> None:
+    """The hunks of a whole text."""
+    old, new = (data.decode("utf-8").split("\n") for data in (piece.old, piece.new))
+    before, after = (
+        [line + "\n" for line in side[:-1]] + [side[-1]] * bool(side[-1]) for side in (old, new)
+    )
+    for line in list(difflib.unified_diff(before, after, n=1))[2:]:
+        write(
+            line.encode()
+            if line.startswith("@@")
+            else _diff_line(line[:1].encode(), line[1:].encode())
+        )
+
+
+def _diff_line(sign: bytes, line: bytes) -> bytes:
+    return (
+        sign + line if line.endswith(b"\n") else sign + line + b"\n\\ No newline at end of file\n"
+    )
+
+
+def _lines(
+    fixer: Fixer,
+    prover: CleanFilter,
+    source: Source,
+    repairs: Repairs | None,
+    at: Callable[[int], None],
+) -> Iterator[Piece]:
+    kept = False  # whether a line has come that stays: a file is not emptied
+    held: list[Piece] = []
+    size = 0  # bytes of these
+    for piece in _each_line(fixer, prover, source, repairs, at):
+        if not kept and not piece.new:
+            held.append(piece)
+            size += len(piece.old)
+            if size <= _HELD:
+                continue
+            held = [p._replace(new=p.old, codes=Counter()) for p in held]
+        kept = True
+        yield from held
+        if held[-1:] != [piece]:
+            yield piece
+        held = []
+    yield from [p._replace(new=p.old, codes=Counter()) for p in held]
+
+
+def _each_line(
+    fixer: Fixer,
+    prover: CleanFilter,
+    source: Source,
+    repairs: Repairs | None,
+    at: Callable[[int], None],
+) -> Iterator[Piece]:
+    dropped, untidy = repairs.rows(source.path) if repairs else (frozenset(), frozenset())
+    for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
+        at(block.position)
+        if block.broken:
+            raise _NotWholeError(block.broken)
+        if block.too_long:
+            raise _NotWholeError(
+                f"line {block.first_row} has {block.too_long:,} bytes, more than are read"
+            )
+        lines = BytesIO(block.data).readlines()
+        _, doubtful = prover.unproved(block.data)
+        if (
+            lines
+            and not lines[-1].endswith(b"\n")
+            and len(lines) - 1 not in {i for i, _ in doubtful}
+        ):
+            doubtful.append((len(lines) - 1, lines[-1]))
+        gone = (
+            {i for i in range(len(lines)) if block.first_row + i in dropped} if dropped else set()
+        )
+        also = {i for i in range(len(lines)) if block.first_row + i in untidy} if untidy else set()
+        doubtful = sorted(
+            {**{i: lines[i].removesuffix(b"\n") for i in gone | also}, **dict(doubtful)}.items()
+        )
+        done = 0
+        for index, raw in doubtful:
+            row = block.first_row + index
+            new, codes = (
+                (None, Counter({"MYP601": 1})) if index in gone else fixer.line(raw, row=row)
+            )
+            if repairs and new is not None and (index in also or (new != raw and repairs.wanted)):
+                new, more = repairs.tidied(fixer, new, row=row)
+                codes += more
+            old = lines[index]
+            bare = not old.endswith(b"\n")
+            if bare and "MYP013" in fixer.checker.codes and not is_utf16(old):
+                codes["MYP013"] += 1
+                bare = False
+            fresh = b"" if new is None else new + (b"" if bare else b"\n")
+            if fresh == old:
+                continue
+            if index > done:
+                yield _same(lines[done:index], block.first_row + done)
+            yield Piece(row, old, fresh, codes)
+            done = index + 1
+        if done < len(lines):
+            yield _same(lines[done:], block.first_row + done)
+
+
+def _same(lines: list[bytes], row: int) -> Piece:
+    data = b"".join(lines)
+    return Piece(row, data, data, Counter())
+
+
+def _text(fixer: Fixer, _: CleanFilter, source: Source, *__: object) -> Iterator[Piece]:
+    parts = list(blocks(source, block_size=BLOCK, max_line=MAX_TEXT))
+    broken = next((part.broken for part in parts if part.broken), "")
+    if broken or any(part.too_long for part in parts):
+        raise _NotWholeError(broken or "it is too long to be read whole")
+    old = b"".join(part.data for part in parts)
+    new, codes = fixer.text(old)
+    yield Piece(0, old, new, codes)

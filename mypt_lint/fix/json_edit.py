@@ -1,0 +1,215 @@
+"""A JSON Patch carried out on the source of a line: what no operation names keeps its bytes,
+escapes and spacing and all.
+
+Knows the operations of `mypt_spec.patch`. Text that moves (removed here, added there) keeps its
+spelling too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from mypt_lint.check.positions import Item, scan, string_columns
+from mypt_spec.bodies.strict_json import unescape
+from mypt_spec.findings import Fix
+from mypt_spec.patch import apply
+
+_COMMA = re.compile(r'[}\]"0-9el],( ?)[-"{\[0-9tfn]')
+_COLON = re.compile(r'":( ?)["{\[0-9tfn-]')
+
+
+def edited(line: str, fix: Fix) -> str:
+    """The physical line with a fix carried out: its patch, or its edits, which count code points of
+    the line.
+
+    Raises ValueError where the fix was made for another line, and where a key that stands twice
+    makes places doubtful.
+    """
+    if fix.edits:
+        return apply(line, fix) if not fix.patch else line
+    gone: dict[str, str] = {}  # strings that were removed, and how they were spelled
+    for operation in fix.patch:
+        line = apply(line, Fix("", False, edits=(_Source(line, gone).edit(operation),)))
+    return line
+
+
+def edited_at_once(line: str, fixes: Sequence[Fix]) -> str:
+    """The physical line with fixes carried out that were all made for it, in one pass over it.
+
+    Raises ValueError as `edited`, and where they touch one another or one adds to an array: make
+    those one by one.
+    """
+    if len(fixes) == 1:
+        return edited(line, fixes[0])
+    edits = {edit for fix in fixes for edit in fix.edits}
+    source = _Source(line, {})
+    for fix in fixes:
+        gone = ""  # the item of an array that the patch has removed: those after it have moved up
+        for operation in fix.patch:
+            path = _before(operation["path"], gone) if gone else operation["path"]
+            shifts = operation["op"] != "replace" and source._is_item(path)
+            if shifts and (gone or operation["op"] == "add"):
+                raise ValueError("it moves items of arrays about")
+            edits.add(source.edit({**operation, "path": path}))
+            gone = path if shifts else gone
+    return str(apply(line, Fix("", False, edits=tuple(edits))))
+
+
+def _before(path: str, gone: str) -> str:
+    """A path as it was before an item of an array was removed."""
+    array, _, index = gone.rpartition("/")
+    token, *rest = path.removeprefix(f"{array}/").split("/")
+    if not path.startswith(f"{array}/") or not token.isdecimal() or int(token) < int(index):
+        return path
+    return "/".join([array, str(int(token) + 1), *rest])
+
+
+def replacement(line: str, fix: Fix) -> tuple[int, int, str] | None:
+    """A fix as one replacement in a line: from column and to column, counted from 1, and the new
+    text; None if it does not fit.
+    """
+    try:
+        new = edited(line, fix)
+    except ValueError:
+        return None
+    start, end, text = difference(line, new)
+    return start + 1, end + 1, text
+
+
+class _Source:
+    """The places of one line, and one operation on it."""
+
+    def __init__(self, line: str, gone: dict[str, str]) -> None:
+        self.line, self.gone = line, gone
+        self.values: dict[str, Item] = {}
+        self.keys: dict[str, Item] = {}
+        self.inner: dict[
+            str, list[str]
+        ] = {}  # pointers of an array's or object's own items, in order
+        for item in scan(line):
+            if item.duplicate:
+                raise ValueError(
+                    "a key stands twice: which of the two is meant is for people to say"
+                )
+            pointer = item.pointer
+            if item.kind == "key":
+                self.keys[pointer] = item
+            else:
+                self.values[pointer] = item
+                if item.node.parent is not None:
+                    self.inner.setdefault(item.node.parent.pointer, []).append(pointer)
+
+    def edit(self, operation: dict[str, Any]) -> tuple[int, int, str]:
+        """An operation as what it puts in the place of what in the line."""
+        op, path = operation["op"], operation["path"]
+        if op == "remove":
+            return self._remove(path)
+        if op == "replace" or (op == "add" and path in self.values and not self._is_item(path)):
+            return self._replace(path, operation["value"])
+        if op == "add":
+            return self._add(path, operation["value"])
+        raise ValueError(f"no fix does {op!r} at {path!r}")
+
+    def _value(self, path: str) -> Item:
+        try:
+            return self.values[path]
+        except KeyError:
+            raise ValueError(f"the fix does not fit: nothing at {path!r}") from None
+
+    def _is_item(self, path: str) -> bool:
+        return self.line[self._value(path.rpartition("/")[0]).start] == "["
+
+    def _start(self, path: str) -> int:
+        """Where an item begins: at its key, if it has one."""
+        return self.keys[path].start if path in self.keys else self._value(path).start
+
+    def _remove(self, path: str) -> tuple[int, int, str]:
+        item = self._value(path)
+        removed = self.line[item.start : item.end]
+        for other in scan(removed):
+            source = removed[other.start : other.end]
+            if other.kind == "value" and source[0] == '"':
+                self.gone[json.loads(source, strict=False)] = source
+        parent, _, token = path.rpartition("/")
+        siblings = self.inner[parent]
+        at = int(token) if self.line[self._value(parent).start] == "[" else siblings.index(path)
+        if at + 1 < len(siblings):
+            start, end = self._start(path), self._start(siblings[at + 1])
+        elif at:
+            start, end = self.values[siblings[at - 1]].end, item.end
+        else:
+            start, end = self._start(path), item.end
+        return start, end, ""
+
+    def _replace(self, path: str, value: Any) -> tuple[int, int, str]:
+        item = self._value(path)
+        source = self.line[item.start : item.end]
+        start, end, new = item.start, item.end, self._spelled(value)
+        if isinstance(value, str) and source[0] == '"':  # of a string, only what differs
+            old = json.loads(source, strict=False)
+            first, last, text = difference(old, value)
+            start, end = string_columns(self.line, start, end, (first, last))
+            new = self._spelled(text)[1:-1]
+        return start, end, new
+
+    def _add(self, path: str, value: Any) -> tuple[int, int, str]:
+        parent, _, token = path.rpartition("/")
+        owner, siblings = self._value(parent), self.inner.get(parent, [])
+        new = (
+            self.gone[value]
+            if isinstance(value, str) and value in self.gone
+            else self._spelled(value)
+        )
+        if self.line[owner.start] == "{":
+            new = f"{self._spelled(unescape(token))}:{self._space(_COLON)}{new}"
+            at = (
+                0 if not parent else len(siblings)
+            )  # what describes the whole record stands before its messages
+        else:
+            at = len(siblings) if token == "-" else int(token)
+            if at > len(siblings):
+                raise ValueError(f"the fix does not fit: nothing to add at {path!r}")
+        comma = f",{self._space(_COMMA)}"
+        if not siblings:
+            place = owner.start + 1
+        elif at < len(siblings):
+            place, new = self._start(siblings[at]), new + comma
+        else:
+            place, new = self.values[siblings[-1]].end, comma + new
+        return place, place, new
+
+    def _space(self, pattern: re.Pattern[str]) -> str:
+        """The white space that this line has behind a comma or colon."""
+        found = pattern.search(self.line)
+        return found[1] if found else " "
+
+    def _spelled(self, value: Any) -> str:
+        """JSON in the manner of the line: all ASCII if it is, tight if it is."""
+        comma, colon = f",{self._space(_COMMA)}", f":{self._space(_COLON)}"
+        return json.dumps(
+            value, ensure_ascii=self.line.isascii(), separators=(comma, colon), allow_nan=False
+        )
+
+
+def difference(old: str, new: str) -> tuple[int, int, str]:
+    """Where the old string is to be replaced, and by what, without what the two have in common at
+    both ends.
+    """
+    before = _in_common(old, new)
+    after = _in_common(old[before:][::-1], new[before:][::-1])
+    return before, len(old) - after, new[before : len(new) - after]
+
+
+def _in_common(one: str, two: str) -> int:
+    """How many characters two strings have in common at their beginning."""
+    low, high = 0, min(len(one), len(two))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == two[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

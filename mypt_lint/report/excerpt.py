@@ -1,0 +1,119 @@
+"""The source line under a finding: made visible, cut to the width around the mark, with the place
+of the carets.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+from mypt_cli.terminal import HIDDEN, Display, escape
+from mypt_lint.check.diagnostic import Snippet
+
+_JOINER = "\u200d"
+_LEAST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """What to print, and where the carets stand under it, counted in terminal cells."""
+
+    text: str
+    indent: int
+    carets: int
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Characters that share their cells: a letter with its accents, an emoji sequence, or one
+    escape.
+    """
+
+    start: int
+    shown: str
+    solid: bool
+    """Nothing may be joined to it: it is spelled out."""
+    width: int = 0
+
+
+def clusters(text: str, display: Display) -> list[Cluster]:
+    """The text cut into what must stay together; every character is shown."""
+    special = {"\n": display.newline, "\t": display.tab}
+    found: list[Cluster] = []
+    for at, char in enumerate(text):
+        last = found[-1] if found else None
+        if HIDDEN.match(char):
+            found.append(Cluster(at, special.get(char) or escape(char), True))
+        elif char.isascii():
+            found.append(Cluster(at, char, False))
+        elif last and not last.solid and _joins(char, last.shown):
+            last.shown += char
+        elif cell_len(char) == 0:
+            # It has nothing to stand on; spelled out it can be seen, and counted.
+            found.append(Cluster(at, escape(char), True))
+        else:
+            found.append(Cluster(at, char, False))
+    for cluster in found:
+        cluster.shown = display.printable(cluster.shown)
+        cluster.width = cell_len(cluster.shown)
+    return found
+
+
+def _joins(char: str, before: str) -> bool:
+    """Whether the character takes no cells of its own behind `before`.
+
+    A joiner joins wide characters (emoji) only.
+    """
+    if cell_len(char) == 0:
+        return True
+    wide = cell_len(char) == 2 and cell_len(before[0]) == 2
+    return wide and (before.endswith(_JOINER) or "\U0001f3fb" <= char <= "\U0001f3ff")
+
+
+def excerpt(snippet: Snippet, display: Display, width: int) -> Excerpt:
+    """The snippet in at most `width` cells (but no fewer than a few), as much of the mark in view
+    as fits.
+    """
+    found = clusters(snippet.text, display)
+    starts, widths, count = [c.start for c in found], [c.width for c in found], len(found)
+    begin = min(max(snippet.mark[0], 0), len(snippet.text))
+    end = min(max(snippet.mark[1], begin), len(snippet.text))
+    # A mark inside a cluster is widened to the whole of it; an empty mark lies on the cluster
+    # behind it.
+    first = bisect_right(starts, begin) - 1 if begin < len(snippet.text) else count
+    last = max(bisect_left(starts, end), min(first + 1, count))
+    dots = display.ellipsis
+    low, high, room = 0, count, max(width, _LEAST)
+    if sum(widths) + len(dots) * (snippet.cut_left + snippet.cut_right) > room:
+        low, high = _window(widths, first, last, room - 2 * len(dots))
+    cut_left, cut_right = snippet.cut_left or low > 0, snippet.cut_right or high < count
+    left, right = dots if cut_left else "", dots if cut_right else ""
+    return Excerpt(
+        left + "".join(c.shown for c in found[low:high]) + right,
+        len(left) + sum(widths[low:first]),
+        max(1, sum(widths[first : min(last, high)])) if end > begin else 1,
+    )
+
+
+def _window(widths: list[int], first: int, last: int, room: int) -> tuple[int, int]:
+    """Which clusters to show: the mark from its start, then as much on both sides as there is room
+    for.
+    """
+    low = high = first
+    while high < last and widths[high] <= room:
+        room -= widths[high]
+        high += 1
+    growing = True
+    while growing:
+        growing = False
+        if last <= high < len(widths) and widths[high] <= room:
+            room -= widths[high]
+            high += 1
+            growing = True
+        if low > 0 and widths[low - 1] <= room:
+            low -= 1
+            room -= widths[low]
+            growing = True
+    return low, high

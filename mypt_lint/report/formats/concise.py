@@ -1,0 +1,25 @@
+"""`path:line:col: CODE name: message`, one line a finding: for editors, grep and diff."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from mypt_cli.terminal import Display
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+
+
+class Report:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._display = Display(stream)
+
+    def finding(self, located: Diagnostic) -> None:
+        finding = located.finding
+        line = (
+            f"{located.filename}:{located.row}:{located.column}: {finding.code} {finding.name}: "
+            f"{finding.message}"
+        )
+        self._stream.write(self._display.line(line) + "\n")
+
+    def finish(self, summary: Summary) -> None:
+        """Nothing: totals are no finding."""

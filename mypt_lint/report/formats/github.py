@@ -1,0 +1,130 @@
+"""Workflow commands of GitHub Actions: annotations on the changed lines of a pull request."""
+
+from __future__ import annotations
+
+import os
+from typing import TextIO
+
+from mypt_cli.terminal import Display
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.report.formats import summary
+from mypt_lint.report.paths import relative
+
+_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
+_SHOWN = 10
+"""GitHub shows this many annotations of each kind a step, and drops the rest without a word."""
+
+_LISTED = 500  # findings without an annotation that the summary of the step lists
+_Numbered = tuple[int, Diagnostic]
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+class Report:
+    """Annotations of the first finding of each rule, then of others, as many as GitHub shows. The
+    rest stands in the log, and in the summary of the step.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._display = Display(stream)
+        self._number = 0
+        self._first: dict[str, dict[str, _Numbered]] = {severity: {} for severity in _COMMANDS}
+        self._more: dict[str, list[_Numbered]] = {severity: [] for severity in _COMMANDS}
+        self._rest: list[Diagnostic] = []
+
+    def finding(self, located: Diagnostic) -> None:
+        self._number += 1
+        severity, code = located.finding.severity, located.finding.code
+        if code not in self._first[severity]:
+            self._first[severity][code] = (self._number, located)
+        elif len(self._more[severity]) < _SHOWN:
+            self._more[severity].append((self._number, located))
+        else:
+            self._log(located)
+
+    def finish(self, summary: Summary) -> None:
+        chosen: list[_Numbered] = []
+        for severity in _COMMANDS:
+            ready = [*self._first[severity].values(), *self._more[severity]]
+            chosen += ready[:_SHOWN]
+            for _, located in ready[_SHOWN:]:
+                self._log(located)
+        for _, located in sorted(chosen, key=lambda item: item[0]):
+            self._annotate(located)
+        dropped = [s for s in _COMMANDS if summary.by_severity[s] > _SHOWN]
+        if dropped:
+            counts = ", ".join(f"{summary.by_severity[s]} of severity {s}" for s in dropped)
+            self._command(
+                "notice",
+                {"title": "mypt-lint"},
+                f"GitHub shows only {_SHOWN} annotations of a kind; there are {counts}. The log of "
+                "this step has them all.",
+            )
+        page = os.environ.get("GITHUB_STEP_SUMMARY")
+        if page and summary.by_code:
+            with open(page, "a", encoding="utf-8") as out:
+                self._write_page(out, summary)
+
+    def _write_page(self, out: TextIO, totals: Summary) -> None:
+        page = summary.Report(out)
+        for first in self._first.values():
+            for _, located in first.values():
+                page.finding(located)
+        page.finish(totals)
+        if self._rest:
+            out.write("\nWithout an annotation:\n\n")
+        for located in self._rest:
+            finding = located.finding
+            place = f"{located.filename}:{located.row}:{located.column}"
+            out.write(f"- {page.cell(f'{place} {finding.code} {finding.message}')}\n")
+        count = (
+            sum(totals.by_severity.values())
+            - sum(min(_SHOWN, totals.by_severity[s]) for s in _COMMANDS)
+            - len(self._rest)
+        )
+        if self._rest and count > 0:
+            out.write(f"- and {count:,} more, in the log of the step\n")
+
+    def _log(self, located: Diagnostic) -> None:
+        """A line of the log that is no command, whatever it quotes."""
+        if len(self._rest) < _LISTED:
+            self._rest.append(located)
+        finding = located.finding
+        text = (
+            f"{located.filename}:{located.row}:{located.column}: {finding.severity} "
+            f"{finding.code} {finding.name}: {finding.message}"
+        )
+        self._stream.write(f"- {self._display.line(text).replace('##[', '## [')}\n")
+
+    def _annotate(self, located: Diagnostic) -> None:
+        finding = located.finding
+        properties = {
+            "file": relative(located.filename),
+            "line": str(located.row),
+            "endLine": str(located.end_row),
+        }
+        if located.row == located.end_row:
+            # GitHub refuses columns on a range over several lines, and an end before the start. Its
+            # documents do not say whether the end belongs to the range; those who tried found that
+            # it does not, as with
+            # our columns.
+            properties["col"] = str(located.column)
+            properties["endColumn"] = str(max(located.column, located.end_column))
+        properties["title"] = f"{finding.code} {finding.name}"
+        self._command(_COMMANDS[finding.severity], properties, finding.message)
+
+    def _command(self, command: str, properties: dict[str, str], message: str) -> None:
+        shown = {
+            key: _property(self._display.line(text, keep="\r\n"))
+            for key, text in properties.items()
+        }
+        listed = ",".join(f"{key}={text}" for key, text in shown.items())
+        data = _data(self._display.line(message, keep="\r\n"))
+        self._stream.write(f"::{command} {listed}::{data}\n")

@@ -1,0 +1,61 @@
+"""GitLab's Code Quality report: a JSON array, written as it comes, with a fingerprint of its own
+for each finding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import TextIO
+
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.report.paths import relative
+from mypt_lint.report.record import JsonText
+
+_SEVERITIES = {"error": "major", "warning": "minor", "info": "info"}
+
+
+def fingerprint(located: Diagnostic) -> str:
+    """Returns 64 hexadecimal digits that stay when lines move: of the finding, file and text."""
+    finding, snippet = located.finding, located.snippet
+    parts = (
+        finding.code,
+        finding.pointer,
+        relative(located.filename),
+        finding.message,
+        snippet.text if snippet else "",
+    )
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Report:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._text = JsonText(stream)
+        self._before = "[\n"
+        self._seen: Counter[bytes] = Counter()
+
+    def finding(self, located: Diagnostic) -> None:
+        finding = located.finding
+        print_ = fingerprint(located)
+        key = bytes.fromhex(print_[:16])
+        if self._seen[key]:  # GitLab keeps one of each
+            print_ = hashlib.sha256(f"{print_} {self._seen[key]}".encode()).hexdigest()
+        self._seen[key] += 1
+        begin = {"line": located.row, "column": located.column}
+        end = {"line": located.end_row, "column": located.end_column}
+        issue = {
+            "description": f"{finding.name}: {finding.message}",
+            "check_name": finding.code,
+            "fingerprint": print_,
+            "severity": _SEVERITIES[finding.severity],
+            "location": {
+                "path": relative(located.filename),
+                "positions": {"begin": begin, "end": end},
+            },
+        }
+        self._stream.write(self._before + self._text(issue))
+        self._before = ",\n"
+
+    def finish(self, summary: Summary) -> None:
+        self._stream.write("[]\n" if self._before == "[\n" else "\n]\n")

@@ -1,0 +1,36 @@
+"""Findings under the name of their file: for people with many files."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from mypt_cli.terminal import Display
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+
+
+class Report:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._display = Display(stream)
+        self._file: str | None = None
+
+    def finding(self, located: Diagnostic, *, brief: bool = False) -> None:
+        """Write a finding; none is longer than a line, so `brief` changes nothing."""
+        if located.filename != self._file:
+            before = "" if self._file is None else "\n"
+            self._stream.write(f"{before}{self._display.line(located.filename)}:\n")
+            self._file = located.filename
+        finding = located.finding
+        place = f"{located.row}:{located.column}"
+        fix = f" [{'safe' if finding.fix.safe else 'unsafe'} fix]" if finding.fix else ""
+        self._stream.write(
+            f"  {place:<9} {finding.severity:<7} {finding.code} "
+            f"{self._display.line(f'{finding.name}: {finding.message}')}{fix}\n"
+        )
+
+    def more(self, filename: str, code: str, name: str, count: int) -> None:
+        """Say that there are more of a kind in a file."""
+        self._stream.write(f"  ... and {count:,} more {code} {name} (--show-all prints them)\n")
+
+    def finish(self, summary: Summary) -> None:
+        """Nothing: totals are no finding."""

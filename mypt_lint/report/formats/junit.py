@@ -1,0 +1,96 @@
+"""JUnit's XML, for whatever shows test results: a suite a file, a failed case a finding."""
+
+from __future__ import annotations
+
+import re
+from typing import TextIO
+from xml.sax.saxutils import escape, quoteattr
+
+from mypt_cli.terminal import Display
+from mypt_cli.words import one_of
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+
+MOST = 1000  # cases of one file, which is held until its end: a suite says first how many it has
+_NO_XML = re.compile("[\ufffe\uffff]")
+
+
+class Report:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._display = Display(stream)
+        self._file: str | None = None
+        self._cases: list[str] = []
+        self._count = 0
+        self._begun = False
+
+    def finding(self, located: Diagnostic) -> None:
+        if located.filename != self._file:
+            self._close()
+            self._file = located.filename
+        self._count += 1
+        if len(self._cases) >= MOST:
+            return
+        finding = located.finding
+        name = f"{finding.code} {finding.name} {located.row}:{located.column}"
+        more = [f"expected {one_of(finding.expected)}"] if finding.expected else []
+        text = "\n".join(
+            [
+                f"{located.row}:{located.column} {finding.message}",
+                *more,
+                *([finding.help] if finding.help else []),
+            ]
+        )
+        self._cases.append(
+            f"    <testcase name={self._attribute(name)} "
+            f"classname={self._attribute(located.filename)}>\n"
+            f"      <failure type={self._attribute(finding.severity)} "
+            f"message={self._attribute(finding.message)}>"
+            f"{escape(self._shown(text, keep=chr(10)))}</failure>\n    </testcase>\n"
+        )
+
+    def finish(self, summary: Summary) -> None:
+        self._close()
+        if not self._begun:
+            self._begin()
+            self._write(
+                '  <testsuite name="mypt-lint" tests="1" failures="0">\n    <testcase name="no '
+                'findings" classname="mypt-lint"/>\n  </testsuite>\n'
+            )
+        self._write("</testsuites>\n")
+
+    def _close(self) -> None:
+        if self._file is None:
+            return
+        if not self._begun:
+            self._begin()
+        rest = self._count - len(self._cases)
+        if rest:
+            text = quoteattr(f"{rest} more findings are not listed")
+            self._cases.append(
+                f"    <testcase name={text} classname={self._attribute(self._file)}>\n      "
+                f"<failure message={text}/>\n    </testcase>\n"
+            )
+        number = len(self._cases)
+        self._write(
+            f'  <testsuite name={self._attribute(self._file)} tests="{number}" '
+            f'failures="{number}">\n'
+        )
+        self._write("".join(self._cases) + "  </testsuite>\n")
+        self._cases, self._count, self._file = [], 0, None
+
+    def _begin(self) -> None:
+        self._begun = True
+        self._write('<?xml version="1.0"?>\n<testsuites name="mypt-lint">\n')
+
+    def _attribute(self, text: str) -> str:
+        return quoteattr(self._shown(text))
+
+    def _shown(self, text: str, *, keep: str = "") -> str:
+        """The text without what XML cannot hold, which is spelled out."""
+        return _NO_XML.sub(lambda m: f"\\u{ord(m[0]):04x}", self._display.line(text, keep=keep))
+
+    def _write(self, text: str) -> None:
+        ascii_only = self._display.encoding != "utf-8"
+        self._stream.write(
+            text.encode("ascii", "xmlcharrefreplace").decode() if ascii_only else text
+        )

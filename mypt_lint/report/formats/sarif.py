@@ -1,0 +1,111 @@
+"""SARIF 2.1.0, for code scanning: all rules in the head, then the results as they come."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, TextIO
+
+import mypt_spec
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.report.formats.gitlab import fingerprint
+from mypt_lint.report.paths import uri
+from mypt_lint.report.record import JsonText
+from mypt_spec.findings import RULES, Fix, Rule
+
+_SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def _descriptor(rule: Rule) -> dict[str, Any]:
+    doc = inspect.cleandoc(rule.doc) or rule.name
+    return {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": rule.summary or rule.name},
+        "fullDescription": {"text": " ".join(doc.split("\n\n")[0].split()) or rule.name},
+        "help": {"text": doc, "markdown": doc},
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+    }
+
+
+def _artifact(located: Diagnostic) -> dict[str, str]:
+    reference, below_root = uri(located.filename)
+    return {"uri": reference} | ({"uriBaseId": "%SRCROOT%"} if below_root else {})
+
+
+def _fix(fix: Fix, located: Diagnostic) -> dict[str, Any]:
+    start, end, text = located.edit or (1, 1, "")
+    region = {
+        "startLine": located.row,
+        "startColumn": start,
+        "endLine": located.row,
+        "endColumn": end,
+    }
+    change = {
+        "artifactLocation": _artifact(located),
+        "replacements": [{"deletedRegion": region, "insertedContent": {"text": text}}],
+    }
+    title = f"{fix.title} ({'safe' if fix.safe else 'unsafe'})"
+    return {"description": {"text": title}, "artifactChanges": [change]}
+
+
+def _location(located: Diagnostic) -> dict[str, Any]:
+    location: dict[str, Any] = {
+        "physicalLocation": {
+            "artifactLocation": _artifact(located),
+            "region": {
+                "startLine": located.row,
+                "startColumn": located.column,
+                "endLine": located.end_row,
+                "endColumn": located.end_column,
+            },
+        }
+    }
+    if located.finding.pointer:
+        location["logicalLocations"] = [{"fullyQualifiedName": located.finding.pointer}]
+    return location
+
+
+class Report:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._text = JsonText(stream)
+        rules = [RULES[code] for code in sorted(RULES)]
+        self._index = {rule.code: at for at, rule in enumerate(rules)}
+        driver = {
+            "name": "mypt-lint",
+            "version": mypt_spec.__version__,
+            "rules": list(map(_descriptor, rules)),
+        }
+        self._before = (
+            f'{{"$schema": "{_SCHEMA}", "version": "2.1.0", '
+            f'"runs": [{{"tool": {{"driver": {self._text(driver)}}},\n'
+            '"columnKind": "unicodeCodePoints", "results": [\n'
+        )
+
+    def finding(self, located: Diagnostic) -> None:
+        finding = located.finding
+        result: dict[str, Any] = {
+            "ruleId": finding.code,
+            "ruleIndex": self._index[finding.code],
+            "level": _LEVELS[finding.severity],
+            "message": {"text": finding.message},
+            "locations": [_location(located)],
+            "partialFingerprints": {"myptFindingHash/v1": fingerprint(located)},
+            "properties": {
+                "severity": finding.severity,
+                "pointer": finding.pointer,
+                "span": finding.span,
+                "expected": finding.expected,
+            },
+        }
+        if finding.fix is not None and located.edit is not None:
+            result["fixes"] = [_fix(finding.fix, located)]
+        self._stream.write(self._before + self._text(result))
+        self._before = ",\n"
+
+    def finish(self, summary: Summary) -> None:
+        head = "" if self._before == ",\n" else self._before
+        self._stream.write(head + "\n]}]}\n")

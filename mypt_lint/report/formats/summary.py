@@ -1,0 +1,56 @@
+"""One page of Markdown: totals, and a row a rule with the first place where it was broken.
+
+For the summary of a CI run.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TextIO
+
+from mypt_cli.terminal import Display
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.report.totals import summary_line
+from mypt_spec.findings import RULES
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~-])")
+
+
+class Report:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._display = Display(stream)
+        self._first: dict[str, Diagnostic] = {}
+
+    def finding(self, located: Diagnostic) -> None:
+        self._first.setdefault(located.finding.code, located)
+
+    def finish(self, summary: Summary) -> None:
+        write = self._stream.write
+        write(f"### mypt-lint\n\n{self.cell(summary_line(summary))}\n")
+        codes = sorted(summary.by_code, key=lambda code: (-summary.by_code[code], code))
+        if codes:
+            write(
+                f"\n| code | rule | findings | {summary.unit_name}s | first "
+                "|\n|---|---|--:|--:|---|\n"
+            )
+        for code in codes:
+            name = RULES[code].name if code in RULES else ""
+            row = (
+                f"| {code} | {name} | {summary.by_code[code]:,} | {summary.units_by_code[code]:,} "
+                f"| {self._place(code)} |"
+            )
+            write(row + "\n")
+
+    def _place(self, code: str) -> str:
+        located = self._first.get(code)
+        if located is None:
+            return ""
+        return self.cell(
+            f"{located.filename}:{located.row}:{located.column} {located.finding.message}"
+        )
+
+    def cell(self, text: str) -> str:
+        """Any text, as text in a cell of a table."""
+        return _SPECIAL.sub(r"\\\1", html.escape(self._display.line(text), quote=False))

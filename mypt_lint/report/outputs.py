@@ -1,0 +1,171 @@
+"""Where findings go: one format or several, on standard output or in files; and no flood of equal
+ones for people to read.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from difflib import get_close_matches
+from types import TracebackType
+from typing import Any, TextIO
+
+from mypt_cli.errors import UsageError
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.report import FORMATS, renderer
+
+SHOWN = 3  # findings of a code in a file that are shown to people
+ADVICE = 7  # more of them, where each says what else to do
+_FOR_PEOPLE = ("text", "grouped")  # formats in which equal findings are only counted from then on
+
+
+def utf8(stream: TextIO) -> TextIO:
+    """A pipe with a narrow encoding must not lose what findings quote."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None and not stream.isatty():
+        reconfigure(encoding="utf-8")
+    return stream
+
+
+def wanted(formats: Sequence[str], output: str | None) -> list[tuple[str, str | None]]:
+    """`(format, file)` of what was asked for, as in `text` or `sarif=lint.sarif`; what names no
+    file goes to `output`, or to standard output (None). Raises UsageError for an unknown format,
+    and for two that go to one place.
+    """
+    out = []
+    for item in formats:
+        name, _, path = item.partition("=")
+        if name not in FORMATS:
+            close = get_close_matches(name, FORMATS, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"formats are {', '.join(FORMATS)}"
+            raise UsageError(f"no format is called {name!r}; {hint}")
+        out.append((name, path or output))
+    places = Counter(os.path.realpath(path) if path else None for _, path in out)
+    for place, count in places.items():
+        if count > 1:
+            where = place or "standard output"
+            raise UsageError(
+                f"{count} formats go to {where}; give each its own file, as in --format "
+                "sarif=lint.sarif"
+            )
+    return out
+
+
+class Outputs:
+    """All outputs of a run, as one. A context: files are closed at its end."""
+
+    def __init__(
+        self,
+        places: Sequence[tuple[str, str | None]],
+        taken: Sequence[str],
+        *,
+        show_all: bool = False,
+    ) -> None:
+        self._places, self._show_all = places, show_all
+        self._taken = {os.path.realpath(path) for path in taken}
+        self._stack = ExitStack()
+        self._reports: list[Any] = []
+        self.stream: TextIO | None = None  # of the first one
+
+    def __enter__(self) -> Outputs:
+        with self._stack:
+            for name, path in self._places:
+                stream = (
+                    utf8(sys.stdout)
+                    if path is None
+                    else self._stack.enter_context(self._opened(path))
+                )
+                self.stream = self.stream or stream
+                made = renderer(name, stream)
+                self._reports.append(
+                    _Flood(made) if name in _FOR_PEOPLE and not self._show_all else made
+                )
+            self._stack = self._stack.pop_all()
+        return self
+
+    def finding(self, located: Diagnostic) -> None:
+        for report in self._reports:
+            report.finding(located)
+
+    def finish(self, summary: Summary) -> None:
+        for report in self._reports:
+            report.finish(summary)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _opened(self, path: str) -> TextIO:
+        if os.path.realpath(path) in self._taken:
+            raise UsageError(f"{path}: is read from; name another file for the findings")
+        try:
+            return open(path, "w", encoding="utf-8", newline="")
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+class _Flood:
+    """Passes on the first findings of a code in a file, and the first of each advice; counts the
+    rest.
+
+    What a finding says beside its place is said once: an advice that was there is left out.
+    """
+
+    def __init__(self, report: Any) -> None:
+        self._report = report
+        self._file = ""
+        self._seen: Counter[tuple[str, str]] = Counter()  # by code and name
+        self._shown: Counter[tuple[str, str]] = Counter()
+        self._said: set[tuple[str, str]] = set()  # codes and advice
+
+    def finding(self, located: Diagnostic) -> None:
+        if located.filename != self._file:
+            self._close()
+            self._file = located.filename
+        finding = located.finding
+        key, advice = (finding.code, finding.name), (finding.code, finding.help)
+        self._seen[key] += 1
+        new = not self._seen[key] - 1 or bool(finding.help and advice not in self._said)
+        if self._shown[key] < SHOWN or (new and self._shown[key] < SHOWN + ADVICE):
+            self._shown[key] += 1
+            self._said.add(advice)
+            self._report.finding(located, brief=not new)
+
+    def finish(self, summary: Summary) -> None:
+        self._close()
+        self._report.finish(summary)
+
+    def _close(self) -> None:
+        for (code, name), count in sorted(self._seen.items()):
+            more = count - self._shown[code, name]
+            if more:
+                self._report.more(self._file, code, name, more)
+        self._seen.clear()
+        self._shown.clear()
+        self._said.clear()
+
+
+class Silent:
+    """An output for what is only counted."""
+
+    stream: TextIO = sys.stdout
+
+    def __enter__(self) -> Silent:
+        self.stream = utf8(sys.stdout)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def finding(self, located: Diagnostic) -> None:
+        """Nothing."""
+
+    def finish(self, summary: Summary) -> None:
+        """Nothing."""

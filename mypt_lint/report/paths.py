@@ -1,0 +1,42 @@
+"""File names as other programs want them."""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import quote
+
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+
+
+def relative(filename: str) -> str:
+    """The name relative to the working directory when the file lies below it, with `/` as separator
+    on every system.
+    """
+    if os.path.isabs(filename):
+        below = os.path.join(os.getcwd(), "")
+        filename = filename.removeprefix(below)
+    if os.sep != "/":
+        filename = filename.replace(os.sep, "/")
+    while filename.startswith("./"):
+        filename = filename[2:].lstrip("/")
+    return filename
+
+
+def uri(filename: str) -> tuple[str, bool]:
+    """A URI reference for the file, and whether it is relative to the root of what was checked.
+
+    The bytes of the name are percent-encoded as they are on disk, so a name that is not UTF-8
+    survives.
+    """
+    name = relative(filename)
+    try:
+        raw = name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raw = name.encode("utf-8", "surrogatepass")
+    quoted = quote(raw)
+    if _DRIVE.match(name):
+        return "file:///" + quoted, False
+    if name.startswith("/"):
+        return "file://" + quoted, False
+    return quoted, name != "<stdin>" and ".." not in name.split("/")

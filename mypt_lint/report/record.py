@@ -1,0 +1,64 @@
+"""A finding as a JSON object, and JSON text that any stream can carry."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TextIO
+
+from mypt_cli.terminal import HIDDEN, encoding_of
+from mypt_lint.check.diagnostic import Diagnostic
+
+_READABLE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_ASCII = json.JSONEncoder(ensure_ascii=True, allow_nan=False)
+
+
+def record(located: Diagnostic) -> dict[str, Any]:
+    """The keys of `--format json`, in ruff's order and with ruff's names where it has them."""
+    finding = located.finding
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "severity": finding.severity,
+        "message": finding.message,
+        "filename": located.filename,
+        "location": {"row": located.row, "column": located.column},
+        "end_location": {"row": located.end_row, "column": located.end_column},
+        "pointer": finding.pointer,
+        "span": finding.span,
+        "expected": finding.expected,
+        "dialect": located.dialect,
+        "fix": finding.fix.as_dict() if finding.fix else None,
+    }
+
+
+class JsonText:
+    """JSON for one stream: readable where that is safe, all ASCII where it is not.
+
+    Not safe are streams that are not UTF-8, lone surrogates, and characters that a terminal or a
+    line reader would obey.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._readable = encoding_of(stream) == "utf-8"
+
+    def __call__(self, value: Any) -> str:
+        if self._readable:
+            text = _READABLE.encode(value)
+            if not HIDDEN.search(text):
+                return text
+        return _ASCII.encode(value)
+
+    def finding(self, located: Diagnostic) -> str:
+        value = record(located)
+        try:
+            return self(value)
+        except (TypeError, ValueError, RecursionError):
+            # A patch may carry a value of the data that JSON cannot say, such as NaN. Without its
+            # patch the fix can still be read but not be applied, which is better than one that
+            # applies something else.
+            fix = (
+                {key: value["fix"][key] for key in ("message", "applicability")}
+                if value["fix"]
+                else None
+            )
+            return self(value | {"fix": fix})

@@ -1,0 +1,108 @@
+"""The end of a run in words: one line of totals, and a table by rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from mypt_lint.check.diagnostic import MAX_KEYS, Summary
+from mypt_spec.findings import RULES
+
+_KEYS = 10  # of a rule that statistics name
+
+
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "line"), counted(2, "line"), counted(2, "entry")
+    ('1 line', '2 lines', '2 entries')
+    """
+    return (
+        f"{number} {noun}"
+        if number == 1
+        else f"{number} {noun.removesuffix('y')}ies"
+        if noun.endswith("y")
+        else f"{number} {noun}s"
+    )
+
+
+def summary_line(summary: Summary) -> str:
+    """What the run found, in how much, of what: everything read is either clean or faulty."""
+    units, files = counted(summary.units, summary.unit_name), counted(summary.files, "file")
+    found = [
+        counted(summary.by_severity[s], s)
+        for s in ("error", "warning", "info")
+        if summary.by_severity[s]
+    ]
+    if not found and not summary.faulty:
+        return (
+            f"{units} clean ({files})" if summary.units else f"nothing to check: {units} ({files})"
+        )
+    where = f"{summary.faulty} of {units}" if summary.units else units
+    return (
+        f"{', '.join(found) or 'faults'} in {where} ({summary.clean} clean, {summary.faulty} "
+        f"faulty; {files})"
+    )
+
+
+def statistics(summary: Summary) -> list[str]:
+    """Aligned rows `count  code  name  [lines touched, their share]`, the most frequent first; keys
+    at fault below theirs.
+    """
+    rows = sorted(summary.by_code.items(), key=lambda item: (-item[1], item[0]))
+    names = {code: RULES[code].name if code in RULES else "" for code, _ in rows}
+    count_width = max((len(str(count)) for _, count in rows), default=0)
+    code_width = max(map(len, names), default=0)
+    name_width = max(map(len, names.values()), default=0)
+    lines = []
+    for code, count in rows:
+        touched = (
+            f"{counted(summary.units_by_code[code], summary.unit_name)}{_share(summary, code)}"
+        )
+        lines.append(
+            f"{count:>{count_width}}  {code:<{code_width}}  {names[code]:<{name_width}}  "
+            f"[{touched}]"
+        )
+        keys = Counter({key: n for (of, key), n in summary.keys.items() if of == code})
+        named = [f'"{key}" {n}' for key, n in keys.most_common(_KEYS)]
+        if named:
+            beyond = "" if len(summary.keys) >= MAX_KEYS else f" {len(keys) - _KEYS}"
+            more = f" and{beyond} more" if len(keys) > _KEYS else ""
+            lines.append(f"{'':{count_width}}    keys: {', '.join(named)}{more}")
+    return lines
+
+
+def by_severity(counts: Mapping[str, int]) -> str:
+    """
+    >>> by_severity({"warning": 1, "error": 2})
+    '2 errors, 1 warning'
+    """
+    return ", ".join(counted(counts[s], s) for s in ("error", "warning", "info") if counts.get(s))
+
+
+def fixable_line(summary: Summary) -> str:
+    """What `--fix` would do."""
+    safe, unsafe = summary.fixable["safe"], summary.fixable["unsafe"]
+    if not safe:
+        return f"No fixes available with --fix ({unsafe} with --unsafe-fixes)."
+    return f"{safe} fixable with --fix{f' ({unsafe} more with --unsafe-fixes)' if unsafe else ''}."
+
+
+def fixed_line(
+    fixed: Mapping[str, int], left: Mapping[str, int] | None, *, would: bool, files: int
+) -> str:
+    """What was fixed, as ruff says it; `left` is what remains, if that is known."""
+    count, rest = sum(fixed.values()), sum(left.values()) if left else 0
+    if left is not None:
+        whole = {s: fixed.get(s, 0) + left.get(s, 0) for s in ("error", "warning", "info")}
+        return (
+            f"Found {by_severity(whole)} ({count} fixed, {rest} remaining)."
+            if count + rest
+            else "Nothing to fix."
+        )
+    if not count:
+        return "Nothing would be fixed." if would else "Nothing to fix."
+    return f"{'Would fix' if would else 'Fixed'} {by_severity(fixed)} in {counted(files, 'file')}."
+
+
+def _share(summary: Summary, code: str) -> str:
+    return f", {summary.units_by_code[code] / summary.units:.1%}" if summary.units else ""

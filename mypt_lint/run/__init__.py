@@ -1,0 +1,1 @@
+"""Sources in, findings out, in order, by one process or several."""

@@ -1,0 +1,71 @@
+"""The findings of two passes over the same sources, as if it had been one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.run.runner import Chunk, tally
+
+_Place = tuple[str, int]
+_END: _Place = ("\U0010ffff", 0)
+
+
+def interleaved(chunks: Iterator[Chunk], more: Iterator[Chunk]) -> Iterator[Chunk]:
+    """The chunks of the first pass, with the findings of the second in their places. Both are in
+    order of place.
+
+    A line that only the second pass finds fault with was counted as clean: here it is faulty. Holds
+    a chunk of each.
+    """
+    ahead = _Ahead(more)
+    for chunk in chunks:
+        if chunk.found:
+            first, last = _place(chunk.found[0]), _place(chunk.found[-1])
+            yield from ahead.before(first)
+            for extra in ahead.before((last[0], last[1] + 1)):
+                lines = {_place(item) for item in chunk.found} & {
+                    _place(item) for item in extra.found
+                }
+                extra.summary.faulty -= len(lines)
+                extra.summary.clean += len(lines)
+                chunk.summary.add(extra.summary)
+                chunk.keys |= extra.keys
+                chunk.found += extra.found
+            chunk.found.sort(key=lambda item: item.sort_key)
+        yield chunk
+    yield from ahead.before(_END)
+
+
+class _Ahead:
+    """The second pass, as far as it is read."""
+
+    def __init__(self, chunks: Iterator[Chunk]) -> None:
+        self._chunks = chunks
+        self._held: list[Diagnostic] = []
+        self._at = 0
+
+    def before(self, place: _Place) -> Iterator[Chunk]:
+        """Its findings before a place, each counted; a line of them is clean no more."""
+        while True:
+            out = Chunk([], Summary())
+            while self._at < len(self._held) and _place(self._held[self._at]) < place:
+                out.found.append(self._held[self._at])
+                self._at += 1
+            done = self._at < len(self._held)
+            if not done:
+                fresh = next(self._chunks, None)
+                done = fresh is None
+                if fresh is not None:
+                    self._held, self._at = fresh.found, 0
+                    out.keys, out.summary.known = fresh.keys, fresh.summary.known
+            tally(out.summary, out.found)
+            lines = len({_place(item) for item in out.found})
+            out.summary.faulty, out.summary.clean = lines, -lines
+            yield out
+            if done:
+                return
+
+
+def _place(item: Diagnostic) -> _Place:
+    return item.filename, item.row

@@ -1,0 +1,159 @@
+"""JSONL sources checked by several processes, the findings in the order of one.
+
+Every process walks the same list of units in the same order and does its share of them, every
+`jobs`-th; this one yields its own and what the others send. No queue, no pool: starting one takes
+longer than a small data set.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.blocks import Source, ranges
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.diagnostic import Summary
+from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_lint.run.runner import FAR, Chunk, check_lines, pieces
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+RANGE = 1 << 20  # bytes of a unit of a plain file
+Part = tuple[int, int | None]
+Unit = tuple[bool, Source, Callable[[], Iterable[Chunk]]]
+
+
+def run_parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator[Chunk]:
+    """As `runner.run` of records, with `jobs` processes, this one among them.
+
+    Raises UsageError when one is killed.
+    """
+    from multiprocessing import get_all_start_methods, get_context
+
+    # A forked worker has everything imported and loaded; it must start before any thread does.
+    method = "fork" if "fork" in get_all_start_methods() else "spawn"
+    context = get_context(method)
+    parts = [_parts(source) for source in sources]
+    bare = [replace(source, stream=None) for source in sources]
+    connections: list[Connection] = []
+    workers = []
+    try:
+        for index in range(1, jobs):
+            here, there = context.Pipe(duplex=False)
+            connections.append(here)
+            inherited = connections if method == "fork" else []
+            given = (there, inherited, checker, bare, parts, index, jobs)
+            worker = context.Process(target=_work, args=given, daemon=True)  # type: ignore[attr-defined]
+            worker.start()
+            there.close()
+            workers.append(worker)
+        yield from _collect(units(checker, sources, parts), connections)
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.join()
+        for connection in connections:
+            connection.close()
+
+
+def units(checker: Checker, sources: list[Source], parts: list[list[Part]]) -> Iterator[Unit]:
+    """`(divisible, source, do it)`: byte ranges of plain files; blocks of compressed files, which
+    every process unpacks.
+
+    What can be read only once is not divisible, and is for the first process to do.
+    """
+    prover = CleanFilter(checker)
+    for source, ranges_ in zip(sources, parts, strict=True):
+        for part in ranges_:
+            yield True, source, partial(_range, checker, prover, source, part)
+        if ranges_:
+            continue
+        if source.size is None or source.stdin or source.stream is not None:
+            yield False, source, partial(check_lines, checker, prover, source)
+            continue
+        for piece in pieces(checker, prover, source):
+            yield True, source, partial(_one, piece)
+
+
+def _parts(source: Source) -> list[Part]:
+    found: list[Part] = list(ranges(source, size=RANGE))
+    if found:
+        found[-1] = found[-1][0], None  # reads on, should the file have grown
+    return found
+
+
+def _range(checker: Checker, prover: CleanFilter, source: Source, part: Part) -> list[Chunk]:
+    out = Chunk([], Summary())
+    for chunk in check_lines(checker, prover, source, part=part):
+        out.found += chunk.found
+        out.summary.add(chunk.summary)
+        out.keys |= chunk.keys
+        out.position = chunk.position
+    return [out]
+
+
+def _one(piece: Callable[[], Chunk]) -> list[Chunk]:
+    return [piece()]
+
+
+def _work(
+    connection: Connection,
+    inherited: list[Connection],
+    checker: Checker,
+    sources: list[Source],
+    parts: list[list[Part]],
+    index: int,
+    jobs: int,
+) -> None:
+    """The share of process `index`. What goes wrong is sent too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process stops the others
+    for other in inherited:
+        other.close()  # or no writer would notice that the first process has gone
+    number = 0
+    try:
+        for divisible, _, work in units(checker, sources, parts):
+            if divisible and number % jobs == index:
+                connection.send(list(work()))
+            number += divisible
+    except BrokenPipeError:
+        pass
+    except Exception as error:
+        connection.send(error)
+
+
+def _collect(todo: Iterator[Unit], connections: list[Connection]) -> Iterator[Chunk]:
+    """The outcome of every unit in order, rows counted from the start of the file."""
+    rows: dict[str, int] = {}
+    number = 0
+    for divisible, source, work in todo:
+        owner = number % (len(connections) + 1) if divisible else 0
+        number += divisible
+        before = rows.get(source.path, 0)
+        for chunk in work() if owner == 0 else _received(connections[owner - 1]):
+            shift = before - FAR
+            chunk.found = [
+                replace(item, row=item.row + shift, end_row=item.end_row + shift)
+                if item.row > FAR
+                else item
+                for item in chunk.found
+            ]
+            rows[source.path] = rows.get(source.path, 0) + chunk.summary.units
+            yield chunk
+
+
+def _received(connection: Connection) -> list[Chunk]:
+    try:
+        outcome = connection.recv()
+    except (EOFError, ConnectionError):
+        raise UsageError(
+            "a worker process was killed, perhaps for want of memory; try again with -j 1"
+        ) from None
+    if isinstance(outcome, Exception):
+        raise outcome
+    found: list[Chunk] = outcome
+    return found

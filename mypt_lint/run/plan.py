@@ -1,0 +1,246 @@
+"""What is to be checked, and how: sources grouped by their settings, in order, each group with its
+checker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import mypt_spec
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.left_out import LeftOut
+from mypt_cli.jsonl.paths import SUFFIXES, expand
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.detect import candidates, detect, elsewhere_than
+from mypt_lint.settings.baseline import Key
+from mypt_lint.settings.config import Config
+from mypt_lint.settings.selection import UnknownRuleError, chosen, selection
+from mypt_lint.settings.settings import Settings, settings
+from mypt_spec.dialect import Dialect
+from mypt_spec.rules.context import ToolSchema
+
+AUTO = "auto"
+_SUFFIXES = {
+    "text": (".txt", ".text", ".log"),
+    "generation": (".txt", ".text", ".jsonl", ".ndjson"),
+}
+Say = Callable[[str], None]
+
+
+class Group(NamedTuple):
+    """Sources that one checker checks."""
+
+    checker: Checker
+    sources: list[Source]
+    kind: str
+
+
+class Plan:
+    """The settings of one call: the defaults, the configuration, and what the command line says."""
+
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        config: Config,
+        defaults: Mapping[str, Any],
+        *,
+        edits: bool = False,
+    ) -> None:
+        self.given, self.config, self.defaults = given, config, defaults
+        self.edits = edits  # what a fix changes in its line costs time, and few ask for it
+        self.top = self.of(None)
+        self.left_out = LeftOut()
+
+    def of(self, path: str | None) -> Settings:
+        """The settings of a file."""
+        return settings(path, self.config, self.defaults, self.given)
+
+    @property
+    def baseline(self) -> str | None:
+        """The baseline file; in a configuration it counts from its folder."""
+        return self._file("baseline")
+
+    @property
+    def eval_prompts(self) -> list[str]:
+        """The prompts that are reserved for evaluation, one a line of the file that is named.
+
+        Raises UsageError.
+        """
+        path = self._file("eval-prompts")
+        if path is None:
+            return []
+        try:
+            with open(path, encoding="utf-8") as lines:
+                return [line.rstrip("\n") for line in lines if line.strip()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path}: the prompts cannot be read: {error}") from None
+
+    def _file(self, key: str) -> str | None:
+        """A file that the settings name."""
+        path: str | None = self.top[key]
+        return (
+            path if path is None or self.given.get(key) else os.path.join(self.config.folder, path)
+        )
+
+    def files(self, paths: Sequence[str], suffixes: Sequence[str] = SUFFIXES) -> list[Source]:
+        """Returns the files that paths name, but for those that `left_out` then counts."""
+        exclude = (
+            (self.config.folder, self.config.top.get("exclude", ())),
+            (os.getcwd(), self.given.get("exclude") or ()),
+        )
+        self.left_out = LeftOut(exclude, git=self.top["respect-gitignore"] is not False)
+        return expand(paths, suffixes=suffixes, left_out=self.left_out)
+
+    def sources(self, paths: list[str]) -> list[Source]:
+        """The files that paths name, sorted; in folders, those with a suffix of their kind."""
+        kinds = {
+            self.top["kind"],
+            *(section["kind"] for _, section in self.config.files if "kind" in section),
+        }
+        suffixes = tuple(
+            dict.fromkeys(
+                suffix for kind in sorted(kinds) for suffix in _SUFFIXES.get(kind, SUFFIXES)
+            )
+        )
+        found = self.files(paths, suffixes)
+        if len(kinds) > 1:
+            named = {os.path.realpath(path) for path in paths}
+            found = [
+                s
+                for s in found
+                if os.path.realpath(s.path) in named or s.path.startswith("<") or self._fits(s.path)
+            ]
+        return sorted(found, key=lambda source: source.path)
+
+    def _fits(self, path: str) -> bool:
+        bare = path.lower().removesuffix(".gz").removesuffix(".zst")
+        return bare.endswith(_SUFFIXES.get(self.of(path)["kind"], SUFFIXES))
+
+    def groups(
+        self, sources: list[Source], *, known: frozenset[Key] | None, say: Say
+    ) -> list[Group]:
+        """The sources with their checkers; neighbours that are checked alike share one.
+
+        Says which dialects it finds.
+        """
+        out: list[Group] = []
+        checkers: dict[tuple[Settings, str, tuple[Dialect, ...]], Checker] = {}
+        for source in sources:
+            own, name, others, looked = self.resolved(source, say)
+            key = (own, name, others)
+            if key not in checkers:
+                checkers[key] = checker(
+                    own,
+                    named_dialect(name),
+                    others=others,
+                    misnamed=own["dialect"] != AUTO and bool(others),
+                    known=known,
+                    edits=self.edits,
+                )
+            if out and out[-1].checker is checkers[key]:
+                out[-1].sources.append(looked)
+            else:
+                out.append(Group(checkers[key], [looked], own["kind"]))
+        return out
+
+    def resolved(
+        self, source: Source, say: Say
+    ) -> tuple[Settings, str, tuple[Dialect, ...], Source]:
+        """Returns the settings of a source, its dialect, those that its faulty records may be in,
+        and what to read.
+        """
+        own = self.of(source.path)
+        name = own["dialect"]
+        known = candidates(self.defaults["dialect"])
+        if name != AUTO:
+            dialect = next((d for d in known if d.name == name), None)
+            if dialect is None or own["kind"] != "record":
+                return own, name, (), source
+            return own, name, *elsewhere_than(source, dialect, known)
+        guess = detect(source, own["kind"], known)
+        also = (
+            f" ({', '.join(guess.others)} would fit as well; choose with --dialect)"
+            if guess.others and guess.sure
+            else ""
+        )
+        doubt = (
+            ""
+            if guess.sure
+            else " is taken for it: nothing at its beginning is legal in any dialect; choose with "
+            "--dialect"
+        )
+        say(f"{source.path}: {guess.dialect.name}{also}{doubt}")
+        others = tuple(d for d in known if d is not guess.dialect) if guess.sure else ()
+        return own, guess.dialect.name, others, guess.source
+
+
+def given(options: argparse.Namespace) -> dict[str, Any]:
+    """What a command line says; what a command has no option for, it does not say.
+
+    Raises UsageError.
+    """
+    names = ("dialect", "kind", "phase", "max-tokens", "fail-on", "baseline", "eval-prompts")
+    out = {name: getattr(options, name.replace("-", "_"), None) for name in names}
+    try:
+        select, ignore = (getattr(options, name, None) for name in ("select", "ignore"))
+        out["select"] = chosen(select) if select else None
+        out["ignore"] = chosen(ignore or ())
+    except UnknownRuleError as error:
+        raise UsageError(str(error)) from None
+    out["tools"] = tuple((name, "", "") for name in getattr(options, "tool", ()))
+    out["data-set"] = getattr(options, "data_set", None) or None
+    out["eval"] = tuple(getattr(options, "eval", None) or ()) or None
+    out["exclude"] = tuple(getattr(options, "exclude", ()))
+    out["respect-gitignore"] = False if getattr(options, "no_respect_gitignore", False) else None
+    return out
+
+
+def named_dialect(name: str) -> Dialect:
+    """The dialect of that name. Raises UsageError."""
+    if name not in mypt_spec.dialects():
+        raise UsageError(
+            f"no dialect {name!r}; known are {AUTO}, {', '.join(mypt_spec.dialects())}"
+        )
+    return mypt_spec.dialect(name)
+
+
+def checker(
+    own: Settings,
+    dialect: Dialect,
+    *,
+    others: tuple[Dialect, ...] = (),
+    misnamed: bool = False,
+    known: frozenset[Key] | None = None,
+    edits: bool = False,
+    cures: bool = True,
+) -> Checker:
+    """What checks by some settings, for every command alike.
+
+    Raises UsageError for a phase that the dialect lacks.
+    """
+    phases = len(dialect.table.phases)
+    if own["phase"] is not None and not 1 <= own["phase"] <= phases:
+        has = f"has phases 1 to {phases}" if phases else "has no phases"
+        raise UsageError(f"--phase {own['phase']}: {dialect.name} {has}")
+    tools = own["tools"] or ()
+    schemas = tuple(ToolSchema(*tool) for tool in tools if tool[1] or tool[2])
+    limits = mypt_spec.Limits(
+        own["phase"], own["max-tokens"], frozenset(tool[0] for tool in tools), schemas
+    )
+    if own["max-tokens"]:
+        dialect.tokenizer.encode("")  # a missing vocabulary is said now, not on the first long line
+    return Checker(
+        dialect,
+        limits,
+        selection(own["select"], own["ignore"]),
+        others,
+        misnamed=misnamed,
+        known=known,
+        severities=own["severity"] or (),
+        edits=edits,
+        cures=cures,
+    )

@@ -1,0 +1,142 @@
+"""Findings that are known and accepted: by code, pointer, and a hash of the canonical episode.
+
+So they stay known when data is shuffled, concatenated, cut into other shards or packed, and an
+edited episode loses its exemption. Metadata is no part of an episode, and takes no part in its
+hash.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from mypt_cli.errors import UsageError
+from mypt_lint.check.diagnostic import Diagnostic
+from mypt_spec.bodies.strict_json import Fault, loads
+
+VERSION = 1
+_HEAD = "mypt-lint-baseline"
+_OF_THE_FILE = {"MYP009", "MYP012", "MYP013"}  # known wherever they are found: shards come and go
+_NEVER = {"MYP003", "MYP901"}  # damaged data, and faults of the linter
+_NO_VALUE = {
+    "MYP004",
+    "MYP005",
+}  # reading such a line drops or changes something, so its bytes are hashed
+
+
+class Key(NamedTuple):
+    """What a known finding is known by."""
+
+    episode: str
+    code: str
+    pointer: str
+
+
+def keys(found: Iterable[Diagnostic], raw: bytes) -> list[Key | None]:
+    """The keys of the findings of one line; None for what no baseline takes."""
+    items = list(found)
+    exact = any(item.finding.code in _NO_VALUE for item in items)
+    digest = _digest(raw.removesuffix(b"\r"), exact)
+    return [
+        None
+        if (code := item.finding.code) in _NEVER
+        else Key("" if code in _OF_THE_FILE else digest, code, item.finding.pointer)
+        for item in items
+    ]
+
+
+def _digest(raw: bytes, exact: bool) -> str:
+    """32 hexadecimal digits."""
+    data = raw
+    if not exact:
+        try:
+            record = loads(raw.decode("utf-8-sig"))
+        except (Fault, UnicodeDecodeError):
+            pass
+        else:
+            data = json.dumps(_bare(record), sort_keys=True, ensure_ascii=False).encode(
+                "utf-8", "surrogatepass"
+            )
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def _bare(record: Any) -> Any:
+    """A record without its metadata, in itself and in its messages."""
+    if not isinstance(record, dict):
+        return record
+    return {
+        key: [_own(item) for item in value] if isinstance(value, list) else value
+        for key, value in _own(record).items()
+    }
+
+
+def _own(item: Any) -> Any:
+    return (
+        {key: value for key, value in item.items() if not key.startswith("_")}
+        if isinstance(item, dict)
+        else item
+    )
+
+
+def read(path: str) -> frozenset[Key]:
+    """The keys in a baseline file. Raises UsageError where there is none, or it is none."""
+    try:
+        with open(path, encoding="utf-8") as lines:
+            head = json.loads(next(lines, "null"))
+            if not isinstance(head, dict) or _HEAD not in head:
+                raise UsageError(
+                    f"{path}: no baseline of mypt-lint; make one with --write-baseline {path}"
+                )
+            if head[_HEAD] != VERSION:
+                raise UsageError(
+                    f"{path}: a baseline of version {head[_HEAD]}, expected {VERSION}; write it "
+                    "anew with --write-baseline"
+                )
+            return frozenset(
+                Key(episode, *finding.split(" ", 1))
+                for line in lines
+                if line.strip()
+                for episode, found in [json.loads(line)]
+                for finding in found
+            )
+    except FileNotFoundError:
+        raise UsageError(
+            f"{path}: no such baseline; make one with --write-baseline {path}"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{path}: not a whole baseline ({error}); take it from version control, or write it "
+            "anew"
+        ) from None
+
+
+def write(path: str, known: Iterable[Key]) -> None:
+    """Write a baseline, sorted, an episode a line, so that version control shows what changed.
+
+    Raises UsageError.
+    """
+    episodes: dict[str, list[str]] = {}
+    for key in known:
+        episodes.setdefault(key.episode, []).append(f"{key.code} {key.pointer}")
+    target = os.path.realpath(path)
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(
+            prefix=f".{os.path.basename(target)}.", dir=os.path.dirname(target)
+        )
+        with open(handle, "w", encoding="utf-8", newline="\n") as out:
+            out.write(json.dumps({_HEAD: VERSION}) + "\n")
+            for episode, found in sorted(episodes.items()):
+                out.write(json.dumps([episode, sorted(set(found))]) + "\n")
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except OSError as error:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from None

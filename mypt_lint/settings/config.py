@@ -1,0 +1,266 @@
+"""Settings from `mypt-lint.toml`, or `[tool.mypt-lint]` in pyproject.toml; the nearest one upwards
+of where the command runs.
+
+What is written there is checked as a whole: an unknown key, a value of another kind or a rule that
+does not exist is an error that says what was meant. Globs and paths in it count from its own
+folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from mypt_cli.errors import UsageError
+from mypt_lint.settings.selection import UnknownRuleError, named
+from mypt_spec.bodies.json_schema import SchemaError, check_schema
+from mypt_spec.findings import SEVERITIES
+
+FILES = ("mypt-lint.toml", "pyproject.toml")
+KINDS = ("record", "text", "generation")
+_TABLE = "tool.mypt-lint"
+
+
+@dataclass(frozen=True)
+class Config:
+    """A file of settings, as read. `files` are its sections for globs, in order; later ones win."""
+
+    path: str = ""
+    top: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+
+    @property
+    def folder(self) -> str:
+        return os.path.dirname(os.path.abspath(self.path)) if self.path else os.getcwd()
+
+    def matching(self, path: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+        """The sections whose glob a file matches."""
+        name = os.path.relpath(os.path.abspath(path), self.folder).replace(os.sep, "/")
+        return tuple(section for section in self.files if matches(section[0], name))
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a glob means a name below the folder of the configuration.
+
+    `*` and `?` stay inside one folder, `**` does not; a pattern without `/` means the name in any
+    folder, one that is a folder all in it.
+
+    >>> matches("*.jsonl", "a/b.jsonl"), matches("a/*.jsonl", "a/b/c.jsonl")
+    (True, False)
+    >>> matches("a/**", "a/b/c.jsonl"), matches("a/", "a/b/c")
+    (True, True)
+    """
+    pattern = pattern.removeprefix("./")
+    if pattern.endswith("/"):
+        pattern += "**"
+    parts = re.split(r"(\*\*/?|\*|\?)", pattern)
+    wild = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    regex = "".join(wild.get(part, re.escape(part)) for part in parts)
+    return re.fullmatch(regex if "/" in pattern else f"(?:.*/)?{regex}", name) is not None
+
+
+def asked(options: argparse.Namespace, start: str | None = None) -> Config:
+    """The configuration that a command line asks for: none, a file, or the nearest one from `start`
+    on.
+    """
+    if options.no_config:
+        return Config()
+    return read(options.config) if options.config else find(start)
+
+
+def find(start: str | None = None) -> Config:
+    """The nearest configuration in `start` (the working directory) or a folder above it; an empty
+    one where there is none.
+    """
+    folder = os.path.abspath(start or os.getcwd())
+    while True:
+        for name in FILES:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path):
+                data = _load(path)
+                if name != "pyproject.toml" or "mypt-lint" in data.get("tool", {}):
+                    return read(path)
+        above = os.path.dirname(folder)
+        if above == folder:
+            return Config()
+        folder = above
+
+
+def read(path: str) -> Config:
+    """A configuration file. Raises UsageError with what is wrong with it."""
+    data = _load(path)
+    where = short(path)
+    if os.path.basename(path) == "pyproject.toml":
+        data, where = data.get("tool", {}).get("mypt-lint", {}), f"{where} [{_TABLE}]"
+    top = _section(data, {**_ANYWHERE, **_ON_TOP}, where, path)
+    files = top.pop("files", {})
+    return Config(path, top, tuple((glob, section) for glob, section in files.items()))
+
+
+def _load(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML: {error}") from None
+
+
+def short(path: str) -> str:
+    name = os.path.relpath(path)
+    return path if name.startswith("..") else name
+
+
+class _Bad(Exception):
+    """What is wrong with a value."""
+
+
+_Check = Callable[[Any, str], Any]  # value, path of the file -> value to keep
+
+
+def _section(data: Any, known: Mapping[str, _Check], where: str, path: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise UsageError(f"{where}: expected a table, got {data!r}")
+    out = {}
+    for key, value in data.items():
+        if key not in known:
+            close = get_close_matches(key, known, n=1, cutoff=0.6)
+            hint = f'did you mean "{close[0]}"?' if close else f"settings are {', '.join(known)}"
+            raise UsageError(f'{where}: no setting is called "{key}"; {hint}')
+        try:
+            out[key] = known[key](value, path)
+        except _Bad as fault:
+            raise UsageError(f"{where}: {key} {fault}") from None
+        except UnknownRuleError as fault:
+            raise UsageError(f"{where}: {key}: {fault}") from None
+    return out
+
+
+def _text(value: Any, _: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise _Bad(f"must be a string, got {value!r}")
+    return value
+
+
+def _one_of(*choices: str) -> _Check:
+    def check(value: Any, _: str) -> str:
+        if value not in choices:
+            close = get_close_matches(str(value), choices, n=1)
+            raise _Bad(
+                f"must be one of {', '.join(choices)}, got {value!r}"
+                + (f"; did you mean {close[0]!r}?" if close else "")
+            )
+        return str(value)
+
+    return check
+
+
+def _number(value: Any, _: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise _Bad(f"must be a number from 1 on, got {value!r}")
+    return value
+
+
+def _yes(value: Any, _: str) -> bool:
+    if not isinstance(value, bool):
+        raise _Bad(f"must be true or false, got {value!r}")
+    return value
+
+
+def _list(value: Any, _: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _Bad(f"must be a list of strings, got {value!r}")
+    return tuple(value)
+
+
+def _rules(value: Any, path: str) -> tuple[str, ...]:
+    return tuple(sorted({code for word in _list(value, path) for code in named(word)}))
+
+
+def _severity(value: Any, _: str) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict):
+        raise _Bad(f'must be a table such as {{"MYP314" = "error"}}, got {value!r}')
+    for wanted in value.values():
+        if wanted not in SEVERITIES:
+            raise _Bad(
+                f"must be one of {', '.join(SEVERITIES)}, got {wanted!r}; to leave a rule out, "
+                "ignore it"
+            )
+    return tuple(sorted((code, wanted) for word, wanted in value.items() for code in named(word)))
+
+
+def _tools(value: Any, path: str) -> tuple[tuple[str, str, str], ...]:
+    """`(name, schema of the arguments, schema of the result)`, the schemas as JSON, "" for none."""
+    if isinstance(value, list):
+        return tuple((name, "", "") for name in _list(value, path))
+    if not isinstance(value, dict):
+        raise _Bad(f"must be a list of names, or a table of them, got {value!r}")
+    found = []
+    for name, schemas in value.items():
+        section = _section(
+            schemas, {"arguments": _schema, "result": _schema}, f"{short(path)}: tool {name}", path
+        )
+        found.append((name, section.get("arguments", ""), section.get("result", "")))
+    return tuple(found)
+
+
+def _schema(value: Any, path: str) -> str:
+    """A JSON Schema, or the name of a file with one."""
+    if isinstance(value, str):
+        try:
+            with open(
+                os.path.join(os.path.dirname(os.path.abspath(path)), value), encoding="utf-8"
+            ) as file:
+                value = json.load(file)
+        except OSError as error:
+            raise _Bad(
+                f"names the file {value!r}, which cannot be read: {error.strerror or error}"
+            ) from None
+        except ValueError as error:
+            raise _Bad(f"names the file {value!r}, which is not JSON: {error}") from None
+    try:
+        check_schema(value)
+        return json.dumps(value)
+    except (SchemaError, TypeError, ValueError) as error:
+        what = "cannot be checked" if getattr(error, "unchecked", False) else "is no JSON Schema"
+        raise _Bad(f"{what}: {error}") from None
+
+
+def _files(value: Any, path: str) -> dict[str, dict[str, Any]]:
+    if not isinstance(value, dict):
+        raise _Bad(f'must be a table of globs such as [files."phase3/*.jsonl"], got {value!r}')
+    return {
+        glob: _section(section, _ANYWHERE, f'{short(path)}: files "{glob}"', path)
+        for glob, section in value.items()
+    }
+
+
+_ANYWHERE: dict[str, _Check] = {
+    "dialect": _text,
+    "kind": _one_of(*KINDS),
+    "phase": _number,
+    "max-tokens": _number,
+    "select": _rules,
+    "ignore": _rules,
+    "severity": _severity,
+    "tools": _tools,
+}
+_ON_TOP: dict[str, _Check] = {
+    "fail-on": _one_of(*SEVERITIES),
+    "format": _text,
+    "baseline": _text,
+    "data-set": _yes,
+    "eval": _list,
+    "eval-prompts": _text,
+    "exclude": _list,
+    "respect-gitignore": _yes,
+    "files": _files,
+}

@@ -1,0 +1,51 @@
+"""Which rules to report: codes, beginnings of codes, and names, as people type them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from mypt_spec.findings import RULES
+
+
+class UnknownRuleError(ValueError):
+    """A code or name that no rule has."""
+
+
+def named(wanted: str) -> list[str]:
+    """The codes that a word means: a code, the beginning of one (`MYP2`), a name, or `all`.
+
+    Raises UnknownRuleError.
+    """
+    word = wanted.strip()
+    if word.lower() == "all":
+        return sorted(RULES)
+    found = [code for code in sorted(RULES) if code.startswith(word.upper())] if word else []
+    found = found or [code for code, rule in RULES.items() if rule.name == word.lower()]
+    if not found:
+        known = [*RULES, *(rule.name for rule in RULES.values())]
+        close = get_close_matches(word, known, n=1, cutoff=0.6) or get_close_matches(
+            word.upper(), known, n=1
+        )
+        hint = f"did you mean {close[0]}?" if close else "`mypt-lint --explain all` lists them"
+        raise UnknownRuleError(f"no rule is called {word!r}; {hint}")
+    return found
+
+
+def selection(select: Iterable[str] | None, ignore: Iterable[str] | None) -> frozenset[str]:
+    """The codes to report. Raises UnknownRuleError."""
+    chosen = frozenset(RULES) if not select else _all(select)
+    return chosen - _all(ignore or ())
+
+
+def chosen(groups: Iterable[str]) -> tuple[str, ...]:
+    """The codes that words mean, comma-separated in each string; sorted.
+
+    Raises UnknownRuleError.
+    """
+    return tuple(sorted(_all(groups)))
+
+
+def _all(groups: Iterable[str]) -> frozenset[str]:
+    words = [word for group in groups for word in group.split(",") if word.strip()]
+    return frozenset(code for word in words for code in named(word))

@@ -1,0 +1,102 @@
+"""What holds for a file, and where each value comes from: defaults, the configuration, its sections
+for files, the command.
+
+Of most settings the last one wins. `exclude`, `ignore`, `tools` and `severity` add up, so that a
+section need not repeat them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mypt_lint.settings.config import Config, short
+from mypt_spec.findings import SEVERITIES
+
+_ADDED = ("exclude", "ignore", "tools", "severity")
+_JUDGING = ("phase", "max-tokens", "select", "ignore", "severity", "tools", "fail-on")
+_Value = tuple[Any, tuple[str, ...]]  # and where it comes from
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one file."""
+
+    values: tuple[tuple[str, Any], ...]
+    origins: tuple[tuple[str, str], ...]
+
+    def __getitem__(self, key: str) -> Any:
+        return dict(self.values).get(key)
+
+    def origin(self, key: str) -> str:
+        """Where a value comes from, in words."""
+        return dict(self.origins)[key]
+
+    @property
+    def counting(self) -> tuple[str, ...]:
+        """The severities that fail a check."""
+        return SEVERITIES[SEVERITIES.index(self["fail-on"] or "error") :]
+
+    def judging(self, usual: Mapping[str, Any]) -> Settings:
+        """What of these decides over lines and is not as usual, wherever it comes from."""
+        values = (pair for pair in self.values if pair[0] in _JUDGING)
+        return Settings(tuple((k, v) for k, v in values if usual.get(k) != v), ())
+
+    def lines(self) -> list[str]:
+        """A line of TOML a setting, with where it comes from."""
+        rows = [(f"{key} = {_toml(key, value)}", self.origin(key)) for key, value in self.values]
+        width = min(60, max((len(row) for row, _ in rows), default=0))
+        return [f"{row:<{width}}  # {origin}" for row, origin in rows]
+
+
+NO_SETTINGS = Settings((), ())
+
+
+def settings(
+    path: str | None, config: Config, defaults: Mapping[str, Any], given: Mapping[str, Any]
+) -> Settings:
+    """The settings of a file (None: of no file in particular).
+
+    `given` are those of the command line.
+    """
+    where = short(config.path) if config.path else ""
+    layers = [("default", defaults), (where, config.top)]
+    layers += [
+        (f'{where}, files "{glob}"', section)
+        for glob, section in (config.matching(path) if path is not None else ())
+    ]
+    layers.append(("command line", given))
+    merged: dict[str, _Value] = {}
+    for origin, layer in layers:
+        for key, value in layer.items():
+            if value is None or (key in _ADDED and not value):
+                continue
+            if key in _ADDED and key in merged:
+                before, origins = merged[key]
+                merged[key] = _sum(key, before, value), (*origins, origin)
+            else:
+                merged[key] = value, (origin,)
+    ordered = sorted(merged.items())
+    return Settings(
+        tuple((key, value) for key, (value, _) in ordered),
+        tuple((key, "; ".join(o)) for key, (_, o) in ordered),
+    )
+
+
+def _sum(key: str, before: Any, more: Any) -> Any:
+    if key == "exclude":
+        return (*before, *more)
+    if key == "ignore":
+        return tuple(sorted({*before, *more}))
+    known = {item[0]: item for item in before} | {item[0]: item for item in more}
+    return tuple(known.values())
+
+
+def _toml(key: str, value: Any) -> str:
+    if key == "severity":
+        return "{ " + ", ".join(f"{code} = {json.dumps(wanted)}" for code, wanted in value) + " }"
+    if key == "tools":
+        return json.dumps([name for name, _, _ in value], ensure_ascii=False)
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)

@@ -1,0 +1,66 @@
+"""The shape of a model, and what is wrong with one.
+
+Without torch, so that commands that run no model start without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+class ModelError(ValueError):
+    """A model, or a folder of one, that cannot be used: which file, and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class LlamaConfig:
+    """The shape; names as in `config.json`."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    rms_norm_eps: float = 1e-6
+    rope_theta: float = 10000.0
+    tie_word_embeddings: bool = False
+    max_position_embeddings: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in (
+            "vocab_size",
+            "hidden_size",
+            "intermediate_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "num_key_value_heads",
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ModelError(f"{name} is {value!r}, expected a whole number above 0")
+        if self.hidden_size % self.num_attention_heads or self.head % 2:
+            raise ModelError(
+                f"hidden_size {self.hidden_size} cannot be shared by {self.num_attention_heads} "
+                "heads of even size"
+            )
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise ModelError(
+                f"{self.num_attention_heads} heads cannot share {self.num_key_value_heads} key "
+                "heads evenly"
+            )
+
+    @property
+    def head(self) -> int:
+        return self.hidden_size // self.num_attention_heads
+
+    def as_json(self) -> dict[str, Any]:
+        """What `config.json` holds."""
+        return {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "hidden_act": "silu",
+            "attention_bias": False,
+            "mlp_bias": False,
+        } | {key: value for key, value in asdict(self).items() if value is not None}

@@ -1,0 +1,139 @@
+"""What adapters share: places, inline tags, JSON bodies. No dialect's JSON is known here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from mypt_spec.bodies.json_body import NAME, call_text
+from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.episode import Episode, Message, Part, Place, merge_text
+from mypt_spec.findings import Finding
+from mypt_spec.lexer import lex
+from mypt_spec.record_schema import RecordSchema
+from mypt_spec.table import TEXT, TokenTable
+
+CHAT_ROLES = {
+    "human": "user",
+    "gpt": "assistant",
+    "model": "assistant",
+    "bot": "assistant",
+}  # what other chat data calls the two
+
+
+class Adapter(Protocol):
+    """A module that turns a dialect's record into messages and back; see adapters/<dialect>.py.
+
+    It may also have `check(record) -> (record | None, findings, lifted)`, where SCHEMA cannot say
+    all of a record's shape; `metadata(record)`, what an Episode keeps beside its text;
+    `validate(context, findings) -> findings`, what a record says about its text;
+    `likeness(record)`, for the linter's fast path: see lint/alike.py; and `preference(record)`, as
+    `Dialect.preference`.
+    """
+
+    SCHEMA: RecordSchema
+
+    def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
+        """The messages of a record that fits SCHEMA; faults go to `reader.findings`."""
+        ...
+
+    def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
+        """The canonical record of an Episode, without its metadata."""
+        ...
+
+
+class Reader:
+    """One reading of one record: the token table, the findings so far, and places in the record as
+    it was given.
+
+    `lifted` is the top-level key whose text was the first message.
+    """
+
+    def __init__(self, table: TokenTable, findings: list[Finding], lifted: str = "") -> None:
+        self.table, self.findings, self.lifted = table, findings, lifted
+
+    def place(self, pointer: str) -> Place:
+        """A place of the record."""
+        return Place(pointer)
+
+    def top(self, key: str) -> Place:
+        """The place of the text of a top-level key."""
+        return Place("/messages/0/content" if key == self.lifted else f"/{key}")
+
+    def at(self, index: int, key: str) -> Place:
+        """The place of a key of message `index`."""
+        return Place(f"/messages/{index + bool(self.lifted)}/{key}")
+
+    def inline(self, text: str, at: Place, *kinds: str) -> list[Part]:
+        """Cut a string into text and the well-formed blocks of `kinds` in it; any other tag stays
+        text, for the rules.
+        """
+        if not self.table.literals.search(text):
+            return [Part("text", text, at=at)]
+        events = list(lex(text, self.table))
+        parts: list[Part] = []
+        pos = 0
+        while pos < len(events):
+            names = [e.terminal for e in events[pos : pos + 3]]
+            kind = next(
+                (
+                    k
+                    for k in kinds
+                    if names == [self.table.openers[k].name, TEXT, self.table.closers[k].name]
+                ),
+                "text",
+            )
+            event = events[pos if kind == "text" else pos + 1]
+            parts.append(Part(kind, event.text, event.attrs, Place(at.pointer, event.at.span)))
+            pos += 1 if kind == "text" else 3
+        return list(merge_text(parts))
+
+    def call(
+        self, kind: str, name: str, arguments: dict[str, Any], at: Place, name_at: Place
+    ) -> Part:
+        """A tool call as a part with its canonical JSON body."""
+        text = call_text(name, arguments, self.table.literals, self.table.openers[kind].body)
+        return Part(kind, text, at=at, name_at=name_at)
+
+    def json(self, value: Any, at: Place) -> Part:
+        """A JSON value as a text part."""
+        return Part("text", canonical(value, self.table.literals), at=at)
+
+
+def spelled(parts: Iterable[Part], table: TokenTable) -> str:
+    """Parts as one string with inline tags: the inverse of `Reader.inline`.
+
+    Raises ValueError when a text part holds a tag literal that would come back as a part.
+    """
+    out = []
+    for part in parts:
+        if part.kind == "text":
+            if _pairs(part.text, table):
+                raise ValueError(
+                    f"no record can say this: {part.text[:80]!r} as text would be read back as a "
+                    "tag"
+                )
+            out.append(part.text)
+        else:
+            out.append(
+                table.openers[part.kind].spell(part.attrs)
+                + part.text
+                + table.closers[part.kind].spell(part.attrs)
+            )
+    return "".join(out)
+
+
+def _pairs(text: str, table: TokenTable) -> bool:
+    return (
+        bool(table.literals.search(text))
+        and len({e.terminal for e in lex(text, table)} - {TEXT}) > 1
+    )
+
+
+def call_of(part: Part) -> tuple[str, dict[str, Any]]:
+    """Name and arguments of a call part. Raises ValueError for a body that is not a call."""
+    value = json.loads(part.text)
+    if not isinstance(value, dict) or not isinstance(value.get(NAME), str):
+        raise ValueError(f"not a tool call: {part.text[:80]!r}")
+    return value.pop(NAME), value

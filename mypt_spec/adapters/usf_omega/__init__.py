@@ -1,0 +1,173 @@
+"""USF Omega's JSONL record <-> messages (grammar/usf_omega/SPEC.md, section 6).
+
+A record states its answers in several ways, and has flags that are not in the text: the flags are
+an Episode's metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mypt_spec.adapters.base import Reader
+from mypt_spec.adapters.usf_omega.flags import validate
+from mypt_spec.adapters.usf_omega.likeness import likeness
+from mypt_spec.adapters.usf_omega.record import Answer, check, metadata
+from mypt_spec.adapters.usf_omega.shape import FLAGS, INSTRUCTIONS, RECORD
+from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.bodies.typescript import read_namespace, write_namespace
+from mypt_spec.episode import Episode, Message, Part, Place
+from mypt_spec.record_schema import metadata as notes
+from mypt_spec.table import TokenTable
+
+__all__ = ["SCHEMA", "check", "likeness", "metadata", "preference", "read", "validate", "write"]
+
+SCHEMA = RECORD
+
+
+def read(record: dict[str, Any], reader: Reader) -> list[Message]:
+    out = [Message("bos")]
+    if "model_identity" in record:
+        out.append(_block("system", record["model_identity"], "/model_identity"))
+    messages = record.get("messages", [])
+    lines = [
+        {
+            "role": m["role"],
+            "content": m["content"],
+            "pointer": f"/messages/{i}/content",
+            "notes": notes(m),
+        }
+        for i, m in enumerate(messages)
+        if m["role"] in INSTRUCTIONS
+    ]
+    if lines:
+        text = "\n".join(line["content"] for line in lines)
+        out.append(_block("developer", text, lines[0]["pointer"], {"lines": lines}))
+    if "tools" in record or "functions" in record:
+        key = "tools" if "tools" in record else "functions"
+        meta = {"key": key, "bare": record[f"{key} without wrapper"]}
+        out.append(
+            _block(
+                "functions", write_namespace(record[key], reader.table.literals), f"/{key}", meta
+            )
+        )
+    for i, message in enumerate(messages):
+        at = f"/messages/{i}"
+        if message["role"] == "assistant":
+            out.append(answer(message["answer"], f"{at}/role", reader.table, notes(message)))
+        elif message["role"] == "tool":
+            ids = {"tool_call_id": "tool_call_id", "name": "tool_name"}
+            parts = [
+                Part(kind, message[key], at=Place(f"{at}/{key}"))
+                for key, kind in ids.items()
+                if key in message
+            ]
+            parts.append(Part("text", message["content"], at=Place(f"{at}/content")))
+            out.append(Message("tool", tuple(parts), at=Place(f"{at}/role"), meta=notes(message)))
+        elif message["role"] == "user":
+            out.append(
+                _block("user", message["content"], f"{at}/content", notes(message), f"{at}/role")
+            )
+    if "answer" in record:
+        last: Answer = record["answer"]
+        out.append(answer(last, last.pointer, reader.table, notes(record.get("chosen", {}))))
+    if out[-1].role == "assistant":
+        out.append(Message("eos", at=out[-1].at))
+    return out
+
+
+def _block(
+    role: str, text: str, at: str, meta: dict[str, Any] | None = None, role_at: str = ""
+) -> Message:
+    return Message(
+        role, (Part("text", text, at=Place(at)),), at=Place(role_at or at), meta=meta or {}
+    )
+
+
+def answer(given: Answer, at: str, table: TokenTable, meta: dict[str, Any]) -> Message:
+    """An assistant message; tool calls become their JSON."""
+    parts = [
+        Part(
+            kind,
+            value if isinstance(value, str) else canonical(value, table.literals),
+            at=Place(pointer),
+        )
+        for kind, value, pointer in given.parts
+    ]
+    return Message("assistant", tuple(parts), at=Place(at), meta=meta)
+
+
+def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    messages: list[dict[str, Any]] = []
+    tools: dict[str, Any] = {}
+    for message in episode.messages:
+        if message.role == "system":
+            record["model_identity"] = message.text
+        elif message.role == "developer":
+            messages += _instructions(message)
+        elif message.role == "functions":
+            defined = read_namespace(message.text)
+            bare = message.meta.get("key") == "functions"
+            tools = (
+                {"functions": [tool["function"] for tool in defined]}
+                if bare
+                else {"tools": defined}
+            )
+        elif message.role == "assistant":
+            messages.append(_assistant(message) | message.meta)
+        elif message.role in ("user", "tool"):
+            ids = {
+                p.kind.removeprefix("tool_") if p.kind == "tool_name" else p.kind: p.text
+                for p in message.parts
+                if p.kind != "text"
+            }
+            messages.append({"role": message.role} | ids | {"content": message.text} | message.meta)
+    flags = dict(episode.meta)
+    if any(p.kind == "self_reflection" for m in episode.messages for p in m.parts):
+        flags.setdefault("self_reflection_enabled", True)
+    record["messages"] = messages
+    if "rejected" in flags and messages and messages[-1]["role"] == "assistant":
+        record["chosen"] = messages.pop()
+    return (
+        record
+        | {k: flags[k] for k in FLAGS[:1] if k in flags}
+        | tools
+        | {k: flags[k] for k in FLAGS if k in flags}
+    )
+
+
+def _instructions(message: Message) -> list[dict[str, Any]]:
+    """The messages of a developer block; one, if it was read from a text."""
+    lines = message.meta.get("lines", [])
+    if "\n".join(line["content"] for line in lines) != message.text or not lines:
+        return [{"role": "developer", "content": message.text}]
+    return [{"role": line["role"], "content": line["content"]} | line["notes"] for line in lines]
+
+
+def preference(record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
+    """The record with the other answer, and whether its own is good."""
+    other = (
+        record | {"chosen": record["rejected"], "rejected": record["chosen"]}
+        if "rejected" in record
+        else None
+    )
+    return other, record.get("label")
+
+
+_KEYS = {"message": "content", "tool_calls": "tool_calls", "self_reflection": "self_reflection"}
+
+
+def _assistant(message: Message) -> dict[str, Any]:
+    """Plain fields where they say it all, in their order; else `contents`."""
+    kinds = [part.kind for part in message.parts]
+    values = [json.loads(p.text) if p.kind == "tool_calls" else p.text for p in message.parts]
+    if kinds == [kind for kind in _KEYS if kind in kinds]:
+        return {"role": "assistant"} | {
+            _KEYS[kind]: value for kind, value in zip(kinds, values, strict=True)
+        }
+    names = ["text" if kind == "message" else kind for kind in kinds]
+    return {
+        "role": "assistant",
+        "contents": [{"type": n, n: v} for n, v in zip(names, values, strict=True)],
+    }

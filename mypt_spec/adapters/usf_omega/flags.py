@@ -1,0 +1,350 @@
+"""What a USF Omega record's flags, tools and call ids say about its text; and places that its text
+does not show.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+from mypt_spec.adapters.usf_omega.record import answer_at
+from mypt_spec.bodies.json_body import read_body
+from mypt_spec.bodies.json_schema import Patience, SchemaError
+from mypt_spec.bodies.strict_json import Fault, canonical, faults, loads
+from mypt_spec.episode import Episode, Message, Part, Place
+from mypt_spec.findings import Finding
+from mypt_spec.rules import Context, check_episode
+
+Call = tuple[dict[str, Any], Place]
+_BARE = re.compile(r"/(?P<key>tools|functions)/(?P<at>\d+)/function(?P<rest>/.*)", re.DOTALL)
+_SHOWN = 10  # names or ids in a help
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+
+
+def validate(context: Context, findings: list[Finding]) -> list[Finding]:
+    """The findings about an Episode, in place and complete."""
+    patience = Patience()
+    out = list(_relocated(findings, context.episode))
+    out += _without_user(context)
+    out += _calls(context, patience)
+    out += _reasoning(context)
+    out += _answer(context, patience)
+    out += _rejected(context)
+    return out
+
+
+def _relocated(findings: list[Finding], episode: Episode) -> Iterator[Finding]:
+    """A developer block is several messages: a span in it is a span in one of them.
+
+    A definition may lack its wrapper.
+    """
+    metas: dict[str, dict[str, Any]] = {
+        m.role: m.meta for m in reversed(episode.messages) if m.role in ("developer", "functions")
+    }
+    functions, lines = metas.get("functions", {}), metas.get("developer", {}).get("lines", [])
+    starts = list(accumulate((len(line["content"]) + 1 for line in lines), initial=0))
+    for finding in findings:
+        bare = _BARE.fullmatch(finding.pointer)
+        if bare and bare["key"] == functions.get("key") and functions["bare"][int(bare["at"])]:
+            yield replace(finding, pointer=f"/{bare['key']}/{bare['at']}{bare['rest']}")
+        elif len(lines) > 1 and finding.span is not None and finding.pointer == lines[0]["pointer"]:
+            start, end = finding.span
+            at = min(bisect_right(starts, start), len(lines)) - 1
+            line, first = lines[at], starts[at]
+            yield replace(
+                finding,
+                pointer=line["pointer"],
+                span=(start - first, min(end - first, len(line["content"]))),
+            )
+        else:
+            yield finding
+
+
+def _without_user(context: Context) -> Iterator[Finding]:
+    talk = [m for m in context.episode.messages if m.role in ("user", "assistant", "tool")]
+    if talk and talk[0].role == "assistant":
+        cure = "put the user's message before it"
+        yield Finding(
+            "MYP251", "the conversation begins with the assistant", *talk[0].at, help=cure
+        )
+
+
+def _calls(context: Context, patience: Patience) -> Iterator[Finding]:
+    tools = _tools(context)
+    declared = context.limits.tools | frozenset(tools)
+    known = f"declared are {_some(sorted(declared))}"
+    asked: list[list[Call]] = []
+    message: Message | None = None
+    results: list[Message] = []
+    for following in [*context.episode.messages, Message("eos")]:
+        if following.role == "tool":
+            results.append(following)
+            continue
+        if message is not None and (results or asked):
+            yield from _results(message, asked, results)
+        results, asked, message = [], [], following if following.role == "assistant" else None
+        if message is None:
+            continue
+        asked = [_calls_of(part, context) for part in message.parts if part.kind == "tool_calls"]
+        yield from _ids(asked)
+        for call, place in [call for group in asked for call in group]:
+            function = call["function"]
+            name, arguments = function["name"], function["arguments"]
+            if declared and name not in declared:
+                yield Finding(
+                    "MYP313",
+                    f"the tool {name!r} is declared nowhere",
+                    *_inside(place, "/function/name"),
+                    help=known,
+                )
+            yield from _arguments(
+                name, arguments, tools.get(name), _inside(place, "/function/arguments"), patience
+            )
+
+
+def _inside(place: Place, pointer: str) -> Place:
+    """A place in a JSON value, if that stands in a record; in a text there are only spans."""
+    return Place(place.pointer + pointer) if place.pointer else place
+
+
+def _tools(context: Context) -> dict[str, dict[str, Any]]:
+    out = {}
+    for message in context.episode.messages:
+        if message.role == "functions":
+            for tool in (
+                read_body(message.text, "namespace", context.table.literals, Place()).value or []
+            ):
+                out[tool["function"]["name"]] = tool["function"]
+    return out
+
+
+def _calls_of(part: Part, context: Context) -> list[Call]:
+    body = read_body(part.text, "calls", context.table.literals, Place())
+    return (
+        []
+        if body.text is None
+        else [(call, _inside(part.at, f"/{i}")) for i, call in enumerate(json.loads(body.text))]
+    )
+
+
+def _ids(asked: list[list[Call]]) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for group in asked:
+        for call, place in group:
+            if "id" not in call and len(group) > 1:
+                yield Finding(
+                    "MYP350", "a call beside others has no id", *place, help='give it an "id"'
+                )
+            if call.get("id") in seen:
+                yield Finding(
+                    "MYP351",
+                    f"the id {call['id']!r} stands twice in one message",
+                    *_inside(place, "/id"),
+                    help="give each call its own id",
+                )
+            seen |= {call["id"]} if "id" in call else set()
+
+
+def _results(
+    message: Message, asked: list[list[Call]], results: list[Message]
+) -> Iterator[Finding]:
+    """Results against the calls of the message before them.
+
+    Where none follow, the grammar says whether one must.
+    """
+    calls = [call for group in asked for call in group]
+    if not calls:
+        return  # the grammar says it
+    waiting = {id(call): call for call in calls}
+    by_id = {call[0]["id"]: call for call in reversed(calls) if "id" in call[0]}
+    known = f"the ids are: {_some(list(reversed(by_id))) or 'none'}"
+    for result in results:
+        given = {part.kind: part for part in result.parts}
+        found: Call | None = None
+        if "tool_call_id" in given:
+            place, wanted = given["tool_call_id"].at, given["tool_call_id"].text
+            found = by_id.get(wanted)
+            if found is None:
+                yield Finding(
+                    "MYP310", f"no call before it has the id {wanted!r}", *place, help=known
+                )
+            elif id(found) not in waiting:
+                yield Finding(
+                    "MYP349",
+                    f"the call {wanted!r} has a result already",
+                    *place,
+                    help="one result a call",
+                )
+        elif len(waiting) == 1:
+            found = next(iter(waiting.values()))
+        elif waiting:
+            yield Finding(
+                "MYP352",
+                f"{len(waiting)} calls are open, and this result has no id",
+                *result.at,
+                help='give it the "tool_call_id" of its call',
+            )
+            return
+        else:
+            yield Finding(
+                "MYP310", "every call before it has its result", *result.at, help="delete it"
+            )
+        if found is not None:
+            waiting.pop(id(found), None)
+            name = found[0]["function"]["name"]
+            if "tool_name" in given and given["tool_name"].text != name:
+                text = f"the result is of {given['tool_name'].text!r}, the call is of {name!r}"
+                yield Finding("MYP312", text, *given["tool_name"].at, help=f'write "{name}"')
+    kinds = [part.kind for part in message.parts if part.kind != "self_reflection"]
+    if results and kinds[-1:] == ["tool_calls"]:
+        for call, place in [call for call in asked[-1] if id(call) in waiting]:
+            yield Finding(
+                "MYP311",
+                f"the call {call.get('id', call['function']['name'])!r} has no result",
+                *place,
+                help="put its result behind the others",
+            )
+
+
+def _arguments(
+    name: str, arguments: Any, tool: dict[str, Any] | None, place: Place, patience: Patience
+) -> Iterator[Finding]:
+    if tool is None or "parameters" not in tool or next(faults(tool), None) is not None:
+        return
+    try:
+        found = patience.misfits(arguments, tool["parameters"])
+    except SchemaError as error:
+        if error.in_use:  # anything else was said of the definition
+            yield Finding("MYP128", f"the arguments of {name!r} cannot be checked: {error}", *place)
+        return
+    for pointer, message in found:
+        yield Finding(
+            "MYP353",
+            f"the arguments of {name!r} do not fit its parameters: {message}",
+            *_inside(place, pointer),
+        )
+
+
+def _reasoning(context: Context) -> Iterator[Finding]:
+    meta = context.episode.meta
+    budget = meta.get("thinking_budget")
+    for part in [p for m in context.episode.messages for p in m.parts]:
+        if part.kind == "self_reflection" and meta.get("self_reflection_enabled") is False:
+            cure = "delete it, or set the flag"
+            yield Finding(
+                "MYP347",
+                '"self_reflection_enabled" is false, and this is a self-reflection',
+                *part.at,
+                help=cure,
+            )
+        if part.kind != "reasoning":
+            continue
+        if meta.get("reasoning_effort") == "none":
+            yield Finding(
+                "MYP346",
+                'the effort is "none", which means no reasoning',
+                *part.at,
+                help="delete it, or state its effort",
+            )
+        if isinstance(budget, int) and not next(faults(part.text), None):
+            length = len(context.tokenizer.encode(part.text))
+            if length > budget:
+                cure = "shorten it, or raise the budget"
+                yield Finding(
+                    "MYP345",
+                    f"the reasoning has {length} tokens, the budget is {budget}",
+                    *part.at,
+                    help=cure,
+                )
+
+
+def _answer(context: Context, patience: Patience) -> Iterator[Finding]:
+    """The final answer against the format that the record asks for."""
+    meta = context.episode.meta
+    wanted = meta.get("response_format")
+    form = wanted if isinstance(wanted, dict) else {}
+    outer = form.get("json_schema") if form.get("type") == "json_schema" else None
+    given = {"/response_schema": meta.get("response_schema")}
+    given["/response_format/json_schema/schema"] = (
+        outer.get("schema") if isinstance(outer, dict) else None
+    )
+    schemas = {pointer: schema for pointer, schema in given.items() if isinstance(schema, dict)}
+    if not (
+        schemas
+        or meta.get("json_mode") is True
+        or form.get("type") in ("json_object", "json_schema")
+    ):
+        return
+    talk = [m for m in context.episode.messages if m.role != "eos"]
+    spoken = (
+        [p for p in talk[-1].parts if p.kind in ("message", "tool_calls")]
+        if talk and talk[-1].role == "assistant"
+        else []
+    )
+    if not spoken or spoken[-1].kind != "message":
+        return
+    answer = spoken[-1]
+    try:
+        value = loads(answer.text)
+        fault = next(faults(value), None)
+    except Fault as error:
+        fault = error
+    if fault is not None:
+        yield Finding(
+            "MYP342",
+            f"the answer must be JSON, and is {fault.message}",
+            *answer.at,
+            help="write JSON, and nothing around it",
+        )
+        return
+    if form.get("type") == "json_object" and not isinstance(value, dict):
+        yield Finding("MYP344", "the answer must be a JSON object", *answer.at)
+    for place, schema in schemas.items():
+        if next(faults(schema), None) is not None:
+            continue
+        try:
+            found = patience.misfits(value, schema)
+        except SchemaError as error:
+            if error.in_use:  # anything else was said of the record
+                yield Finding("MYP128", f"the answer cannot be checked: {error}", place)
+            continue
+        for pointer, message in found:
+            yield Finding(
+                "MYP343",
+                f"the answer does not fit the schema{f' at {pointer}' if pointer else ''}: "
+                f"{message}",
+                *answer.at,
+            )
+
+
+def _rejected(context: Context) -> Iterator[Finding]:
+    """A rejected answer must be as legal as the chosen one, in its place; flags say nothing about
+    it.
+    """
+    raw, messages = context.episode.meta.get("rejected"), list(context.episode.messages)
+    places = [i for i, m in enumerate(messages) if m.role == "assistant"]
+    if not isinstance(raw, dict) or not places:
+        return
+    given = answer_at(raw, "/rejected")
+    if given is None:
+        return
+    literals = context.table.literals
+    parts = tuple(
+        Part(k, v if isinstance(v, str) else canonical(v, literals), at=Place(at))
+        for k, v, at in given.parts
+    )
+    messages[places[-1]] = Message("assistant", parts, at=Place(given.pointer))
+    other = Episode(context.episode.dialect, tuple(messages))
+    for finding in check_episode(
+        other, context.table, context.automaton, context.tokenizer, context.limits, validate
+    ):
+        if finding.pointer.startswith("/rejected"):
+            yield finding

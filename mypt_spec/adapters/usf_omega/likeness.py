@@ -1,0 +1,210 @@
+"""What two USF Omega records must share to be judged alike, so that the linter need judge only one
+of them.
+
+A record is its likeness and its free texts. All that a rule can see of a free text is whether it is
+clean: not blank, no tag, nothing that is almost one. What more is known of a string is in the
+likeness: which ids are equal, and all of what a JSON Schema may look at, unless it only asks for a
+type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TEXT, _SAME, _ITEMS, _CALLS, _NAMED, _ANSWER = range(6)
+_KINDS = {
+    "role": _SAME, "content": _TEXT, "messages": _ITEMS, "contents": _ITEMS, "type": _SAME,
+    "text": _TEXT, "tool_calls": _CALLS,
+    "self_reflection": _TEXT, "reasoning": _TEXT, "tool_call_id": _NAMED, "name": _NAMED,
+    "model_identity": _TEXT, "assistant": _TEXT, "tools": _SAME, "functions": _SAME,
+    "chosen": _ANSWER, "rejected": _ANSWER, "label": _SAME,
+    "search_enabled": _SAME, "citations_enabled": _SAME, "self_reflection_enabled": _SAME,
+    "reasoning_effort": _SAME, "language": _SAME,
+}  # fmt: skip
+_IDLE: list[tuple[str, Any]] = [
+    ("json_mode", False),
+    ("response_format", {"type": "text"}),
+]  # ask for nothing
+_MARKED = (
+    "reasoning",
+    "self_reflection",
+)  # parts of their own kind; other texts of an answer are messages
+_PLAIN = {"string": "", "integer": 0, "number": 0, "boolean": False}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+_NOTES = frozenset(
+    {"type", "description", "title", "default"}
+)  # keywords that refuse nothing but by type
+_OBJECT = frozenset(
+    {"type", "properties", "required", "additionalProperties", "description", "title"}
+)
+_DEPTH = 6  # of metadata
+
+
+class _Unlike(Exception):
+    """The record has something of which too much depends on its text."""
+
+
+def likeness(record: Any) -> tuple[Any, list[str], list[Any]] | None:
+    """What records alike share, the free texts, and metadata values; None where only the whole
+    record tells.
+
+    The first is a JSON value that is equal for records alike: they have equally many strings,
+    metadata values apart. `record` was read from strict JSON.
+    """
+    if not isinstance(record, dict):
+        return None
+    try:
+        walk = _Walk(record)
+        return walk.item(record), walk.texts, walk.metadata
+    except (_Unlike, AttributeError, TypeError, ValueError, KeyError):
+        return None
+
+
+class _Walk:
+    def __init__(self, record: dict[str, Any]) -> None:
+        self.texts: list[str] = []
+        self.metadata: list[Any] = []
+        self.pairs = "chosen" in record or "rejected" in record
+        self.said: set[tuple[str, str]] = set()
+        self.answers: list[set[tuple[str, str]]] = []
+        self.ids: dict[str, int] = {}
+        self.frees: dict[str, dict[str, str] | None] = {}
+        self.budget = record.get("thinking_budget")
+        tools = record.get("tools") or record.get("functions") or ()
+        functions = [tool.get("function", tool) for tool in tools]
+        self.tools = {function["name"]: function for function in functions}
+
+    def item(self, item: dict[str, Any]) -> Any:
+        """The record, a message, or an item of `contents`."""
+        if len(item) == 2 and not self.pairs:  # most messages: a shorter way to say the same
+            role, text = item.get("role"), item.get("content")
+            if role.__class__ is str is text.__class__:
+                self.texts.append(text)
+                return role
+        out: list[Any] = []
+        add = out.append
+        for key, value in item.items():
+            kind = _KINDS.get(key)
+            add(key)
+            if kind == _TEXT:
+                if value.__class__ is not str or (
+                    key == "reasoning"
+                    and self.budget is not None
+                    and len(value.encode()) > self.budget
+                ):
+                    raise _Unlike  # a token is a byte or more
+                self.texts.append(value)
+                if self.pairs:
+                    self.said.add((key if key in _MARKED else "", value))
+            elif kind == _SAME:
+                add(value)
+            elif kind == _ITEMS:
+                add([self.item(one) for one in value])
+            elif kind == _CALLS:
+                add([self.call(call) for call in value])
+            elif kind == _NAMED:
+                add(self.named(value))
+            elif kind == _ANSWER:
+                add(self.answer(value))
+            elif kind is None and key[:1] == "_":
+                _shallow(value, _DEPTH)
+                self.metadata.append(value)
+            elif key == "thinking_budget":
+                if value.__class__ is not int or value < 0:
+                    raise _Unlike
+            elif (key, value) in _IDLE:
+                add(value)
+            else:
+                raise _Unlike  # a format of the answer, for one
+        return out
+
+    def answer(self, item: dict[str, Any]) -> Any:
+        """One of a pair of answers, which must not say the same."""
+        before, self.said = self.said, set()
+        out = self.item(item)
+        if self.said in self.answers:
+            raise _Unlike
+        self.answers.append(self.said)
+        self.said = before
+        return out
+
+    def named(self, name: str) -> int:
+        """An id or a name: equal ones are told alike."""
+        if name.__class__ is not str:
+            raise _Unlike
+        if name not in self.ids:
+            self.ids[name] = len(self.ids)
+            self.texts.append(name)
+        return self.ids[name]
+
+    def call(self, call: dict[str, Any]) -> list[Any]:
+        function = call["function"]
+        name, arguments = function["name"], function["arguments"]
+        if name not in self.frees:
+            self.frees[name] = self.free(name)
+        free = self.frees[name]
+        given = []
+        for key, value in arguments.items():
+            kind = free.get(key) if free is not None else "any"
+            given.append(key)
+            if kind == "any":
+                given.append([self.any(value, _DEPTH)])
+            elif value.__class__ is str and kind == "string":
+                self.texts.append(value or "x")  # an argument may be empty, a text may not
+            elif kind is not None and value.__class__ in _TYPES[kind]:
+                given.append(_PLAIN[kind])
+            else:
+                given.append([value])
+        others = [[k, v] for k, v in call.items() if k not in ("id", "function")]
+        own = [[k, v] for k, v in function.items() if k not in ("name", "arguments")]
+        return [
+            self.named(call["id"]) if "id" in call else None,
+            others,
+            own,
+            name,
+            self.named(name),
+            given,
+        ]
+
+    def any(self, value: Any, depth: int) -> Any:
+        """An argument of which nothing is asked: its strings are free."""
+        if value.__class__ is str:
+            self.texts.append(value or "x")
+            return ""
+        if value.__class__ in (dict, list):
+            if not depth:
+                raise _Unlike
+            inner = value.items() if value.__class__ is dict else enumerate(value)
+            return [[key, self.any(one, depth - 1)] for key, one in inner]
+        return value
+
+    def free(self, name: str) -> dict[str, str] | None:
+        """The arguments of a tool of which its parameters say no more than a type;
+
+        None where it has no parameters.
+        """
+        parameters = self.tools.get(name, {}).get("parameters")
+        if parameters is None:
+            return None
+        if not parameters or not parameters.keys() <= _OBJECT:
+            return {}
+        rows = parameters.get("properties", {}).items()
+        return {
+            key: row["type"]
+            for key, row in rows
+            if row.keys() <= _NOTES and row.get("type") in _PLAIN
+        }
+
+
+def _shallow(value: Any, depth: int) -> None:
+    """Metadata may hold anything that is not nested too deep."""
+    if value.__class__ in (dict, list):
+        if not depth:
+            raise _Unlike
+        for inner in value.values() if value.__class__ is dict else value:
+            _shallow(inner, depth - 1)

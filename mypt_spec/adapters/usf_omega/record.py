@@ -1,0 +1,489 @@
+"""The one form in which usf_omega.py reads a USF Omega record, and the check of its shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from mypt_spec.adapters.usf_omega.shape import (
+    ANSWER,
+    FLAGS,
+    FORMATS,
+    INSTRUCTIONS,
+    ITEMS,
+    LEVELS,
+    RECORD,
+    TYPES,
+)
+from mypt_spec.bodies.json_schema import Patience, SchemaError
+from mypt_spec.bodies.strict_json import Fault, escape, faults, kind_of, loads
+from mypt_spec.bodies.typescript import FUNCTION_KEYS
+from mypt_spec.findings import Finding, Fix
+from mypt_spec.record_schema import BOOLEAN, OBJECT, STRING, check_record
+from mypt_spec.record_schema import metadata as notes
+
+
+class Answer(NamedTuple):
+    """The parts of an assistant message: kind, text or calls, pointer; and the pointer of the
+    whole.
+    """
+
+    parts: tuple[tuple[str, Any, str], ...]
+    pointer: str
+
+
+def metadata(record: dict[str, Any]) -> dict[str, Any]:
+    """What an Episode keeps of a record beside its text."""
+    return {k: record[k] for k in FLAGS if k in record} | notes(record)
+
+
+def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
+    """As schema.check_record.
+
+    Answers and tools come out in one form: `answer` of a message and of the record, `tools`.
+    """
+    checked, findings, _ = check_record(record, RECORD)
+    if not isinstance(record, dict):
+        return None, findings, ""
+    work = dict(record if checked is None else checked)
+    walk = _Walk(findings)
+    walk.record(work)
+    return (work if checked is not None and walk.readable else None), findings, ""
+
+
+def answer_at(message: dict[str, Any], pointer: str) -> Answer | None:
+    """The answer in an assistant message, if it can be read."""
+    walk = _Walk([])
+    answer = walk.answer(message, pointer, lambda key: f"{pointer}/{key}")
+    return answer if walk.readable else None
+
+
+@dataclass
+class _Walk:
+    """Goes through a record, of which nothing is known but that it is an object."""
+
+    findings: list[Finding]
+    readable: bool = True
+    patience: Patience = field(default_factory=Patience)
+
+    def add(
+        self, code: str, message: str, pointer: str, *, keep: bool = False, **more: Any
+    ) -> None:
+        """A finding; an error makes the record unreadable unless its Episode can `keep` what is
+        wrong.
+        """
+        finding = Finding(code, message, pointer, **more)
+        self.findings.append(finding)
+        self.readable = self.readable and (keep or finding.severity != "error")
+
+    def record(self, work: dict[str, Any]) -> None:
+        given = work.get("messages")
+        messages = list(given) if isinstance(given, list) else []
+        for i, message in enumerate(messages):
+            if isinstance(message, dict) and message.get("role") == "assistant":
+                at = f"/messages/{i}/"
+                messages[i] = message | {
+                    "answer": self.answer(message, f"{at}role", at.__add__),
+                }
+        if isinstance(given, list):
+            work["messages"] = messages
+        self.last(work, messages)
+        self.instructions(messages)
+        self.tools(work)
+        self.flags(work)
+        answers = [
+            m["answer"]
+            for m in [*messages, work]
+            if isinstance(m, dict) and isinstance(m.get("answer"), Answer)
+        ]
+        reflections = [
+            pointer for a in answers for kind, _, pointer in a.parts if kind == "self_reflection"
+        ]
+        if reflections and "self_reflection_enabled" not in work:
+            patch = ({"op": "add", "path": "/self_reflection_enabled", "value": True},)
+            fix = Fix('add "self_reflection_enabled": true', True, patch=patch)
+            self.add(
+                "MYP130",
+                '"self_reflection_enabled" is not set, and an answer reflects on itself',
+                reflections[0],
+                fix=fix,
+            )
+
+    def last(self, work: dict[str, Any], messages: list[Any]) -> None:
+        """The answer that stands outside of `messages`, if one does."""
+        top = [key for key in ("assistant", *ANSWER) if key in work]
+        pair = [key for key in ("chosen", "rejected") if key in work]
+        if "messages" not in work and (pair or not top):
+            self.add("MYP102", 'the record has no "messages"', "", help='add "messages": [...]')
+        if len(pair) == 1:
+            other = "rejected" if pair == ["chosen"] else "chosen"
+            self.add(
+                "MYP102",
+                f'the record has "{pair[0]}" and no "{other}"',
+                "",
+                help="a preference has both",
+            )
+        if top and pair:
+            self.add(
+                "MYP123",
+                f'"{top[0]}" and "{pair[0]}" both end the conversation',
+                f"/{top[0]}",
+                on_key=True,
+                help="keep one of them",
+            )
+        if top and any(isinstance(m, dict) and m.get("role") == "assistant" for m in messages):
+            cure = "put it into the messages, as the last one"
+            self.add(
+                "MYP120",
+                f'some answers stand in "messages", the last one in "{top[0]}"',
+                f"/{top[0]}",
+                on_key=True,
+                help=cure,
+            )
+        if top:
+            item = {"content" if key == "assistant" else key: work[key] for key in top}
+            work["answer"] = self.answer(
+                item, f"/{top[0]}", lambda key: "/assistant" if key == "content" else f"/{key}"
+            )
+        preferred = [self.preferred(work[key], key) for key in pair]
+        if preferred and pair[0] == "chosen":
+            work["answer"] = preferred[0]
+        if len(preferred) == 2 and all(preferred):
+            chosen, rejected = ([part[:2] for part in a.parts] for a in preferred if a is not None)
+            if chosen == rejected:
+                self.add("MYP129", "the rejected answer is the chosen one", "/rejected")
+
+    def preferred(self, value: Any, key: str) -> Answer | None:
+        """The answer in `chosen` or `rejected`, which is an assistant message."""
+        if not isinstance(value, dict):
+            return None  # a finding of check_record
+        base = "/messages/0"
+        checked, found, _ = check_record({"messages": [value]}, RECORD)
+        known = {f.code for f in self.findings}
+        for finding in found:
+            if finding.code in ("MYP004", "MYP005", "MYP006", "MYP008") and finding.code in known:
+                continue  # said of the whole record
+            fix = finding.fix
+            if fix is not None:
+                patch = tuple(
+                    op | {"path": f"/{key}{op['path'].removeprefix(base)}"} for op in fix.patch
+                )
+                fix = replace(fix, patch=patch)
+            self.findings.append(
+                replace(finding, pointer=f"/{key}{finding.pointer.removeprefix(base)}", fix=fix)
+            )
+        self.readable = self.readable and checked is not None
+        if (
+            isinstance(value.get("role"), str)
+            and value["role"] in RECORD.roles
+            and value["role"] != "assistant"
+        ):
+            self.add(
+                "MYP127",
+                f'"{key}" is a message of the {value["role"]}',
+                f"/{key}/role",
+                help='write "assistant"',
+            )
+        return self.answer(value, f"/{key}", lambda name: f"/{key}/{escape(name)}")
+
+    def answer(self, item: dict[str, Any], pointer: str, at: Callable[[str], str]) -> Answer:
+        parts: list[tuple[str, Any, str]] = []
+        contents = item.get("contents")
+        if isinstance(contents, list):
+            parts = [
+                part
+                for i, value in enumerate(contents)
+                for part in self.item(value, f"{at('contents')}/{i}")
+            ]
+            for key in ("content", "tool_calls", "self_reflection"):
+                if key in item:
+                    self.add(
+                        "MYP334",
+                        f'"{at(key)[1:].split("/")[-1]}" stands beside "contents"',
+                        at(key),
+                        on_key=True,
+                        help="keep one of them",
+                    )
+        else:
+            if isinstance(item.get("content"), str):
+                parts.append(("message", item["content"], at("content")))
+            parts += (
+                self.calls(item["tool_calls"], at("tool_calls")) if "tool_calls" in item else []
+            )
+            if isinstance(item.get("self_reflection"), str):
+                parts.append(("self_reflection", item["self_reflection"], at("self_reflection")))
+        if isinstance(item.get("reasoning"), str):
+            if any(kind == "reasoning" for kind, _, _ in parts):
+                cure = "merge it into the item, or delete it"
+                self.add(
+                    "MYP121",
+                    'the reasoning in "contents" is read, this is not',
+                    at("reasoning"),
+                    on_key=True,
+                    help=cure,
+                )
+            else:
+                parts.insert(0, ("reasoning", item["reasoning"], at("reasoning")))
+        return Answer(tuple(parts), pointer)
+
+    def item(self, value: Any, at: str) -> list[tuple[str, Any, str]]:
+        """An item of `contents`."""
+        if not isinstance(value, dict):
+            self.add("MYP104", f"an item of contents must be an object, got {kind_of(value)}", at)
+            return []
+        kind = value.get("type")
+        if not isinstance(kind, str) or kind not in ITEMS:
+            if not self.shape(value, {"type": (STRING, True)}, at, "the item", closed=False):
+                return []
+            self.add(
+                "MYP127",
+                f'an item of contents has no type "{kind}"',
+                f"{at}/type",
+                help=f"types are {', '.join(ITEMS)}",
+            )
+            return []
+        if not self.shape(
+            value, {"type": (STRING, True), kind: (ITEMS[kind], True)}, at, f"the {kind} item"
+        ):
+            return []
+        if kind == "tool_calls":
+            return self.calls(value[kind], f"{at}/{kind}")
+        return [("message" if kind == "text" else kind, value[kind], f"{at}/{kind}")]
+
+    def calls(self, value: Any, at: str) -> list[tuple[str, Any, str]]:
+        if not isinstance(value, list):
+            return []  # said where its key was checked
+        if not value:
+            self.add(
+                "MYP125", "the list of calls is empty, and is left out", at, help="delete the key"
+            )
+            return []
+        return [("tool_calls", [self.call(call, f"{at}/{i}") for i, call in enumerate(value)], at)]
+
+    def call(self, call: Any, at: str) -> dict[str, Any] | None:
+        fields = {"id": (STRING, False), "type": (STRING, False), "function": (OBJECT, True)}
+        if not self.is_object(call, at, "a call") or not self.shape(call, fields, at, "the call"):
+            return None
+        if call.get("type", "function") != "function":
+            self.add(
+                "MYP127",
+                f'a call has no type "{call["type"]}"',
+                f"{at}/type",
+                help='write "function"',
+            )
+        if call.get("id") == "":
+            self.add(
+                "MYP127", "the id is empty", f"{at}/id", help="give it an id, or leave the key out"
+            )
+        function, at = dict(call["function"]), f"{at}/function"
+        if isinstance(function.get("arguments"), str):
+            function["arguments"] = self.unquoted(function["arguments"], f"{at}/arguments")
+        self.shape(
+            function,
+            {"name": (STRING, True), "arguments": (OBJECT, True)},
+            at,
+            "the function of the call",
+        )
+        self.named(function, at)
+        return {k: call[k] for k in ("id",) if k in call} | {
+            "type": "function",
+            "function": {k: function[k] for k in ("name", "arguments") if k in function},
+        }
+
+    def unquoted(self, text: str, at: str) -> Any:
+        """Arguments written as a JSON string, as other formats have them."""
+        try:
+            value = loads(text)
+        except Fault:
+            return text
+        if not isinstance(value, dict) or list(faults(value)):
+            return text
+        fix = Fix(
+            "write the object itself", True, patch=({"op": "replace", "path": at, "value": value},)
+        )
+        self.add("MYP110", '"arguments" is an object written as a string', at, keep=True, fix=fix)
+        return value
+
+    def named(self, function: dict[str, Any], at: str) -> None:
+        if function.get("name") == "":
+            self.add("MYP127", "the name is empty", f"{at}/name", help="name the tool")
+
+    def instructions(self, messages: list[Any]) -> None:
+        roles = [m.get("role") if isinstance(m, dict) else None for m in messages]
+        places = [i for i, role in enumerate(roles) if role in INSTRUCTIONS]
+        first = next((i for i, role in enumerate(roles) if role not in INSTRUCTIONS), len(roles))
+        for i in places:
+            if i > first:
+                cure = "move it before the first message of the conversation"
+                self.add(
+                    "MYP250",
+                    f"this {roles[i]} message is read at the front, in the developer block",
+                    f"/messages/{i}/role",
+                    help=cure,
+                )
+
+    def tools(self, work: dict[str, Any]) -> None:
+        keys = [key for key in ("tools", "functions") if isinstance(work.get(key), list)]
+        if len(keys) == 2:
+            self.add(
+                "MYP124",
+                '"tools" and "functions" both define tools',
+                "/functions",
+                on_key=True,
+                help="keep one of them",
+            )
+        for key in keys:
+            if not work[key]:
+                self.add(
+                    "MYP125", f'"{key}" is empty, and is left out', f"/{key}", help="delete the key"
+                )
+                del work[key]
+                continue
+            names: set[str] = set()
+            bare = [isinstance(tool, dict) and "function" not in tool for tool in work[key]]
+            work[f"{key} without wrapper"] = bare
+            work[key] = [self.tool(tool, f"/{key}/{i}", names) for i, tool in enumerate(work[key])]
+
+    def tool(self, tool: Any, at: str, names: set[str]) -> dict[str, Any] | None:
+        """A definition, with or without the "function" around it."""
+        if not self.is_object(tool, at, "a tool"):
+            return None
+        function: Any = tool
+        if "function" in tool or "type" in tool:
+            if not self.shape(
+                tool, {"type": (STRING, False), "function": (OBJECT, True)}, at, "the tool"
+            ):
+                return None
+            if tool.get("type", "function") != "function":
+                self.add(
+                    "MYP127",
+                    f'a tool has no type "{tool["type"]}"',
+                    f"{at}/type",
+                    help='write "function"',
+                )
+            function, at = tool["function"], f"{at}/function"
+        fields = {
+            "name": (STRING, True),
+            "description": (STRING, False),
+            "parameters": (OBJECT, False),
+            "strict": (BOOLEAN, False),
+        }
+        if not self.shape(function, fields, at, "the function"):
+            return None
+        self.named(function, at)
+        if function["name"] in names:
+            self.add(
+                "MYP126",
+                f'the tool "{function["name"]}" is defined twice',
+                f"{at}/name",
+                help="keep one definition",
+            )
+        names.add(function["name"])
+        if "parameters" in function:
+            self.schema(function["parameters"], f"{at}/parameters")
+        return {
+            "type": "function",
+            "function": {k: function[k] for k in FUNCTION_KEYS if k in function},
+        }
+
+    def flags(self, work: dict[str, Any]) -> None:
+        effort, budget = work.get("reasoning_effort", "none"), work.get("thinking_budget", 0)
+        if isinstance(effort, str) and effort not in LEVELS:
+            self.add(
+                "MYP127",
+                f'there is no effort "{effort}"',
+                "/reasoning_effort",
+                keep=True,
+                help=f"levels are {', '.join(LEVELS)}",
+            )
+        if isinstance(budget, int) and budget < 0:
+            self.add(
+                "MYP127",
+                "the budget is below zero",
+                "/thinking_budget",
+                keep=True,
+                help="write the greatest number of tokens",
+            )
+        if isinstance(work.get("response_schema"), dict):
+            self.schema(work["response_schema"], "/response_schema")
+        wanted = work.get("response_format")
+        if not isinstance(wanted, dict):
+            return
+        fields = {
+            "type": (STRING, True),
+            "json_schema": (OBJECT, wanted.get("type") == "json_schema"),
+        }
+        if not self.shape(wanted, fields, "/response_format", "the response format", keep=True):
+            return
+        if wanted["type"] not in FORMATS:
+            self.add(
+                "MYP127",
+                f'there is no format "{wanted["type"]}"',
+                "/response_format/type",
+                keep=True,
+                help=f"formats are {', '.join(FORMATS)}",
+            )
+        inner = wanted.get("json_schema", {})
+        fields = {
+            "name": (STRING, False),
+            "description": (STRING, False),
+            "schema": (OBJECT, True),
+            "strict": (BOOLEAN, False),
+        }
+        if "json_schema" in wanted and self.shape(
+            inner, fields, "/response_format/json_schema", "the JSON schema", keep=True
+        ):
+            self.schema(inner["schema"], "/response_format/json_schema/schema")
+
+    def schema(self, schema: Any, at: str) -> None:
+        if next(faults(schema), None) is not None:
+            return
+        try:
+            self.patience.check_schema(schema)
+        except SchemaError as error:
+            what = "this schema was not checked" if error.unchecked else "this is no JSON Schema"
+            self.add("MYP128", f"{what}: {error}", at + error.pointer, keep=True)
+
+    def is_object(self, value: Any, at: str, what: str) -> bool:
+        if not isinstance(value, dict):
+            self.add("MYP104", f"{what} must be an object, got {kind_of(value)}", at)
+        return isinstance(value, dict)
+
+    def shape(
+        self,
+        value: dict[str, Any],
+        fields: dict[str, tuple[str, bool]],
+        at: str,
+        what: str,
+        *,
+        closed: bool = True,
+        keep: bool = False,
+    ) -> bool:
+        """Check the keys of an inner object:
+
+        `fields` are their types, and whether they must be there.
+        """
+        before = len(self.findings)
+        for key, (kind, required) in fields.items():
+            if key not in value:
+                if required:
+                    self.add("MYP102", f'{what} has no "{key}"', at, keep=keep)
+            elif not isinstance(value[key], TYPES[kind]):
+                self.add(
+                    "MYP104",
+                    f'"{key}" of {what} must be {kind}, got {kind_of(value[key])}',
+                    f"{at}/{key}",
+                    keep=keep,
+                )
+        for key in [k for k in value if k not in fields] if closed else ():
+            message = f'{what} has an unknown key "{key}"; the model would never see it'
+            self.add(
+                "MYP103",
+                message,
+                f"{at}/{escape(str(key))}",
+                keep=keep,
+                on_key=True,
+                help=f"keys are {', '.join(fields)}",
+            )
+        return len(self.findings) == before

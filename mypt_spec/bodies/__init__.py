@@ -1,0 +1,1 @@
+"""What stands inside blocks: JSON read strictly, schemas, TypeScript namespaces."""

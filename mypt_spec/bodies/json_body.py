@@ -1,0 +1,227 @@
+"""The JSON bodies inside a serialised episode: tool calls and tool results."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, faults, kind_of, loads
+from mypt_spec.bodies.typescript import NamespaceError, read_namespace, write_namespace
+from mypt_spec.episode import Place
+from mypt_spec.findings import Finding, Fix
+from mypt_spec.table import CALLS, LISTS
+
+NAME = "name"
+ID = "id"
+_RESERVED = 'an argument is called "name": it would overwrite the name of the tool'
+ARGUMENTS = "arguments"
+_CURES = {
+    "call": "write one JSON object, the name first",
+    "arguments": "write the arguments as one JSON object",
+    "function": 'write {"name": ..., "arguments": {...}}',
+    "calls": 'write an array of {"type": "function", "function": {"name": ..., "arguments": '
+    "{...}}}",
+    "json": "write one JSON value; a string in quotes",
+}
+
+
+class Body(NamedTuple):
+    """A body as read: its canonical text (None when it is not a legal body), its value, and what
+    was found.
+    """
+
+    text: str | None
+    value: Any
+    findings: list[Finding]
+
+
+def call_text(
+    name: str, arguments: dict[str, Any], literals: re.Pattern[str], kind: str = "call"
+) -> str:
+    """The canonical body of a call: the name first, then the arguments, which in a "call" have no
+    key "name". In a list, that of one call without an id.
+    """
+    if kind == "call":
+        return canonical({NAME: name, **arguments}, literals)
+    function = {NAME: name, ARGUMENTS: arguments}
+    alone = [{"type": "function", "function": function}]
+    return canonical(alone if kind in LISTS else function, literals)
+
+
+def read_body(
+    text: str, kind: str, literals: re.Pattern[str], at: Place, name_at: Place | None = None
+) -> Body:
+    """Read the body of a block whose `body` column is `kind`: any but "text".
+
+    `name_at` is where a call's name was read, if elsewhere.
+    """
+    if kind == "namespace":
+        return _read_namespace(text, literals, at)
+    what = "tool result" if kind == "json" else "tool call"
+    try:
+        value = loads(text)
+    except Fault as fault:
+        code = "MYP304" if fault.code == "MYP001" else fault.code
+        return Body(
+            None,
+            None,
+            [_at(code, f"the {what} is {fault.message}", at, fault.offset, cure=_CURES[kind])],
+        )
+    found = [_at(*_in_body(f, kind), at) for f in faults(value)]
+    if kind in CALLS:
+        found += _call_faults(value, kind, at, name_at or at)
+    elif kind in LISTS:
+        value, faulty = _calls(value, at)
+        found += faulty
+    if any(f.severity == "error" for f in found):
+        return Body(None, value, found)
+    if kind in ("call", "function") and next(iter(value)) != NAME:
+        value = {NAME: value[NAME], **value}
+        clean = canonical(value, literals)
+        found.append(_fixable("MYP309", 'the call does not begin with "name"', at, clean))
+    else:
+        clean = canonical(value, literals)
+        if clean != text:
+            found.append(_fixable("MYP308", f"the {what} is not canonical JSON", at, clean))
+    return Body(clean, value, found)
+
+
+def _read_namespace(text: str, literals: re.Pattern[str], at: Place) -> Body:
+    try:
+        value = read_namespace(text)
+    except NamespaceError as error:
+        cure = "write them as the specification does: type name = (_: {...}) => any;"
+        return Body(
+            None,
+            None,
+            [_at("MYP340", f"not definitions of functions: {error}", at, error.offset, cure=cure)],
+        )
+    clean = write_namespace(value, literals)
+    return Body(
+        clean,
+        value,
+        []
+        if clean == text
+        else [_fixable("MYP341", "the definitions are not in canonical form", at, clean)],
+    )
+
+
+def _calls(value: Any, at: Place) -> tuple[Any, list[Finding]]:
+    """An array of calls with its keys in order, and what is wrong with it. `id` may be left out."""
+    if not isinstance(value, list) or not value:
+        return value, [
+            _at(
+                "MYP354",
+                f"the tool calls are {kind_of(value) if value != [] else 'none'}, expected an "
+                "array",
+                at,
+            )
+        ]
+    out, found = [], []
+    for i, item in enumerate(value):
+        function = item.get("function") if isinstance(item, dict) else None
+        if not isinstance(function, dict):
+            found.append(
+                _at(
+                    "MYP305",
+                    f"call {i} is {a_kind_of(item)}, expected "
+                    f'{{"type": "function", "function": {{...}}}}',
+                    at,
+                )
+            )
+            continue
+        name, arguments = function.get(NAME), function.get("arguments")
+        strange = sorted({*item} - {"id", "type", "function"}) + sorted(
+            {*function} - {NAME, "arguments"}
+        )
+        if not isinstance(name, str) or not name:
+            found.append(_at("MYP306", f'call {i} has no "name"', at))
+        elif not isinstance(arguments, dict):
+            found.append(_at("MYP354", f'the "arguments" of call {i} must be an object', at))
+        elif (
+            item.get("type", "function") != "function"
+            or not isinstance(item.get("id", ""), str)
+            or item.get("id") == ""
+        ):
+            found.append(_at("MYP354", f'call {i} has an "id" or "type" that is none', at))
+        elif strange:
+            found.append(_at("MYP354", f"call {i} has an unknown key {strange[0]!r}", at))
+        out.append(
+            {k: item[k] for k in ("id",) if k in item}
+            | {"type": "function", "function": {NAME: name, "arguments": arguments}}
+        )
+    return out, found
+
+
+def _in_body(fault: Fault, kind: str) -> tuple[str, str]:
+    if kind == "call" and fault.code == "MYP004" and fault.pointer == f"/{NAME}":
+        return "MYP307", _RESERVED
+    return fault.code, fault.message
+
+
+def _call_faults(value: Any, kind: str, at: Place, name_at: Place) -> list[Finding]:
+    if not isinstance(value, dict):
+        return [_at("MYP305", f"the tool call is {a_kind_of(value)}, expected an object", at)]
+    if kind == "arguments":
+        return [
+            _at(
+                "MYP307",
+                _RESERVED,
+                at,
+                cure="the name stands in the tag; give the argument another name",
+            )
+        ] * (NAME in value)
+    if not isinstance(value.get(NAME), str) or not value[NAME]:
+        got = kind_of(value[NAME]) if NAME in value and value[NAME] != "" else "nothing"
+        return [
+            _at("MYP306", f'the tool call has no "name": expected a string, got {got}', name_at)
+        ]
+    return _function_faults(value, at) if kind == "function" else []
+
+
+def _function_faults(value: dict[str, Any], at: Place) -> list[Finding]:
+    found = []
+    if not isinstance(value.get(ARGUMENTS), dict):
+        got = kind_of(value[ARGUMENTS]) if ARGUMENTS in value else "nothing"
+        cure = 'write {} where there are none: "arguments": {}'
+        found.append(
+            _at(
+                "MYP332",
+                f'the tool call has no "{ARGUMENTS}": expected an object, got {got}',
+                at,
+                cure=cure,
+            )
+        )
+    extra = [k for k in value if k not in (NAME, ARGUMENTS)]
+    if extra:
+        cure = f'arguments stand inside "{ARGUMENTS}"'
+        found.append(
+            _at(
+                "MYP333",
+                f'the tool call has a key {extra[0]!r} beside "{NAME}" and "{ARGUMENTS}"',
+                at,
+                cure=cure,
+            )
+        )
+    return found
+
+
+def _at(
+    code: str, message: str, at: Place, offset: int | None = None, *, cure: str = ""
+) -> Finding:
+    span = at.span
+    if offset is not None and span is not None:
+        start = min(span[0] + offset, span[1])
+        span = (start, min(start + 1, span[1]))
+    return Finding(code, message, at.pointer, span, help=cure)
+
+
+def _fixable(code: str, message: str, at: Place, clean: str) -> Finding:
+    fix = None
+    if not at.pointer and at.span is not None:
+        fix = Fix("write it as canonical JSON", True, edits=((*at.span, clean),))
+    return Finding(code, message, at.pointer, at.span, help=f"write {_shorten(clean)}", fix=fix)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 80 else text[:80] + "…"

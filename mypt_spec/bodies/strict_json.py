@@ -1,0 +1,262 @@
+"""Strict JSON: what `json.loads` lets through in silence is a fault here.
+
+Canonical JSON is `json.dumps(value, ensure_ascii=False)`, with the first character of every tag
+literal written as a `\\u` escape: lossless, and no longer a tag.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+MAX_DEPTH = 200
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_DIGITS = 4300  # CPython refuses to read or write longer integers; no tool reads them alike
+_TOO_LARGE = 10**_DIGITS
+_MAX_POINTER = 4096
+CURES = {  # of the faults that a message alone does not show how to mend
+    "MYP001": "mend the line by hand; every line is one JSON object, with nothing before or after "
+    "it",
+    "MYP004": "keep one of the two; which one is meant only its author knows",
+    "MYP005": "write a number that JSON has, or null",
+    "MYP008": "make the value flatter, or write the deep part as text",
+    "MYP006": "the character was cut in two: write it whole, or leave the half out",
+}
+
+
+class Fault(ValueError):
+    """Why a text is not strict JSON: the rule's code, a message, and the offset where it shows
+    (None: unknown).
+    """
+
+    def __init__(
+        self, code: str, message: str, offset: int | None = None, pointer: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.code, self.message, self.offset, self.pointer = code, message, offset, pointer
+
+
+class _Object(dict[str, Any]):
+    """A dict that remembers the first key that stood twice."""
+
+    duplicate: str | None = None
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) == len(pairs):
+        return out
+    seen: set[str] = set()
+    marked = _Object(out)
+    marked.duplicate = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
+    return marked
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits.lstrip("-")) <= _DIGITS else math.inf
+
+
+_encode = json.JSONEncoder(
+    ensure_ascii=False
+).encode  # `json.dumps` would make an encoder every time
+_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=_integer)
+
+
+def loads(text: str) -> Any:
+    """Parse JSON. Raises Fault (MYP001, MYP008) for what is not JSON or nests too deep.
+
+    Values that JSON does not have or that would be lost (NaN, Infinity, duplicate keys, lone
+    surrogates) are kept for `faults` to find.
+    """
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        depth = _depth(text)
+        if depth > MAX_DEPTH:
+            raise Fault("MYP008", f"nested {depth} deep; at most {MAX_DEPTH} levels are read")
+    try:
+        return _decoder.decode(text)
+    except json.JSONDecodeError as error:
+        raise Fault(
+            "MYP001", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}", error.pos
+        ) from None
+
+
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+
+
+def _depth(text: str) -> int:
+    depth = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        first = match[0][0]
+        if first in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif first in "]}":
+            depth -= 1
+    return deepest
+
+
+Node = (
+    tuple[Any, str | int] | None
+)  # the node of the value around it, and the key or index there; None: the whole
+
+
+def pointer_to(node: Node) -> str:
+    """The RFC 6901 pointer to a value; where it would be very long, to the innermost value around
+    it with a shorter one.
+
+    Pointers are made only where they are shown, and are bounded: all those below one long key are
+    quadratic in the line.
+    """
+    tokens = []
+    while node is not None:
+        node, token = node
+        tokens.append(str(token))
+    out: list[str] = []
+    room = _MAX_POINTER
+    for token in reversed(tokens):
+        room -= len(token) + 1
+        if room < 0:
+            break
+        out += ["/", escape(token)]
+    return "".join(out)
+
+
+def faults(value: Any) -> Iterator[Fault]:
+    """Everything in a parsed value that strict JSON does not have, each with its pointer (RFC
+    6901).
+    """
+    stack: list[tuple[Any, Node, int]] = [(value, None, 0)]
+    while stack:
+        item, node, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            yield Fault("MYP008", f"nested more than {MAX_DEPTH} deep", pointer=pointer_to(node))
+        elif isinstance(item, str):
+            found = _SURROGATE.search(item)
+            if found:
+                yield Fault(
+                    "MYP006",
+                    f"lone surrogate U+{ord(found[0]):04X}: no UTF-8 can hold it",
+                    found.start(),
+                    pointer_to(node),
+                )
+        elif isinstance(item, dict):
+            if getattr(item, "duplicate", None) is not None:
+                key = item.duplicate  # type: ignore[attr-defined]
+                yield Fault(
+                    "MYP004",
+                    f"key {key!r} stands twice; only the last value would be read",
+                    pointer=pointer_to((node, key)),
+                )
+            for key in item if not _ascii(item) else ():
+                if not isinstance(key, str):
+                    yield Fault(
+                        "MYP104",
+                        f"a key is {type(key).__name__}; JSON keys are strings",
+                        pointer=pointer_to(node),
+                    )
+                elif _SURROGATE.search(key):
+                    yield Fault(
+                        "MYP006",
+                        f"lone surrogate in key {key!r}: no UTF-8 can hold it",
+                        pointer=pointer_to((node, key)),
+                    )
+            if depth < MAX_DEPTH and _sound(item.values()):
+                continue
+            stack += [
+                (v, (node, str(k)), depth + 1)
+                for k, v in reversed(item.items())
+                if v.__class__ is not str or not v.isascii() or depth == MAX_DEPTH
+            ]
+        elif isinstance(item, list):
+            stack += [
+                (v, (node, i), depth + 1)
+                for i, v in reversed(list(enumerate(item)))
+                if v.__class__ is not str or not v.isascii() or depth == MAX_DEPTH
+            ]
+        elif isinstance(item, float):
+            if not math.isfinite(item):
+                shown = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
+                yield Fault(
+                    "MYP005",
+                    f"{shown} is no JSON number (or one too large to read)",
+                    pointer=pointer_to(node),
+                )
+        elif isinstance(item, int):
+            if not -_TOO_LARGE < item < _TOO_LARGE:
+                yield Fault(
+                    "MYP005",
+                    f"an integer of more than {_DIGITS} digits: too large to read",
+                    pointer=pointer_to(node),
+                )
+        elif item is not None:
+            yield Fault(
+                "MYP104", f"{type(item).__name__} is no JSON value", pointer=pointer_to(node)
+            )
+
+
+def _ascii(keys: Iterable[Any]) -> bool:
+    """Whether all keys are strings of ASCII."""
+    try:
+        return "".join(keys).isascii()
+    except TypeError:
+        return False
+
+
+def _sound(values: Iterable[Any]) -> bool:
+    """Whether all values are strings of whole characters."""
+    try:
+        return not lone_surrogate("".join(values))
+    except TypeError:
+        return False
+
+
+def lone_surrogate(text: str) -> bool:
+    """Whether a text holds half of a character."""
+    return not text.isascii() and _SURROGATE.search(text) is not None
+
+
+def escape(key: str) -> str:
+    """A key as one reference token of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def unescape(token: str) -> str:
+    """The key that a reference token of a JSON pointer names."""
+    return token.replace("~1", "/").replace("~0", "~")
+
+
+def value_at(record: Any, pointer: str) -> Any:
+    """What a JSON pointer names, None where it names nothing."""
+    for token in pointer.split("/")[1:]:
+        try:
+            record = record[int(token) if isinstance(record, list) else unescape(token)]
+        except (KeyError, IndexError, ValueError, TypeError):
+            return None
+    return record
+
+
+def canonical(value: Any, literals: re.Pattern[str]) -> str:
+    """Canonical JSON text of a faultless value; `literals` matches the dialect's tags."""
+    text = _encode(value)
+    return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
+
+
+def a_kind_of(value: Any) -> str:
+    """The JSON type of a value with its article, for messages."""
+    kind = kind_of(value)
+    return kind if kind == "null" else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def kind_of(value: Any) -> str:
+    """The JSON type of a value, for messages."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    return {str: "string", int: "integer", float: "number", list: "array", dict: "object"}.get(
+        type(value), "object" if isinstance(value, dict) else type(value).__name__
+    )

@@ -1,0 +1,350 @@
+"""Definitions of functions as a TypeScript-style namespace, and back without loss.
+
+What TypeScript can say is said in TypeScript; what it cannot stands behind the type as JSON in a
+comment, which adds to what the type says, or replaces it where it is no object:
+
+    count?: number /* {"type": "integer", "minimum": 1} */,
+
+A definition is `{"type": "function", "function": {"name", "description"?, "parameters"?,
+"strict"?}}`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mypt_spec.bodies.strict_json import Fault, canonical, faults, loads
+
+HEAD, TAIL = "namespace functions {\n\n", "} // namespace functions"
+FUNCTION_KEYS = ("name", "description", "parameters", "strict")
+_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+_WORDS = {
+    "string": "string",
+    "number": "number",
+    "integer": "number",
+    "boolean": "boolean",
+    "null": "null",
+    "object": "object",
+    "array": "any[]",
+}
+_BASES = {
+    "string": "string",
+    "number": "number",
+    "boolean": "boolean",
+    "null": "null",
+    "object": "object",
+    "any[]": "array",
+}
+_TOKEN = re.compile(r'any\[\]|Array<|string|number|boolean|null|object|any|\{|"(?:[^"\\]|\\.)*"')
+
+
+class NamespaceError(ValueError):
+    """Why a text is no namespace; `offset` is where."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+def write_namespace(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> str:
+    """The canonical text; no string in it spells a tag (`literals`)."""
+    writer = _Writer(literals)
+    return HEAD + "".join(writer.function(tool["function"]) + "\n\n" for tool in tools) + TAIL
+
+
+def read_namespace(text: str) -> list[dict[str, Any]]:
+    """The definitions; the text need not be canonical. Raises NamespaceError."""
+    reader = _Reader(text)
+    try:
+        return reader.functions()
+    except RecursionError:
+        raise NamespaceError("types nest too deep", reader.at) from None
+
+
+class _Writer:
+    def __init__(self, literals: re.Pattern[str]) -> None:
+        self.literals = literals
+
+    def json(self, value: Any) -> str:
+        return canonical(value, self.literals)
+
+    def comment(self, value: Any) -> str:
+        source = self.json(value).replace("*/", "*\\u002f")
+        return f" /* {source} */"
+
+    def name(self, name: str) -> str:
+        return name if _NAME.fullmatch(name) else self.json(name)
+
+    def says(self, text: Any) -> bool:
+        """Whether a description can stand in line comments."""
+        return isinstance(text, str) and text != "" and self.literals.search(text) is None
+
+    def lines(self, text: str, pad: str) -> str:
+        return "".join(
+            f"{pad}// {line}".rstrip(" " if not line else "") + "\n" for line in text.split("\n")
+        )
+
+    def function(self, function: dict[str, Any]) -> str:
+        description = function.get("description")
+        said = {"name", "parameters"} | ({"description"} if self.says(description) else set())
+        head = self.lines(str(description), "") if "description" in said else ""
+        parameters = (
+            f"_: {self.typed(function['parameters'], '')}" if "parameters" in function else ""
+        )
+        rest = {k: function[k] for k in FUNCTION_KEYS if k in function and k not in said}
+        return (
+            f"{head}type {self.name(function['name'])} = ({parameters}) => "
+            f"any{self.comment(rest) if rest else ''};"
+        )
+
+    def typed(self, schema: Any, pad: str, *, but: str = "") -> str:
+        """A schema; `but` is a key that is said elsewhere."""
+        if not isinstance(schema, dict):
+            return "any" + self.comment(schema)
+        text, said = self.base(schema, pad)
+        rest = {k: v for k, v in schema.items() if k != but and (k not in said or said[k] != v)}
+        return text + (self.comment(rest) if rest else "")
+
+    def base(self, schema: dict[str, Any], pad: str) -> tuple[str, dict[str, Any]]:
+        """What TypeScript can say of a schema, and what that means."""
+        kind, choices = schema.get("type"), schema.get("enum")
+        if (
+            kind == "string"
+            and isinstance(choices, list)
+            and choices
+            and all(isinstance(c, str) for c in choices)
+        ):
+            return " | ".join(self.json(c) for c in choices), {"type": kind, "enum": choices}
+        if (
+            isinstance(kind, list)
+            and len(kind) > 1
+            and all(isinstance(k, str) and k in _WORDS for k in kind)
+        ):
+            words = [_WORDS[k] for k in kind]
+            return " | ".join(words), {"type": [_BASES[w] for w in words]}
+        if kind == "array" and "items" in schema:
+            return f"Array<{self.typed(schema['items'], pad)}>", {
+                "type": kind,
+                "items": schema["items"],
+            }
+        if kind == "object" and isinstance(schema.get("properties"), dict):
+            return self.properties(schema, pad)
+        if isinstance(kind, str) and kind in _WORDS:
+            return _WORDS[kind], {"type": _BASES[_WORDS[kind]]}
+        return "any", {}
+
+    def properties(self, schema: dict[str, Any], pad: str) -> tuple[str, dict[str, Any]]:
+        fields, wanted = schema["properties"], schema.get("required")
+        named = {f for f in wanted if isinstance(f, str)} if isinstance(wanted, list) else set()
+        required = [f for f in fields if f in named]
+        said = {"type": "object", "properties": fields} | (
+            {"required": required} if required else {}
+        )
+        if not fields:
+            return "{}", said
+        inner = pad + "  "
+        out = "{\n"
+        for name, field in fields.items():
+            description = field.get("description") if isinstance(field, dict) else None
+            but = "description" if self.says(description) else ""
+            out += self.lines(str(description), inner) if but else ""
+            mark = "" if name in named else "?"
+            out += f"{inner}{self.name(name)}{mark}: {self.typed(field, inner, but=but)},\n"
+        return out + pad + "}", said
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def fail(self, what: str) -> NamespaceError:
+        got = self.text[self.at : self.at + 20]
+        return NamespaceError(
+            f"expected {what}, got {got!r}" if got else f"expected {what}, got the end", self.at
+        )
+
+    def space(self) -> None:
+        while self.at < len(self.text) and self.text[self.at] in " \n":
+            self.at += 1
+
+    def takes(self, literal: str) -> bool:
+        self.space()
+        if not self.text.startswith(literal, self.at):
+            return False
+        self.at += len(literal)
+        return True
+
+    def take(self, literal: str) -> None:
+        if not self.takes(literal):
+            raise self.fail(f"`{literal}`")
+
+    def functions(self) -> list[dict[str, Any]]:
+        for word in ("namespace", "functions", "{"):
+            self.take(word)
+        out: list[dict[str, Any]] = []
+        names: set[str] = set()
+        while not self.takes("}"):
+            start = self.at
+            function = self.function()
+            if function["name"] in names:
+                raise NamespaceError(f"the function {function['name']!r} is defined twice", start)
+            names.add(function["name"])
+            out.append({"type": "function", "function": function})
+        self.take("// namespace functions")
+        self.space()
+        if self.at < len(self.text):
+            raise self.fail("the end")
+        if not out:
+            raise NamespaceError("no function is defined", 0)
+        if next(faults([out]), None) is not None:  # each string was strict; what is left is depth
+            raise NamespaceError("types nest too deep", 0)
+        return out
+
+    def function(self) -> dict[str, Any]:
+        description = self.description()
+        self.take("type")
+        start = self.at
+        out: dict[str, Any] = {"name": self.name()}
+        self.take("=")
+        self.take("(")
+        if description is not None:
+            out["description"] = description
+        if self.takes("_"):
+            self.take(":")
+            out["parameters"] = self.schema()
+        self.take(")")
+        self.take("=>")
+        self.take("any")
+        rest = self.comment({})
+        self.take(";")
+        out = (
+            {k: (out | rest)[k] for k in FUNCTION_KEYS if k in out or k in rest}
+            if isinstance(rest, dict)
+            else {}
+        )
+        fine = (
+            out
+            and {*rest} <= {"description", "strict"}
+            and isinstance(out.get("parameters", {}), dict)
+        )
+        if (
+            not fine
+            or not isinstance(out.get("strict", True), bool)
+            or not isinstance(out.get("description", ""), str)
+        ):
+            raise NamespaceError(
+                "a function has a name, a description, parameters that are a schema, and strict",
+                start,
+            )
+        return out
+
+    def description(self) -> str | None:
+        lines = []
+        while self.takes("//"):
+            end = self.text.find("\n", self.at)
+            if end < 0:
+                raise self.fail("a line end")
+            lines.append(self.text[self.at : end].removeprefix(" "))
+            self.at = end + 1
+        return "\n".join(lines) if lines else None
+
+    def name(self) -> str:
+        self.space()
+        match = _NAME.match(self.text, self.at)
+        if match:
+            self.at = match.end()
+            return match[0]
+        name: str = self.string()
+        if not name:
+            raise self.fail("a name")
+        return name
+
+    def string(self) -> Any:
+        match = _TOKEN.match(self.text, self.at)
+        if match is None or match[0][0] != '"':
+            raise self.fail("a name")
+        value = self.value(match[0])
+        self.at = match.end()
+        return value
+
+    def value(self, source: str) -> Any:
+        try:
+            value = loads(source)
+        except Fault as fault:
+            raise NamespaceError(fault.message, self.at) from None
+        wrong = next(faults(value), None)
+        if wrong is not None:
+            raise NamespaceError(wrong.message, self.at)
+        return value
+
+    def comment(self, said: dict[str, Any]) -> Any:
+        """What a type says, with the JSON comment behind it."""
+        start = self.at
+        if not self.takes("/*"):
+            self.at = start
+            return said
+        end = self.text.find("*/", self.at)
+        if end < 0:
+            raise self.fail("`*/`")
+        value = self.value(self.text[self.at : end].strip(" \n"))
+        self.at = end + 2
+        return said | value if isinstance(value, dict) else value
+
+    def schema(self) -> Any:
+        self.space()
+        match = _TOKEN.match(self.text, self.at)
+        if match is None:
+            raise self.fail("a type")
+        self.at = match.end()
+        word = match[0]
+        said: dict[str, Any]
+        if word[0] == '"':
+            choices = [self.value(word)]
+            while self.takes("|"):
+                self.space()
+                choices.append(self.string())
+            said = {"type": "string", "enum": choices}
+        elif word == "Array<":
+            said = {"type": "array", "items": self.schema()}
+            self.take(">")
+        elif word == "{":
+            said = self.properties()
+        elif word == "any":
+            said = {}
+        else:
+            said = {"type": _BASES[word]}
+            kinds = [_BASES[word]]
+            while self.takes("|"):
+                self.space()
+                other = _TOKEN.match(self.text, self.at)
+                if other is None or other[0] not in _BASES:
+                    raise self.fail("a type")
+                self.at = other.end()
+                kinds.append(_BASES[other[0]])
+                said = {"type": kinds}
+        return self.comment(said)
+
+    def properties(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        required = []
+        while not self.takes("}"):
+            description = self.description()
+            self.space()
+            start = self.at
+            name = self.string() if self.text.startswith('"', self.at) else self.name()
+            optional = self.takes("?")
+            self.take(":")
+            schema = self.schema()
+            self.take(",")
+            if name in fields:
+                raise NamespaceError(f"the property {name!r} stands twice", start)
+            if description is not None:
+                if not isinstance(schema, dict):
+                    raise NamespaceError("a description of what is no object", start)
+                schema = schema | {"description": description}
+            fields[name] = schema
+            required += [] if optional else [name]
+        return {"type": "object", "properties": fields} | (
+            {"required": required} if required else {}
+        )

@@ -1,0 +1,285 @@
+"""Tags of plain text that were cut: by a stop token in the middle of one, or by a header put in
+where it stopped.
+
+A model writes `</tin>` token by token. Stopped too early it leaves `<`; made to go on in a new
+block, it writes the rest of the tag there. `cuts` finds this in a stream of events, `fragment` in a
+piece of content. Nothing is repaired here: parsing names what it finds, and only who asks for a
+repair gets one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from mypt_spec.automaton import Automaton
+from mypt_spec.episode import Event, Place
+from mypt_spec.states import before_tag, open_blocks
+from mypt_spec.table import TEXT, Terminal, TokenTable
+
+_SHORTEST = 3  # letters of a cut tag that are enough to know it by
+_DEPTH = 8  # deeper than blocks nest
+
+
+class Blocks:
+    """The blocks that are open while tags go by, outermost first, whether they are legal there or
+    not.
+    """
+
+    def __init__(self, table: TokenTable) -> None:
+        self.table = table
+        self.open: list[str] = []
+
+    def read(self, name: str) -> None:
+        """Go past a tag; a closing tag ends the innermost block that it can close."""
+        terminal = self.table.terminals.get(name)
+        if terminal is None:
+            return
+        if terminal.opens:
+            stack = before_tag(tuple(self.open), self.table)
+            self.open = [*stack[-_DEPTH:], terminal.opens]
+            return
+        at = max((i for i, kind in enumerate(self.open) if kind in terminal.ends), default=None)
+        if at is not None:
+            del self.open[at:]
+
+
+class Cut(NamedTuple):
+    """A tag in pieces: what stands in events `first` to `last`, but for `head` and `tail`, is meant
+    to be `tag`, spelled `meant`.
+
+    `split` tells a tag in two pieces, with tags between them, from one that ends early. `span`
+    counts code points.
+    """
+
+    first: int
+    last: int
+    head: str
+    tail: str
+    tag: Terminal
+    meant: str
+    split: bool
+    span: tuple[int, int]
+
+
+def cuts(events: Sequence[Event], table: TokenTable, automaton: Automaton) -> list[Cut]:
+    """The cut closing tags in a text's events, in order."""
+    if not table.plain_tags:
+        return []
+    nested = nestings(table, automaton)
+    needed = _needed(table, automaton)
+    blocks = Blocks(table)
+    out: list[Cut] = []
+    for i, event in enumerate(events):
+        stack = tuple(blocks.open[-2:])
+        if event.terminal != TEXT:
+            blocks.read(event.terminal)
+        if stack not in nested or (out and i <= out[-1].last):
+            continue
+        closer = table.closers[stack[1]]
+        if closer not in table.plain_tags:
+            continue
+        found = None
+        if event.terminal == TEXT:
+            found = _in_text(events, i, stack[0], closer, needed, table)
+        elif event.terminal == closer.name:
+            found = _behind(events, i, stack[0], closer, needed, table)
+        if found is not None:
+            out.append(found)
+    return out
+
+
+def nestings(table: TokenTable, automaton: Automaton) -> set[tuple[str, ...]]:
+    """The pairs of a block and one that may stand in it."""
+    return {stack[-2:] for stack in open_blocks(automaton, table).values() if len(stack) > 1}
+
+
+def inner_tags(table: TokenTable, automaton: Automaton) -> tuple[str, ...]:
+    """The tags of plain text that stand inside blocks: what a stop inside a block can cut.
+
+    Without those with attributes.
+    """
+    if not table.plain_tags:
+        return ()
+    kinds = sorted({inner for _, inner in nestings(table, automaton)})
+    tags = [tag for kind in kinds for tag in (table.openers[kind], table.closers.get(kind))]
+    return tuple(tag.shown for tag in tags if tag in table.plain_tags and not tag.patterns)
+
+
+def repaired(text: str, found: Sequence[Cut]) -> str:
+    """A text with its cut tags written out."""
+    for cut in reversed(found):
+        text = text[: cut.span[0]] + cut.meant + text[cut.span[1] :]
+    return text
+
+
+def mended(events: Sequence[Event], found: Sequence[Cut]) -> list[Event]:
+    """The events of a text with its cut tags read as what they mean."""
+    out: list[Event] = []
+    at = 0
+    for cut in found:
+        out += events[at : cut.first]
+        start, end = cut.span
+        if cut.head:
+            out.append(Event(TEXT, cut.head, Place("", (start - len(cut.head), start))))
+        out.append(Event(cut.tag.name, cut.meant, Place("", cut.span)))
+        if cut.tail:
+            out.append(Event(TEXT, cut.tail, Place("", (end, end + len(cut.tail)))))
+        at = cut.last + 1
+    return [*out, *events[at:]]
+
+
+def _needed(table: TokenTable, automaton: Automaton) -> dict[str, str]:
+    """Closing tag -> the opening tag that must stand behind it, where only one terminal may."""
+    after: dict[str, set[str]] = {}
+    for row in automaton.steps:
+        for name, following in row.items():
+            after.setdefault(name, set()).update(automaton.expected(following))
+    one = {name: next(iter(names)) for name, names in after.items() if len(names) == 1}
+    return {
+        name: behind
+        for name, behind in one.items()
+        if behind in table.terminals and table.terminals[behind].opens
+    }
+
+
+def _in_text(
+    events: Sequence[Event],
+    i: int,
+    outer: str,
+    closer: Terminal,
+    needed: dict[str, str],
+    table: TokenTable,
+) -> Cut | None:
+    """A cut tag at the end of what block holds; `events[i]` is its text."""
+    if i + 1 < len(events) and events[i + 1].terminal == closer.name:
+        return None
+    tag, text = closer.shown, events[i].text
+    kept = text.rstrip()
+    begun = next((tag[:n] for n in range(len(tag) - 1, 0, -1) if kept.endswith(tag[:n])), "")
+    head = kept[: len(kept) - len(begun)] if begun else text
+    if table.openers[closer.closes].body != "text" and _in_string(head):
+        return None  # what a string holds is content
+    if _header(events, i + 1, outer, table) and i + 3 < len(events):
+        rest = events[i + 3]
+        behind = rest.text.lstrip()
+        if rest.terminal == TEXT and behind.startswith(tag[len(begun) :]):
+            return _cut(events, i, i + 3, head, behind[len(tag) - len(begun) :], closer, split=True)
+        if rest.terminal == closer.name and not begun:
+            return _cut(events, i, i + 3, head, "", closer, split=True)
+        if begun and rest.terminal == needed.get(closer.name):
+            return _cut(events, i, i + 2, head, "", closer, split=True)
+    if begun:
+        return _cut(events, i, i, head, "", closer)
+    ended = next(
+        (tag[n:] for n in range(1, len(tag) - _SHORTEST + 1) if kept.endswith(tag[n:])), ""
+    )
+    return _cut(events, i, i, kept[: -len(ended)], "", closer) if ended else None
+
+
+def _behind(
+    events: Sequence[Event],
+    i: int,
+    outer: str,
+    closer: Terminal,
+    needed: dict[str, str],
+    table: TokenTable,
+) -> Cut | None:
+    """A header between the tag `events[i]` and the block that must stand behind it, perhaps with
+    the rest of the tag again.
+    """
+    if closer.name not in needed or not _header(events, i + 1, outer, table):
+        return None
+    last = i + 2
+    if last + 1 < len(events) and events[last + 1].terminal == TEXT:
+        last += 1
+        again = events[last].text.strip()
+        if not again or not closer.shown.endswith(again):
+            return None
+    if last + 1 >= len(events) or events[last + 1].terminal != needed[closer.name]:
+        return None
+    return Cut(
+        i, last, "", "", closer, events[i].text, True, (_span(events[i])[0], _span(events[last])[1])
+    )
+
+
+def _header(events: Sequence[Event], i: int, outer: str, table: TokenTable) -> bool:
+    """Whether the block around ends at `events[i]`, and one of its kind opens at once."""
+    if i + 1 >= len(events):
+        return False
+    first, second = (table.terminals.get(e.terminal) for e in events[i : i + 2])
+    return (
+        first is not None and second is not None and outer in first.ends and second.opens == outer
+    )
+
+
+def _cut(
+    events: Sequence[Event],
+    first: int,
+    last: int,
+    head: str,
+    tail: str,
+    closer: Terminal,
+    *,
+    split: bool = False,
+) -> Cut:
+    meant = closer.shown
+    whole = closer.spell()
+    own = whole.removesuffix(meant)  # a line break before the tag is its own
+    if head.endswith(own):
+        head, meant = head[: len(head) - len(own)], whole
+    elif head == events[first].text and split and events[first + 1].text.startswith(own):
+        meant = whole  # the tag that cut it in took the line break with it
+    span = _span(events[first])[0] + len(head), _span(events[last])[1] - len(tail)
+    return Cut(first, last, head, tail, closer, meant, split, span)
+
+
+def _span(event: Event) -> tuple[int, int]:
+    return event.at.span or (0, 0)
+
+
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)
+
+
+def _in_string(text: str) -> bool:
+    """Whether a string is still open at the end of the beginning of a JSON text."""
+    return any(not match[1] for match in _STRINGS.finditer(text))
+
+
+def fragment(text: str, tags: tuple[str, ...], start: int = 0) -> tuple[int, int, str] | None:
+    """The first piece of content, at or after `start`, that looks like one of `tags` cut: where it
+    stands, and the tag.
+    """
+    if not tags:
+        return None
+    begun, ended = fragments(tags)
+    found = [
+        match
+        for sign, regex in (("<", begun), (">", ended))
+        if sign in text and (match := regex.search(text, start))
+    ]
+    if not found:
+        return None
+    first = min(found, key=re.Match.start)
+    return *first.span(), tags[int((first.lastgroup or "t0")[1:])]
+
+
+@lru_cache(maxsize=32)
+def fragments(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Tags without their end, and tags without their beginning."""
+    begun, ended = [], []
+    for i, tag in enumerate(tags):
+        if not (tag.startswith("<") and tag.endswith(">")):
+            continue
+        ways = [re.escape(tag[1:-1]) + r"(?![\w>-])"]  # all but its end
+        ways += [
+            re.escape(tag[1:n]) + r"(?=\s*\Z)" for n in range(len(tag) - 2, _SHORTEST - 1, -1)
+        ]  # cut where the text ends
+        begun.append(f"(?P<t{i}>{'|'.join(ways)})")
+        if tag.startswith("</"):
+            ended.append(rf"(?P<t{i}>(?<![<\w]){re.escape(tag[1:])}|\A{re.escape(tag[2:])})")
+    return re.compile(f"<(?:{'|'.join(begun)})" if begun else r"(?!)"), re.compile(
+        "|".join(ended) or r"(?!)"
+    )

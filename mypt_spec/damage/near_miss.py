@@ -1,0 +1,104 @@
+"""Strings that are almost a tag: `<MyPT_user>`, `<myPT_asistant>`, `<myPT_tool_call>`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import NamedTuple
+
+from mypt_spec.table import TokenTable
+
+_MAX = 60
+_CUTOFF = 0.86  # one letter missing, doubled, added or changed in a tag of seven letters or more
+# shorter tags are words that occur by themselves: `<users>` is no `<user>`, nor is `<user>` a
+# `<|user|>`
+_SHORT = 7
+
+
+class NearMiss(NamedTuple):
+    text: str
+    meant: str
+    start: int
+    end: int
+
+
+def near_miss(text: str, table: TokenTable, start: int = 0) -> NearMiss | None:
+    """The first near miss in a text at or after `start`; exact tags are none."""
+    return next(near_misses(text, table, start), None)
+
+
+def near_misses(text: str, table: TokenTable, start: int = 0) -> Iterator[NearMiss]:
+    """All near misses in a text at or after `start`."""
+    for match in _candidates(table.tags, bool(table.attributed)).finditer(text, start):
+        found = match[0]
+        if found not in table.tags:
+            meant = _meant(found, table.tags)
+            if not meant and table.attributed and not table.literals.fullmatch(found):
+                meant = _attributed(found, table.attributed)
+            if meant:
+                yield NearMiss(found, meant, match.start(), match.end())
+
+
+@lru_cache(maxsize=32)
+def beginnings(tags: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """What each tag and near miss begins with, by first character.
+
+    In most texts this finds nothing, and finds it fast.
+    """
+    seconds: dict[str, set[str]] = {"<": set()}
+    for tag in tags:
+        seconds.setdefault(tag[0], set()).add(re.escape(tag[1:2]))
+    loose = r"[\w. /|\\-]"  # as in `_candidates`
+    return tuple(
+        (first, re.compile(f"{re.escape(first)}(?:{'|'.join([loose, *sorted(more)])})"))
+        for first, more in sorted(seconds.items())
+    )
+
+
+@lru_cache(maxsize=32)
+def _candidates(tags: tuple[str, ...], attributes: bool = False) -> re.Pattern[str]:
+    """What is long enough to be a tag: most `<...>` in text fail on the first look."""
+    shortest = min((len(_letters(t)) for t in tags), default=2) - 2
+    first = "".join(re.escape(c) for c in sorted({t[0] for t in tags} or {"<"}))
+    plain = rf"[{first}] ?[/|\\]?\|? ?[\w.-][\w. -]{{{max(0, shortest)},{_MAX}}}[/|]?[>\]]"
+    return re.compile(
+        rf"{plain}|< ?[\w.-]{{1,{_MAX}}}[ =][^<>\n]{{0,{_MAX}}}>" if attributes else plain
+    )
+
+
+@lru_cache(maxsize=4096)
+def _meant(found: str, tags: tuple[str, ...]) -> str:
+    bars = "|" in found
+    letters = _letters_of(tags, "/" in found[:3], bars)
+    mine = _letters(found)
+    for tag, theirs in letters.items():
+        if mine == theirs and theirs:
+            return tag
+    close = get_close_matches(
+        mine, [t for t in letters.values() if len(t) >= _SHORT or bars], n=1, cutoff=_CUTOFF
+    )
+    return next((t for t, theirs in letters.items() if close and theirs == close[0]), "")
+
+
+@lru_cache(maxsize=32)
+def _letters_of(tags: tuple[str, ...], closing: bool, bars: bool) -> dict[str, str]:
+    letters = {t: _letters(t) for t in tags if t.startswith(("</", "[/")) == closing}
+    return {
+        t: theirs for t, theirs in letters.items() if len(theirs) >= _SHORT or ("|" in t) == bars
+    }
+
+
+@lru_cache(maxsize=4096)
+def _attributed(found: str, tags: tuple[str, ...]) -> str:
+    """The tag with attributes whose first word is almost that of `found`."""
+    words = {_letters(t.split()[0]): t for t in tags}
+    close = get_close_matches(
+        _letters(re.split(r"(?<=\w)[ =>]", found)[0]), words, n=1, cutoff=_CUTOFF
+    )
+    return words[close[0]] if close and not found.startswith("</") else ""
+
+
+def _letters(tag: str) -> str:
+    return "".join(c for c in tag.lower() if c.isalnum())

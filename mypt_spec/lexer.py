@@ -1,0 +1,145 @@
+"""Cuts text or token ids into events. The only place that reads spellings.
+
+A text is cut at the tags of the token table; everything between is a text run. In a stream of ids
+only special ids are tags: ordinary ids are decoded and their text is never searched for single-id
+tags, so text cannot become structure (invariant 6).
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+from mypt_spec.episode import Attrs, Event, Place
+from mypt_spec.findings import Finding
+from mypt_spec.table import STRAY, TEXT, Piece, TokenTable
+
+
+def lex(text: str, table: TokenTable) -> Iterator[Event]:
+    """Cuts a text into tags and text runs; spans count code points."""
+    return _cut(text, None, table, lambda a, b: (a, b))
+
+
+def lex_sentinels(text: str, table: TokenTable) -> Iterator[Event]:
+    """As `lex`, of a text in which single-id tags are sentinels: content cannot spell them."""
+    return _cut(text, table.sentinels, table, lambda a, b: (a, b))
+
+
+def lex_ids(
+    ids: Sequence[object],
+    table: TokenTable,
+    decode: Callable[[Sequence[int]], bytes],
+    ordinary: int,
+) -> tuple[list[Event], list[Finding]]:
+    """Cuts token ids into tags and text runs; spans count tokens.
+
+    `ordinary` is the number of ordinary ids. Findings are made of ids that mean nothing (padding,
+    end-of-text, negative, too large), of items that are no integers, and of runs not in UTF-8.
+    """
+    numbers = [_integer(item) for item in ids]
+    by_id = {table.special[s]: table.sentinels[s] for s in table.special}
+    findings: list[Finding] = []
+    chunks: list[str] = []
+    offsets: list[int] = []  # where each chunk begins in the intermediate string ...
+    tokens: list[tuple[int, int]] = []  # ... and the tokens it came from
+    length = at = 0
+    while at < len(numbers):
+        start = at
+        token = numbers[at]
+        if 0 <= token < ordinary:
+            while at < len(numbers) and 0 <= numbers[at] < ordinary:
+                at += 1
+            raw = decode(numbers[start:at])
+            chunk = raw.decode("utf-8", errors="replace")
+            if "\ufffd" in chunk and chunk.encode() != raw:
+                findings.append(
+                    Finding(
+                        "MYP504",
+                        f"tokens {start}..{at} are not UTF-8: a character is cut in half",
+                        span=(start, at),
+                    )
+                )
+        else:
+            at += 1
+            chunk = by_id.get(token, "")
+            if not chunk:
+                tags = f"tags are {min(by_id)}-{max(by_id)}, " if by_id else ""
+                what = f"{tags}ordinary text is 0-{ordinary - 1}"
+                findings.append(
+                    Finding(
+                        "MYP503",
+                        f"id {_shown(ids[start])} means nothing in {table.name}: {what}",
+                        span=(start, at),
+                    )
+                )
+                continue
+        chunks.append(chunk)
+        offsets.append(length)
+        tokens.append((start, at))
+        length += len(chunk)
+
+    def span(a: int, b: int) -> tuple[int, int]:
+        return tokens[bisect_right(offsets, a) - 1][0], tokens[bisect_right(offsets, b - 1) - 1][1]
+
+    return list(_cut("".join(chunks), table.sentinels, table, span)), findings
+
+
+def _integer(item: object) -> int:
+    """Returns what stands for an id as an int, -1 for what is no integer."""
+    try:
+        return operator.index(item)  # type: ignore[arg-type]
+    except TypeError:
+        return -1
+
+
+def _shown(item: object) -> str:
+    try:
+        shown = " ".join(str(item).split())
+    except ValueError:  # Python writes no integer of thousands of digits
+        return f"(an {type(item).__name__} that is too large to show)"
+    return shown if len(shown) <= 60 else shown[:60] + "…"
+
+
+def _cut(
+    text: str,
+    special: dict[str, str] | None,
+    table: TokenTable,
+    span: Callable[[int, int], tuple[int, int]],
+) -> Iterator[Event]:
+    at = 0
+    lexer = table.lexer if special is None else table.id_lexer
+    for match in lexer.finditer(text):
+        start, end = match.span()
+        name = match.lastgroup or ""
+        terminal = table.terminals.get(name)
+        if terminal is not None and terminal.led:
+            start = _led(text, at, start, terminal.spelling[0])
+        if start > at:
+            yield Event(TEXT, text[at:start], Place("", span(at, start)))
+        at = end
+        if terminal is None:
+            spelled = {mark: tag for tag, mark in table.sentinels.items()}.get(match[0], match[0])
+            yield Event(STRAY, spelled, Place("", span(start, end)))
+            continue
+        attrs: Attrs = ()
+        if terminal.patterns or terminal.spelling[0].kind == "attr":
+            attrs = tuple(
+                (k.split("__", 1)[1], v)
+                for k, v in match.groupdict().items()
+                if v is not None and k.startswith(name + "__")
+            )
+        spaced = terminal.spaced and text[start:end] != terminal.spell(attrs, special)
+        yield Event(name, terminal.spell(attrs), Place("", span(start, end)), attrs, spaced=spaced)
+    if at < len(text):
+        yield Event(TEXT, text[at:], Place("", span(at, len(text))))
+
+
+def _led(text: str, at: int, start: int, piece: Piece) -> int:
+    """Where a tag begins that has white space in front of `start`: with all of it, if that is not
+    part of a tag itself.
+    """
+    if piece.exact:
+        return start - len(piece.value) if text.endswith(piece.value, at, start) else start
+    begin = len(text[at:start].rstrip()) + at
+    return start if begin == at and at and text[at - 1].isspace() else begin

@@ -1,0 +1,297 @@
+"""Builds an Episode of events.
+
+Text and token ids share this code: only how events are read differs (lexer.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mypt_spec.automaton import Automaton
+from mypt_spec.bodies.json_body import read_body
+from mypt_spec.bodies.strict_json import faults
+from mypt_spec.damage.cut_tags import Cut, cuts, mended
+from mypt_spec.damage.near_miss import NearMiss, near_miss
+from mypt_spec.episode import Episode, Event, Message, Part, Place, top_level
+from mypt_spec.findings import Finding, Fix
+from mypt_spec.lexer import lex
+from mypt_spec.table import TEXT, TokenTable
+from mypt_spec.validator import Outcome, Run
+
+_REACH = 200  # characters around a misspelt tag in which the rest of a longer tag is looked for
+
+
+def parse_text(
+    text: str, table: TokenTable, automaton: Automaton
+) -> tuple[Episode | None, list[Finding]]:
+    """Serialised text, in any layout, to an Episode.
+
+    None when there is an error among the findings.
+    """
+    broken = [
+        Finding(f.code, f.message, span=(f.offset or 0, (f.offset or 0) + 1)) for f in faults(text)
+    ]
+    events = list(lex(text, table))
+    outcome = Run(table, automaton).check(events)
+    if outcome.findings:
+        outcome = _with_cut_tags(events, outcome, table, automaton) or _with_near_misses(
+            events, outcome, table, automaton
+        )
+    episode, findings = build(outcome, table)
+    white = (
+        []
+        if any(f.severity == "error" for f in findings)
+        else [*spacing(outcome, edits=True), *_gaps(text, outcome, table)]
+    )
+    return (None if broken else episode), [*broken, *findings, *white]
+
+
+def spacing(outcome: Outcome, *, edits: bool = False) -> list[Finding]:
+    """Tags that were read with other white space than they are written with; with `edits`, spans
+    are those of a text.
+    """
+    out = []
+    for event in outcome.events:
+        if event.spaced and event.at.span is not None:
+            fix = (
+                Fix(
+                    "write the white space of the format",
+                    True,
+                    edits=((*event.at.span, event.text),),
+                )
+                if edits
+                else None
+            )
+            message = (
+                f"`{event.text.strip()}` stands with other white space around it than the format "
+                "writes"
+            )
+            out.append(
+                Finding("MYP230", message, "", event.at.span, help=f"write {event.text!r}", fix=fix)
+            )
+    return out
+
+
+def _with_cut_tags(
+    events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton
+) -> Outcome | None:
+    """Read cut tags as what they mean, and say so, if that explains any of the findings;
+
+    None if it does not.
+    """
+    found = cuts(events, table, automaton)
+    if not found:
+        return None
+    again = Run(table, automaton).check(mended(events, found))
+    # What stands behind a tag that ends early was refused for that reason alone.
+    explained = {
+        events[c.last + 1].at.span if c.last + 1 < len(events) else (c.span[1],) * 2
+        for c in found
+        if not c.split
+    }
+    left = [f for f in again.findings if f.span not in explained]
+    if len(left) >= len(outcome.findings):
+        return None
+    again.findings = sorted(
+        [*left, *(_name_cut(c) for c in found)], key=lambda f: (f.span or (0, 0), f.code)
+    )
+    return again
+
+
+def _name_cut(cut: Cut) -> Finding:
+    """What is to be said of a cut tag."""
+    if cut.split:
+        fix = Fix(f"write `{cut.tag.shown}` in one piece", True, edits=((*cut.span, cut.meant),))
+        message = (
+            f"`{cut.tag.shown}` is torn: the block around it was closed and opened again there"
+        )
+        return Finding(
+            "MYP802",
+            message,
+            "",
+            cut.span,
+            help="take out what stands between, and write the tag in one piece",
+            fix=fix,
+        )
+    return Finding(
+        "MYP801",
+        f"`{cut.tag.shown}` is cut short",
+        "",
+        cut.span,
+        help=f"write `{cut.tag.shown}` in full",
+    )
+
+
+def _with_near_misses(
+    events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton
+) -> Outcome:
+    """Read misspelt tags as what they mean, and say so, if that explains any of the findings."""
+    spelled: list[Event] = []
+    findings = []
+    for event in events:
+        found = near_miss(event.text, table) if event.terminal == TEXT else None
+        at, start = 0, event.at.span[0] if event.at.span else 0
+        while found is not None:
+            meant, first, last = _corrected(event.text, at, found, table)
+            if first > at:
+                spelled.append(
+                    Event(TEXT, event.text[at:first], Place("", (start + at, start + first)))
+                )
+            place = Place("", (start + found.start, start + found.end))
+            spelled.append(meant._replace(at=place, spaced=False))
+            message = f"`{found.text}` is no tag; did you mean `{found.meant}`?"
+            findings.append(Finding("MYP303", message, "", place.span, help="correct the spelling"))
+            at = last
+            found = near_miss(event.text, table, at)
+        if at < len(event.text):
+            spelled.append(
+                event._replace(
+                    text=event.text[at:], at=Place("", (start + at, start + len(event.text)))
+                )
+            )
+    again = Run(table, automaton).check(spelled)
+    if len(again.findings) >= len(outcome.findings):
+        return outcome
+    again.findings = sorted(again.findings + findings, key=lambda f: (f.span or (0, 0), f.code))
+    return again
+
+
+def _corrected(text: str, at: int, found: NearMiss, table: TokenTable) -> tuple[Event, int, int]:
+    """The tag that a correction makes, with what belongs to it on either side; and where it begins
+    and ends in `text`.
+    """
+    begin = max(at, found.start - _REACH)
+    whole = text[begin : found.start] + found.meant + text[found.end : found.end + _REACH]
+    meant = next(e for e in lex(whole, table) if e.terminal != TEXT)
+    first, last = meant.at.span or (0, 0)
+    return meant, begin + first, begin + last + len(found.text) - len(found.meant)
+
+
+def build(outcome: Outcome, table: TokenTable) -> tuple[Episode | None, list[Finding]]:
+    """The Episode of accepted events; reads the JSON bodies.
+
+    None when there is an error among the findings.
+    """
+    findings = list(outcome.findings)
+    if any(f.severity == "error" for f in findings):
+        return None, findings
+    messages, found = messages_of(outcome.events, table)
+    findings += found
+    if any(f.severity == "error" for f in findings):
+        return None, findings
+    return Episode(table.name, tuple(messages)), findings
+
+
+def messages_of(events: Sequence[Event], table: TokenTable) -> tuple[list[Message], list[Finding]]:
+    """Builds messages of accepted events, JSON bodies in canonical form, and their findings."""
+    findings: list[Finding] = []
+    messages: list[Message] = []
+    at = 0
+    while at < len(events):
+        event = events[at]
+        kind = table.terminals[event.terminal].opens
+        if not kind:
+            messages.append(Message(event.terminal.lower(), (), event.attrs, event.at))
+            at += 1
+            continue
+        end = _end_of(events, at, table)
+        quotes = table.terminals[event.terminal].quotes
+        parts = _parts(events[at + 1 : end], kind, quotes, table, findings)
+        messages.append(Message(kind, tuple(parts), event.attrs, event.at))
+        closer = table.terminals[events[end].terminal] if end < len(events) else None
+        at = end + 1 if closer is not None and kind in closer.ends and not closer.mark else end
+    return messages, findings
+
+
+def _end_of(events: Sequence[Event], at: int, table: TokenTable) -> int:
+    """Where the block that opens at `at` ends: at its closing tag, or, if it has none, where the
+    next block begins.
+    """
+    kind = table.terminals[events[at].terminal].opens
+    closer = table.closers.get(kind)
+    for pos in range(at + 1, len(events)):
+        terminal = table.terminals.get(events[pos].terminal)
+        if terminal is not None and (closer is None or kind in terminal.ends):
+            return pos
+    return len(events)
+
+
+def _parts(
+    events: Sequence[Event], kind: str, quotes: bool, table: TokenTable, findings: list[Finding]
+) -> list[Part]:
+    parts: list[Part] = []
+    pos = 0
+    while pos < len(events):
+        event = events[pos]
+        if event.terminal == TEXT:
+            opener = table.openers[kind]
+            parts.append(_part("text", opener.body, event, (), table, findings))
+            pos += 1
+            continue
+        opener = table.terminals[event.terminal]
+        end = _end_of(events, pos, table)
+        body = "".join(e.text for e in events[pos + 1 : end])
+        span = _join(events[pos + 1 : end], event)
+        text = Event(TEXT, body, span)
+        part = _part(
+            opener.opens, "text" if quotes else opener.body, text, event.attrs, table, findings
+        )
+        parts.append(replace(part, name_at=event.at) if event.attrs else part)
+        pos = end + 1
+    return parts
+
+
+def _part(
+    kind: str,
+    body: str,
+    event: Event,
+    attrs: tuple[tuple[str, str], ...],
+    table: TokenTable,
+    findings: list[Finding],
+) -> Part:
+    text = event.text
+    if body != "text":
+        read = read_body(text, body, table.literals, event.at)
+        findings += read.findings
+        text = text if read.text is None else read.text
+    return Part(kind, text, attrs, event.at)
+
+
+def _join(events: Sequence[Event], opener: Event) -> Place:
+    if not events or events[0].at.span is None or events[-1].at.span is None:
+        return opener.at
+    return Place(opener.at.pointer, (events[0].at.span[0], events[-1].at.span[1]))
+
+
+def _gaps(text: str, outcome: Outcome, table: TokenTable) -> list[Finding]:
+    """White space between blocks means nothing, but only a known layout comes back byte for byte:
+    say so otherwise.
+    """
+    if not outcome.gaps:
+        return []
+    spans = [g.at.span or (0, 0) for g in outcome.gaps]
+    joints = len(top_level(outcome.events, table)) - 1
+    inner = spans[0][0] > 0 and spans[-1][1] < len(text)
+    if (
+        inner
+        and len(spans) == joints
+        and any({g.text for g in outcome.gaps} == {s} for s in table.layouts.values())
+    ):
+        return []
+    odd = next((g for g in outcome.gaps if g.text not in table.layouts.values()), outcome.gaps[0])
+    fix = Fix("write the compact layout", True, edits=tuple((*span, "") for span in spans))
+    message = (
+        "white space between blocks means nothing and does not come back: this is no layout of "
+        "the format"
+    )
+    return [
+        Finding(
+            "MYP224",
+            message,
+            odd.at.pointer,
+            odd.at.span,
+            help=f"layouts: {', '.join(table.layouts)}",
+            fix=fix,
+        )
+    ]

@@ -1,0 +1,379 @@
+"""The shape of a dialect's JSON record, as data, and the check of a record against it (family 1).
+
+An adapter states its fields once; the check here, and the linter's fast path, are derived from that
+statement.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any
+
+from mypt_spec.bodies.strict_json import CURES, Fault, a_kind_of, escape, faults, kind_of, loads
+from mypt_spec.findings import Finding, Fix
+
+STRING, NAME, OBJECT, JSON, LIST, LANGUAGE = (
+    "string",
+    "name",
+    "object",
+    "JSON value",
+    "array",
+    "language",
+)
+ITEMS, BOOLEAN, INTEGER = "array of items", "boolean", "integer"
+_PYTHON = {
+    STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str, ITEMS: list, BOOLEAN: bool,
+    INTEGER: int,
+}  # fmt: skip
+_PLAIN = (STRING, NAME, OBJECT, LIST)  # there is nothing to say of a value of the right type
+_BCP47 = re.compile(
+    r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+"
+)
+ROLE = "role"
+_CALLS = "OpenAI's records hold calls so; convert the file: mypt-convert --from openai"
+_SHOWN = "mypt-lint explain MYP103 shows how to rewrite the file"
+_ALPACA = (
+    "this is Alpaca's record: what it asks is a user message here, its output the assistant's; "
+    + _SHOWN
+)
+_ELSEWHERE = {  # keys of formats that people have, and what they are here
+    "tool_calls": _CALLS, "tool_call_id": _CALLS, "instruction": _ALPACA, "output": _ALPACA,
+    "conversations": 'ShareGPT calls the messages so; its "from" is the role of each, its "value" '
+                     'the content; '
+    + _SHOWN,
+}  # fmt: skip
+_WORD = 60  # characters of a key or role that can be a misspelling
+_UNREADABLE = {
+    "MYP005",
+    "MYP006",
+    "MYP008",
+    "MYP104",
+    "MYP107",
+    "MYP307",
+}  # nothing that an Episode could hold
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One key of a record or message. `kind` is one of the constants above.
+
+    `inline`: blocks that may stand as tags inside the string. `reserved`: keys that an object must
+    not have. `items`: the schema of the objects in an array of items, each with its kind under the
+    schema's `tag`.
+    """
+
+    kind: str
+    required: bool = True
+    inline: tuple[str, ...] = ()
+    reserved: tuple[str, ...] = ()
+    items: RecordSchema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSchema:
+    """Top-level keys, the roles with their keys, and other names that people use for roles.
+
+    `lifted` maps a role that is no role of the dialect to the top-level key where it belongs, if it
+    is the first message; `folded` maps one to the role and key of the next message, which has its
+    content as a field. `tag` is the key that names the role, `what` is such an object called;
+    without `metadata`, keys that begin with `_` are unknown ones.
+    """
+
+    top: dict[str, Field]
+    roles: dict[str, dict[str, Field]]
+    aliases: dict[str, str] = field(default_factory=dict)
+    lifted: dict[str, str] = field(default_factory=dict)
+    folded: dict[str, tuple[str, str]] = field(default_factory=dict)
+    messages: str = "messages"
+    tag: str = ROLE
+    what: str = "message"
+    metadata: bool = True
+
+
+def check_record(
+    record: Any, schema: RecordSchema
+) -> tuple[dict[str, Any] | None, list[Finding], str]:
+    """Check a record: what to read (safe repairs made, each with its finding) or None, the
+    findings, and the top-level key whose text was the first message ("" where none was).
+    """
+    findings = [
+        Finding(
+            f.code,
+            f.message,
+            f.pointer,
+            _one(f),
+            help=CURES.get(f.code, ""),
+            on_key=f.code == "MYP004",
+        )
+        for f in faults(record)
+    ]
+    if not isinstance(record, dict):
+        message = f"the record is {a_kind_of(record)}, expected an object"
+        return (
+            None,
+            [
+                *findings,
+                Finding("MYP101", message, help='one conversation a line: {"messages": [...]}'),
+            ],
+            "",
+        )
+    record = dict(record)
+    checker = _Checker(schema, findings)
+    checker.lift(record)
+    readable = checker.keys(record, schema.top, "", "the record")
+    messages = record.get(schema.messages)
+    if isinstance(messages, list):
+        if not messages:
+            checker.add(
+                "MYP107",
+                "the conversation has no messages",
+                f"/{schema.messages}",
+                help="delete the line, or write what was said",
+            )
+        checked = [
+            checker.message(m, f"/{schema.messages}/{i + bool(checker.lifted)}")
+            for i, m in enumerate(messages)
+        ]
+        readable = readable and all(m is not None for m in checked)
+        record[schema.messages] = checked
+    if not readable or any(f.code in _UNREADABLE for f in findings):
+        return None, findings, ""
+    return record, findings, checker.lifted
+
+
+def _one(fault: Fault) -> tuple[int, int] | None:
+    return None if fault.offset is None else (fault.offset, fault.offset + 1)
+
+
+class _Checker:
+    def __init__(self, schema: RecordSchema, findings: list[Finding]) -> None:
+        self.schema, self.findings = schema, findings
+        self.lifted = ""  # pointers still mean the record as it was given
+
+    def add(self, code: str, message: str, pointer: str, **more: Any) -> None:
+        self.findings.append(Finding(code, message, pointer, **more))
+
+    def lift(self, record: dict[str, Any]) -> None:
+        """A first message that belongs to a top-level key, such as role "system"."""
+        messages = record.get(self.schema.messages)
+        if not isinstance(messages, list) or not messages or not isinstance(messages[0], dict):
+            return
+        first = messages[0]
+        key = (
+            self.schema.lifted.get(first.get(ROLE, ""))
+            if isinstance(first.get(ROLE), str)
+            else None
+        )
+        extra = [k for k in first if k not in (ROLE, "content")]
+        if key is None or key in record or extra or not isinstance(first.get("content"), str):
+            return
+        base = f"/{self.schema.messages}/0"
+        fix = Fix(
+            f'move it to the top-level "{key}"',
+            True,
+            patch=(
+                {"op": "remove", "path": base},
+                {"op": "add", "path": f"/{key}", "value": first["content"]},
+            ),
+        )
+        self.add(
+            "MYP108",
+            f'the {key} prompt stands among the messages; its place is the top-level "{key}"',
+            f"{base}/{ROLE}",
+            fix=fix,
+        )
+        record[key] = first["content"]
+        record[self.schema.messages] = messages[1:]
+        self.lifted = key
+
+    def keys(self, item: dict[str, Any], fields: dict[str, Field], at: str, what: str) -> bool:
+        """Check the keys of an object; whether it can be read."""
+        readable = True
+        for key, spec in fields.items():
+            if key not in item:
+                if spec.required:
+                    self.add(
+                        "MYP102",
+                        f'{what} has no "{key}"',
+                        at,
+                        help=f'add "{key}": {_sample(spec.kind)}',
+                    )
+                    readable = False
+                continue
+            value, wanted = item[key], _PYTHON.get(spec.kind)
+            if value.__class__ is wanted and spec.kind in _PLAIN and not spec.reserved:
+                continue
+            readable = self.value(item, key, spec, f"{at}/{escape(key)}", what) and readable
+        kept = "_" if self.schema.metadata else ()
+        for key in [
+            k
+            for k in item
+            if k not in fields and not (at and k == self.schema.tag) and not str(k).startswith(kept)
+        ]:
+            self.unknown(str(key), fields, f"{at}/{escape(str(key))}", what)
+            del item[key]
+        return readable
+
+    def value(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
+        value = item[key]
+        wanted = _PYTHON.get(spec.kind)
+        if wanted is None or (
+            isinstance(value, wanted) and (wanted is not int or not isinstance(value, bool))
+        ):
+            for name in spec.reserved:
+                if name in value:
+                    message = (
+                        f'an argument is called "{name}": it would overwrite the {name} of the tool'
+                    )
+                    self.add(
+                        "MYP307",
+                        message,
+                        f"{at}/{escape(name)}",
+                        on_key=True,
+                        help="give the argument another name",
+                    )
+            if spec.items is not None:
+                inner = _Checker(spec.items, self.findings)
+                item[key] = [inner.message(v, f"{at}/{i}") for i, v in enumerate(value)]
+                return all(v is not None for v in item[key])
+            if spec.kind == LANGUAGE and not is_language(value):
+                self.add(
+                    "MYP111",
+                    f"{value!r} is no language tag (BCP 47)",
+                    at,
+                    help='write a tag such as "en", "de" or "pt-BR"',
+                )
+            return True
+        if spec.kind == OBJECT and isinstance(value, str):
+            return self.unquote(item, key, spec, at, what)
+        kind = STRING if wanted is str else LIST if wanted is list else spec.kind
+        cure = f"give it a {kind}" if value is not None or spec.required else "leave the key out"
+        self.add(
+            "MYP104", f'"{key}" of {what} must be {_a(kind)}, got {kind_of(value)}', at, help=cure
+        )
+        return False
+
+    def unquote(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
+        """An object written as a JSON string, as OpenAI's records have it."""
+        try:
+            value = loads(item[key])
+            fine = isinstance(value, dict) and not list(faults(value))
+        except Fault:
+            fine = False
+        if not fine:
+            self.add(
+                "MYP104", f'"{key}" must be an object, got a string that is not a JSON object', at
+            )
+            return False
+        fix = Fix(
+            "write the object itself", True, patch=({"op": "replace", "path": at, "value": value},)
+        )
+        self.add("MYP110", f'"{key}" is an object written as a string', at, fix=fix)
+        item[key] = value
+        return self.value(item, key, spec, at, what)
+
+    def unknown(self, key: str, fields: dict[str, Field], at: str, what: str) -> None:
+        close = _meant(key, tuple(fields))
+        keep = ', or begin its name with "_" to keep it as metadata' if self.schema.metadata else ""
+        hint = f'did you mean "{close}"?' if close else _ELSEWHERE.get(key) or f"remove it{keep}"
+        self.add(
+            "MYP103",
+            f'{what} has an unknown key "{key}"; the model would never see it',
+            at,
+            on_key=True,
+            help=hint,
+        )
+
+    def message(self, message: Any, at: str) -> dict[str, Any] | None:
+        what, tag = self.schema.what, self.schema.tag
+        if not isinstance(message, dict):
+            self.add("MYP104", f"{_a(what)} must be an object, got {kind_of(message)}", at)
+            return None
+        if tag not in message:
+            self.add(
+                "MYP102",
+                f'the {what} has no "{tag}"',
+                at,
+                help=f"{tag}s are {', '.join(self.schema.roles)}",
+            )
+            return None
+        message = dict(message)
+        role = self.role(message, at)
+        if role is None:
+            return None
+        return (
+            message
+            if self.keys(message, self.schema.roles[role], at, f"the {role} {what}")
+            else None
+        )
+
+    def role(self, message: dict[str, Any], at: str) -> str | None:
+        tag, what = self.schema.tag, self.schema.what
+        role = message[tag]
+        if not isinstance(role, str):
+            self.add("MYP104", f'"{tag}" must be a string, got {kind_of(role)}', f"{at}/{tag}")
+            return None
+        if role in self.schema.roles:
+            return role
+        known = ", ".join(self.schema.roles)
+        meant = self.schema.aliases.get(role)
+        if meant is not None:
+            fix = Fix(
+                f'write "{meant}"',
+                True,
+                patch=({"op": "replace", "path": f"{at}/{tag}", "value": meant},),
+            )
+            self.add("MYP109", f'{tag} "{role}" is called "{meant}" here', f"{at}/{tag}", fix=fix)
+            message[tag] = meant
+            return meant
+        if role in self.schema.lifted:
+            hint = (
+                f'it is the top-level "{self.schema.lifted[role]}", once; merge this text into it'
+            )
+            self.add("MYP108", f'"{role}" is no role of a message here', f"{at}/{ROLE}", help=hint)
+            return None
+        close = _meant(role, tuple(self.schema.roles))
+        hint = f'did you mean "{close}"?' if close else f"{tag}s are {known}"
+        self.add(
+            "MYP105", f'unknown {tag} "{role}"; the {what} would be lost', f"{at}/{tag}", help=hint
+        )
+        return None
+
+
+def is_language(tag: str) -> bool:
+    """Whether a text has the form of a language tag (BCP 47)."""
+    return _BCP47.fullmatch(tag) is not None
+
+
+def _meant(word: str, known: tuple[str, ...]) -> str:
+    """The known word that is most like another; empty where none is."""
+    return _closest(word, known) if len(word) <= _WORD else ""
+
+
+@lru_cache(maxsize=1000)  # the same mistake is made on many lines
+def _closest(word: str, known: tuple[str, ...]) -> str:
+    return next(iter(get_close_matches(word, known, n=1, cutoff=0.7)), "")
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _sample(kind: str) -> str:
+    samples = {
+        OBJECT: "{...}",
+        LIST: "[...]",
+        ITEMS: "[...]",
+        LANGUAGE: '"en"',
+        BOOLEAN: "true",
+        INTEGER: "1",
+    }
+    return samples.get(kind, '"..."' if kind in (STRING, NAME) else "...")
+
+
+def metadata(item: dict[str, Any]) -> dict[str, Any]:
+    """The metadata keys of an object: those that begin with `_`."""
+    return {k: v for k, v in item.items() if k[:1] == "_"}

@@ -1,0 +1,258 @@
+"""Finds the cheapest repair of a refused event, so that one mistake gives one finding.
+
+A shortest-path search over (state, position): tags may be inserted, deleted, replaced, unwrapped
+(both tags of a block), or hoisted (a block moved out of the block around it); or what the innermost
+block held so far may be forgotten. Repairs only steer error recovery; nothing is ever
+repaired in the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+
+from mypt_spec.automaton import Automaton
+from mypt_spec.episode import Event
+from mypt_spec.states import open_blocks
+from mypt_spec.table import TEXT, Terminal, TokenTable
+
+HORIZON = 8  # events behind the fault that a repair must explain
+BLOCK_REACH = 40  # events within which the other tag of a block is looked for
+MAX_COST = 9.0
+_CLOSER, _TEXT, _MARK, _OPENER = (
+    1.0,
+    1.1,
+    1.2,
+    2.0,
+)  # of an insertion: a forgotten closing tag is the likeliest mistake
+_DELETE, _UNWRAP, _HOIST, _REPLACE, _FORGET, _BLOCK = 1.0, 1.2, 1.3, 1.3, 1.5, 1.5
+_SKIP, _SKIPPED = (
+    0.8,
+    0.15,
+)  # of a whole block, and of each event in it: rather explain much than skip it
+
+
+@dataclass(slots=True)
+class Repair:
+    """What to do where an event was refused. Positions count events."""
+
+    inserts: list[tuple[int, str]] = field(default_factory=list)
+    deletes: set[int] = field(default_factory=set)
+    replaces: dict[int, str] = field(default_factory=dict)
+    state: int | None = None  # go on from this state: what the block held so far is forgotten
+
+    def adds(self, terminal: Terminal | None) -> bool:
+        """Whether the repair inserts this terminal where the fault is."""
+        return terminal is not None and any(
+            name == terminal.name for pos, name in self.inserts if pos == self.inserts[0][0]
+        )
+
+
+_Edits = tuple[tuple[str, int, str], ...]
+_Node = tuple[
+    int, int, int
+]  # state, position, position of a closing tag that is to be deleted (-1: none)
+_Edge = tuple[float, _Node, _Edits]
+
+
+def repair(
+    events: Sequence[Event],
+    at: int,
+    state: int,
+    inside: str,
+    table: TokenTable,
+    automaton: Automaton,
+    *,
+    spaces: bool,
+) -> Repair:
+    """The cheapest repair for the event at `at`, refused in `state` within block `inside` (""
+    between blocks).
+
+    `spaces`: white space between blocks means nothing. When no repair is cheap enough the event is
+    deleted; at the end of the events nothing is done.
+    """
+    return _Search(events, at, state, inside, table, automaton, spaces).best()
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    events: Sequence[Event]
+    at: int
+    state: int
+    inside: str
+    table: TokenTable
+    automaton: Automaton
+    spaces: bool
+
+    def best(self) -> Repair:
+        last = len(self.events)
+        end = _closing(self.events, self.at, self.table)
+        goal = min(last, max(self.at + HORIZON, (end or self.at) + HORIZON // 2))
+        order = count()  # ties go to the edge found first: _edges lists the likelier repair first
+        start: _Node = (self.state, self.at, -1)
+        queue: list[tuple[float, int, _Node, _Edits, bool]] = [(0.0, next(order), start, (), False)]
+        done: set[_Node] = set()
+        while queue:
+            cost, _, node, edits, shut = heappop(queue)
+            if node in done:
+                continue
+            done.add(node)
+            if node[1] >= goal and (node[1] < last or node[0] in self.automaton.accepts):
+                return _commit(edits)
+            for extra, following, more in self._edges(node, goal):
+                if cost + extra <= MAX_COST and following not in done:
+                    # Edits behind the first event that is read belong to a later fault, which gets
+                    # its own search.
+                    item = (
+                        cost + extra,
+                        next(order),
+                        following,
+                        edits if shut else edits + more,
+                        shut or not more,
+                    )
+                    heappush(queue, item)
+        return Repair(deletes={self.at}) if self.at < last else Repair()
+
+    def _edges(self, node: _Node, goal: int) -> Iterator[_Edge]:
+        state, pos, pending = node
+        steps = self.automaton.steps[state]
+        if pos < len(self.events):
+            if pos == pending:
+                yield 0.0, (state, pos + 1, -1), ()
+                return
+            event = self.events[pos]
+            if event.terminal in steps:
+                yield 0.0, (steps[event.terminal], pos + 1, pending), ()
+            elif pos == self.at and state == self.state:
+                for other in _alike(self.automaton, self.table, state):
+                    if event.terminal in self.automaton.steps[other]:
+                        yield _FORGET, (other, pos, pending), (("forget", other, ""),)
+            if (
+                event.terminal == TEXT
+                and event.terminal not in steps
+                and self._is_gap(event, state)
+            ):
+                yield 0.0, (state, pos + 1, pending), ()
+        yield from self._inserts(state, pos, pending)
+        if pos < len(self.events):
+            yield from self._deletes(state, pos, pending, goal)
+
+    def _is_gap(self, event: Event, state: int) -> bool:
+        """White space that means nothing: between blocks alone."""
+        return (
+            self.spaces
+            and event.text.isspace()
+            and not open_blocks(self.automaton, self.table)[state]
+        )
+
+    def _inserts(self, state: int, pos: int, pending: int) -> Iterator[_Edge]:
+        for name, following in self.automaton.steps[state].items():
+            terminal = self.table.terminals.get(name)
+            price = (
+                _TEXT
+                if terminal is None
+                else _CLOSER
+                if terminal.closes
+                else _OPENER
+                if terminal.opens
+                else _MARK
+            )
+            edit = ("insert", pos, name)
+            yield price, (following, pos, pending), (edit,)
+            if terminal is not None and terminal.opens in self.table.closers:
+                block = [name, TEXT, self.table.closers[terminal.opens].name]
+                after = self._walk(state, block)
+                if after is not None:
+                    yield _BLOCK, (after, pos, pending), tuple(("insert", pos, n) for n in block)
+            if terminal is not None and terminal.closes and pending < 0:
+                stray = _stray_closer(self.events, pos, terminal, self.table)
+                if stray is not None:
+                    yield _UNWRAP, (following, pos, stray), (edit, ("delete", stray, ""))
+
+    def _deletes(self, state: int, pos: int, pending: int, goal: int) -> Iterator[_Edge]:
+        event, table = self.events[pos], self.table
+        yield _DELETE, (state, pos + 1, pending), (("delete", pos, ""),)
+        terminal = table.terminals.get(event.terminal)
+        if terminal is not None and terminal.closes:
+            for other, following in self.automaton.steps[state].items():
+                if other in table.terminals and table.terminals[other].closes:
+                    yield _REPLACE, (following, pos + 1, pending), (("replace", pos, other),)
+        end = _closing(self.events, pos, table)
+        if end is None or end >= goal or pending >= 0:
+            return
+        yield (
+            _SKIP + _SKIPPED * (end + 1 - pos),
+            (state, end + 1, -1),
+            tuple(("delete", p, "") for p in range(pos, end + 1)),
+        )
+        yield _UNWRAP, (state, pos + 1, end), (("delete", pos, ""), ("delete", end, ""))
+        if pos == self.at and self.inside in table.closers:
+            closer, opener = table.closers[self.inside].name, table.openers[self.inside].name
+            after = self._walk(
+                state, [closer, *(e.terminal for e in self.events[pos : end + 1]), opener]
+            )
+            if after is not None:
+                yield (
+                    _HOIST,
+                    (after, end + 1, -1),
+                    (("insert", pos, closer), ("insert", end + 1, opener)),
+                )
+
+    def _walk(self, state: int, names: list[str]) -> int | None:
+        here: int | None = state
+        for name in names:
+            here = None if here is None else self.automaton.steps[here].get(name)
+        return here
+
+
+def _commit(edits: _Edits) -> Repair:
+    out = Repair()
+    for kind, pos, name in edits:
+        if kind == "insert":
+            out.inserts.append((pos, name))
+        elif kind == "delete":
+            out.deletes.add(pos)
+        elif kind == "forget":
+            out.state = pos
+        else:
+            out.replaces[pos] = name
+    return out
+
+
+def _closing(events: Sequence[Event], at: int, table: TokenTable) -> int | None:
+    """Returns where the closing tag of the block that the event at `at` opens is, when near."""
+    if at >= len(events):
+        return None
+    terminal = table.terminals.get(events[at].terminal)
+    closer = table.closers.get(terminal.opens) if terminal is not None and terminal.opens else None
+    if terminal is None or closer is None:
+        return None
+    for pos in range(at + 1, min(len(events), at + BLOCK_REACH)):
+        if events[pos].terminal == closer.name:
+            return pos
+        if events[pos].terminal == terminal.name:
+            return None
+    return None
+
+
+def _stray_closer(
+    events: Sequence[Event], at: int, closer: Terminal, table: TokenTable
+) -> int | None:
+    """Where `closer` stands again before its block opens again: inserting it early makes that one
+    stray.
+    """
+    openers = {table.openers[kind].name for kind in closer.ends}
+    for pos in range(at, min(len(events), at + BLOCK_REACH)):
+        if events[pos].terminal == closer.name:
+            return pos
+        if events[pos].terminal in openers:
+            return None
+    return None
+
+
+def _alike(automaton: Automaton, table: TokenTable, state: int) -> list[int]:
+    """The other states in which the same blocks are open."""
+    stacks = open_blocks(automaton, table)
+    return [s for s, stack in stacks.items() if s != state and stack == stacks[state]]

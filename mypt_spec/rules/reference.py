@@ -1,0 +1,39 @@
+"""The page of a rule as Markdown, and the reference of all rules."""
+
+from __future__ import annotations
+
+from mypt_spec.findings import RULES
+
+
+def page(code: str) -> str:
+    """Heading, severity, fix and the rule's own text."""
+    rule = RULES[code]
+    return f"# {rule.name} ({code})\n\nSeverity: {rule.severity}. Fix: {rule.fix}.\n\n{rule.doc}"
+
+
+def table(codes: list[str]) -> list[str]:
+    """A row of a Markdown table for each rule, with a link to its page."""
+    rows = ["| code | name | severity | fix | finds |", "|---|---|---|---|---|"]
+    for code in codes:
+        rule = RULES[code]
+        fix = "" if rule.fix == "none" else rule.fix.split(",")[0].split(" for ")[0]
+        rows.append(
+            f"| [{code}](#{rule.name}-{code.lower()}) | {rule.name} | {rule.severity} | {fix} | "
+            f"{rule.summary} |"
+        )
+    return rows
+
+
+def reference(families: dict[str, str]) -> str:
+    """All pages behind a table for each family."""
+    lines = [
+        "# Rules of mypt-lint",
+        "",
+        "`mypt-lint explain all --format md` writes this page, `mypt-lint explain CODE` one rule.",
+        "",
+    ]
+    for digit, family in families.items():
+        codes = [code for code in sorted(RULES) if code[3] == digit]
+        if codes:
+            lines += [f"## {digit}: {family}", "", *table(codes), ""]
+    return "\n".join(lines) + "\n" + "\n\n---\n\n".join(page(code) for code in sorted(RULES)) + "\n"

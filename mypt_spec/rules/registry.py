@@ -1,0 +1,27 @@
+"""The functions that find what the grammar cannot, each registered under its rule's code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from mypt_spec.findings import RULES, Finding
+from mypt_spec.rules.context import Context
+
+Check = Callable[[Context], Iterable[Finding]]
+CHECKS: dict[str, Check] = {}
+_C = TypeVar("_C", bound=Check)
+
+
+def check(code: str) -> Callable[[_C], _C]:
+    """Registers a function as a rule's check. Raises ValueError for an unknown or taken code."""
+    if code not in RULES:
+        raise ValueError(f"{code} is not in rules.toml")
+    if code in CHECKS:
+        raise ValueError(f"two functions check {code}")
+
+    def register(function: _C) -> _C:
+        CHECKS[code] = function
+        return function
+
+    return register

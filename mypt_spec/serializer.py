@@ -1,0 +1,90 @@
+"""Writes an Episode as text. The only serialiser."""
+
+from __future__ import annotations
+
+from mypt_spec.automaton import Automaton
+from mypt_spec.episode import Attrs, Episode, Event, events_of, top_level
+from mypt_spec.lexer import lex, lex_sentinels
+from mypt_spec.table import TEXT, TokenTable
+from mypt_spec.validator import Run
+
+LAYOUTS = ("compact", "lines")  # what every dialect can be asked for
+
+
+def legal_events(
+    episode: Episode, table: TokenTable, automaton: Automaton, *, complete: bool = True
+) -> list[Event]:
+    """The events of an Episode.
+
+    Raises ValueError, naming the place, when no legal text has these blocks in this order.
+    """
+    events = list(events_of(episode.messages, table))
+    outcome = Run(table, automaton, spaces=False, complete=complete).check(events)
+    if outcome.findings:
+        first = outcome.findings[0]
+        where = f" at {first.pointer}" if first.pointer else ""
+        raise ValueError(
+            f"{first.code} {first.message}{where}; expected {' or '.join(first.expected)}"
+        )
+    return events
+
+
+def to_text(
+    episode: Episode, table: TokenTable, automaton: Automaton, *, layout: str = "compact"
+) -> str:
+    """Serialise. Raises ValueError for an unknown layout and for an Episode that no legal text can
+    express.
+
+    The second is proved by reading the text back: content that spells a tag, or joins with its
+    neighbours into one, would return as structure.
+    """
+    if len(table.layouts) == 1 and layout in LAYOUTS:
+        layout = next(
+            iter(table.layouts)
+        )  # a text that has its line ends anyway is written in one way only
+    if layout not in table.layouts:
+        raise ValueError(f"unknown layout {layout!r}; {table.name} has {', '.join(table.layouts)}")
+    events = legal_events(episode, table, automaton)
+    joined = prove(events, table)
+    separator = table.layouts[layout]
+    if not separator:
+        return joined
+    return separator.join("".join(e.text for e in block) for block in top_level(events, table))
+
+
+def prove(events: list[Event], table: TokenTable, *, ids: bool = False) -> str:
+    """The compact text of events. Raises ValueError, naming the place, when reading it would not
+    give the events back.
+
+    `ids`: when reading its token ids would not; there, content cannot spell a tag that is a single
+    id.
+    """
+    joined = "".join(e.text for e in events)
+    joined.encode()  # a lone surrogate, which is no text, raises a kind of ValueError
+    found = lex(joined, table)
+    if ids:
+        own = (
+            table.terminals[e.terminal].spell(e.attrs, table.sentinels)
+            if e.terminal != TEXT
+            else e.text
+            for e in events
+        )
+        found = lex_sentinels("".join(own), table)
+    for got, want in zip(found, _merged(events), strict=False):
+        if (got.terminal, got.text, got.attrs) != want:
+            at = got.at.span[0] if got.at.span else 0
+            raise ValueError(
+                f"no text can say this: content at offset {at} would be read as {got.terminal} "
+                f"{got.text[:60]!r}"
+            )
+    return joined
+
+
+def _merged(events: list[Event]) -> list[tuple[str, str, Attrs]]:
+    out: list[tuple[str, str, Attrs]] = []
+    for event in events:
+        if out and event.terminal == out[-1][0] == TEXT:
+            out[-1] = (event.terminal, out[-1][1] + event.text, ())
+        else:
+            out.append((event.terminal, event.text, event.attrs))
+    return out

@@ -1,0 +1,61 @@
+"""What a state of the automaton means: which blocks are open, and whether the model writes there.
+
+The automaton says only which terminal may come next. All that reads blocks off a sequence of tags
+(mask, validator, parser, decoder, pages) asks here, so that two readers cannot disagree.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from mypt_spec.automaton import Automaton
+from mypt_spec.table import Terminal, TokenTable
+
+Stack = tuple[str, ...]  # kinds of block, outermost first
+
+_known: WeakKeyDictionary[Automaton, dict[int, Stack]] = WeakKeyDictionary()
+
+
+def before_tag(stack: Stack, table: TokenTable) -> Stack:
+    """Returns the blocks that are still open where a tag begins.
+
+    A block without a closing tag ends where the next tag begins.
+    """
+    while stack and stack[-1] not in table.closers:
+        stack = stack[:-1]
+    return stack
+
+
+def after_tag(stack: Stack, terminal: Terminal, table: TokenTable) -> Stack:
+    """Returns the blocks that are open after a tag. A stray closing tag closes nothing.
+
+    >>> import mypt_spec
+    >>> table = mypt_spec.dialect("mypt").table
+    >>> after_tag(("assistant",), table.terminals["THINK_OPEN"], table)
+    ('assistant', 'think')
+    """
+    stack = before_tag(stack, table)
+    if terminal.opens:
+        return (*stack, terminal.opens)
+    return stack[:-1] if terminal.closes else stack
+
+
+def open_blocks(automaton: Automaton, table: TokenTable) -> dict[int, Stack]:
+    """Returns the blocks that are open in each state. Computed once an automaton."""
+    if automaton not in _known:
+        stacks: dict[int, Stack] = {automaton.start: ()}
+        queue = [automaton.start]
+        for state in queue:
+            for name, following in automaton.steps[state].items():
+                if following not in stacks:
+                    tag = table.terminals.get(name)
+                    stack = stacks[state]
+                    stacks[following] = stack if tag is None else after_tag(stack, tag, table)
+                    queue.append(following)
+        _known[automaton] = stacks
+    return _known[automaton]
+
+
+def model_writes_in(stack: Stack, table: TokenTable) -> bool:
+    """Returns whether the text inside these blocks is the model's: it is what the model learns."""
+    return all(table.openers[kind].body_loss for kind in stack)

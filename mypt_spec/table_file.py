@@ -1,0 +1,233 @@
+"""Reads a token table from TOML and checks each entry. Raises SpecError that names the entry."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+from mypt_spec.table import (
+    BODIES,
+    END,
+    ROLES,
+    TEXT,
+    Mistake,
+    Piece,
+    SpecError,
+    Terminal,
+    TokenTable,
+    padded,
+)
+
+_DIALECT_KEYS = {
+    "name", "title", "doc", "base_vocabulary", "first_special_id", "pad_vocabulary_to", "layouts",
+    "tool_declaration",
+    "multi_turn_phase", "phases", "turn_opener", "prompts",
+}  # fmt: skip
+_TERMINAL_KEYS = {
+    "name",
+    "spelling",
+    "id",
+    "loss",
+    "origin",
+    "phase",
+    "doc",
+    "opens",
+    "closes",
+    "body",
+    "quotes",
+    "body_loss",
+    "mark",
+    "role",
+}
+_OPTIONS = ("opens", "body", "quotes", "body_loss", "mark", "role")
+_MISTAKE_KEYS = {"code", "terminal", "inside", "after", "expected", "help"}
+
+
+def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
+    """Read a token table. Raises SpecError naming the entry that is wrong."""
+
+    def need(ok: bool, entry: str, what: str) -> None:
+        if not ok:
+            raise SpecError(f"{where}: {entry}: {what}")
+
+    try:
+        data = tomllib.loads(source)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{where}: not TOML: {error}") from None
+    head: dict[str, Any] = data.get("dialect", {})
+    need(
+        isinstance(head, dict) and bool(head.get("name")),
+        "[dialect]",
+        'expected a table with a "name"',
+    )
+    _known(head, _DIALECT_KEYS, "[dialect]", need)
+    terminals: dict[str, Terminal] = {}
+    special: dict[str, int] = {}
+    first, pad = head.get("first_special_id", 50257), head.get("pad_vocabulary_to", 64)
+    for key, number in (("first_special_id", first), ("pad_vocabulary_to", pad)):
+        need(isinstance(number, int) and number > 0, "[dialect]", f'"{key}" must be a positive int')
+    need(
+        isinstance(head.get("prompts", False), bool), "[dialect]", '"prompts" must be true or false'
+    )
+    for key in ("terminal", "mistake"):
+        rows = data.get(key, [])
+        need(
+            isinstance(rows, list) and all(isinstance(r, dict) for r in rows),
+            f"[[{key}]]",
+            "expected tables",
+        )
+    for row in data.get("terminal", []):
+        entry = f"[[terminal]] {row.get('name', '(no name)')}"
+        _known(row, _TERMINAL_KEYS, entry, need)
+        for key, kind in (
+            ("name", str),
+            ("spelling", list),
+            ("loss", int),
+            ("origin", str),
+            ("phase", int),
+            ("doc", str),
+        ):
+            need(isinstance(row.get(key), kind), entry, f'"{key}" must be {kind.__name__}')
+        name = row["name"]
+        need(
+            re.fullmatch(r"[A-Z][A-Z0-9_]*", name) is not None and name != TEXT,
+            entry,
+            "the name must be UPPER_CASE, not TEXT",
+        )
+        need(name not in terminals, entry, "stands twice")
+        need(row["loss"] in (0, 1), entry, '"loss" must be 0 or 1')
+        need(row["origin"] in ("model", "system"), entry, '"origin" must be "model" or "system"')
+        need(row.get("body", "text") in BODIES, entry, f'"body" must be one of {", ".join(BODIES)}')
+        need(
+            row.get("role", ROLES[0]) in ROLES and ("opens" in row or "role" not in row),
+            entry,
+            f'"role" must be one of {", ".join(ROLES)}, of a terminal that opens a block',
+        )
+        pieces = tuple(_piece(p, entry, need) for p in row["spelling"])
+        need(bool(pieces), entry, '"spelling" is empty')
+        need(
+            not ("opens" in row and "closes" in row),
+            entry,
+            "opens and closes; a terminal does one of them, or neither",
+        )
+        for piece in pieces:
+            if piece.kind == "special":
+                special.setdefault(piece.value, first + len(special))
+        if "id" in row:
+            need(
+                len(pieces) == 1 and pieces[0].kind == "special",
+                entry,
+                '"id" needs a spelling of one special piece',
+            )
+            need(
+                special[pieces[0].value] == row["id"],
+                entry,
+                f'"id" is {row["id"]}, the order of the table says {special[pieces[0].value]}',
+            )
+        need(row.get("body_loss", 0) in (0, 1), entry, '"body_loss" must be 0 or 1')
+        need(isinstance(row.get("mark", False), bool), entry, '"mark" must be true or false')
+        need(
+            "closes" in row or "mark" not in row,
+            entry,
+            '"mark" is for a terminal that closes a block',
+        )
+        options: dict[str, Any] = {"body_loss": row["loss"]} | {
+            k: row[k] for k in _OPTIONS if k in row
+        }
+        if "closes" in row:
+            ends = [row["closes"]] if isinstance(row["closes"], str) else row["closes"]
+            fine = isinstance(ends, list) and ends and all(isinstance(e, str) for e in ends)
+            need(bool(fine), entry, '"closes" must be a kind of block, or a list of them')
+            options |= {"closes": ends[0], "shared": tuple(ends[1:])}
+        terminals[name] = Terminal(
+            name, pieces, row["loss"], row["origin"], row["phase"], row["doc"], **options
+        )
+    need(bool(terminals), "[[terminal]]", "none")
+    for t in terminals.values():
+        for end in t.ends:
+            need(
+                any(o.opens == end for o in terminals.values()),
+                t.name,
+                f"closes {end!r}, which nothing opens",
+            )
+    kinds = {"", *(t.opens or t.name.lower() for t in terminals.values() if t.mark or not t.closes)}
+    lists = ("inside", "after")
+    for row in data.get("mistake", []):
+        entry = f"[[mistake]] {row.get('code', '(no code)')}"
+        _known(row, _MISTAKE_KEYS, entry, need)
+        need(isinstance(row.get("code"), str), entry, '"code" must be str')
+        for key in ("terminal", "expected"):
+            need(
+                row.get(key, TEXT) in {*terminals, TEXT, END},
+                entry,
+                f"no terminal {row.get(key)!r}",
+            )
+        for key in lists:
+            need(isinstance(row.get(key, []), list), entry, f'"{key}" must be list')
+            need(
+                set(row.get(key, [])) <= kinds,
+                entry,
+                f'"{key}" names no block or mark: {row.get(key)}',
+            )
+    mistakes = tuple(
+        Mistake(**row | {k: tuple(row[k]) for k in lists if k in row})
+        for row in data.get("mistake", [])
+    )
+    used = first + len(special)
+    return TokenTable(
+        name=head["name"],
+        title=head.get("title", head["name"]),
+        doc=head.get("doc", ""),
+        base_vocabulary=head.get("base_vocabulary", "gpt2"),
+        first_special_id=first,
+        vocab_size=padded(used, pad),
+        pad_vocabulary_to=pad,
+        terminals=terminals,
+        special=special,
+        layouts=head.get("layouts", {"compact": ""}),
+        mistakes=mistakes,
+        phases=tuple(head.get("phases", ())),
+        multi_turn_phase=head.get("multi_turn_phase", 1),
+        turn_opener=head.get("turn_opener", ""),
+        tool_declaration=head.get("tool_declaration", ""),
+        prompts=head.get("prompts", False),
+    )
+
+
+def _known(row: dict[str, Any], keys: set[str], entry: str, need: Any) -> None:
+    unknown = sorted(set(row) - keys)
+    need(
+        not unknown, entry, f"unknown key {', '.join(unknown)}; known are {', '.join(sorted(keys))}"
+    )
+
+
+def _piece(raw: Any, entry: str, need: Any) -> Piece:
+    need(
+        isinstance(raw, dict),
+        entry,
+        "a piece of a spelling is a table: special, text, space or attr",
+    )
+    kind = next((k for k in ("special", "text", "space", "attr") if k in raw), "")
+    need(
+        bool(kind) and set(raw) <= {kind, "pattern", "exact"},
+        entry,
+        f"piece {raw} must have one of special, text, attr, space",
+    )
+    need(
+        isinstance(raw[kind], str) and bool(raw[kind]),
+        entry,
+        f"{kind!r} of a piece must be str, and not empty",
+    )
+    need(
+        kind != "attr" or isinstance(raw.get("pattern"), str),
+        entry,
+        "an attr piece needs a pattern",
+    )
+    need(kind != "space" or raw[kind].isspace(), entry, "a space piece must be white space")
+    need(
+        "exact" not in raw or (kind == "space" and isinstance(raw["exact"], bool)),
+        entry,
+        '"exact" is true or false, of a space',
+    )
+    return Piece(kind, raw[kind], raw.get("pattern", ""), raw.get("exact", False))

@@ -1,0 +1,215 @@
+"""GPT-2's byte-pair encoding, or that of a file of ranks, and the special ids of a dialect beside
+it.
+
+No network, ever. GPT-2's vocabulary is part of the package, as data: `gpt2/vocab.bpe.gz`, checked
+against the SHA-256 that tiktoken pins for it. GPT-2's other file, `encoder.json`, follows from that
+one: a test makes its bytes and compares their SHA-256.
+
+Content is only ever encoded as ordinary text; tags only ever by id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from collections.abc import Iterable
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mypt_spec.table import TokenTable
+from mypt_spec.tokenizer.vocabulary import FILE, Ranks, VocabularyError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import tiktoken
+
+FILES = {
+    "vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+    "encoder.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
+}
+_PACKED = Path(__file__).parent / "gpt2" / "vocab.bpe.gz"
+_LONG_SPACE = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]{4000,}")
+_HELP = "install mypt-tags again: pip install --force-reinstall --no-deps mypt-tags"
+
+
+@cache
+def gpt2_letters() -> tuple[str, ...]:
+    """Returns the character that spells each byte in GPT-2's files: itself, or one above U+00FF."""
+    own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in own]
+    return tuple(chr(byte if byte in own else 256 + others.index(byte)) for byte in range(256))
+
+
+def gpt2_merges() -> list[str]:
+    """Returns the lines of GPT-2's `vocab.bpe`: two tokens each, to be joined in this order.
+
+    Raises VocabularyError where the package's copy is missing or altered.
+    """
+    try:
+        data = zlib.decompress(_PACKED.read_bytes(), wbits=31)
+    except (OSError, zlib.error) as error:
+        raise VocabularyError(f"cannot read {_PACKED}: {error}; {_HELP}") from None
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != FILES["vocab.bpe"]:
+        raise VocabularyError(
+            f"{_PACKED} was altered (SHA-256 {digest}, expected {FILES['vocab.bpe']}); {_HELP}"
+        )
+    return data.decode().splitlines()[1:]
+
+
+def gpt2_ranks() -> dict[bytes, int]:
+    """Returns the id of each token of GPT-2: single bytes by their letters, then the merges."""
+    letters = gpt2_letters()
+    bytes_of = {ord(letter): byte for byte, letter in enumerate(letters)}
+    singles = [bytes([byte]) for byte in sorted(range(256), key=letters.__getitem__)]
+    # Two tokens of a line have one space between them, and no token is spelled with a space.
+    merged = (line.replace(" ", "").translate(bytes_of) for line in gpt2_merges())
+    tokens = [*singles, *(token.encode("latin-1") for token in merged)]
+    return {token: rank for rank, token in enumerate(tokens)}
+
+
+@cache
+def gpt2() -> tiktoken.Encoding:
+    """The GPT-2 encoding, loaded once.
+
+    Ordinary ids are 0-50255; 50256 is <|endoftext|>, which no dialect uses.
+    """
+    import tiktoken
+    from tiktoken_ext.openai_public import r50k_pat_str
+
+    return tiktoken.Encoding(
+        "gpt2",
+        pat_str=r50k_pat_str,
+        mergeable_ranks=gpt2_ranks(),
+        special_tokens={"<|endoftext|>": 50256},
+        explicit_n_vocab=50257,
+    )
+
+
+BASES = {"gpt2": gpt2}
+
+
+@cache
+def _of_ranks(ranks: Ranks) -> tiktoken.Encoding:
+    import tiktoken
+    from tiktoken_ext.openai_public import r50k_pat_str
+
+    return tiktoken.Encoding(
+        ranks.name, pat_str=r50k_pat_str, mergeable_ranks=ranks.ranks, special_tokens={}
+    )
+
+
+class Tokenizer:
+    """A base encoding and the special ids of one dialect.
+
+    `special` maps each single-id tag to its id, `vocab_size` is the padded size of the model's
+    vocabulary, ids below `ordinary` are text, and `pad` is an id that means nothing: it fills up
+    rows. `files` names the files of the vocabulary with their SHA-256. Without `ranks` it is the
+    one that the table names, which is read when it is first needed.
+    """
+
+    def __init__(self, table: TokenTable, ranks: Ranks | None = None) -> None:
+        self.special = dict(table.special)
+        self.vocab_size = table.vocab_size
+        self.ordinary = self.pad = table.first_special_id - 1
+        self.files: dict[str, str] = dict(FILES) if ranks is None else {FILE: ranks.sha256}
+        self._base = BASES[table.base_vocabulary] if ranks is None else partial(_of_ranks, ranks)
+        self._by_id = {i: s.encode() for s, i in self.special.items()}
+
+    def encode(self, text: str) -> list[int]:
+        """Ordinary ids only: a tag in the text becomes the ordinary tokens of its letters.
+
+        Raises ValueError when the text holds a lone surrogate, which has no bytes.
+        """
+        text.encode()  # tiktoken would put U+FFFD in its place without a word
+        ids: list[int] = []
+        at = 0
+        for run in _LONG_SPACE.finditer(text):
+            # tiktoken's regex engine runs out of stack on long white space; its pattern makes one
+            # piece of it, less the last character where something follows.
+            end = run.end() if run.end() == len(text) else run.end() - 1
+            ids += self._base().encode_ordinary(text[at : run.start()])
+            ids += self._base()._encode_single_piece(text[run.start() : end])
+            at = end
+        return ids + self._base().encode_ordinary(text[at:])
+
+    def encode_batch(
+        self, texts: list[str]
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        """The ids of all texts, one after another, and how many each text has: as `encode` gives
+        them, several times as fast.
+
+        ids: uint32, shape (n,); lengths: int64, shape (len(texts),). Raises ValueError for a lone
+        surrogate.
+        """
+        import numpy as np
+
+        from mypt_spec.tokenizer.batch import BETWEEN, engine
+
+        between = self.pad + 1  # the first id behind text and padding
+        quick = engine(self._base(), between)
+        joined = BETWEEN.join(texts)
+        doubt = quick.doubts(joined)
+        slow: dict[int, list[int]] = {}
+        if doubt or joined.count(BETWEEN) >= max(1, len(texts)):
+            slow = {
+                i: self.encode(text)
+                for i, text in enumerate(texts)
+                if BETWEEN in text or (doubt and doubt.search(text))
+            }
+            joined = BETWEEN.join("" if i in slow else text for i, text in enumerate(texts))
+        found = quick.encode(joined)
+        ends = np.append(np.flatnonzero(found == between), len(found))
+        lengths = np.diff(ends, prepend=-1)[: len(texts)] - 1
+        ids = found[found != between]
+        if slow:
+            starts = np.cumsum(lengths) - lengths
+            numbers = list(slow)
+            pieces = np.split(ids, starts[numbers])
+            stitched = [pieces[0]]
+            for i, piece in zip(numbers, pieces[1:], strict=True):
+                stitched += [np.array(slow[i], np.uint32), piece]
+                lengths[i] = len(slow[i])
+            ids = np.concatenate(stitched)
+        # one of them the slow way too: a release of a library may have a fault that no test here
+        # has seen
+        if texts:
+            at = len(joined) % len(texts)
+            begin = int(lengths[:at].sum())
+            if ids[begin : begin + int(lengths[at])].tolist() != self.encode(texts[at]):
+                raise VocabularyError(
+                    f"{quick.library} encodes {texts[at][:60]!r} otherwise than tiktoken's "
+                    "encode_ordinary; install another version of it, and please report this"
+                )
+        return ids, lengths
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """The bytes of the ids; special ids give their spelling.
+
+        Raises ValueError for an id that means nothing.
+        """
+        out = []
+        run: list[int] = []
+        for i in map(int, ids):
+            if 0 <= i < self.ordinary:
+                run.append(i)
+                continue
+            if i not in self._by_id:
+                raise ValueError(
+                    f"id {i} means nothing: ordinary ids are 0-{self.ordinary - 1}, tags "
+                    f"{sorted(self._by_id)}"
+                )
+            out += [self._base().decode_bytes(run), self._by_id[i]]
+            run = []
+        out.append(self._base().decode_bytes(run))
+        return b"".join(out)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of the ids; half a character becomes U+FFFD.
+
+        Raises ValueError for an id that means nothing.
+        """
+        return self.decode_bytes(ids).decode("utf-8", errors="replace")

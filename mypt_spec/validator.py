@@ -1,0 +1,320 @@
+"""Runs events through the automaton and names what it refuses: the rules of family 2.
+
+The automaton alone decides legality. A `[[mistake]]` row of the token table gives a refusal its
+code and help; MYP220 with the exact expected set is the fallback. After a refusal, the cheapest
+repair says where to go on (recovery.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mypt_spec.automaton import Automaton
+from mypt_spec.episode import Event, Place
+from mypt_spec.findings import RULES, Finding, Fix
+from mypt_spec.recovery import Repair, repair
+from mypt_spec.states import after_tag, before_tag, open_blocks
+from mypt_spec.table import END, STRAY, TEXT, Mistake, TokenTable
+
+MAX_FAULTS = 25
+
+
+@dataclass(slots=True)
+class Outcome:
+    """`events` are those that were read (without white space between blocks), `state` is where the
+    automaton ended.
+
+    `inside` is the innermost block still open, `last` the block or mark read last between blocks;
+    `gaps` are the runs of white space between blocks. `before` maps the positions of the events
+    that were not skipped to the state they met.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    state: int = 0
+    inside: str = ""
+    last: str | None = ""
+    gaps: list[Event] = field(default_factory=list)
+    before: dict[int, int] = field(default_factory=dict)
+
+
+class Run:
+    """One pass over events.
+
+    `complete=False` accepts any legal prefix; `spaces=False` allows nothing between blocks.
+    """
+
+    def __init__(
+        self, table: TokenTable, automaton: Automaton, *, spaces: bool = True, complete: bool = True
+    ) -> None:
+        self.table, self.automaton, self.spaces, self.complete = table, automaton, spaces, complete
+        self.open: tuple[str, ...] = ()
+        self.last: str | None = ""  # the block or mark read last, between blocks; None: unknown
+        self.out = Outcome(state=automaton.start)
+
+    def start_at(self, state: int, last: str | None) -> Run:
+        """Begin in the middle of a conversation."""
+        self.out.state, self.last = state, last
+        self.open = open_blocks(self.automaton, self.table)[state]
+        return self
+
+    def check(self, events: Sequence[Event]) -> Outcome:
+        fix = Repair()
+        at, errors = self._straight(events), 0
+        while True:
+            for pos, name in [i for i in fix.inserts if i[0] == at] if fix.inserts else ():
+                self._read(Event(name, "", events[at].at if at < len(events) else Place()))
+                fix.inserts.remove((pos, name))
+            if at < len(events) and at in fix.deletes:
+                at += 1
+                continue
+            if at == len(events):
+                if not self.complete or self.automaton.accepting(self.out.state):
+                    break
+                event = Event(END, "", _end_place(events))
+            else:
+                event = events[at]
+                if at in fix.replaces:
+                    event = event._replace(terminal=fix.replaces[at])
+            self.out.before[at] = self.out.state
+            if event.terminal in self.automaton.steps[self.out.state]:
+                self._read(event)
+                self.out.events.append(event)
+                at += 1
+            elif self._is_gap(event):
+                self.out.gaps.append(event)
+                at += 1
+            elif at < len(events) and (harmless := self._named_harmless(events, at)) is not None:
+                self.out.findings.append(harmless)
+                at += 1
+            elif errors >= MAX_FAULTS:
+                message = (
+                    f"{MAX_FAULTS} misplaced tags in one episode; the rest of it was not checked"
+                )
+                self.out.findings.append(
+                    Finding("MYP299", message, event.at.pointer, event.at.span)
+                )
+                break
+            else:
+                table, machine = self.table, self.automaton
+                fix = repair(
+                    events, at, self.out.state, self.inside, table, machine, spaces=self.spaces
+                )
+                errors += 1
+                if at < len(events) or self.out.events or not self.out.findings:
+                    self.out.findings.append(self._name(event, fix))
+                if at == len(events):
+                    break
+                if fix.state is not None:
+                    self.out.state = fix.state
+        self.out.inside, self.out.last = self.inside, self.last
+        return self.out
+
+    def _straight(self, events: Sequence[Event]) -> int:
+        """Read events until one is refused: its position. Most conversations have none."""
+        out, steps, at = self.out, self.automaton.steps, 0
+        for at, event in enumerate(events):
+            if event.terminal not in steps[out.state]:
+                break
+            out.before[at] = out.state
+            self._read(event)
+        else:
+            at = len(events)
+        out.events += events[:at]
+        return at
+
+    @property
+    def inside(self) -> str:
+        return self.open[-1] if self.open else ""
+
+    def _named_harmless(self, events: Sequence[Event], at: int) -> Finding | None:
+        """The finding of an event that is read as if it did not stand here: a row of a lesser
+        severity than error names it.
+
+        Only between a run of content and a tag that may follow it: elsewhere it could hide what is
+        really wrong.
+        """
+        event = events[at]
+        if at + 1 == len(events) or event.terminal == TEXT or events[at + 1].terminal == TEXT:
+            return None
+        expected = self.automaton.expected(self.out.state)
+        row = mistake_of(event, expected, self.inside, self.last, self.table)
+        if (
+            row is None
+            or RULES[row.code].severity == "error"
+            or events[at + 1].terminal not in expected
+        ):
+            return None
+        fix = None
+        if not event.at.pointer and event.at.span is not None:
+            fix = Fix("delete it", True, edits=((*event.at.span, ""),))
+        message = _sentence(event, self.inside, self.last, self.table)
+        return Finding(
+            row.code,
+            message,
+            event.at.pointer,
+            event.at.span,
+            self.table.describe(expected),
+            row.help,
+            fix,
+        )
+
+    def _is_gap(self, event: Event) -> bool:
+        return self.spaces and not self.open and event.terminal == TEXT and event.text.isspace()
+
+    def _read(self, event: Event) -> None:
+        self.out.state = self.automaton.steps[self.out.state][event.terminal]
+        terminal = self.table.terminals.get(event.terminal)
+        if terminal is None:
+            return
+        stack = before_tag(self.open, self.table)
+        if len(stack) < len(self.open):
+            self.last = self.open[len(stack)]
+        if not terminal.opens:
+            named = terminal.mark or not terminal.closes
+            self.last = event.terminal.lower() if named else stack[-1]
+        self.open = after_tag(stack, terminal, self.table)
+
+    def _name(self, event: Event, fix: Repair) -> Finding:
+        expected = self.automaton.expected(self.out.state)
+        words = self.table.describe(expected)
+        code, message, cure = name_refusal(event, expected, self.inside, self.last, fix, self.table)
+        at = event.at
+        if (
+            code == "MYP214"
+            and self.inside
+            and self.inside not in self.table.closers
+            and self.out.events
+        ):
+            at = self.out.events[-1].at  # no closing tag to point to: the tag that opens it
+        return Finding(code, message, at.pointer, at.span, words, cure)
+
+
+def mistake_of(
+    event: Event,
+    expected: frozenset[str],
+    inside: str,
+    last: str | None,
+    table: TokenTable,
+    *,
+    lesser: bool = True,
+) -> Mistake | None:
+    """The row that names a refused event; without `lesser`, only rows that are errors."""
+    for row in table.mistakes:
+        if (
+            row.terminal in ("", event.terminal)
+            and (row.inside is None or inside in row.inside)
+            and (row.after is None or last in row.after)
+            and (not row.expected or row.expected in expected)
+            and (lesser or RULES[row.code].severity == "error")
+        ):
+            return row
+    return None
+
+
+def name_refusal(
+    event: Event,
+    expected: frozenset[str],
+    inside: str,
+    last: str | None,
+    fix: Repair,
+    table: TokenTable,
+) -> tuple[str, str, str]:
+    """Code, message and cure of an event refused within block `inside`;
+
+    `expected` is what would have been legal.
+    """
+    if event.terminal == STRAY:
+        known = [
+            t.shown
+            for t in table.terminals.values()
+            if t.opens and t.spelling[0].value == event.text
+        ]
+        return (
+            "MYP240",
+            f"`{event.text}` alone is no tag",
+            f"tags that begin with it: {', '.join(known)}" if known else "delete it",
+        )
+    terminal = table.terminals.get(event.terminal)
+    message = _sentence(event, inside, last, table)
+    around = table.closers.get(inside)
+    if terminal is not None and terminal.closes:
+        if inside in terminal.ends:
+            row = mistake_of(event, expected, inside, last, table, lesser=False)
+            if row is not None and row.expected:
+                return row.code, message, row.help
+            missing = "text" if TEXT in expected else "complete content"
+            return (
+                "MYP214",
+                f"`{table.openers[inside].shown}` holds no {missing}",
+                "give it content, or delete the block",
+            )
+        if around is not None and fix.adds(around):
+            return "MYP211", _unclosed(event, inside, table), f"write `{around.shown}` before it"
+        meant = next(iter(fix.replaces.values()), "")
+        cure = (
+            f"did you mean `{table.terminals[meant].shown}`?"
+            if meant
+            else "delete it, or open its block before"
+        )
+        if meant and table.terminals[meant].shown == terminal.shown:
+            cure = f"this block ends with {table.terminals[meant].spell()!r}, line ends and all"
+        return "MYP212", f"`{terminal.shown}` closes nothing here", cure
+    if inside and around is None and expected == {TEXT}:
+        return (
+            "MYP214",
+            f"`{table.openers[inside].shown}` holds no text",
+            "give it content, or delete it",
+        )
+    row = mistake_of(event, expected, inside, last, table, lesser=False)
+    if row is not None:
+        return row.code, message, row.help
+    if around is not None and (event.terminal == END or fix.adds(around)):
+        return (
+            "MYP211",
+            _unclosed(event, inside, table),
+            f"write `{around.shown}` where the block ends",
+        )
+    return "MYP220", message, ""
+
+
+def _unclosed(event: Event, inside: str, table: TokenTable) -> str:
+    terminal = table.terminals.get(event.terminal)
+    where = (
+        f"`{terminal.shown}` comes"
+        if terminal
+        else "the text ends"
+        if event.terminal == END
+        else "text comes"
+    )
+    return f"`{table.openers[inside].shown}` is still open where {where}"
+
+
+def _sentence(event: Event, inside: str, last: str | None, table: TokenTable) -> str:
+    after = "at the start" if last == "" else "here"
+    if inside:
+        after = f"inside `{table.openers[inside].shown}`"
+    elif last:
+        tag = table.closers.get(last) or table.openers.get(last) or table.marks[last]
+        after = f"after `{tag.shown}`"
+    if event.terminal == END:
+        return f"the conversation ends {after}" if inside or last else "the conversation is empty"
+    if event.terminal == TEXT:
+        shown = event.text if len(event.text) <= 40 else event.text[:40] + "…"
+        return f"text {after}: {shown!r}"
+    terminal = table.terminals[event.terminal]
+    verb = "opens" if terminal.opens else "stands"
+    return f"`{terminal.shown}` {verb} {after}"
+
+
+def _end_place(events: Sequence[Event]) -> Place:
+    """Returns where to report a missing rest: the end of the text, or a record's last message."""
+    if not events:
+        return Place("", None)
+    place = events[-1].at
+    return (
+        Place(place.pointer, (place.span[1], place.span[1]))
+        if place.span and not place.pointer
+        else place
+    )

@@ -1,0 +1,226 @@
+"""The command `mypt-prepare`. The summary goes to stdout, progress to stderr."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mypt_cli.parser import hide
+from mypt_cli.parser import parser as command_line
+from mypt_cli.run import run
+from mypt_lint.cli import DEFAULTS, add_settings
+from mypt_spec import __version__
+
+if TYPE_CHECKING:
+    from mypt_cli.jsonl.blocks import Source
+    from mypt_lint.run.plan import Plan
+    from mypt_lint.settings.settings import Settings
+
+DONE, REFUSED = 0, 1
+
+PROG = "mypt-prepare"
+EPILOG = """\
+examples:
+  mypt-prepare data/*.jsonl --out sft --context-length 2048 --val-fraction 0.01
+  mypt-prepare data/ --out sft --on-error reject --long split-turns --jobs 4
+  mypt-prepare data/ --out sft --vocab small.tiktoken      on another vocabulary
+  mypt-prepare data/ --out sft --resume                    go on after a kill, with the same options
+
+Every line is written, refused (rejects.jsonl says why), too long or a duplicate, and the sums add
+up. docs/toolcall_sft.md describes the files byte by byte.
+Exit status: 0 done, 1 lines were refused, 2 failure.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    out = command_line(
+        PROG, "Make training shards with exact loss masks from checked JSONL.", EPILOG
+    )
+    add = out.add_argument
+    add("paths", nargs="+", metavar="PATH", help="files, folders and patterns; .gz and .zst too")
+    add("-o", "--out", required=True, metavar="DIR", help="an empty folder, or a new one")
+    add(
+        "--dialect",
+        metavar="NAME",
+        help="the format of the data, or auto to find out (default: that of the settings, or mypt)",
+    )
+    add(
+        "--vocab",
+        metavar="FILE",
+        dest="vocabulary",
+        help="a vocabulary in the place of GPT-2's: ranks, as tiktoken writes them",
+    )
+    add(
+        "--phase",
+        type=int,
+        metavar="N",
+        help="refuse what the curriculum has not introduced by phase N",
+    )
+    add(
+        "--context-length",
+        type=int,
+        default=2048,
+        metavar="N",
+        help="tokens of a row (default: %(default)s)",
+    )
+    add(
+        "--pack",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="whole episodes side by side in rows (default: yes)",
+    )
+    add(
+        "--val-fraction",
+        type=float,
+        default=0.0,
+        metavar="F",
+        help="share of the episodes, by their hash, for val (default: %(default)s)",
+    )
+    add("--tokens-per-shard", type=int, default=10_000_000, metavar="N", help="default: 10_000_000")
+    add("--seed", type=int, default=0, help="of the order of rows (default: %(default)s)")
+    add(
+        "--long",
+        choices=("error", "drop", "split-turns"),
+        default="error",
+        help="what becomes of episodes that no row can hold (default: %(default)s)",
+    )
+    add(
+        "--on-error",
+        choices=("fail", "reject"),
+        default="fail",
+        help="when a line is refused: make no data set, or go on without it (default: %(default)s)",
+    )
+    add("--dedup", action="store_true", help="leave out episodes that were there before")
+    add(
+        "--format",
+        choices=("bin", "parquet"),
+        default="bin",
+        help="of the shards (default: %(default)s); parquet needs pyarrow",
+    )
+    add(
+        "--preferences",
+        action="store_true",
+        help="keep rejected answers and labels, for DPO, ORPO and KTO",
+    )
+    jobs = add(
+        "-j",
+        "--jobs",
+        "--workers",
+        dest="workers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="processes; 0 is one a core (default)",
+    )
+    hide(jobs, "--workers")
+    add("--resume", action="store_true", help="go on with what a run that was stopped has left")
+    add_settings(add)
+    add("-q", "--quiet", action="store_true", help="no progress, no summary")
+    add("--version", action="version", version=f"{PROG} {__version__}")
+    return out
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    return run(
+        PROG,
+        lambda: _run(parser().parse_args(argv)),
+        errors=(ValueError,),
+        interrupted="interrupted; go on with --resume",
+    )
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    from mypt_cli.progress import Bar
+    from mypt_lint.run.plan import Plan, checker, given
+    from mypt_lint.settings import config
+    from mypt_train.data.options import Options
+    from mypt_train.data.prepare import prepare
+
+    plan = Plan(given(chosen), config.asked(chosen), DEFAULTS)
+    names = (
+        "context_length",
+        "pack",
+        "val_fraction",
+        "tokens_per_shard",
+        "seed",
+        "long",
+        "on_error",
+        "dedup",
+        "format",
+        "vocabulary",
+        "preferences",
+    )
+    sources = sorted(plan.files(chosen.paths), key=lambda source: source.path)
+    if not chosen.quiet and (left_out := plan.left_out.line()):
+        print(f"{PROG}: {left_out}", file=sys.stderr)
+    dialect, rules = _settings(plan, sources, quiet=chosen.quiet)
+    options = Options(
+        dialect=dialect,
+        phase=plan.top["phase"],
+        **{name: getattr(chosen, name) for name in names},
+    )
+    for own in dict.fromkeys(rules):
+        checker(own, options.spec)  # what is wrong with them is said before anything is written
+    with Bar(sources, quiet=chosen.quiet) as bar:
+        workers = chosen.workers or os.cpu_count() or 1
+        manifest = prepare(
+            sources,
+            Path(chosen.out),
+            options,
+            rules=rules,
+            workers=workers,
+            resume=chosen.resume,
+            progress=bar.show,
+        )
+    if not chosen.quiet:
+        _summary(manifest, chosen.out)
+    return REFUSED if manifest["lines"]["refused"] else DONE
+
+
+def _settings(plan: Plan, sources: list[Source], *, quiet: bool) -> tuple[str, list[Settings]]:
+    """The dialect of all sources, and the settings of each.
+
+    Raises UsageError where they have several dialects.
+    """
+    from mypt_cli.errors import UsageError
+    from mypt_lint.run.plan import AUTO, named_dialect
+
+    def say(text: str) -> None:
+        if not quiet:
+            print(f"mypt-prepare: {text}", file=sys.stderr)
+
+    rules, names = [], dict[str, str]()
+    for source in sources:
+        own = plan.of(source.path)
+        name = plan.resolved(source, say)[1] if own["dialect"] == AUTO else own["dialect"]
+        names.setdefault(named_dialect(name).name, source.path)
+        rules.append(own)
+    if len(names) > 1:
+        found = ", ".join(f"{path} is {name}" for name, path in names.items())
+        raise UsageError(f"a data set holds one dialect: {found}")
+    return next(iter(names)), rules
+
+
+def _summary(manifest: dict[str, Any], out: str) -> None:
+    lines = manifest["lines"]
+    print(
+        f"{out}: {lines['lines']} lines: {lines['written']} written, {lines['refused']} refused, "
+        f"{lines['long']} too long, {lines['duplicate']} duplicate"
+    )
+    for name, split in manifest["splits"].items():
+        if split["episodes"]:
+            padding = 1 - split["episode_tokens"] / split["tokens"]
+            print(
+                f"  {name}: {split['episodes']} episodes in {split['rows']} rows, "
+                f"{len(split['shards'])} shards, {split['tokens']} tokens, "
+                f"{split['trained_tokens']} trained, {padding:.2%} padding"
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""The command `mypt-train`, and what `torchrun -m mypt_train` runs.
+
+The result goes to stdout, progress to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mypt_cli.parser import parser as command_line
+from mypt_cli.run import run
+from mypt_spec import __version__
+
+DONE = 0
+
+PROG = "mypt-train"
+EPILOG = """\
+examples:
+  mypt-prepare data/*.jsonl --out sft --context-length 512 --val-fraction 0.02
+  mypt-train --data sft --config tiny --out runs/tiny
+  mypt-train --data sft --config tiny --out runs/tiny --resume     after a kill, to the same weights
+  mypt-train --data sft --config configs/small.json --out small --phases 1-5 --set train.lr=0.001
+  torchrun --nproc-per-node 2 -m mypt_train --data sft --config small --out runs/small \\
+      --set train.parallel=fsdp
+  mypt-generate --model runs/tiny --prompt question.json
+
+docs/training.md describes configs, checkpoints and objectives.
+Exit status: 0 done, 2 failure, 130 interrupted.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    out = command_line(PROG, "Train a model on shards that mypt-prepare has made.", EPILOG)
+    add = out.add_argument
+    add(
+        "--data",
+        required=True,
+        action="append",
+        metavar="DIR",
+        help="a folder that mypt-prepare has made; may be repeated",
+    )
+    add(
+        "--config",
+        required=True,
+        metavar="FILE",
+        help="a JSON file, or the name of a config that comes with the package: tiny, small, "
+        "medium, toolchat_150M",
+    )
+    add(
+        "-o",
+        "--out",
+        required=True,
+        metavar="DIR",
+        help="checkpoints and log; an empty folder, or a new one",
+    )
+    add(
+        "--phases",
+        metavar="A-B",
+        help='run the curriculum in order, as "1-5" or "1,2,4", each phase with replay of those '
+        "before it",
+    )
+    add(
+        "--steps",
+        type=int,
+        metavar="N",
+        help="stop behind step N; the schedule stays that of the config",
+    )
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="another value for a key of the config, as train.lr=0.001; may be repeated",
+    )
+    add(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="threads on the CPU (default: by the size of the model and the cores)",
+    )
+    add("--init-from", metavar="DIR", help="a model to begin with")
+    add("--resume", action="store_true", help="go on from the last checkpoint in --out")
+    add(
+        "--tools",
+        metavar="FILE",
+        help="a JSON list of tools in OpenAI's style, for legality; without it, what the "
+        "validation data calls",
+    )
+    add(
+        "--no-verify",
+        action="store_true",
+        help="do not compare the SHA-256 of all data files first",
+    )
+    add("-q", "--quiet", action="store_true", help="no progress")
+    add("--version", action="version", version=f"{PROG} {__version__}")
+    return out
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    return run(
+        PROG,
+        lambda: _run(parser().parse_args(argv)),
+        interrupted="interrupted; go on with --resume",
+    )
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    from mypt_train.training.config import Config, ConfigError
+
+    try:
+        from mypt_train.training.trainer import train
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ConfigError("training needs torch: pip install 'mypt-tags[train]'") from None
+
+    config = Config.of(chosen.config).set(chosen.set)
+    if chosen.threads is not None:
+        config = config.set([f"train.threads={chosen.threads}"])
+    report = train(
+        chosen.data, config, chosen.out, steps=chosen.steps, phases=_phases(chosen.phases),
+        init_from=chosen.init_from, resume=chosen.resume, tools=_tools(chosen.tools),
+        verify=not chosen.no_verify, quiet=chosen.quiet,
+    )  # fmt: skip
+    if report.first and sys.stdout.isatty():  # a person has read all of it above, as it came
+        print(f"{report.folder}: step {report.step}, loss {report.loss:.4f}")
+    elif report.first:
+        print(
+            json.dumps(
+                {
+                    "step": report.step,
+                    "loss": report.loss,
+                    "folder": str(report.folder),
+                    "validation": report.validation,
+                    "legality": report.legality,
+                }
+            )
+        )
+    return DONE
+
+
+def _phases(text: str | None) -> list[int] | None:
+    from mypt_train.training.config import ConfigError
+
+    if text is None:
+        return None
+    out: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ConfigError(f'--phases {text}: expected phases as "1-5" or "1,2,4"')
+        out += range(int(first), int(last or first) + 1)
+    if not out or len(set(out)) < len(out):
+        raise ConfigError(f"--phases {text}: names no phase, or one twice")
+    return out
+
+
+def _tools(path: str | None) -> list[Any] | None:
+    from mypt_train.training.config import ConfigError
+
+    if path is None:
+        return None
+    try:
+        found = json.loads(Path(path).read_bytes())
+    except ValueError as error:
+        raise ConfigError(f"{path} is not JSON: {error}") from None
+    if not isinstance(found, list):
+        raise ConfigError(f"{path}: expected a JSON list of tools, got {type(found).__name__}")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""The command `mypt-vocab`: a small vocabulary, learnt from the texts of records.
+
+A summary goes to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mypt_cli.parser import hide
+from mypt_cli.parser import parser as command_line
+from mypt_cli.run import run
+from mypt_spec import __version__
+
+DONE = 0
+
+PROG = "mypt-vocab"
+EPILOG = """\
+examples:
+  mypt-vocab data/*.jsonl --size 1000 -o small.tiktoken
+  mypt-prepare data/*.jsonl --vocab small.tiktoken --out sft
+
+The file holds ranks, as tiktoken writes them. The tags get the ids after those of text: for a
+format with 19 tags and 1000 ids of text, a model has 1024. Exit status: 0 done, 2 failure.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    out = command_line(PROG, "Learn a byte-pair encoding for a small model.", EPILOG)
+    add = out.add_argument
+    add(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="files, folders and patterns of JSONL; .gz and .zst too",
+    )
+    named = add(
+        "-o",
+        "--out",
+        "--output",
+        dest="output",
+        required=True,
+        metavar="FILE",
+        help="the file of ranks",
+    )
+    hide(named, "--output")
+    add("--size", type=int, default=1000, metavar="N", help="ids of text (default: %(default)s)")
+    add(
+        "--dialect",
+        default="mypt",
+        metavar="NAME",
+        help="the format of the data, or auto to find out (default: %(default)s)",
+    )
+    add("-q", "--quiet", action="store_true", help="no progress, no summary")
+    add("--version", action="version", version=f"{PROG} {__version__}")
+    return out
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    return run(
+        PROG,
+        lambda: _run(parser().parse_args(argv)),
+        interrupted="interrupted; nothing was written",
+    )
+
+
+def texts(paths: Sequence[str], dialect: str, *, quiet: bool = True) -> Iterator[str]:
+    """The text runs of all records. Raises UsageError for a line that is none, naming it."""
+    from mypt_cli.errors import UsageError
+    from mypt_cli.jsonl.left_out import LeftOut
+    from mypt_cli.jsonl.paths import expand
+    from mypt_cli.jsonl.values import lines
+    from mypt_cli.progress import Bar
+    from mypt_lint.check.detect import candidates, one_dialect
+    from mypt_lint.run.plan import AUTO, named_dialect
+    from mypt_spec.episode import events_of
+    from mypt_spec.table import TEXT
+
+    left_out = LeftOut()
+    sources = expand(paths, left_out=left_out)
+    if dialect == AUTO:
+        d, sources = one_dialect(sources, candidates("mypt"))
+    else:
+        d = named_dialect(dialect)
+    if not quiet and (said := left_out.line()):
+        print(f"{PROG}: {said}", file=sys.stderr)
+    with Bar(sources, quiet=quiet) as bar:
+        for source in sources:
+            for line in lines(source):
+                bar.at(line.position)
+                episode, findings = (
+                    d.read(line.value) if line.fault is None else (None, [line.fault])
+                )
+                if episode is None:
+                    first = next(f for f in findings if f.severity == "error")
+                    raise UsageError(
+                        f"{line.path}:{line.row}: {first.code} {first.message}; mypt-lint says more"
+                    )
+                for event in events_of(episode.messages, d.table):
+                    if event.terminal == TEXT:
+                        yield event.text
+            bar.next()
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    from mypt_cli.errors import UsageError
+    from mypt_cli.progress import Bar
+    from mypt_spec.tokenizer.vocabulary import write_ranks
+    from mypt_train.curriculum.bpe import learn
+    from mypt_train.data import durable
+
+    read = [0, 0]  # texts, bytes
+
+    def counted() -> Iterator[str]:
+        for text in texts(chosen.paths, chosen.dialect, quiet=chosen.quiet):
+            read[0] += 1
+            read[1] += len(text.encode())
+            yield text
+
+    with Bar(chosen.size, unit="tokens", quiet=chosen.quiet) as bar:
+        ranks = learn(counted(), chosen.size, progress=bar.at)
+    try:
+        durable.write(Path(chosen.output), [write_ranks(ranks)])
+    except OSError as error:
+        raise UsageError(f"{chosen.output}: cannot be written: {error.strerror or error}") from None
+    if not chosen.quiet:
+        print(
+            f"{chosen.output}: {len(ranks)} ids of text, learnt from {read[0]} texts of {read[1]} "
+            "bytes",
+            file=sys.stderr,
+        )
+    return DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Prepared data: from JSONL to shards and back. No torch."""

@@ -1,0 +1,298 @@
+"""What becomes of one line of input: encoded episodes, or why not."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_cli.jsonl.line import read_line
+from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_lint.run.plan import checker
+from mypt_lint.settings.settings import NO_SETTINGS, Settings
+from mypt_spec.episode import Episode, Message, events_of
+from mypt_spec.findings import RULES, Finding
+from mypt_spec.table import TEXT
+from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
+from mypt_train.data.options import Options
+from mypt_train.data.templates import Form, Templates
+
+WRITTEN, REFUSED, LONG = "written", "refused", "long"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An episode as tokens. `ids`: uint16, shape (n,); `mask`: uint8, shape (n,), 1 where the token
+    is a target.
+
+    `kind`: what it is for; see kinds.py.
+    """
+
+    ids: npt.NDArray[np.uint16]
+    mask: npt.NDArray[np.uint8]
+    kind: int = 0
+
+    @property
+    def digest(self) -> bytes:
+        """16 bytes that are equal for equal ids."""
+        return hashlib.blake2b(self.ids.astype("<u2", copy=False).data, digest_size=16).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A line: written as samples, refused with findings, or too long.
+
+    `tags` counts the terminals that are in the samples.
+    """
+
+    status: str
+    samples: tuple[Sample, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    tags: Counter[str] | None = None
+
+
+class Encoder:
+    """Turns lines into samples, for one set of options.
+
+    `rules` are the settings of `mypt-lint` that hold for the lines. What fails there is refused
+    here, and nothing else.
+    """
+
+    def __init__(self, options: Options, rules: Settings = NO_SETTINGS) -> None:
+        self.options = options
+        self.dialect = options.spec
+        if self.dialect.tokenizer.vocab_size > 1 << 16:
+            raise ValueError(
+                f"{options.dialect} has {self.dialect.tokenizer.vocab_size} ids; shards hold 16 "
+                "bits a token"
+            )
+        own = checker(rules, self.dialect, cures=False)
+        limits = replace(own.limits, phase=own.limits.phase or options.phase)
+        self.checker = replace(own, limits=limits)
+        self.counting = rules.counting
+        # What the settings hide of a line is for the checker: lines that are proved clean need no
+        # settings.
+        self.prover = CleanFilter(replace(self.checker, codes=frozenset(RULES), severities=()))
+        self.strict = bool(self._against([Finding("MYP010", "")]))
+        self.forms = None if self.prover.alike or options.preferences else Templates(self.dialect)
+
+    def lines(self, given: list[bytes], *, first: bool = False) -> list[Outcome]:
+        """As `line` of each, but faster: where a record is proved clean and its form is known, only
+        its texts are encoded.
+
+        `first`: the first of them is the first of its file.
+        """
+        lines = given if self.strict else [raw.removesuffix(b"\r") for raw in given]
+        out: list[Outcome | None] = [None] * len(lines)
+        found: list[tuple[int, Form, list[Any]]] = []
+        if self.forms is not None:
+            kept: list[Any] = []
+            doubtful = set(self.prover.doubtful(lines, kept))
+            doubtful |= {i for i, raw in enumerate(lines) if raw.endswith(b"\r")}
+            for i, record in enumerate(kept):
+                known = self.forms.of(record, lines[i]) if i not in doubtful else None
+                if known is not None:
+                    found.append((i, *known))
+        for (i, form, _), sample in zip(found, self._by_forms(found), strict=True):
+            out[i] = (
+                Outcome(WRITTEN, (sample,), tags=form.tags)
+                if self._fits(sample)
+                else self._too_long(sample)
+            )
+        return [
+            outcome or self.line(lines[i], first=first and i == 0) for i, outcome in enumerate(out)
+        ]
+
+    def _by_forms(self, found: list[tuple[int, Form, list[Any]]]) -> Iterator[Sample]:
+        """The samples of records of which the forms and free values are known.
+
+        The arrays of all are parts of one.
+        """
+        if not found:
+            return
+        texts = [text for _, form, values in found for text in form.spell(values)]
+        numbers: dict[str, int] = {}
+        which = np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)
+        ids, lengths = self.dialect.tokenizer.encode_batch(list(numbers))
+        starts = np.cumsum(lengths) - lengths
+        runs = [form.lengths for _, form, _ in found]
+        sizes = np.concatenate(runs)
+        is_text = sizes == 0
+        sizes[is_text] = lengths[which]
+        places = np.repeat(is_text, sizes)
+        mask = np.repeat(np.concatenate([form.loss for _, form, _ in found]), sizes)
+        tokens = np.empty(len(mask), np.uint16)
+        tokens[~places] = np.concatenate([form.ids for _, form, _ in found])
+        tokens[places] = ids[_ranges(starts[which], lengths[which])]
+        bounds = np.cumsum(np.add.reduceat(sizes, np.cumsum([0, *map(len, runs[:-1])])))
+        mask[np.append(0, bounds[:-1])] = 0
+        begin = 0
+        for end in bounds.tolist():
+            yield Sample(tokens[begin:end], mask[begin:end])
+            begin = end
+
+    def line(self, raw: bytes, *, first: bool = False) -> Outcome:
+        """A line of JSONL without its line end;
+
+        `first`: of its file. Never raises for what the line holds.
+        """
+        line = read_line(raw, first=first)
+        if line.fault is not None:
+            return _refused(line.fault.finding)
+        return self.record(line.value, [spot.finding for spot in line.spots])
+
+    def _against(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Those of some findings for which a line is refused."""
+        graded = (self.checker.graded(f) for f in findings if self.checker.selects(f.code))
+        return [f for f in graded if f.severity in self.counting]
+
+    def record(self, record: Any, about: Iterable[Finding] = ()) -> Outcome:
+        """A JSON value as a line holds it; `about` is what was found of the line itself."""
+        episode, findings = self.checker.read(record)
+        against = self._against([*about, *findings])
+        if episode is None or against:
+            return _refused(*against)
+        if self.options.preferences:
+            return self._preference(record, episode)
+        sample = self.sample(episode)
+        if self._fits(sample):
+            return Outcome(WRITTEN, (sample,), tags=self._tags([episode]))
+        return self._too_long(sample) or self._parts(episode, sample)
+
+    def _preference(self, record: dict[str, Any], episode: Episode) -> Outcome:
+        """A record of preferences: a pair of samples, the chosen one first, or one with a label;
+        never split.
+        """
+        other, label = self.dialect.preference(record)
+        episodes, kinds = [episode], [SFT if label is None else GOOD if label else BAD]
+        if other is not None:
+            rejected, findings = self.dialect.read(other)
+            if rejected is None:
+                return _refused(*[f for f in findings if f.severity == "error"])
+            episodes, kinds = [episode, rejected], [CHOSEN, REJECTED]
+        samples = tuple(
+            replace(self.sample(e), kind=kind) for e, kind in zip(episodes, kinds, strict=True)
+        )
+        long = next((s for s in samples if not self._fits(s)), None)
+        if long is not None:
+            return self._too_long(long) or _refused(self._finding(long))
+        return Outcome(WRITTEN, samples, tags=self._tags(episodes))
+
+    def sample(self, episode: Episode) -> Sample:
+        """The ids and targets of an episode.
+
+        Its first token is never a target: nothing stands before it to tell it from.
+        """
+        encoded = self.dialect.encode(episode)
+        mask = encoded.loss.copy()
+        mask[:1] = 0
+        return Sample(encoded.ids.astype(np.uint16), mask)
+
+    def _fits(self, sample: Sample) -> bool:
+        return not self.options.pack or len(sample.ids) <= self.options.context_length
+
+    def _finding(self, sample: Sample) -> Finding:
+        return Finding(
+            "MYP502",
+            f"the episode has {len(sample.ids)} tokens; a row holds {self.options.context_length}",
+        )
+
+    def _too_long(self, sample: Sample) -> Outcome | None:
+        """What becomes of an episode that does not fit a row; None where it is to be split."""
+        if self.options.long == "split-turns":
+            return None
+        return Outcome(
+            REFUSED if self.options.long == "error" else LONG, findings=(self._finding(sample),)
+        )
+
+    def _parts(self, episode: Episode, sample: Sample) -> Outcome:
+        finding, most = self._finding(sample), self.options.context_length
+        parts = self._split(episode)
+        samples = [self.sample(part) for part in parts]
+        if not parts or any(len(s.ids) > most for s in samples):
+            cure = (
+                "one of its turns alone does not fit"
+                if parts
+                else "the format has no place to split it"
+            )
+            return Outcome(
+                REFUSED, findings=(replace(finding, message=f"{finding.message}, and {cure}"),)
+            )
+        return Outcome(WRITTEN, tuple(samples), tags=self._tags(parts))
+
+    def _split(self, episode: Episode) -> list[Episode]:
+        """The episode in parts of whole turns, each with what stands before the first; none where
+        it cannot be split.
+        """
+        messages, most = episode.messages, self.options.context_length
+        head, bounds = self._turns(messages)
+        if len(bounds) < 2:
+            return []
+
+        def part(begin: int, end: int) -> Episode:
+            return replace(episode, messages=messages[:head] + messages[begin:end])
+
+        lengths = [len(self.sample(part(*span)).ids) for span in pairwise([head, *bounds])]
+        before = (
+            lengths[0] + lengths[1] - len(self.sample(part(head, bounds[1])).ids)
+        )  # what stands before the first turn is in each
+        parts: list[Episode] = []
+        begin, size = head, lengths[0]
+        for (end, _), length in zip(pairwise(bounds), lengths[1:], strict=True):
+            size += length - before
+            if size > most:
+                parts.append(part(begin, end))
+                begin, size = end, length
+        parts.append(part(begin, len(messages)))
+        return parts if len(parts) > 1 else []
+
+    def _turns(self, messages: tuple[Message, ...]) -> tuple[int, list[int]]:
+        """How many messages stand before the first turn, and where turns end: there the same may
+        follow as behind these.
+        """
+        table, automaton = self.dialect.table, self.dialect.automaton
+        states: list[int | None] = [automaton.start]
+        for message in messages:
+            state = states[-1]
+            for event in events_of([message], table):
+                state = automaton.steps[state].get(event.terminal) if state is not None else None
+            states.append(state)
+        follows = [
+            frozenset(automaton.steps[state]) if state is not None else None for state in states
+        ]
+        ends = [
+            i
+            for i in range(1, len(messages))
+            if states[i] in automaton.accepts and messages[i].role not in table.marks
+        ]
+        head = (
+            max((i for i in range(ends[0]) if follows[i] == follows[ends[0]]), default=-1)
+            if ends
+            else -1
+        )
+        return (head, [*ends, len(messages)]) if head >= 0 else (0, [len(messages)])
+
+    def _tags(self, episodes: list[Episode]) -> Counter[str]:
+        table = self.dialect.table
+        return Counter(
+            e.terminal
+            for episode in episodes
+            for e in events_of(episode.messages, table)
+            if e.terminal != TEXT
+        )
+
+
+def _ranges(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The numbers from each start on, as many as its length."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+
+
+def _refused(*findings: Finding) -> Outcome:
+    return Outcome(REFUSED, findings=findings)

@@ -1,0 +1,66 @@
+"""What a shard says of itself, compared with what it holds: places of its episodes, and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from mypt_train.data.reader import Shard
+
+
+def misplaced(shard: Shard, files: int) -> Iterator[tuple[int, int, int, str]]:
+    """Yields (number, start, end, what is wrong) of each episode whose place or input file cannot
+    be.
+
+    `files`: how many inputs there are.
+    """
+    index, row, size = shard.index, shard.row_length, len(shard.ids)
+    start = index["start"]
+    end = np.minimum(start, size) + index["length"]  # of uint64, without going around
+    outside = (end > size) | (index["length"] == 0)
+    if row:
+        outside |= (start // row != index["row"]) | ((end - 1) // row != index["row"])
+    else:
+        outside |= index["row"] != np.arange(len(index))
+    before = np.append(np.zeros(1, np.uint64), end)[:-1]  # where the one before it ends
+    first_of_row = np.append(True, np.diff(index["row"]) != 0)[: len(index)]
+    follows = np.where(first_of_row & bool(row), index["row"] * np.uint64(row), before)
+    strange = index["file"] >= files
+    for i in np.flatnonzero(outside | (start != follows) | strange).tolist():
+        entry = index[i]
+        first, last = int(entry["start"]), int(entry["start"]) + int(entry["length"])
+        where = f"the episode at tokens {first}..{last}"
+        if outside[i]:
+            yield i + 1, first, last, f"{where} does not lie in its row"
+        elif first < follows[i]:
+            yield i + 1, first, last, f"{where} reaches into another one"
+        elif first > follows[i]:
+            yield i + 1, first, last, f"{where} stands after a gap, at {follows[i]}"
+        if strange[i]:
+            yield i + 1, first, last, f"{where} is of input {entry['file']}, there are {files}"
+
+
+def miscounted(shard: Shard, entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what is wrong with each count in a shard's entry of the manifest."""
+    row, size = shard.row_length, len(shard.ids)
+    counted = {
+        "tokens": size,
+        "trained_tokens": int(shard.mask.sum()),
+        "episodes": len(shard.index),
+        "rows": (size / row if size % row else size // row) if row else len(shard.index),
+        "episode_tokens": int(shard.index["length"].sum()),
+    }
+    for name, number in counted.items():
+        if entry[name] != number:
+            yield f"{name}: the manifest says {entry[name]}, the shard has {number}"
+
+
+def missummed(split: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what is wrong with each count of a split: the sum over its shards."""
+    for name in ("tokens", "episodes", "rows", "episode_tokens", "trained_tokens"):
+        total = sum(shard[name] for shard in split["shards"])
+        if split[name] != total:
+            yield f"{name}: the manifest says {split[name]}, its shards have {total}"

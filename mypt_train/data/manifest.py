@@ -1,0 +1,127 @@
+"""The manifest of a prepared data set: what it holds, in one place, and how it is read.
+
+A manifest may come from elsewhere or be cut short by a bad disk, so nothing of it is used before it
+has this form.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from msgspec import Meta, ValidationError, convert
+
+SCHEMA, VERSION = "toolcall_sft_v1", 1
+
+Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]+\Z")]
+FileName = Annotated[str, Meta(pattern=r"^[\w.-]+\Z")]
+Length = Annotated[int, Meta(ge=2, lt=1 << 31)]
+
+
+class File(TypedDict):
+    """A file of a shard."""
+
+    bytes: Count
+    sha256: Digest
+
+
+class ShardEntry(TypedDict):
+    """A shard. `name`: its split and number, the beginning of the names of its files."""
+
+    name: str
+    tokens: Count
+    episodes: Count
+    rows: Count
+    episode_tokens: Count
+    trained_tokens: Count
+    files: dict[str, File]
+
+
+class Split(TypedDict):
+    """A split; its counts are the sums over its shards."""
+
+    tokens: Count
+    episodes: Count
+    rows: Count
+    episode_tokens: Count
+    trained_tokens: Count
+    shards: list[ShardEntry]
+
+
+Splits = Annotated[dict[Literal["train", "val"], Split], Meta(min_length=2)]
+
+
+class Made(TypedDict):
+    """Those of the options that a reader needs."""
+
+    dialect: str
+    phase: int | None
+    context_length: Length
+    pack: bool
+    format: NotRequired[Literal["bin", "parquet"]]
+    preferences: NotRequired[bool]
+
+
+class Input(TypedDict):
+    path: str
+
+
+class Manifest(TypedDict):
+    """What every reader relies on. A manifest says more, which is for people."""
+
+    schema: str
+    version: int
+    dtype: Literal["uint16"]
+    mask_dtype: Literal["uint8"]
+    byteorder: Literal["little"]
+    pad_id: Count
+    vocab_size: Count
+    spec_fingerprint: Digest
+    vocabulary_sha256: dict[FileName, Digest]
+    options: Made
+    inputs: list[Input]
+    splits: Splits
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Returns the manifest in a file.
+
+    Raises OSError, and ValueError which says what was expected and where.
+    """
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"cannot be read: {error}") from None
+    if not isinstance(found, dict) or (found.get("schema"), found.get("version")) != (
+        SCHEMA,
+        VERSION,
+    ):
+        raise ValueError(f"is no manifest of schema {SCHEMA}, version {VERSION}")
+    try:
+        convert(found, Manifest)
+    except ValidationError as error:
+        raise ValueError(f"is no whole manifest: {error}") from None
+    options = found["options"]
+    for split, made in found["splits"].items():
+        for number, shard in enumerate(made["shards"]):
+            name = f"{split}/shard_{number:05}"
+            names = files_of(name, options.get("format", "bin"), options.get("preferences", False))
+            if shard["name"] != name or sorted(shard["files"]) != sorted(names):
+                raise ValueError(
+                    f"describes shard {number} of {split} as {shard['name']!r} with "
+                    f"{', '.join(map(repr, shard['files'])) or 'no files'}; "
+                    f"expected {name!r} with {', '.join(names)}"
+                )
+    return found
+
+
+def files_of(name: str, form: str, preferences: bool) -> list[str]:
+    """Returns the names of the files of a shard: ids, targets, index and perhaps kinds, or all in
+    one.
+    """
+    if form == "parquet":
+        return [f"{name}.parquet"]
+    ends = [".bin", "_mask.bin", "_idx.npy"] + ["_kinds.npy"] * preferences
+    return [name + end for end in ends]

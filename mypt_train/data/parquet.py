@@ -1,0 +1,83 @@
+"""A shard as one Parquet file, for readers that expect columns: a row of the file is a row of the
+shard.
+
+Columns: `input_ids` (list of uint16), `loss_mask` (list of uint8), and of the episodes in the row
+`starts` and `lengths` (tokens, lists of uint32), `files` (list of uint32) and `lines` (list of
+uint64), as in the index of shards.py. Needs pyarrow.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_GROUP = 1024  # rows that are compressed together
+
+
+def missing() -> str:
+    """What to install; "" where it is."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        return 'Parquet needs pyarrow; install it with: pip install "mypt-tags[parquet]"'
+    return ""
+
+
+def dump(
+    ids: npt.NDArray[np.uint16],
+    mask: npt.NDArray[np.uint8],
+    index: npt.NDArray[np.void],
+    starts: npt.NDArray[np.int64],
+) -> memoryview:
+    """The bytes of a file. `starts`: the first token of each row, in order."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def lists(values: npt.NDArray[Any], begins: npt.NDArray[np.int64]) -> Any:
+        return pa.ListArray.from_arrays(
+            pa.array(np.append(begins, len(values)).astype(np.int32)), pa.array(values)
+        )
+
+    firsts = np.searchsorted(index["row"], np.arange(len(starts)))
+    columns = {"input_ids": lists(ids, starts), "loss_mask": lists(mask, starts)}
+    columns["starts"] = lists(
+        (index["start"] - starts[index["row"]].astype(np.uint64)).astype(np.uint32), firsts
+    )
+    columns |= {
+        f"{name}s": lists(np.ascontiguousarray(index[name]), firsts)
+        for name in ("length", "file", "line")
+    }
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink, compression="zstd", row_group_size=_GROUP)
+    return memoryview(sink.getvalue())
+
+
+def load(
+    path: Path, dtype: np.dtype[np.void]
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.void]]:
+    """The ids, targets and index of a file.
+
+    Raises ValueError or KeyError for one that `dump` has not made.
+    """
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path).combine_chunks()
+
+    def column(name: str) -> Any:
+        column = table[name]
+        return column.chunk(0) if column.num_chunks else None
+
+    if not len(table):
+        return np.zeros(0, np.uint16), np.zeros(0, np.uint8), np.zeros(0, dtype)
+    ids, starts = column("input_ids"), column("starts")
+    lengths = starts.value_lengths().to_numpy()
+    rows = np.repeat(np.arange(len(table)), lengths)
+    index = np.zeros(len(rows), dtype)
+    index["row"] = rows
+    index["start"] = ids.offsets.to_numpy()[rows] + starts.flatten().to_numpy()
+    for name in ("length", "file", "line"):
+        index[name] = column(f"{name}s").flatten().to_numpy()
+    return ids.flatten().to_numpy(), column("loss_mask").flatten().to_numpy(), index

@@ -1,0 +1,489 @@
+"""JSONL to a data set: lint, encode, mask, pack, write; every line accounted for, and whole or not
+there.
+
+First every unit of the inputs is encoded into a file of its own, by any number of processes, and
+noted in a journal. Then, when all are there, the shards are written from them, always in the same
+way, and the manifest last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.words import either
+from mypt_lint.check.detect import elsewhere_than
+from mypt_lint.settings.settings import NO_SETTINGS, Settings
+from mypt_spec.dialect import dialect, dialects
+from mypt_spec.tokenizer.vocabulary import FILE, VocabularyError
+from mypt_train.data import durable, parquet
+from mypt_train.data.kinds import CHOSEN, REJECTED, SFT
+from mypt_train.data.manifest import SCHEMA, VERSION
+from mypt_train.data.options import Options
+from mypt_train.data.packing import pack
+from mypt_train.data.shards import Placed, Units, shards_of, write_shard
+from mypt_train.data.units import SIZE, Key, Task, UnitFile, path_of, tasks, work
+
+WORK, REJECTS = ".work", "rejects.jsonl"
+_SHOWN = 3  # rejects that a refusal names
+_ON_DISK = 3  # bytes of a token and its mask
+Progress = Callable[[str, int, int], None]
+
+
+class PrepareError(Exception):
+    """A data set cannot be made; the message says why and what to do.
+
+    Nothing that can be read as one is left behind.
+    """
+
+
+@dataclass(slots=True)
+class Account:
+    """What became of the lines. `lines` is `written` + `refused` + `long` + `duplicate`."""
+
+    lines: int = 0
+    written: int = 0
+    refused: int = 0
+    long: int = 0
+    duplicate: int = 0
+
+    @property
+    def adds_up(self) -> bool:
+        return self.lines == self.written + self.refused + self.long + self.duplicate
+
+    def as_dict(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def prepare(
+    sources: list[Source],
+    out: Path,
+    options: Options,
+    *,
+    rules: Sequence[Settings] = (),
+    workers: int = 1,
+    resume: bool = False,
+    unit_size: int = SIZE,
+    progress: Progress = lambda *_: None,
+) -> dict[str, Any]:
+    """Make a data set in the folder `out`; its manifest. `progress` is told what is done now
+    ("encoding", "writing"), and how many bytes of how many are.
+
+    `rules` are the settings of each source, as `mypt-lint` has them: what is refused. `resume` goes
+    on with what an earlier run with the same options and inputs has left. Raises PrepareError;
+    where a line is refused and `on_error` is "fail", its message names the first reasons and the
+    file of the rejects, and the same folder may be named again.
+    """
+    lacks = parquet.missing() if options.format == "parquet" else ""
+    if lacks:
+        raise PrepareError(lacks)
+    try:
+        if options.preferences and not options.spec.preferences:
+            raise PrepareError(
+                f"records of {options.dialect} hold no preferences: leave out --preferences"
+            )
+        known = {"phase": options.phase, "fail-on": "error"}
+        judging = [r.judging(known) for r in rules] or [NO_SETTINGS] * len(sources)
+        inputs = _inputs(sources, judging)
+        folder = _open_folder(out, inputs, options, unit_size, resume=resume)
+        every = tasks(list(zip(sources, judging, strict=True)), size=unit_size)
+        keys = _encode_all(every, options, folder, workers, unit_size, progress)
+        if _inputs(sources, judging) != inputs:
+            raise PrepareError(
+                "an input has changed while it was read; delete the output and begin anew"
+            )
+        return _assemble(sources, inputs, out, folder, keys, options, progress)
+    except (UsageError, VocabularyError) as error:
+        raise PrepareError(str(error)) from None
+    except OSError as error:
+        where = error.filename or out
+        cure = (
+            "free some space and run again with --resume"
+            if error.errno == 28
+            else "check the disk and its permissions, then use --resume"
+        )
+        raise PrepareError(f"{where}: {error.strerror or error}; {cure}") from None
+
+
+def _inputs(sources: list[Source], rules: Sequence[Settings]) -> list[dict[str, Any]]:
+    """What the inputs are, as the manifest has it;
+
+    `settings` are there where some change what is refused.
+    """
+    for source in sources:
+        if source.size is None or source.stdin or source.stream is not None:
+            raise PrepareError(f"{source.path}: a stream cannot be read twice; write it to a file")
+    return [
+        {"path": source.path, "sha256": _sha256(source.path)}
+        | ({"settings": json.loads(json.dumps(dict(own.values)))} if own.values else {})
+        for source, own in zip(sources, rules, strict=True)
+    ]
+
+
+def _open_folder(
+    out: Path, inputs: list[dict[str, Any]], options: Options, unit_size: int, *, resume: bool
+) -> Path:
+    """The working folder, with a plan that says what it is for."""
+    folder = out / WORK
+    plan = {
+        "options": options.as_dict(),
+        "fingerprint": options.spec.fingerprint,
+        "unit_size": unit_size,
+        "inputs": inputs,
+    }
+    wanted = json.dumps(plan, sort_keys=True).encode()
+    if folder.exists():
+        there = folder / "plan.json"
+        if not resume:
+            raise PrepareError(
+                f"{out}: an earlier run stopped here; go on with --resume, or delete {folder}"
+            )
+        if there.exists() and there.read_bytes() != wanted:
+            raise PrepareError(
+                f"{out}: the earlier run had {_difference(json.loads(there.read_bytes()), plan)}; "
+                f"delete {folder} to begin anew"
+            )
+    elif out.exists() and any(p.name != REJECTS for p in out.iterdir()):
+        if resume and (out / MANIFEST).exists():
+            raise PrepareError(f"{out}: is complete, there is nothing to resume")
+        raise PrepareError(f"{out}: is not empty; name another folder, or empty it")
+    folder.mkdir(parents=True, exist_ok=True)
+    durable.write(folder / "plan.json", [wanted])
+    return folder
+
+
+def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
+    for key, value in now["options"].items():
+        if before["options"].get(key) != value:
+            return f"{key} = {before['options'].get(key)!r}, this one has {value!r}"
+    if [i.get("settings") for i in before["inputs"]] != [i.get("settings") for i in now["inputs"]]:
+        return "other settings of mypt-lint (mypt-lint.toml, or --ignore)"
+    if before["inputs"] != now["inputs"]:
+        return "other inputs, or an input has changed since"
+    return "another grammar, vocabulary or unit size"
+
+
+def _sha256(path: str) -> str:
+    try:
+        return durable.sha256(path)
+    except OSError as error:
+        raise PrepareError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _encode_all(
+    every: list[Task],
+    options: Options,
+    folder: Path,
+    workers: int,
+    unit_size: int,
+    progress: Progress,
+) -> tuple[Key, ...]:
+    """Encode what no earlier run has encoded; the keys of all units, in order."""
+    journal = durable.Journal(folder / "journal")
+    journal.mend()
+    done: dict[Key, int] = {}
+    for entry in journal:
+        key: Key = (entry["unit"][0], entry["unit"][1])
+        path = path_of(folder, key)
+        if path.exists() and durable.crc_of(path) == entry["crc"]:
+            done[key] = entry["crc"]
+    todo = [t for t in every if t.span is None or (t.file, t.part) not in done]
+    total = sum(map(_bytes, every))
+    at = total - sum(map(_bytes, todo))
+    progress("encoding", at, total)
+    for entry in _run(todo, options, folder, frozenset(done), workers, unit_size):
+        if "bytes" in entry:
+            at += entry["bytes"]
+            progress("encoding", at, total)
+            continue
+        journal.append(entry)
+        done[entry["unit"][0], entry["unit"][1]] = entry["crc"]
+    return tuple(sorted(done))
+
+
+def _run(
+    todo: list[Task],
+    options: Options,
+    folder: Path,
+    done: frozenset[Key],
+    workers: int,
+    unit_size: int,
+) -> Iterator[dict[str, Any]]:
+    """Journal entries of all tasks, as they come, and after each task the bytes that it read."""
+    if workers <= 1 or len(todo) <= 1:
+        for task in todo:
+            yield from work(task, options, folder, done, size=unit_size)
+            yield {"bytes": _bytes(task)}
+        return
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_all_start_methods, get_context
+
+    method = "fork" if "fork" in get_all_start_methods() else "spawn"
+    options.spec.tokenizer.encode_batch([" "])  # loaded once, before the workers fork
+    pool = ProcessPoolExecutor(workers, get_context(method), initializer=_end_with_parent)
+    try:
+        futures = {
+            pool.submit(_whole, task, options, folder, done, unit_size): task for task in todo
+        }
+        for future in as_completed(futures):
+            yield from future.result()
+            yield {"bytes": _bytes(futures[future])}
+    except BrokenProcessPool:
+        raise PrepareError(
+            "a worker process was killed, perhaps for want of memory; go on with --resume --jobs 1"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Ends this worker as soon as the process that started it has gone, however it went."""
+    from multiprocessing import parent_process
+
+    def wait() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)  # files are whole or not there, so nothing has to be put in order
+
+    Thread(target=wait, daemon=True).start()
+
+
+def _whole(
+    task: Task, options: Options, folder: Path, done: frozenset[Key], unit_size: int
+) -> list[dict[str, Any]]:
+    return list(work(task, options, folder, done, size=unit_size))
+
+
+def _bytes(task: Task) -> int:
+    return task.span[1] - task.span[0] if task.span else task.source.size or 0
+
+
+def _assemble(
+    sources: list[Source],
+    inputs: list[dict[str, Any]],
+    out: Path,
+    folder: Path,
+    keys: tuple[Key, ...],
+    options: Options,
+    progress: Progress,
+) -> dict[str, Any]:
+    """The shards, and the manifest, from the units."""
+    accounts = [Account() for _ in sources]
+    placed: dict[str, list[Placed]] = {"train": [], "val": []}
+    tags: Counter[str] = Counter()
+    rejects = _collect(keys, folder, sources, options, accounts, placed, tags)
+    total = Account(**{name: sum(getattr(a, name) for a in accounts) for name in Account.__slots__})
+    if not all(account.adds_up for account in [*accounts, total]):
+        raise PrepareError(f"the lines do not add up: {total.as_dict()}; please report this")
+    durable.write(out / REJECTS, rejects)
+    fails = total.refused and options.on_error == "fail"
+    if fails or not total.written:
+        shutil.rmtree(folder)  # so that the same folder can be named again
+        cure = "repair them and run again, or use --on-error reject"
+        raise PrepareError(
+            (
+                f"{total.refused} of {total.lines} lines are refused; {cure}"
+                + _misnamed(sources, accounts, options)
+                if fails
+                else f"nothing to write: none of {total.lines} lines is an episode"
+            )
+            + _reasons(rejects, out / REJECTS)
+        )
+    size = _ON_DISK * sum(p.length for items in placed.values() for p in items)
+    written = 0
+
+    def wrote(tokens: int) -> None:
+        nonlocal written
+        written += _ON_DISK * tokens
+        progress("writing", written, size)
+
+    with Units(folder, keys) as units:
+        splits = {
+            name: _write_split(out / name, items, options, units, wrote)
+            for name, items in placed.items()
+        }
+    ranks = options.spec.ranks
+    if ranks is not None:
+        durable.write(out / FILE, [ranks.data])
+    manifest = _manifest(inputs, options, accounts, total, splits, tags)
+    durable.write(out / MANIFEST, [json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"])
+    shutil.rmtree(folder, ignore_errors=True)
+    return manifest
+
+
+def _misnamed(sources: list[Source], accounts: list[Account], options: Options) -> str:
+    """Names the inputs of another dialect than they are read as, for the end of a message."""
+    known = [dialect(name) for name in dialects()]
+    said = ""
+    for source, account in zip(sources, accounts, strict=True):
+        if account.lines and account.refused == account.lines:
+            others = [d.name for d in elsewhere_than(source, options.spec, known)[0]]
+            if others:
+                said += f"; {source.path} is {either(others)}: use --dialect {others[0]}"
+    return said
+
+
+def _reasons(rejects: list[bytes], path: Path) -> str:
+    """The first findings of the rejects, a line each, and where all of them stand."""
+    lines = []
+    for entry in map(json.loads, rejects[:_SHOWN]):
+        first, more = entry["findings"][0], len(entry["findings"]) - 1
+        tail = f" (and {more} more)" if more else ""
+        lines.append(f"  {entry['file']}:{entry['line']}: {first['code']} {first['message']}{tail}")
+    return "\n".join(["", *lines, f"all of them: {path}"]) if lines else ""
+
+
+def _collect(
+    keys: tuple[Key, ...],
+    folder: Path,
+    sources: list[Source],
+    options: Options,
+    accounts: list[Account],
+    placed: dict[str, list[Placed]],
+    tags: Counter[str],
+) -> list[bytes]:
+    """Sort the samples of all units into splits; the rejects, a line of JSON each."""
+    rejects: list[bytes] = []
+    seen: set[bytes] = set()
+    pairs = 0
+    lines = [0] * len(sources)  # of each file, in the units before
+    for number, (file, part) in enumerate(keys):
+        unit = UnitFile.open(path_of(folder, (file, part)))
+        account = accounts[file]
+        base = 0 if sources[file].compressed else lines[file]
+        account.lines += unit.head["lines"]
+        account.refused += unit.head["statuses"].get("refused", 0)
+        account.long += unit.head["statuses"].get("long", 0)
+        for reject in unit.head["rejects"]:
+            entry = {
+                "file": sources[file].path,
+                "line": base + reject["row"],
+                **{k: reject[k] for k in ("status", "findings")},
+            }
+            rejects.append(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+        tags.update(unit.head["tags"])
+        offset = 0
+        written: dict[int, bool] = {}  # rows -> whether any of their samples is new
+        kinds: list[int] = unit.head.get("kinds") or [SFT] * len(unit.lengths)
+        for i, (length, row, kind) in enumerate(
+            zip(unit.lengths.tolist(), unit.rows.tolist(), kinds, strict=True)
+        ):
+            if kind != REJECTED:  # which goes where its chosen answer goes
+                key = unit.digests[i].tobytes()
+                split = (
+                    "val"
+                    if int.from_bytes(key[:8], "little") < options.val_fraction * 2**64
+                    else "train"
+                )
+                key += (
+                    bytes([kind]) + (unit.digests[i + 1].tobytes() if kind == CHOSEN else b"")
+                    if kind
+                    else b""
+                )
+                fresh = not (options.dedup and key in seen)
+                seen |= {key} if options.dedup else set()
+                pairs += kind == CHOSEN
+            written[row] = written.get(row, False) or fresh
+            if fresh:
+                placed[split].append(
+                    Placed(
+                        number,
+                        offset,
+                        length,
+                        file,
+                        base + row,
+                        kind,
+                        pairs if kind in (CHOSEN, REJECTED) else 0,
+                    )
+                )
+            offset += length
+        account.written += sum(written.values())
+        account.duplicate += len(written) - sum(written.values())
+        lines[file] += unit.head["lines"]
+    return rejects
+
+
+def _write_split(
+    folder: Path,
+    items: list[Placed],
+    options: Options,
+    units: Units,
+    wrote: Callable[[int], None],
+) -> list[dict[str, Any]]:
+    row_length = options.context_length if options.pack else 0
+    if row_length:
+        rows = [
+            [items[i] for i in row]
+            for row in pack(((p.length, i) for i, p in enumerate(items)), row_length)
+        ]
+    else:
+        rows = [[item] for item in items]
+    order = np.random.Generator(np.random.PCG64(options.seed)).permutation(len(rows))
+    folder.mkdir(exist_ok=True)
+    for left in folder.iterdir():  # of a run that stopped here
+        left.unlink()
+    shuffled = [rows[i] for i in order.tolist()]
+    out = []
+    for number, shard in enumerate(shards_of(shuffled, row_length, options.tokens_per_shard)):
+        entry = write_shard(
+            folder,
+            number,
+            shard,
+            row_length,
+            units,
+            options.spec.tokenizer.pad,
+            options.format,
+            preferences=options.preferences,
+        )
+        wrote(entry["episode_tokens"])
+        out.append(entry)
+    return out
+
+
+def _manifest(
+    inputs: list[dict[str, Any]],
+    options: Options,
+    accounts: list[Account],
+    total: Account,
+    splits: dict[str, list[dict[str, Any]]],
+    tags: Counter[str],
+) -> dict[str, Any]:
+    dialect = options.spec
+    counted = ("tokens", "episodes", "rows", "episode_tokens", "trained_tokens")
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "has_loss_mask": True,
+        "dtype": "uint16",
+        "mask_dtype": "uint8",
+        "byteorder": "little",
+        "pad_id": dialect.tokenizer.pad,
+        "vocab_size": dialect.tokenizer.vocab_size,
+        "special_ids": dict(dialect.tokenizer.special),
+        "spec_fingerprint": dialect.fingerprint,
+        "vocabulary_sha256": dialect.tokenizer.files,
+        "options": options.as_dict(),
+        "inputs": [
+            entry | account.as_dict() for entry, account in zip(inputs, accounts, strict=True)
+        ],
+        "lines": total.as_dict(),
+        "tags": dict(sorted(tags.items())),
+        "splits": {
+            name: {key: sum(shard[key] for shard in shards) for key in counted} | {"shards": shards}
+            for name, shards in splits.items()
+        },
+    }

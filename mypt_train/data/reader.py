@@ -1,0 +1,262 @@
+"""Reading a prepared data set, and refusing what is not one."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import mypt_spec
+from mypt_cli.jsonl.paths import MANIFEST
+from mypt_spec.tokenizer.vocabulary import FILE, VocabularyError
+from mypt_train.data import durable, manifest, parquet
+from mypt_train.data.integrity import miscounted, misplaced, missummed
+from mypt_train.data.kinds import BAD, KINDS
+from mypt_train.data.shards import INDEX
+
+
+class ShardError(Exception):
+    """A folder is no data set that can be trained on; the message says which file, what was
+    expected, and what to do.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One shard, mapped from the disk (of Parquet: read). `ids`: uint16, shape (n,); `mask`: uint8,
+    shape (n,), 1 where the token is a target.
+
+    `index`: one entry an episode, with the fields `start`, `length`, `row`, `file`, `line`.
+    `row_length` is 0 where episodes follow one another without rows. `kinds`: what the episodes are
+    for in data with preferences, an entry of KINDS each, or None.
+    """
+
+    name: str
+    ids: npt.NDArray[np.uint16]
+    mask: npt.NDArray[np.uint8]
+    index: npt.NDArray[np.void]
+    row_length: int
+    kinds: npt.NDArray[np.void] | None = None
+
+    def episodes(self) -> Iterator[tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]]:
+        """The ids and targets of each episode."""
+        for entry in self.index:
+            start, end = int(entry["start"]), int(entry["start"]) + int(entry["length"])
+            yield self.ids[start:end], self.mask[start:end]
+
+
+class ShardReader:
+    """A data set that `mypt-prepare` has made. `verify` reads all files and compares their SHA-256.
+
+    `dialect` is on the vocabulary of the data set. Raises ShardError for a folder without a
+    manifest, a file that is missing, short or altered, another version, or another grammar or
+    vocabulary than the installed one.
+    """
+
+    def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
+        self.folder = Path(folder)
+        self.manifest = self._manifest()
+        self.dialect = self._dialect()
+        if self.manifest["spec_fingerprint"] != self.dialect.fingerprint:
+            raise ShardError(
+                f"{self.folder}: was prepared with another grammar of {self.dialect.name} "
+                f"({self.manifest['spec_fingerprint'][:12]}, "
+                f"installed is {self.dialect.fingerprint[:12]}); prepare it again"
+            )
+        for key, number in (
+            ("vocab_size", self.dialect.tokenizer.vocab_size),
+            ("pad_id", self.dialect.tokenizer.pad),
+        ):
+            if self.manifest[key] != number:
+                raise ShardError(
+                    f"{self.folder / MANIFEST}: {key} is {self.manifest[key]}, {self.dialect.name} "
+                    f"has {number}; prepare the data again"
+                )
+        for split in self.manifest["splits"].values():
+            for shard in split["shards"]:
+                for name, entry in shard["files"].items():
+                    self._check(name, entry, verify=verify)
+
+    def shards(self, split: str = "train", *, check: bool = True) -> Iterator[Shard]:
+        """All shards of a split ("train" or "val"), in order. Raises KeyError for another split.
+
+        Raises ShardError for an index, a mask, an id or a count that cannot be; without `check`
+        only for files that cannot be read.
+        """
+        options, made = self.manifest["options"], self.manifest["splits"][split]
+        for why in missummed(made) if check else ():
+            raise ShardError(f"{self.folder / MANIFEST}: {split}: {why}; prepare the data again")
+        for entry in made["shards"]:
+            base = self.folder / entry["name"]
+            ids, mask, index = self._arrays(base, entry)
+            kinds = None
+            if options.get("preferences"):
+                path = base.with_name(f"{base.name}_kinds.npy")
+                kinds = _saved(path, KINDS, entry["episodes"])
+            row_length = options["context_length"] if options["pack"] else 0
+            shard = Shard(entry["name"], ids, mask, index, row_length, kinds)
+            if check:
+                self._refuse(shard, entry)
+            yield shard
+
+    def _refuse(self, shard: Shard, entry: dict[str, Any]) -> None:
+        """Raises ShardError for content that no preparation writes;
+
+        `mypt-lint` says all that is wrong.
+        """
+        vocabulary, kinds = self.manifest["vocab_size"], shard.kinds
+        highest = int(shard.ids.max(initial=0))
+        marked = int(shard.mask.max(initial=0))
+        wrong = ""
+        if highest >= vocabulary:
+            wrong = f"has id {highest}, the vocabulary has {vocabulary}"
+        elif marked > 1:
+            wrong = f"has mask {marked} at token {int(shard.mask.argmax())}, expected 0 or 1"
+        elif kinds is not None and int(kinds["kind"].max(initial=0)) > BAD:
+            wrong = f"has an episode of kind {int(kinds['kind'].max())}, expected 0 to {BAD}"
+        misplaces = (why for *_, why in misplaced(shard, len(self.manifest["inputs"])))
+        wrong = wrong or next(chain(misplaces, miscounted(shard, entry)), "")
+        if wrong:
+            raise ShardError(f"{self.folder / shard.name}: {wrong}; prepare the data again")
+
+    def _arrays(self, base: Path, entry: dict[str, Any]) -> tuple[Any, Any, Any]:
+        """The ids, targets and index of a shard."""
+        tokens, episodes = entry["tokens"], entry["episodes"]
+        if self.manifest["options"].get("format", "bin") == "bin":
+            ids = _mapped(base.with_name(f"{base.name}.bin"), np.dtype("<u2"), tokens)
+            mask = _mapped(base.with_name(f"{base.name}_mask.bin"), np.dtype("u1"), tokens)
+            return ids, mask, _saved(base.with_name(f"{base.name}_idx.npy"), INDEX, episodes)
+        path = base.with_name(f"{base.name}.parquet")
+        lacks = parquet.missing()
+        if lacks:
+            raise ShardError(f"{path}: {lacks}")
+        try:
+            ids, mask, index = parquet.load(path, INDEX)
+        except Exception as error:  # pyarrow raises errors of every kind for files that are none
+            why = " ".join(str(error).split())
+            raise ShardError(f"{path}: cannot be read: {why}; prepare the data again") from None
+        if not (len(ids) == len(mask) == tokens and len(index) == episodes):
+            raise ShardError(
+                f"{path}: holds {len(ids)} ids, {len(mask)} masks and {len(index)} episodes, "
+                f"expected {tokens}, {tokens} and {episodes}; prepare the data again"
+            )
+        return ids, mask, index
+
+    def _dialect(self) -> mypt_spec.Dialect:
+        """The dialect on the vocabulary that the data was prepared with: the usual one, or the copy
+        of another that lies in the folder.
+        """
+        expected = self.manifest["vocabulary_sha256"]
+        try:
+            dialect = mypt_spec.dialect(
+                self.manifest["options"]["dialect"],
+                vocabulary=self.folder / FILE if FILE in expected else None,
+            )
+        except (VocabularyError, KeyError) as error:
+            raise ShardError(f"{error.args[0]}; prepare the data again") from None
+        if dialect.tokenizer.files != expected:
+            found, wanted = (
+                ", ".join(f"{name} {digest[:12]}" for name, digest in sorted(files.items()))
+                for files in (dialect.tokenizer.files, expected)
+            )
+            raise ShardError(
+                f"{self.folder}: was prepared with another vocabulary ({wanted}, found is "
+                f"{found}); prepare it again"
+            )
+        return dialect
+
+    def _manifest(self) -> dict[str, Any]:
+        path = self.folder / MANIFEST
+        if self.folder.is_file():
+            raise ShardError(
+                f"{self.folder}: is a file, expected a folder that mypt-prepare has made; run "
+                f"mypt-prepare {self.folder} --out DIR first"
+            )
+        try:
+            return manifest.read(path)
+        except FileNotFoundError:
+            if not self.folder.exists():
+                advice = "there is no such folder; run mypt-prepare first"
+            elif (self.folder / ".work").exists():
+                advice = (
+                    f"has no {MANIFEST}; its preparation did not end: run mypt-prepare with "
+                    "--resume"
+                )
+            elif (self.folder / "rejects.jsonl").exists():
+                advice = (
+                    f"has no {MANIFEST}; lines were refused: repair what rejects.jsonl names, and "
+                    "prepare again"
+                )
+            else:
+                advice = f"has no {MANIFEST}; name a folder that mypt-prepare has made"
+            raise ShardError(f"{self.folder}: {advice}") from None
+        except OSError as error:
+            raise ShardError(f"{path}: cannot be read: {error.strerror or error}") from None
+        except ValueError as error:
+            raise ShardError(f"{path}: {error}; prepare the data again") from None
+
+    def _check(self, name: str, entry: dict[str, Any], *, verify: bool) -> None:
+        path = self.folder / name
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise ShardError(f"{path}: {error.strerror or error}; prepare the data again") from None
+        if size != entry["bytes"]:
+            raise ShardError(
+                f"{path}: has {size} bytes, expected {entry['bytes']}; copy or prepare it again"
+            )
+        if verify:
+            digest = durable.sha256(path)
+            if digest != entry["sha256"]:
+                raise ShardError(
+                    f"{path}: was altered (SHA-256 {digest[:12]}, expected "
+                    f"{entry['sha256'][:12]}); copy or prepare it again"
+                )
+
+
+def _mapped(path: Path, dtype: np.dtype[Any], count: int, offset: int = 0) -> Any:
+    """An array of `count` items that fills a file from `offset` on, mapped.
+
+    Raises ShardError where it does not.
+    """
+    try:
+        size = path.stat().st_size
+        if size != offset + count * dtype.itemsize:
+            raise ShardError(
+                f"{path}: has {size} bytes, {count} items need {offset + count * dtype.itemsize}; "
+                "prepare the data again"
+            )
+        return np.memmap(path, dtype, "r", offset, (count,)) if count else np.zeros(0, dtype)
+    except OSError as error:
+        raise ShardError(f"{path}: {error.strerror or error}; prepare the data again") from None
+
+
+def _saved(path: Path, dtype: np.dtype[np.void], count: int) -> Any:
+    """The array of records that `np.save` has written, mapped. Raises ShardError for anything else.
+
+    numpy's own reader raises errors of many kinds for a header that is none, and believes any
+    length that it says.
+    """
+    wanted = io.BytesIO()
+    described = np.lib.format.dtype_to_descr(dtype)
+    head = {"descr": described, "fortran_order": False, "shape": (count,)}
+    np.lib.format.write_array_header_1_0(wanted, head)
+    try:
+        with path.open("rb") as file:
+            found = file.read(10)
+            length = int.from_bytes(found[8:], "little")
+            found += file.read(length)
+    except OSError as error:
+        raise ShardError(f"{path}: {error.strerror or error}; prepare the data again") from None
+    # Versions of numpy fill the header up with more or fewer spaces.
+    if found[:8] + found[10:].strip() != wanted.getvalue()[:8] + wanted.getvalue()[10:].strip():
+        raise ShardError(
+            f"{path}: is no array of {count} entries of {dtype}; prepare the data again"
+        )
+    return _mapped(path, dtype, count, 10 + length)

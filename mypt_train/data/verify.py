@@ -1,0 +1,181 @@
+"""A prepared data set, checked from its bytes: files, ids, episodes, masks, padding, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_cli.jsonl.paths import MANIFEST
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.run.runner import Chunk, tally
+from mypt_spec.dialect import Dialect
+from mypt_spec.episode import Episode
+from mypt_spec.findings import Finding
+from mypt_train.data.integrity import miscounted, misplaced, missummed
+from mypt_train.data.reader import Shard, ShardError, ShardReader
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An episode of a shard as it was found: its place, tokens, and what is wrong with it."""
+
+    number: int
+    start: int
+    ids: npt.NDArray[np.uint16]
+    episode: Episode | None
+    findings: tuple[Finding, ...]
+
+
+def check_folder(path: str, codes: frozenset[str]) -> Iterator[Chunk]:
+    """All findings about a prepared folder, a chunk a shard.
+
+    Rows are numbers of episodes, columns of tokens in the shard.
+    """
+    try:
+        reader = ShardReader(path, verify=True)
+        for split in reader.manifest["splits"]:
+            for entry, shard in zip(
+                reader.manifest["splits"][split]["shards"],
+                reader.shards(split, check=False),
+                strict=True,
+            ):
+                yield _chunk(
+                    _shard(reader, shard, entry),
+                    shard,
+                    reader.dialect.name,
+                    codes,
+                    str(Path(path) / min(entry["files"])),
+                )
+        yield _report(
+            list(_unnamed(reader)), str(Path(path) / MANIFEST), reader.dialect.name, codes
+        )
+    except ShardError as error:
+        yield _report([(0, 0, 0, Finding("MYP505", str(error)))], path, "", codes)
+
+
+def episodes(dialect: Dialect, shard: Shard) -> Iterator[Seen]:
+    """Every episode of a shard, read back from its ids; its mask compared with the one that the ids
+    have.
+    """
+    for number, (entry, (ids, mask)) in enumerate(zip(shard.index, shard.episodes(), strict=True)):
+        episode, findings = dialect.parse_ids(ids)
+        if episode is not None:
+            findings = [*findings, *dialect.validate(episode)]
+            findings += _mask(dialect, episode, mask)
+        yield Seen(number + 1, int(entry["start"]), ids, episode, tuple(findings))
+
+
+def _mask(dialect: Dialect, episode: Episode, mask: npt.NDArray[np.uint8]) -> list[Finding]:
+    wanted = dialect.encode(episode).loss
+    wanted[:1] = 0
+    differs = np.flatnonzero(wanted != mask) if len(wanted) == len(mask) else np.zeros(1, int)
+    if not len(differs):
+        return []
+    at = int(differs[0])
+    message = (
+        f"token {at} of the episode has mask {mask[at]}, expected {wanted[at]}; {len(differs)} "
+        "differ"
+    )
+    return [Finding("MYP506", message, span=(at, at + 1), help="prepare the data again")]
+
+
+_Place = tuple[int, int, int, Finding]  # episode, first and last token in the shard
+
+
+def _shard(reader: ShardReader, shard: Shard, entry: dict[str, int]) -> Iterator[_Place]:
+    yield from _padding(shard, reader.dialect.tokenizer.pad)
+    for number, start, end, why in misplaced(shard, len(reader.manifest["inputs"])):
+        yield number, start, end, Finding("MYP507", why)
+    for why in miscounted(shard, entry):
+        yield 0, 0, 0, Finding("MYP508", why)
+    for seen in episodes(reader.dialect, shard):
+        for finding in seen.findings:
+            start, end = (
+                finding.span if finding.span and not finding.pointer else (0, len(seen.ids))
+            )
+            yield seen.number, seen.start + start, seen.start + end, finding
+
+
+def _padding(shard: Shard, pad: int) -> Iterator[_Place]:
+    covered = np.zeros(len(shard.ids) + 1, np.int8)
+    for entry in shard.index:
+        start = int(entry["start"])
+        covered[start : start + int(entry["length"])] = 1
+    between = np.flatnonzero((covered[:-1] == 0) & ((shard.ids != pad) | (shard.mask != 0)))
+    if len(between):
+        at = int(between[0])
+        message = (
+            f"token {at} belongs to no episode and has id {shard.ids[at]}, mask {shard.mask[at]}; "
+            f"{len(between)} are like this"
+        )
+        yield 0, at, at + 1, Finding("MYP507", message, help=f"padding has id {pad} and mask 0")
+
+
+def _unnamed(reader: ShardReader) -> Iterator[_Place]:
+    named = {
+        name
+        for split in reader.manifest["splits"].values()
+        for shard in split["shards"]
+        for name in shard["files"]
+    }
+    for split, made in reader.manifest["splits"].items():
+        for why in missummed(made):
+            yield 0, 0, 0, Finding("MYP508", f"{split}: {why}")
+        for path in sorted((reader.folder / split).glob("shard_*")):
+            if f"{split}/{path.name}" not in named:
+                yield (
+                    0,
+                    0,
+                    0,
+                    Finding(
+                        "MYP508",
+                        f"{split}/{path.name} is in the folder, and not in the manifest",
+                        help="delete it, or prepare the data again",
+                    ),
+                )
+
+
+def _chunk(
+    places: Iterator[_Place], shard: Shard, dialect: str, codes: frozenset[str], filename: str
+) -> Chunk:
+    chunk = _report(list(places), filename, dialect, codes)
+    faulty = len({item.row for item in chunk.found if item.row})
+    total = Summary(
+        units=len(shard.index),
+        clean=len(shard.index) - faulty,
+        faulty=faulty,
+        files=1,
+        bytes=2 * len(shard.ids),
+    )
+    return replace(chunk, summary=_added(total, chunk.summary))
+
+
+def _report(places: list[_Place], filename: str, dialect: str, codes: frozenset[str]) -> Chunk:
+    found = sorted(
+        (
+            Diagnostic(
+                finding,
+                filename,
+                max(1, number),
+                start + 1,
+                max(1, number),
+                max(end, start + 1) + 1,
+                dialect,
+            )
+            for number, start, end, finding in places
+            if finding.code in codes
+        ),
+        key=lambda item: item.sort_key,
+    )
+    summary = Summary()
+    tally(summary, found)
+    return Chunk(found, summary)
+
+
+def _added(one: Summary, other: Summary) -> Summary:
+    one.add(other)
+    return one

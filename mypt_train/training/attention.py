@@ -1,0 +1,97 @@
+"""Attention that keeps the episodes of a row apart. Three ways with one result; which is quickest
+depends on the machine.
+
+`slices`: each episode by itself, causal; nothing is computed across episodes, so this is quickest
+on a CPU. `mask`: SDPA with a dense block mask, the plain statement of what is meant. `flex`:
+FlexAttention, which skips blocks between episodes on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mypt_model.llama import Attend, spread
+
+WAYS = ("slices", "mask", "flex")
+
+
+def attend(way: str, lengths: Sequence[Sequence[int]], width: int, device: torch.device) -> Attend:
+    """Attention for rows of `width` tokens, in which episodes of such lengths stand one after
+    another, then padding.
+
+    What comes out for padding means nothing. Raises ValueError for an unknown way.
+    """
+    if way == "slices":
+        return _slices(lengths, width)
+    owner = owners(lengths, width).to(device)
+    if way == "mask":
+        mask = block_mask(owner)
+        return lambda _, q, k, v: F.scaled_dot_product_attention(
+            q, spread(k, q.shape[1]), spread(v, q.shape[1]), attn_mask=mask
+        )
+    if way == "flex":
+        return _flex(owner)
+    raise ValueError(f"attention is {way!r}, expected auto or one of {', '.join(WAYS)}")
+
+
+def owners(lengths: Sequence[Sequence[int]], width: int) -> Tensor:
+    """The number of the episode that each token of a row belongs to, int64, (rows, width); padding
+    has one of its own.
+    """
+    out = torch.empty(len(lengths), width, dtype=torch.int64)
+    for row, found in zip(out, lengths, strict=True):
+        sizes = torch.tensor([*found, width - sum(found)])
+        row.copy_(torch.repeat_interleave(torch.arange(len(sizes)), sizes))
+    return out
+
+
+def block_mask(owner: Tensor) -> Tensor:
+    """Whether a token sees another: bool, (rows, 1, width, width)."""
+    width = owner.shape[1]
+    causal = torch.ones(width, width, dtype=torch.bool, device=owner.device).tril()
+    return ((owner[:, :, None] == owner[:, None, :]) & causal)[:, None]
+
+
+def _slices(lengths: Sequence[Sequence[int]], width: int) -> Attend:
+    def run(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
+        rows = []
+        for row, found in enumerate(lengths):
+            sizes = [*found, width - sum(found)]
+            *seen, rest = zip(
+                *(torch.split(t[row : row + 1], sizes, dim=2) for t in (q, k, v)), strict=True
+            )
+            out = [F.scaled_dot_product_attention(a, b, c, is_causal=True) for a, b, c in seen]
+            rows.append(torch.cat([*out, rest[2]], dim=2))  # padding: anything of its shape
+        return torch.cat(rows) if len(rows) > 1 else rows[0]
+
+    return run
+
+
+def _flex(owner: Tensor) -> Attend:
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    def sees(b: Tensor, h: Tensor, at: Tensor, other: Tensor) -> Tensor:
+        same: Tensor = owner[b, at] == owner[b, other]
+        return same & (at >= other)
+
+    rows, width = owner.shape
+    mask = create_block_mask(sees, rows, None, width, width, device=owner.device.type)
+    kernel = _kernel(owner.device.type)
+    return lambda _, q, k, v: kernel(q, k, v, block_mask=mask, enable_gqa=k.shape[1] != q.shape[1])
+
+
+@cache
+def _kernel(device: str) -> Any:
+    """Compiled where that makes a fused kernel; on a CPU only its forward pass exists, for
+    comparison.
+    """
+    from torch.nn.attention.flex_attention import flex_attention
+
+    return torch.compile(flex_attention, dynamic=True) if device == "cuda" else flex_attention

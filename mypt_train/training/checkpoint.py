@@ -1,0 +1,249 @@
+"""Checkpoints: a model folder as Hugging Face has it, with the optimiser's state and what it was
+trained with beside it.
+
+`step_<number>/` holds config.json, model.safetensors, optimizer.safetensors and trainer.json. The
+folder is written under another name and renamed when all of it is on the disk, so a checkpoint is
+whole or not there. No pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from mypt_model.folder import (
+    CONFIG,
+    OPTIMIZER,
+    TRAINER,
+    WEIGHTS,
+    checkpoints,
+    read_config,
+    read_weights,
+)
+from mypt_model.llama import Transformer
+from mypt_model.shape import ModelError
+from mypt_train.data import durable
+from mypt_train.training.distributed import World, like, whole
+
+SCHEMA, VERSION = "mypt_checkpoint", 1
+State = dict[str, dict[str, Tensor]]  # of the optimiser: the name of a weight -> its tensors
+
+
+class CheckpointError(Exception):
+    """A checkpoint that cannot be written, or trained from; the message says why and what to do."""
+
+
+def save(
+    out: Path,
+    step: int,
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    facts: dict[str, Any],
+    ranks: World,
+    *,
+    keep: int,
+    beside: Mapping[str, bytes] | None = None,
+) -> Path:
+    """Write the checkpoint behind `step` steps, and delete all but the last `keep`. All processes
+    call it, the first one writes.
+
+    `beside`: further files, by name.
+
+    Raises CheckpointError when the disk is full or refuses, or weights are no numbers; what was
+    there before is still there.
+    """
+    path = out / f"step_{step:06}"
+    weights = {name: _held(weight, ranks) for name, weight in model.named_parameters()}
+    state = {
+        f"{key}:{name}": _held(value, ranks)
+        for name, weight in model.named_parameters()
+        for key, value in optimizer.state.get(weight, {}).items()
+    }
+    if ranks.first:
+        spoilt = [
+            name for name, weight in weights.items() if not bool(torch.isfinite(weight).all())
+        ]
+        if spoilt:
+            raise CheckpointError(
+                f"behind step {step} {len(spoilt)} weights are no numbers, {spoilt[0]} for one; "
+                f"{_left(out)}. Lower train.lr"
+            )
+        try:
+            _write(
+                path,
+                weights,
+                state,
+                model,
+                facts | {"schema": SCHEMA, "version": VERSION, "step": step},
+                beside or {},
+            )
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(_part(path), ignore_errors=True)
+            raise CheckpointError(
+                f"{path}: cannot be written: {error}; {_left(out)}. Free some space and go on with "
+                "--resume"
+            ) from None
+        for old in checkpoints(out)[:-keep]:
+            shutil.rmtree(old)
+    ranks.wait()
+    return path
+
+
+def _left(out: Path) -> str:
+    kept = checkpoints(out)
+    return f"the last checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
+
+
+def _held(tensor: Tensor, ranks: World) -> Tensor:
+    full = whole(tensor)
+    return full.cpu().contiguous() if ranks.first else torch.empty(0)
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + durable.PART)
+
+
+def _write(
+    path: Path,
+    weights: dict[str, Tensor],
+    state: dict[str, Tensor],
+    model: Transformer,
+    facts: dict[str, Any],
+    beside: Mapping[str, bytes],
+) -> None:
+    part = _part(path)
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    save_file(weights, part / WEIGHTS, metadata={"format": "pt"})
+    save_file(state, part / OPTIMIZER)
+    for name, content in beside.items():
+        (part / name).write_bytes(content)
+    files = {
+        name: {"bytes": (part / name).stat().st_size, "sha256": durable.sha256(part / name)}
+        for name in (WEIGHTS, OPTIMIZER, *beside)
+    }
+    dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
+    for name, value in (
+        (CONFIG, model.config.as_json() | {"torch_dtype": dtype}),
+        (TRAINER, facts | {"files": files}),
+    ):
+        (part / name).write_text(
+            json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+        )
+    for file in part.iterdir():
+        with file.open("rb") as data:
+            os.fsync(data.fileno())
+    durable.sync_folder(part)
+    shutil.rmtree(path, ignore_errors=True)
+    os.replace(part, path)
+    durable.sync_folder(path.parent)
+
+
+def facts_of(folder: Path) -> dict[str, Any]:
+    """What trainer.json says; {} for a model that another program has made.
+
+    Raises CheckpointError for one that cannot be read.
+    """
+    path = folder / TRAINER
+    if not path.exists():
+        return {}
+    try:
+        facts = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}") from None
+    if not isinstance(facts, dict) or (facts.get("schema"), facts.get("version")) != (
+        SCHEMA,
+        VERSION,
+    ):
+        raise CheckpointError(f"{path}: is no {SCHEMA} of version {VERSION}")
+    for name, entry in facts["files"].items():
+        if not (folder / name).exists() or durable.sha256(folder / name) != entry["sha256"]:
+            raise CheckpointError(
+                f"{folder / name}: is missing or was altered; delete {folder} to go on from the "
+                "checkpoint before it"
+            )
+    return facts
+
+
+def digest(folder: Path) -> str:
+    """The SHA-256 of a model's weights, of all their files."""
+    files = sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
+    return hashlib.sha256("".join(durable.sha256(path) for path in files).encode()).hexdigest()
+
+
+def load_weights(folder: Path, model: Transformer) -> int:
+    """Copy the weights of a folder into a model; how many ids of the vocabulary it has no embedding
+    for and leaves as they are.
+
+    Raises CheckpointError for a folder that holds no model, or one of another shape.
+    """
+    try:
+        given, weights = read_config(folder), read_weights(folder)
+    except ModelError as error:
+        raise CheckpointError(str(error)) from None
+    fresh = model.config.vocab_size - given.vocab_size
+    wanted = model.config.as_json() | {"vocab_size": given.vocab_size}
+    for key, value in given.as_json().items():
+        if wanted.get(key, value) != value and key != "max_position_embeddings":
+            raise CheckpointError(
+                f"{folder}: {key} is {value}, the config has {wanted[key]}; use the shape of the "
+                "model that training begins with"
+            )
+    if fresh < 0:
+        raise CheckpointError(
+            f"{folder}: has {given.vocab_size} ids, the data {model.config.vocab_size}: these are "
+            "different vocabularies"
+        )
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name not in weights:
+                raise CheckpointError(f"{folder}: the weights lack {name}")
+            weight[: len(weights[name])].copy_(weights[name]) if fresh and name.endswith(
+                ("embed_tokens.weight", "lm_head.weight")
+            ) else weight.copy_(weights[name])
+    return fresh
+
+
+def load_state(folder: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> None:
+    """Give an optimiser the state that a checkpoint has. Raises CheckpointError."""
+    try:
+        stored = load_file(folder / OPTIMIZER)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{folder / OPTIMIZER}: cannot be read: {error}") from None
+    weights = dict(model.named_parameters())
+    for full, value in stored.items():
+        key, _, name = full.partition(":")
+        optimizer.state[weights[name]][key] = (
+            value.clone() if value.dim() == 0 else like(value, weights[name])
+        )
+
+
+def size_of(model: Transformer) -> int:
+    """The bytes of a checkpoint, about: weights and two moments."""
+    return 3 * sum(weight.numel() * weight.element_size() for weight in model.parameters()) + (
+        1 << 16
+    )
+
+
+def check_space(out: Path, model: Transformer, keep: int) -> None:
+    """Raises CheckpointError where the disk cannot hold the checkpoints that are to be kept, and
+    one that is being written.
+    """
+    free = shutil.disk_usage(out).free
+    there = sum(file.stat().st_size for folder in checkpoints(out) for file in folder.iterdir())
+    wanted = size_of(model) * (keep + 1) - there
+    if wanted > free:
+        raise CheckpointError(
+            f"{out}: {keep + 1} checkpoints take {wanted / 1e6:,.0f} MB, {free / 1e6:,.0f} MB are "
+            "free; free some space or set train.keep"
+        )

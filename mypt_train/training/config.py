@@ -1,0 +1,259 @@
+"""What a training run is made with.
+
+A config is a JSON file: `{"model": {...}, "train": {...}}`; see docs/training.md.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from mypt_model.shape import LlamaConfig
+
+_HERE = Path(__file__).parents[1]
+
+
+class ConfigError(ValueError):
+    """A config that cannot be used: which key, what was expected."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How to train. All of it, with the data and the number of processes, decides the result.
+
+    `steps`: of the whole schedule. `batch_rows`: rows of a step, over all processes; `micro_rows`:
+    of one forward pass. `context_length`: tokens of a row; without it as the data was prepared.
+    `train_on`: the loss "mask" of the data, or "all" tokens (for comparison). `replay`: of a
+    phase's rows, the share from earlier phases. `save_every`, `val_every`, `legality_every`: steps;
+    0 is only at the end, and -1 never. `tag_words`: tags whose new embeddings begin as the mean of
+    these words. `reference`: the model that DPO and KTO compare with, a folder; without it what
+    training begins with.
+    """
+
+    objective: str = "sft"
+    steps: int = 600
+    batch_rows: int = 16
+    micro_rows: int = 4
+    context_length: int | None = None
+    lr: float = 1e-3
+    final_lr: float = 0.1
+    schedule: str = "cosine"
+    warmup: int = 30
+    decay: float = 0.2
+    weight_decay: float = 0.1
+    beta1: float = 0.9
+    beta2: float = 0.95
+    clip: float = 1.0
+    seed: int = 0
+    train_on: str = "mask"
+    replay: float = 0.2
+    dtype: str = "auto"
+    attention: str = "auto"
+    parallel: str = "ddp"
+    threads: int | None = None
+    log_every: int = 10
+    save_every: int = 200
+    keep: int = 2
+    val_every: int = 0
+    val_rows: int = 256
+    legality_every: int = 0
+    legality_prompts: int = 32
+    legality_tokens: int = 256
+    beta: float = 0.1
+    reference: str | None = None
+    tag_words: dict[str, str] = field(default_factory=dict)
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        _choice(self, "objective", ("sft", "dpo", "orpo", "kto"))
+        _choice(self, "schedule", ("cosine", "wsd", "constant"))
+        _choice(self, "train_on", ("mask", "all"))
+        _choice(self, "dtype", ("auto", "float32", "bfloat16"))
+        _choice(self, "attention", ("auto", "slices", "mask", "flex"))
+        _choice(self, "parallel", ("ddp", "fsdp"))
+        for name in (
+            "steps",
+            "batch_rows",
+            "micro_rows",
+            "keep",
+            "log_every",
+            "legality_prompts",
+            "legality_tokens",
+            "val_rows",
+        ):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"train.{name} is {getattr(self, name)}, expected 1 or more")
+        for name in ("save_every", "val_every", "legality_every"):
+            if getattr(self, name) < -1:
+                raise ConfigError(
+                    f"train.{name} is {getattr(self, name)}, expected steps, 0 (at the end) or -1 "
+                    "(never)"
+                )
+        for name in ("final_lr", "decay", "replay", "beta1", "beta2"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"train.{name} is {getattr(self, name)}, expected 0 to 1")
+        for name in ("lr", "clip", "beta"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(
+                    f"train.{name} is {getattr(self, name)}, expected a number above 0"
+                )
+        if self.threads is not None and self.threads < 1:
+            raise ConfigError(f"train.threads is {self.threads}, expected 1 or more")
+        if self.warmup < 0 or self.weight_decay < 0:
+            raise ConfigError("train.warmup and train.weight_decay are 0 or more")
+        if self.save_every == -1:
+            raise ConfigError(
+                "train.save_every is -1: the model would be lost; use 0 to save it at the end"
+            )
+        if self.replay == 1:
+            raise ConfigError("train.replay is 1: nothing of a phase itself would be learnt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A model's shape without its vocabulary, which the data has, and how to train it."""
+
+    model: dict[str, Any]
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+    def shape(self, vocab_size: int, context_length: int | None = None) -> LlamaConfig:
+        """The shape of the model for a vocabulary and rows of some length.
+
+        Raises ModelError for a shape that cannot be.
+        """
+        return LlamaConfig(
+            **{"max_position_embeddings": context_length} | self.model, vocab_size=vocab_size
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"model": self.model, "train": asdict(self.train)}
+
+    def with_train(self, **changes: Any) -> Config:
+        """The same with other keys of `train`."""
+        return replace(self, train=replace(self.train, **changes))
+
+    @staticmethod
+    def of(value: Config | Mapping[str, Any] | str | Path) -> Config:
+        """A config from what it says, from a file, or from the name of one that comes with the
+        package ("tiny").
+
+        Raises ConfigError naming the key, and what may have been meant.
+        """
+        if isinstance(value, Config):
+            return value
+        where = "the config"
+        if isinstance(value, str | Path):
+            path = _find(value)
+            where = str(path)
+            try:
+                value = json.loads(path.read_bytes())
+            except ValueError as error:
+                raise ConfigError(f"{path} is not JSON: {error}") from None
+            except OSError as error:
+                raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+        if not isinstance(value, Mapping):
+            raise ConfigError(f'{where}: expected an object {{"model": ..., "train": ...}}')
+        _known(value, ("model", "train"), where)
+        for key in ("model", "train"):
+            if not isinstance(value.get(key, {}), Mapping):
+                raise ConfigError(f"{where}: {key} must be an object")
+        model = dict(value.get("model", {}))
+        model.setdefault("tie_word_embeddings", True)
+        model.setdefault("num_key_value_heads", model.get("num_attention_heads"))
+        names = [f.name for f in fields(LlamaConfig) if f.name != "vocab_size"]
+        if "vocab_size" in model:
+            raise ConfigError(
+                f"{where}: model.vocab_size is not set here: the data says how many ids there are"
+            )
+        _known(model, names, f"{where}: model")
+        lacking = [name for name in names[:5] if model.get(name) is None]
+        if lacking:
+            raise ConfigError(f"{where}: model lacks {', '.join(lacking)}")
+        return Config(model=model, train=_train(dict(value.get("train", {})), where))
+
+    def set(self, assignments: list[str]) -> Config:
+        """With keys from a command line, as `train.lr=0.001` or `model.hidden_size=64`.
+
+        Raises ConfigError.
+        """
+        raw = self.as_dict()
+        for text in assignments:
+            path, equals, value = text.partition("=")
+            part, _, key = path.partition(".")
+            if not equals or part not in raw or not key:
+                raise ConfigError(f"--set {text}: expected train.KEY=VALUE or model.KEY=VALUE")
+            try:
+                raw[part][key] = json.loads(value)
+            except ValueError:
+                raw[part][key] = value
+        return Config.of(raw)
+
+
+def _train(given: dict[str, Any], where: str) -> TrainConfig:
+    known = {f.name: f for f in fields(TrainConfig)}
+    _known(given, tuple(known), f"{where}: train")
+    for name, value in given.items():
+        kind = str(known[name].type)
+        kinds: dict[str, tuple[type, ...]] = {
+            "int": (int,),
+            "float": (int, float),
+            "str": (str,),
+            "bool": (bool,),
+            "dict[str, str]": (dict,),
+        }
+        wanted = kinds[kind.removesuffix(" | None")]
+        if value is None and kind.endswith("None"):
+            continue
+        if not isinstance(value, wanted) or (isinstance(value, bool) and kind != "bool"):
+            raise ConfigError(
+                f"{where}: train.{name} is {value!r}, expected "
+                f"{kind.replace('dict[str, str]', 'an object of strings')}"
+            )
+    try:
+        return TrainConfig(**given)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def _choice(config: TrainConfig, name: str, values: tuple[str, ...]) -> None:
+    if getattr(config, name) not in values:
+        raise ConfigError(
+            f"train.{name} is {getattr(config, name)!r}{_meant(getattr(config, name), values)}; it "
+            f"is one of {', '.join(values)}"
+        )
+
+
+def _known(given: Mapping[str, Any], names: tuple[str, ...] | list[str], where: str) -> None:
+    for key in given:
+        if key not in names:
+            raise ConfigError(
+                f"{where} has no key {key!r}{_meant(key, names)}; keys are {', '.join(names)}"
+            )
+
+
+def _meant(word: Any, names: tuple[str, ...] | list[str]) -> str:
+    close = difflib.get_close_matches(str(word), names, 1, 0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def configs_folder() -> Path:
+    """The configs that come with the package: inside it when installed, beside it in a checkout."""
+    inside = _HERE / "configs"
+    return inside if inside.is_dir() else _HERE.parent / "configs"
+
+
+def _find(value: str | Path) -> Path:
+    path = Path(value)
+    if not path.exists() and path.suffix == "" and len(path.parts) == 1:
+        known = sorted(p.stem for p in configs_folder().glob("*.json"))
+        if path.name not in known:
+            raise ConfigError(
+                f"no config {path.name!r}{_meant(path.name, known)}; name a file, or one of "
+                f"{', '.join(known)}"
+            )
+        return configs_folder() / f"{path.name}.json"
+    return path

@@ -1,0 +1,272 @@
+"""The episodes of prepared data, and the rows that are made of them for training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_cli.jsonl.paths import MANIFEST
+from mypt_spec import Dialect
+from mypt_spec.lexer import lex_ids
+from mypt_train.data.kinds import CHOSEN, GOOD, REJECTED, SFT
+from mypt_train.data.packing import pack
+from mypt_train.data.reader import Shard, ShardError, ShardReader
+
+Row = npt.NDArray[np.int64]
+"""The numbers of the episodes that stand in a row, in their order."""
+EPISODE = np.dtype(
+    [
+        ("shard", "<u4"),
+        ("start", "<u8"),
+        ("length", "<u4"),
+        ("row", "<u8"),
+        ("source", "<u4"),
+        ("line", "<u8"),
+        ("kind", "u1"),
+        ("pair", "<u8"),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """One split of one data set or several of the same dialect. `episodes`: one entry of EPISODE
+    each, in a fixed order.
+
+    `labels`: for each shard the phase that its data was prepared for (`mypt-prepare --phase`), or
+    None. `packed`: the length of rows that the data has, 0 if it has none.
+    """
+
+    dialect: Dialect
+    shards: tuple[Shard, ...]
+    labels: tuple[int | None, ...]
+    episodes: npt.NDArray[np.void]
+    sources: tuple[str, ...]
+    packed: int
+
+    def tokens(self, number: int) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]:
+        """The ids and targets of an episode."""
+        entry = self.episodes[number]
+        shard, begin = self.shards[int(entry["shard"])], int(entry["start"])
+        end = begin + int(entry["length"])
+        return shard.ids[begin:end], shard.mask[begin:end]
+
+    def place(self, number: int) -> str:
+        """Where an episode was read: the file of the input and the line."""
+        entry = self.episodes[number]
+        return f"{self.sources[int(entry['source'])]}:{int(entry['line'])}"
+
+    @cached_property
+    def phase(self) -> npt.NDArray[np.uint8]:
+        """The phase of each episode: that which its data was prepared for, else from its tags."""
+        both = zip(self.shards, self.labels, strict=True)
+        found = [
+            phases_of(self.dialect, shard)
+            if label is None
+            else np.full(len(shard.index), label, np.uint8)
+            for shard, label in both
+        ]
+        return np.concatenate(found) if found else np.zeros(0, np.uint8)
+
+    def rows(
+        self,
+        context_length: int | None = None,
+        *,
+        phase: int | None = None,
+        kinds: tuple[int, ...] = (SFT, CHOSEN, GOOD),
+    ) -> list[Row]:
+        """The episodes of some kinds in rows: those that the data was prepared with, unless that
+        has others, or one phase is asked for.
+
+        Raises ShardError for an episode that is longer than a row.
+        """
+        length = context_length or self.packed
+        if not length:
+            raise ShardError(
+                "the data was prepared without rows (--no-pack): set train.context_length"
+            )
+        wanted = np.isin(self.episodes["kind"], kinds)
+        if phase is None and length == self.packed and wanted.all():
+            bounds = np.flatnonzero(np.diff(self.episodes["row"])) + 1
+            return np.split(np.arange(len(self.episodes)), bounds) if len(self.episodes) else []
+        kept = np.flatnonzero(wanted if phase is None else wanted & (self.phase == phase))
+        self._fits(kept, length)
+        return [
+            kept[row]
+            for row in pack(
+                zip(self.episodes["length"][kept].tolist(), range(len(kept)), strict=True), length
+            )
+        ]
+
+    def pairs(self, context_length: int | None = None) -> list[Row]:
+        """Pairs in rows, each chosen episode in front of the one that was rejected.
+
+        A row holds twice the tokens, at most.
+        """
+        length = 2 * (context_length or self.packed or int(self.episodes["length"].max(initial=1)))
+        chosen = np.flatnonzero(self.episodes["kind"] == CHOSEN)
+        rejected = np.flatnonzero(self.episodes["kind"] == REJECTED)
+        chosen, rejected = (
+            found[np.argsort(self.episodes["pair"][found], kind="stable")]
+            for found in (chosen, rejected)
+        )
+        if not np.array_equal(self.episodes["pair"][chosen], self.episodes["pair"][rejected]):
+            raise ShardError(
+                "a pair of the data has only one of its answers; prepare the data again"
+            )
+        self._fits(np.concatenate([chosen, rejected]), length // 2)
+        sizes = self.episodes["length"][chosen].astype(np.int64) + self.episodes["length"][rejected]
+        both = np.stack([chosen, rejected], axis=1)
+        return [
+            both[row].reshape(-1)
+            for row in pack(zip(sizes.tolist(), range(len(sizes)), strict=True), length)
+        ]
+
+    def _fits(self, kept: Row, length: int) -> None:
+        longest = int(self.episodes["length"][kept].max(initial=0))
+        if longest > length:
+            number = int(kept[self.episodes["length"][kept].argmax()])
+            raise ShardError(
+                f"{self.place(number)}: the episode has {longest} tokens, a row {length}; set "
+                f"train.context_length to {longest} or more"
+            )
+
+    def told(self, phase: int) -> bool:
+        """False for a phase of the curriculum that no tag begins with, nor further turns, in data
+        that was prepared for no phase.
+        """
+        table = self.dialect.table
+        return (
+            not 1 <= phase <= len(table.phases)
+            or any(self.labels)
+            or phase in {table.multi_turn_phase, *(t.phase for t in table.terminals.values())}
+        )
+
+    @property
+    def phases(self) -> tuple[int, ...]:
+        """The phases of the curriculum that there are episodes of; empty where the dialect has
+        none.
+        """
+        return tuple(np.unique(self.phase).tolist()) if self.dialect.table.phases else ()
+
+
+def expand(folder: str | Path) -> list[Path]:
+    """A prepared folder, or all those in a folder, by name."""
+    folder = Path(folder)
+    inside = (
+        []
+        if (folder / MANIFEST).exists()
+        else sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
+    )
+    return inside or [folder]
+
+
+def open_data(folders: Sequence[str | Path], *, verify: bool = True) -> list[ShardReader]:
+    """Prepared folders, or folders of these, that may be trained on together.
+
+    Raises ShardError: not whole, of different grammars or vocabularies.
+    """
+    readers = [ShardReader(path, verify=verify) for folder in folders for path in expand(folder)]
+    if not readers:
+        raise ShardError("name at least one folder that mypt-prepare has made")
+    first = readers[0]
+    for other in readers[1:]:
+        for key in ("spec_fingerprint", "vocabulary_sha256", "vocab_size"):
+            if other.manifest[key] != first.manifest[key]:
+                raise ShardError(
+                    f"{other.folder}: {key} is {other.manifest[key]}, {first.folder} has "
+                    f"{first.manifest[key]}; prepare both alike"
+                )
+    if not sum(reader.manifest["splits"]["train"]["trained_tokens"] for reader in readers):
+        raise ShardError(
+            f"{first.folder}: no token of the data is a target, so there is nothing to learn; look "
+            "at it with mypt-view --mask"
+        )
+    return readers
+
+
+def corpus(readers: Sequence[ShardReader], split: str) -> Corpus:
+    """The episodes of a split. Raises ShardError for an id that the vocabulary does not have."""
+    dialect, vocabulary = readers[0].dialect, int(readers[0].manifest["vocab_size"])
+    shards: list[Shard] = []
+    tables: list[npt.NDArray[np.void]] = []
+    sources: list[str] = []
+    labels: list[int | None] = []
+    row = pair = 0
+    lengths = {
+        reader.manifest["options"]["context_length"] if reader.manifest["options"]["pack"] else 0
+        for reader in readers
+    }
+    for reader in readers:
+        pairs = 0
+        for shard in reader.shards(split):
+            if len(shard.ids) and int(shard.ids.max()) >= vocabulary:
+                raise ShardError(
+                    f"{reader.folder}/{shard.name}: has id {int(shard.ids.max())}, the vocabulary "
+                    f"has {vocabulary}; prepare the data again"
+                )
+            table = np.zeros(len(shard.index), EPISODE)
+            for name in ("start", "length", "line"):
+                table[name] = shard.index[name]
+            table["shard"], table["source"] = len(shards), shard.index["file"] + len(sources)
+            table["row"] = shard.index["row"].astype(np.int64) + row
+            if shard.kinds is not None:
+                table["kind"], table["pair"] = (
+                    shard.kinds["kind"],
+                    shard.kinds["pair"].astype(np.int64) + pair,
+                )
+                pairs = max(pairs, int(shard.kinds["pair"].max(initial=0)))
+            row += int(shard.index["row"].max(initial=0)) + 1
+            shards.append(shard)
+            labels.append(reader.manifest["options"]["phase"])
+            tables.append(table)
+        pair += pairs
+        sources += [entry["path"] for entry in reader.manifest["inputs"]]
+    episodes: Any = np.concatenate(tables) if tables else np.zeros(0, EPISODE)
+    return Corpus(
+        dialect,
+        tuple(shards),
+        tuple(labels),
+        episodes,
+        tuple(sources),
+        max(lengths) if all(lengths) else 0,
+    )
+
+
+def phases_of(dialect: Dialect, shard: Shard) -> npt.NDArray[np.uint8]:
+    """The phase of each episode: the latest that one of its tags belongs to, or that of several
+    turns; 0 without a curriculum.
+    """
+    table = dialect.table
+    out: Any = np.zeros(len(shard.index), np.uint8)
+    if not table.phases or not len(out):
+        return np.asarray(out, np.uint8)
+    by_id, opens = np.zeros(1 << 16, np.uint8), np.zeros(1 << 16, np.uint8)
+    for terminal in table.terminals.values():
+        if [piece.kind for piece in terminal.spelling] != ["special"]:
+            return np.array([_phase(dialect, ids) for ids, _ in shard.episodes()], np.uint8)
+        token = dialect.tokenizer.special[terminal.spelling[0].value]
+        by_id[token], opens[token] = terminal.phase, terminal.opens == table.turn_opener
+    order = np.argsort(shard.index["start"], kind="stable")
+    starts = shard.index["start"][order].astype(np.int64)
+    latest = np.maximum.reduceat(by_id[shard.ids], starts)
+    several = np.add.reduceat(opens[shard.ids], starts, dtype=np.int64) > 1
+    out[order] = np.where(several, np.maximum(latest, table.multi_turn_phase), latest)
+    return np.asarray(out, np.uint8)
+
+
+def _phase(dialect: Dialect, ids: npt.NDArray[np.uint16]) -> int:
+    """As phases_of, of a dialect in which tags are text."""
+    table, tokenizer = dialect.table, dialect.tokenizer
+    events, _ = lex_ids(ids.tolist(), table, tokenizer.decode_bytes, tokenizer.ordinary)
+    tags = [
+        table.terminals[event.terminal] for event in events if event.terminal in table.terminals
+    ]
+    turns = sum(tag.opens == table.turn_opener for tag in tags)
+    return max([tag.phase for tag in tags] + [table.multi_turn_phase] * (turns > 1))

@@ -1,0 +1,146 @@
+"""Several processes, as torchrun starts them: who does what, sums over all, and a model that is
+copied (DDP) or sharded (FSDP2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from mypt_model.llama import Transformer
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among all. `first` is the one that writes and prints."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over all processes, on each; the tensor is changed in place."""
+        if self.size > 1:
+            dist.all_reduce(values)
+        return values
+
+    def wait(self) -> None:
+        """Until all are here."""
+        if self.size > 1:
+            dist.barrier()
+
+
+@contextlib.contextmanager
+def joined(device: str | None = None) -> Iterator[World]:
+    """Join the processes that torchrun has started; alone without it.
+
+    On GPUs by NCCL, else by gloo.
+    """
+    size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if where.type == "cuda" and where.index is None:
+        where = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(where)
+    if size == 1:
+        yield World(0, 1, where)
+        return
+    dist.init_process_group("nccl" if where.type == "cuda" else "gloo")
+    try:
+        yield World(rank, size, where)
+    finally:
+        dist.destroy_process_group()
+
+
+def use_threads(wanted: int | None, hidden_size: int, ranks: World) -> int | None:
+    """Sets how many threads torch computes with, and returns it; None on a GPU, where it matters
+    little.
+
+    Without a wanted number it is what OMP_NUM_THREADS says, as torchrun sets it, or else chosen.
+    One thread for each 128 x 128 of a weight, at most one for each core of this process: threads
+    that wait for one another at every small product cost ten times what they win as soon as
+    anything else runs on their cores. The same model on the same machine has the same number,
+    whatever else runs there: sums of floats depend on it.
+    """
+    if wanted is None and ranks.device.type != "cpu":
+        return None
+    if wanted is None and "OMP_NUM_THREADS" in os.environ:
+        return torch.get_num_threads()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    number = wanted or max(1, min((hidden_size // 128) ** 2, (cores or 1) // here))
+    torch.set_num_threads(number)
+    return number
+
+
+def spread_out(model: Transformer, ranks: World, way: str, dtype: torch.dtype) -> nn.Module:
+    """The model as it is called in training. "ddp": a copy each, gradients averaged; "fsdp": every
+    process holds a part of all weights.
+    """
+    model.to(ranks.device)
+    if way == "fsdp" and ranks.size > 1:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+        policy = (
+            MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+            if dtype != torch.float32
+            else MixedPrecisionPolicy()
+        )
+        mesh = init_device_mesh(ranks.device.type, (ranks.size,))
+        for layer in model.model.layers:
+            fully_shard(layer, mesh=mesh, mp_policy=policy)
+        fully_shard(model, mesh=mesh, mp_policy=policy)
+        return model
+    if ranks.size > 1:
+        from torch.nn.parallel import DistributedDataParallel
+
+        return DistributedDataParallel(
+            model, device_ids=[ranks.device.index] if ranks.device.type == "cuda" else None
+        )
+    return model
+
+
+@contextlib.contextmanager
+def last_of(model: nn.Module, *, last: bool) -> Iterator[None]:
+    """Copies of a model exchange gradients only in the last of a step's micro-batches."""
+    apart: Any = getattr(model, "no_sync", None)
+    with contextlib.nullcontext() if last or apart is None else apart():
+        yield
+
+
+def settle(model: nn.Module) -> None:
+    """Behind a forward pass without a backward pass: sharded weights would stay whole, and be other
+    objects than the optimiser's.
+    """
+    reshard: Any = getattr(model, "reshard", None)
+    if reshard is not None:
+        reshard()
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A tensor as one process would hold it; all processes must ask."""
+    from torch.distributed.tensor import DTensor
+
+    if isinstance(tensor, DTensor):
+        tensor = tensor.full_tensor()
+    return tensor.detach()
+
+
+def like(tensor: Tensor, pattern: Tensor) -> Tensor:
+    """A whole tensor in the parts that `pattern` has."""
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    if isinstance(pattern, DTensor):
+        return distribute_tensor(tensor.to(pattern.device), pattern.device_mesh, pattern.placements)
+    return tensor.to(pattern.device)

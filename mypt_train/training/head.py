@@ -1,0 +1,121 @@
+"""The head of the model where something is learnt: logits and their gradient a piece at a time,
+never all of them at once.
+
+A vocabulary of 50,304 makes the logits by far the largest tensor of a small model. Here a piece of
+them lives in one buffer, and becomes its own gradient in place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+_PIECE = 1 << 22  # numbers in the buffer
+
+
+class _Found(NamedTuple):
+    losses: Tensor
+    right: Tensor
+    by_hidden: Tensor | None
+    by_weight: Tensor | None
+
+
+def _run(hidden: Tensor, weight: Tensor, targets: Tensor, slopes: Tensor | float | None) -> _Found:
+    """Returns losses, and with `slopes` ((m,) or one for all) gradients of their weighed sum."""
+    kind = hidden.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+    by_hidden = torch.empty_like(hidden) if slopes is not None else None
+    by_weight = torch.zeros_like(weight, dtype=torch.float32) if slopes is not None else None
+    losses = torch.empty(len(targets), dtype=torch.float32, device=hidden.device)
+    right = torch.empty(len(targets), dtype=torch.bool, device=hidden.device)
+    narrow = weight.to(dtype)
+    size = max(16, _PIECE // len(weight))
+    buffer = torch.empty(min(size, len(targets)), len(weight), dtype=dtype, device=hidden.device)
+    with torch.autocast(kind, enabled=False):
+        for begin in range(0, len(targets), size):
+            piece = slice(begin, begin + size)
+            h, wanted = hidden[piece].to(dtype), targets[piece, None]
+            logits = torch.mm(h, narrow.T, out=buffer[: len(h)]).float()
+            top, own = logits.amax(dim=-1), logits.gather(1, wanted)[:, 0]
+            torch.softmax(logits, dim=-1, out=logits)
+            # The largest probability is 1 / sum(exp(logits - top)).
+            losses[piece] = top - own - logits.amax(dim=-1).log()
+            right[piece] = own >= top
+            if by_hidden is None or by_weight is None:
+                continue
+            logits.scatter_add_(1, wanted, logits.new_full(wanted.shape, -1.0))
+            if isinstance(slopes, Tensor):
+                logits *= slopes[piece, None]
+            slope = logits.to(dtype)
+            by_hidden[piece] = slope @ narrow
+            if dtype == torch.float32:
+                by_weight.addmm_(slope.T, h)
+            else:
+                by_weight += slope.T @ h
+    return _Found(losses, right, by_hidden, by_weight)
+
+
+class _Sum(torch.autograd.Function):
+    """The sum: every slope is 1, so the gradients are made while the logits are there."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        learns = hidden.requires_grad or weight.requires_grad
+        found = _run(hidden, weight, targets, 1.0 if learns else None)
+        if found.by_hidden is not None and found.by_weight is not None:
+            ctx.save_for_backward(found.by_hidden, found.by_weight.to(weight.dtype))
+        ctx.mark_non_differentiable(found.losses, found.right)
+        return found.losses.sum(), found.losses, found.right
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None]:
+        by_hidden, by_weight = ctx.saved_tensors
+        return by_hidden * slopes[0], by_weight * slopes[0], None
+
+
+class _Each(torch.autograd.Function):
+    """Each by itself: the logits are made again when the slopes are known."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+        ctx.save_for_backward(hidden, weight, targets)
+        ctx.cast = (
+            torch.get_autocast_dtype(hidden.device.type)
+            if torch.is_autocast_enabled(hidden.device.type)
+            else None
+        )
+        return _run(hidden, weight, targets, None).losses
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        hidden, weight, targets = ctx.saved_tensors
+        with torch.autocast(hidden.device.type, dtype=ctx.cast, enabled=ctx.cast is not None):
+            found = _run(hidden, weight, targets, slopes[0])
+        return (
+            found.by_hidden,
+            None if found.by_weight is None else found.by_weight.to(weight.dtype),
+            None,
+        )
+
+
+def loss(hidden: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The summed negative log-likelihood of the targets, float32, (); that of each, (m,); whether
+    each is the likeliest, bool, (m,).
+
+    `hidden`: (m, hidden), the states in front of the targets, int64, (m,); `weight`: (vocabulary,
+    hidden). Only the sum has gradients.
+    """
+    found: tuple[Tensor, Tensor, Tensor] = _Sum.apply(hidden, weight, targets)  # type: ignore[no-untyped-call]
+    return found
+
+
+def each(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    """The negative log-likelihood of each target, float32, (m,), with gradients; costs the logits
+    twice.
+    """
+    found: Tensor = _Each.apply(hidden, weight, targets)  # type: ignore[no-untyped-call]
+    return found

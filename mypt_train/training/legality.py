@@ -1,0 +1,147 @@
+"""Legality of a model in training, on prompts of the validation split.
+
+The one place where training runs the decoder.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mypt_infer.decode.decoder import Decoder
+from mypt_infer.decode.tools import SchemaFault, check_schema, declare
+from mypt_infer.generate.legality import LEGAL, accepted, alone, constrained, observed_tools
+from mypt_infer.generate.llama import Llama
+from mypt_model.llama import Transformer
+from mypt_spec import Episode
+from mypt_train.training.config import ConfigError
+from mypt_train.training.corpus import Corpus
+from mypt_train.training.distributed import World, whole
+
+_BATCH = 16
+_LOOKED_AT = 2000  # episodes, for the tools that they call
+
+
+def legality_of(
+    model: Transformer, corpus: Corpus, ranks: World, *, prompts: int = 32,
+    max_new_tokens: int = 256, temperature: float = 1.0,
+    tools: Sequence[Mapping[str, Any]] | None = None, seed: int = 0,
+) -> dict[str, Any]:  # fmt: skip
+    """Shares of legal answers, `unconstrained` and `constrained`, each with `phases` and `reasons`.
+    {} on all processes but the first.
+
+    Only `failed`, which says why, where the decoder cannot take the tools or the budget: training
+    is not lost for that.
+    """
+    weights = {
+        name: whole(weight).cpu() for name, weight in model.named_parameters()
+    }  # all processes take part
+    found: dict[str, Any] = {}
+    if ranks.first:
+        try:
+            found = measure(
+                Llama(model.config, weights),
+                corpus,
+                prompts=prompts,
+                max_new_tokens=max_new_tokens,
+                temperature=temperature,
+                tools=tools,
+                seed=seed,
+            )
+        except ValueError as error:
+            found = {"failed": str(error)}
+    ranks.wait()
+    return found
+
+
+def check_tools(tools: Sequence[Mapping[str, Any]]) -> None:
+    """Raises ConfigError for tools that the decoder cannot take."""
+    try:
+        for tool in declare(tools):
+            check_schema(tool)
+    except SchemaFault as error:
+        raise ConfigError(str(error)) from None
+
+
+def measure(
+    llama: Llama, corpus: Corpus, *, prompts: int = 32, max_new_tokens: int = 256,
+    temperature: float = 1.0,
+    tools: Sequence[Mapping[str, Any]] | None = None, seed: int = 0,
+) -> dict[str, Any]:  # fmt: skip
+    """The same of a model that is run by itself, on any split.
+
+    Raises SchemaFault or BudgetError, as the decoder does.
+    """
+    decoder = Decoder(
+        corpus.dialect,
+        observed_tools(_episodes(corpus), corpus.dialect) if tools is None else tools,
+    )
+    chosen = choose(corpus, prompts, seed)
+    ready = accepted([prompt for _, prompt in chosen], decoder)
+    kept = [
+        (number, prompt)
+        for (number, _), prompt in zip(chosen, ready, strict=True)
+        if prompt is not None
+    ]
+    out: dict[str, Any] = {
+        "prompts": len(kept),
+        "refused_prompts": len(chosen) - len(kept),
+        "temperature": temperature,
+        "tools": [tool.name for tool in decoder.tools],
+    }
+    phases = [int(corpus.phase[number]) for number, _ in kept]
+    for name, run in (("unconstrained", alone), ("constrained", constrained)):
+        results: list[str] = []
+        for begin in range(0, len(kept), _BATCH):
+            part = [prompt for _, prompt in kept[begin : begin + _BATCH]]
+            results += run(
+                llama,
+                part,
+                decoder,
+                max_new_tokens=max_new_tokens,
+                temperature=temperature,
+                seed=seed + begin,
+            )
+        out[name] = _summary(results, phases)
+    return out
+
+
+def choose(corpus: Corpus, count: int, seed: int) -> list[tuple[int, list[int]]]:
+    """Prompts: episodes drawn from a split, each cut where a run of trained tokens begins, drawn
+    too. The episode's number, and ids.
+    """
+    rng = np.random.Generator(np.random.PCG64([seed, 7]))
+    out = []
+    for number in rng.permutation(len(corpus.episodes))[:count].tolist():
+        ids, mask = corpus.tokens(number)
+        begins = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=np.int8(0)) == 1)
+        if len(begins):
+            out.append((number, ids[: int(rng.choice(begins))].tolist()))
+    return out
+
+
+def _episodes(corpus: Corpus) -> list[Episode]:
+    found = (
+        corpus.dialect.parse_ids(corpus.tokens(number)[0])[0]
+        for number in range(min(len(corpus.episodes), _LOOKED_AT))
+    )
+    return [episode for episode in found if episode is not None]
+
+
+def _summary(results: Sequence[str], phases: Sequence[int]) -> dict[str, Any]:
+    by_phase: dict[str, list[bool]] = {}
+    for result, phase in zip(results, phases, strict=True):
+        by_phase.setdefault(str(phase), []).append(result == LEGAL)
+    reasons = Counter(result for result in results if result != LEGAL)
+    return {
+        "legal": results.count(LEGAL) / max(1, len(results)),
+        "phases": {
+            phase: sum(legal) / len(legal)
+            for phase, legal in sorted(by_phase.items())
+            if phase != "0"
+        },
+        "reasons": dict(reasons.most_common()),
+    }

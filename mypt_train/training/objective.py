@@ -1,0 +1,152 @@
+"""What a step learns: its summed loss a micro-batch at a time, divided by the count of the whole
+step, over all processes.
+
+Dividing each micro-batch by its own count would weigh tokens by how many others happen to stand
+beside them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mypt_train.data.kinds import GOOD
+from mypt_train.training import head, preference
+from mypt_train.training.attention import attend
+from mypt_train.training.batches import Batch
+from mypt_train.training.config import TrainConfig
+from mypt_train.training.corpus import Corpus
+from mypt_train.training.distributed import World, last_of, settle
+
+Then = Callable[[Tensor, Tensor], Any]
+
+
+class Objective:
+    """The loss of a config, on the processes that there are.
+
+    `reference`: the frozen model, for DPO and KTO.
+    """
+
+    def __init__(
+        self, config: TrainConfig, corpus: Corpus, ranks: World, reference: nn.Module | None = None
+    ) -> None:
+        self.config, self.corpus, self.ranks, self.reference = config, corpus, ranks, reference
+        self.dtype = precision(config.dtype, ranks.device)
+        self.way = (
+            config.attention
+            if config.attention != "auto"
+            else "flex"
+            if ranks.device.type == "cuda"
+            else "slices"
+        )
+        self.pairs = config.objective in ("dpo", "orpo")
+
+    def count(self, batches: Sequence[Batch]) -> int:
+        """What the loss of a step is divided by: trained tokens, pairs or answers, over all
+        processes.
+        """
+        own = [
+            len(b.targets)
+            if self.config.objective == "sft"
+            else sum(map(len, b.rows)) // (2 if self.pairs else 1)
+            for b in batches
+        ]
+        return int(
+            self.ranks.sum(torch.tensor(sum(own), dtype=torch.int64, device=self.ranks.device))
+        )
+
+    def step(self, model: nn.Module, batches: Sequence[Batch], count: int) -> Tensor:
+        """Add the gradients of a step to the model's; its loss, float32, (), the same on all
+        processes.
+        """
+        total = torch.zeros((), device=self.ranks.device)
+        drift = self._drift(model, batches) if self.config.objective == "kto" else total
+        for i, batch in enumerate(batches):
+            with last_of(model, last=i == len(batches) - 1):
+                loss = self._loss(model, batch, drift) / count
+                # Gradients are averaged over the processes, each of which has only its part of the
+                # sum.
+                (loss * self.ranks.size).backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        return self.ranks.sum(total)
+
+    @torch.no_grad()
+    def mean(self, model: nn.Module, batches: Sequence[Batch]) -> float:
+        """The loss of a step that changes nothing."""
+        drift = (
+            self._drift(model, batches)
+            if self.config.objective == "kto"
+            else torch.zeros((), device=self.ranks.device)
+        )
+        total = torch.stack([self._loss(model, batch, drift) for batch in batches]).sum()
+        settle(model)
+        return float(self.ranks.sum(total)) / self.count(batches)
+
+    def run(self, model: nn.Module, batch: Batch, then: Then) -> Any:
+        """The model on a batch; `then` gets the states in front of the targets, and the head."""
+        width = batch.ids.shape[1]
+        seen = attend(self.way, batch.lengths, width, self.ranks.device)
+        mixed = self.dtype != torch.float32 and not hasattr(model, "unshard")
+        with (
+            torch.autocast(self.ranks.device.type, dtype=self.dtype)
+            if mixed
+            else contextlib.nullcontext()
+        ):
+            return model(batch.ids, batch.at, seen, batch.places, then)
+
+    def tell(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """As head.loss, of the targets of a batch."""
+        found: tuple[Tensor, Tensor, Tensor] = self.run(
+            model, batch, lambda h, w: head.loss(h, w, batch.targets)
+        )
+        return found
+
+    def _loss(self, model: nn.Module, batch: Batch, drift: Tensor) -> Tensor:
+        """The summed loss of a batch."""
+        if self.config.objective == "sft":
+            return self.tell(model, batch)[0]
+        policy, beta = self._answers(model, batch), self.config.beta
+        if self.config.objective == "orpo":
+            return preference.orpo(
+                policy, torch.bincount(batch.owner, minlength=len(policy)), beta=beta
+            )
+        reference = self._reference(batch)
+        if self.config.objective == "dpo":
+            return preference.dpo(policy, reference, beta=beta)
+        kinds = torch.tensor(
+            [int(self.corpus.episodes["kind"][n]) for row in batch.rows for n in row.tolist()],
+            device=policy.device,
+        )
+        return preference.kto(policy, reference, kinds == GOOD, drift, beta=beta)
+
+    def _answers(self, model: nn.Module, batch: Batch) -> Tensor:
+        losses = self.run(model, batch, lambda h, w: head.each(h, w, batch.targets))
+        return preference.by_answer(losses, batch.owner, sum(map(len, batch.rows)))
+
+    def _reference(self, batch: Batch) -> Tensor:
+        assert self.reference is not None
+        with torch.no_grad():
+            return self._answers(self.reference, batch)
+
+    def _drift(self, model: nn.Module, batches: Sequence[Batch]) -> Tensor:
+        """The mean of log-likelihood over the reference, of all answers of the step, at least 0."""
+        with torch.no_grad():
+            gains = [(self._answers(model, b) - self._reference(b)).sum() for b in batches]
+        return (self.ranks.sum(torch.stack(gains).sum()) / self.count(batches)).clamp(min=0)
+
+
+def precision(name: str, device: torch.device) -> torch.dtype:
+    """The type to compute in: bfloat16 where the machine has it in hardware, on a GPU, unless the
+    config says otherwise.
+    """
+    if name == "auto":
+        return (
+            torch.bfloat16
+            if device.type == "cuda" and torch.cuda.is_bf16_supported()
+            else torch.float32
+        )
+    return torch.bfloat16 if name == "bfloat16" else torch.float32

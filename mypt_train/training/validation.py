@@ -1,0 +1,79 @@
+"""How well a model tells the trained tokens of the validation split: by tag, and by phase of the
+curriculum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mypt_train.training.batches import Batch, batch
+from mypt_train.training.corpus import Corpus, Row
+from mypt_train.training.distributed import settle
+from mypt_train.training.objective import Objective
+
+
+@torch.no_grad()
+def validate(
+    objective: Objective, model: nn.Module, corpus: Corpus, rows: Sequence[Row], micro: int
+) -> dict[str, Any]:
+    """`loss` (mean over trained tokens), `accuracy`, `tokens`, and the same in `tags` and `phases`;
+    over all processes.
+
+    A tag that is one id is counted by its spelling, everything else as "text". Where there are more
+    processes than rows, some repeat a row that counts for nothing, so that all of them take part in
+    every forward pass.
+    """
+    ranks, names = objective.ranks, {i: tag for tag, i in corpus.dialect.tokenizer.special.items()}
+    groups = ["text", *names.values()]
+    by_id = torch.zeros(corpus.dialect.tokenizer.vocab_size, dtype=torch.int64)
+    for number, name in names.items():
+        by_id[number] = groups.index(name)
+    phases = corpus.phases
+    sums = torch.zeros(len(groups) + len(phases), 3, dtype=torch.float64)
+    for begin in range(0, len(rows), micro * ranks.size):
+        here = rows[begin : begin + micro * ranks.size][ranks.rank :: ranks.size]
+        found = batch(corpus, here or rows[:1]).to(ranks.device)
+        _, losses, right = objective.tell(model, found)
+        if here:
+            _add(sums, by_id, found, losses, right, corpus, len(groups))
+    settle(model)
+    ranks.sum(sums) if ranks.device.type == "cpu" else sums.copy_(
+        ranks.sum(sums.to(ranks.device)).cpu()
+    )
+    whole = sums[: len(groups)].sum(dim=0)
+    return _shown(whole) | {
+        "tags": {name: _shown(row) for name, row in zip(groups, sums, strict=False) if row[2]},
+        "phases": {
+            str(phase): _shown(row)
+            for phase, row in zip(phases, sums[len(groups) :], strict=True)
+            if row[2]
+        },
+    }
+
+
+def _add(
+    sums: Tensor,
+    by_id: Tensor,
+    found: Batch,
+    losses: Tensor,
+    right: Tensor,
+    corpus: Corpus,
+    first: int,
+) -> None:
+    columns = torch.stack(
+        [losses.double(), right.double(), torch.ones_like(losses, dtype=torch.float64)], dim=1
+    ).cpu()
+    sums.index_add_(0, by_id[found.targets.cpu()], columns)
+    if corpus.phases:
+        numbers = [int(corpus.phase[n]) for row in found.rows for n in row.tolist()]
+        phase = torch.tensor([first + corpus.phases.index(n) for n in numbers])
+        sums.index_add_(0, phase[found.owner.cpu()], columns)
+
+
+def _shown(row: Tensor) -> dict[str, Any]:
+    total, right, count = row.tolist()
+    return {"loss": total / max(1, count), "accuracy": right / max(1, count), "tokens": int(count)}

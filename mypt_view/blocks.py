@@ -1,0 +1,375 @@
+"""What there is to show of an item, as blocks in order, with findings where they stand.
+
+An episode is grouped by the tags of its token table, an unreadable record by its messages. Nothing
+here knows a dialect.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from mypt_spec.bodies.strict_json import Fault, escape, loads
+from mypt_spec.dialect import Dialect
+from mypt_spec.encoder import Segment
+from mypt_spec.episode import Event
+from mypt_spec.findings import Finding
+from mypt_spec.states import before_tag, open_blocks
+from mypt_spec.table import TEXT
+from mypt_view.items import Item, plain_event
+
+# How a block looks, by what people call it; the first that matches. Anything else looks like its
+# side.
+_LOOKS = {
+    "think": re.compile("think|reason|reflect"),
+    "tool": re.compile("result|tout|^tool$|tool_(name|call_id)"),
+    "call": re.compile("calls?$|^tin$"),
+    "system": re.compile("system|developer|functions"),
+    "user": re.compile("^user$"),
+    "raw": re.compile("^line$"),
+    "meta": re.compile("^metadata$"),
+}
+_ON_ONE_LINE = 60  # characters of JSON that need not be broken into lines
+_JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]|, *')
+Mark = tuple[
+    int, int, str
+]  # a range of an event's text, and the severity of the finding that means it
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A tag or a text run. `inline` is the block inside the shown one that it belongs to, if any.
+
+    `json`: the text is JSON because it was no text in the record.
+    """
+
+    event: Event
+    segment: Segment | None = None
+    inline: str = ""
+    marks: list[Mark] = field(default_factory=list)
+    json: bool = False
+
+    @property
+    def is_tag(self) -> bool:
+        return self.event.terminal != TEXT
+
+
+@dataclass(slots=True)
+class Block:
+    """A bubble. `kind` is the block or mark of the dialect, or, in an unreadable record, a role or
+    a key.
+
+    `model` says that the model writes it, `nested` that it stands inside another block. Blocks of
+    one `top` are one top-level block of the format, cut where others stand inside it.
+    """
+
+    kind: str
+    title: str
+    model: bool = False
+    nested: bool = False
+    top: int = 0
+    chunks: list[Chunk] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def look(self) -> str:
+        """What to style it as: think, tool, call, system, user, raw, model or other."""
+        return next(
+            (look for look, words in _LOOKS.items() if words.search(self.kind)),
+            "model" if self.model else "other",
+        )
+
+    @property
+    def visible(self) -> bool:
+        """Whether there is anything to show when tags are not."""
+        return bool(self.findings) or any(
+            chunk.event.text and not chunk.is_tag for chunk in self.chunks
+        )
+
+    def breaks(self, chunk: Chunk) -> list[tuple[int, int]]:
+        """Where to break the text of one of its chunks into lines; see `line_breaks`."""
+        held = chunk.json or (self.look in ("call", "tool") and not chunk.is_tag)
+        return line_breaks(chunk.event.text) if held else []
+
+
+def blocks_of(item: Item) -> tuple[list[Block], list[Finding]]:
+    """The blocks, and the findings that are about none of them."""
+    events = item.events()
+    if events is not None:
+        segments: Sequence[Segment | None] = item.segments or [None] * len(events)
+        chunks = [Chunk(event, segment) for event, segment in zip(events, segments, strict=True)]
+        blocks = [*_grouped(chunks, item.dialect), *_metadata(item)]
+    elif item.value is not None:
+        blocks = list(_of_value(item.value, item.dialect))
+    else:
+        blocks = [_block_of("line", Chunk(plain_event(item.raw, "", span=True)))]
+    return blocks, _place(item, blocks)
+
+
+@cache
+def inline_kinds(dialect: Dialect) -> frozenset[tuple[str, str]]:
+    """`(block, block inside it)` where the inner one may stand in the middle of text and is text
+    itself: a citation.
+    """
+    table, machine = dialect.table, dialect.automaton
+    found = set()
+    for state, stack in open_blocks(machine, table).items():
+        behind = machine.steps[state].get(TEXT)
+        if len(stack) != 1 or behind is None or stack[0] not in table.closers:
+            continue
+        for name in machine.steps[behind]:
+            kind = table.terminals[name].opens if name != TEXT else ""
+            if kind and (table.openers[kind].body == "text" or table.openers[stack[0]].quotes):
+                found.add((stack[0], kind))
+    return frozenset(found)
+
+
+def _grouped(chunks: list[Chunk], dialect: Dialect) -> list[Block]:
+    table, inline = dialect.table, inline_kinds(dialect)
+    blocks: list[Block] = []
+    stack: list[
+        tuple[str, bool]
+    ] = []  # the open blocks, and whether each is shown inside the one around it
+    current: Block | None = None
+    top = 0
+
+    def begin(kind: str, attrs: Sequence[tuple[str, str]] = ()) -> Block:
+        opener = table.openers.get(kind) or table.marks.get(kind)
+        title = " · ".join(
+            [kind.replace("_", " ") or "between blocks", *(value for _, value in attrs)]
+        )
+        blocks.append(
+            Block(kind, title, opener is not None and bool(opener.body_loss), len(stack) > 1, top)
+        )
+        return blocks[-1]
+
+    for chunk in chunks:
+        terminal = table.terminals.get(chunk.event.terminal)
+        if terminal is None:
+            if current is None and (stack or not chunk.event.text.isspace()):
+                current = begin(stack[-1][0] if stack else "")
+            if stack and stack[-1][1]:
+                chunk.inline = stack[-1][0]
+            (current or begin("")).chunks.append(chunk)
+            continue
+        still = before_tag(tuple(kind for kind, _ in stack), table)
+        if len(still) < len(stack):
+            del stack[len(still) :]
+            current = None
+        top += not stack
+        if terminal.opens:
+            within = (
+                bool(stack) and current is not None and (stack[-1][0], terminal.opens) in inline
+            )
+            stack.append((terminal.opens, within))
+            if within:
+                chunk.inline = terminal.opens
+            else:
+                current = begin(terminal.opens, chunk.event.attrs)
+            assert current is not None
+            current.chunks.append(chunk)
+            continue
+        if current is None:
+            current = blocks[-1] if blocks else begin(chunk.event.terminal.lower())
+        current.chunks.append(chunk)
+        if stack and stack[-1][0] in terminal.ends:
+            kind, within = stack.pop()
+            chunk.inline = kind if within else ""
+            current = current if within else None
+        elif not stack:
+            current = None
+    return blocks
+
+
+def _block_of(kind: str, *chunks: Chunk) -> Block:
+    return Block(kind, kind.replace("_", " "), chunks=list(chunks))
+
+
+def _of_value(value: Any, dialect: Dialect) -> Iterator[Block]:
+    """As much of an unreadable record as there is: strings as text, messages by their role, all
+    else as JSON.
+    """
+    if not isinstance(value, dict):
+        yield _block_of("line", _value_of(value, ""))
+        return
+    for key, held in value.items():
+        at = _below("", key)
+        if not isinstance(held, list) or not any(isinstance(m, dict) for m in held):
+            yield _block_of(str(key), _value_of(held, at))
+            continue
+        for i, message in enumerate(held):
+            here = _below(at, str(i))
+            if not isinstance(message, dict):
+                yield _block_of(str(key), _value_of(message, here))
+                continue
+            role = message.get("role")
+            rest = {k: v for k, v in message.items() if k != "role" or not isinstance(role, str)}
+            name = role if isinstance(role, str) else str(key)
+            block = _block_of(name)
+            opener = dialect.table.openers.get(name)
+            block.model = opener is not None and bool(opener.body_loss)
+            if [*rest] == ["content"]:
+                block.chunks.append(_value_of(rest["content"], _below(here, "content")))
+            else:
+                block.chunks += _fields([(k, v, _below(here, k)) for k, v in rest.items()])
+            block.chunks = block.chunks or [Chunk(plain_event("", here))]
+            yield block
+
+
+def _metadata(item: Item) -> Iterator[Block]:
+    """What a record says beside its text: the language, and keys that begin with `_`."""
+    record, episode = item.value, item.episode
+    if not isinstance(record, dict) or episode is None:
+        return
+    held = [
+        (k, v, _below("", k))
+        for k, v in record.items()
+        if k in episode.meta or (k == "language" and episode.language is not None)
+    ]
+    for key, messages in record.items():
+        for i, message in enumerate(messages if isinstance(messages, list) else ()):
+            at = _below(_below("", key), str(i))
+            held += [
+                (f"{at[1:]}/{k}", v, _below(at, k))
+                for k, v in (message.items() if isinstance(message, dict) else ())
+                if k.startswith("_")
+            ]
+    if held:
+        yield Block("metadata", "not in the text", chunks=list(_fields(held)))
+
+
+def _fields(held: Sequence[tuple[str, Any, str]]) -> Iterator[Chunk]:
+    """One line a field, of its name, its value and its pointer."""
+    for n, (name, value, pointer) in enumerate(held):
+        lead = "\n" * bool(n) + f"{name}: "
+        yield Chunk(plain_event(lead, pointer.rpartition("/")[0]), inline="key")
+        yield _value_of(value, pointer)
+
+
+def _value_of(value: Any, pointer: str) -> Chunk:
+    return Chunk(plain_event(_shown(value), pointer), json=not isinstance(value, str))
+
+
+def line_breaks(text: str) -> list[tuple[int, int]]:
+    """Returns (offset, depth): where to break JSON into lines when it is shown, and how deep to
+    indent each.
+
+    None in what is no JSON, has lines already, or is short.
+
+    >>> line_breaks('{"name": "search", "arguments": ["the harbour", "boats", "a third one"]}')
+    [(1, 1), (19, 1), (71, 0)]
+    """
+    if text[:1] not in ("{", "[") or len(text) <= _ON_ONE_LINE or "\n" in text:
+        return []
+    try:
+        loads(text)
+    except Fault:
+        return []
+    out: list[tuple[int, int]] = []
+    open_at: list[tuple[int, int]] = []  # where an object or array begins, and the breaks before it
+    for match in _JSON.finditer(text):
+        if match[0] in "{[":
+            open_at.append((match.start(), len(out)))
+            out.append((match.end(), len(open_at)))
+        elif match[0] in "}]":
+            start, before = open_at.pop()
+            if match.end() - start <= _ON_ONE_LINE:
+                del out[before:]
+            else:
+                out.append((match.start(), len(open_at)))
+        elif match[0][0] == ",":
+            out.append((match.end(), len(open_at)))
+    return out
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _below(pointer: str, key: str) -> str:
+    return f"{pointer}/{escape(key)}"
+
+
+def _place(item: Item, blocks: list[Block]) -> list[Finding]:
+    """Give every finding to the block it is about; returns the others."""
+    rest = []
+    chunks = [(block, chunk) for block in blocks for chunk in block.chunks]
+    for finding in item.findings:
+        best, near = (
+            None,
+            3,
+        )  # a pointer that has only its first key in common is about something else
+        for block, chunk in chunks:
+            close = _closeness(finding, chunk.event)
+            if close > near:
+                best, near = (block, chunk), close
+        if best is None:
+            rest.append(finding)
+            continue
+        best[0].findings.append(finding)
+        mark = _mark(finding, best[1], item.dialect)
+        if mark is not None:
+            best[1].marks.append(mark)
+    return rest
+
+
+_EXACT = 1 << 20
+
+
+def _closeness(finding: Finding, event: Event) -> int:
+    """How near an event is to what a finding is about: its own span, its own string, or keys in
+    common.
+    """
+    pointer = event.at.pointer
+    text = event.terminal == TEXT
+    if finding.pointer == pointer:
+        if finding.span is None:
+            return _EXACT if pointer else 0
+        a, (first, last) = finding.span[0], _range(event)
+        if first <= a < last or first == last == a:
+            return _EXACT + 1 + text
+        return _EXACT if a == last else _EXACT - 1 if pointer else 0
+    if event.name_at is not None and event.name_at.pointer == finding.pointer:
+        return _EXACT
+    ours, theirs = pointer.split("/"), finding.pointer.split("/")
+    same = next(
+        (i for i, (x, y) in enumerate(zip(ours, theirs, strict=False)) if x != y),
+        min(len(ours), len(theirs)),
+    )
+    # The first key alone says enough only where all of the one lies below the other.
+    return 2 * same + text if same > 2 or (same == 2 and len(ours) == 2) else 0
+
+
+def _range(event: Event) -> tuple[int, int]:
+    """The span of an event in the string it was read from.
+
+    Texts that were joined keep the place of the first.
+    """
+    pointer, span = event.at
+    if span is None:
+        return 0, len(event.text) if event.terminal == TEXT else 0
+    return (span[0], span[0] + len(event.text)) if pointer else span
+
+
+def _mark(finding: Finding, chunk: Chunk, dialect: Dialect) -> Mark | None:
+    """What of a chunk's text a finding means.
+
+    Text that was read in another spelling has no such place.
+    """
+    event = chunk.event
+    if finding.span is None or finding.pointer != event.at.pointer:
+        return None
+    first, last = _range(event)
+    if chunk.is_tag:
+        return (0, len(event.text), finding.severity) if last > first else None
+    kind = chunk.segment.inside[-1:] if chunk.segment else ()
+    respelled = event.at.span is None and kind and dialect.table.openers[kind[0]].body != "text"
+    if respelled or last - first != len(event.text):
+        return None
+    a, b = finding.span[0] - first, finding.span[1] - first
+    a, b = max(a, 0), min(max(b, a + 1), len(event.text))
+    return (a, b, finding.severity) if a < b else None

@@ -1,0 +1,283 @@
+"""The command `mypt-view`. What is shown goes to stdout, notes to stderr."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mypt_cli.parser import parser as command_line
+from mypt_cli.run import run
+from mypt_lint.cli import DEFAULTS, add_settings, positive
+from mypt_spec import __version__
+
+if TYPE_CHECKING:
+    from mypt_cli.jsonl.blocks import Source
+    from mypt_lint.check.checker import Checker
+    from mypt_view.items import Item
+
+CLEAN, FOUND = 0, 1
+AUTO = "auto"
+_VIEWS = {
+    "mask": "the serialised text, trained against masked",
+    "ids": "one token a line: position, id, loss, block, text",
+    "tree": "the blocks and parts of the episode",
+    "text": "the serialised text as it is",
+}
+
+PROG = "mypt-view"
+EPILOG = """\
+examples:
+  mypt-view data.jsonl                   the first episode, as a chat
+  mypt-view data.jsonl:118 --mask        line 118: what is trained, and what is not
+  mypt-view data.jsonl.gz:118 -n 3 --ids
+  mypt-view data.jsonl --all --html view.html
+  mypt-view sft:3 --mask                 the third episode of a folder that mypt-prepare has made
+  mypt-view --kind text episode.txt      serialised text instead of JSONL
+  mypt-view data.jsonl:7 --text | mypt-lint --kind text -
+
+Exit status: 0 nothing wrong with what was shown, 1 an error in it, 2 failure.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    out = command_line(
+        PROG,
+        "Show episodes of chat training data as a chat, with their loss mask, their token ids and "
+        "their findings.",
+        EPILOG,
+    )
+    add = out.add_argument
+    add(
+        "file",
+        metavar="FILE[:LINE]",
+        help="JSONL or text, .gz and .zst too, or - for standard input; from its first line, or "
+        "LINE",
+    )
+    views = out.add_mutually_exclusive_group()
+    for view, text in _VIEWS.items():
+        views.add_argument(f"--{view}", dest="view", action="store_const", const=view, help=text)
+    views.add_argument(
+        "-o",
+        "--out",
+        "--html",
+        dest="html",
+        metavar="OUT.html",
+        help="write one page with everything in it; needs no network",
+    )
+    some = out.add_mutually_exclusive_group()
+    some.add_argument(
+        "-n", "--number", type=positive, metavar="N", help="show N episodes (default: 1)"
+    )
+    some.add_argument("--all", action="store_true", help="show all episodes to the end of the file")
+    add(
+        "--dialect",
+        metavar="NAME",
+        help="the format of the data, or auto to find out (default: that of the settings, or auto)",
+    )
+    add(
+        "--kind",
+        choices=("record", "text"),
+        help="JSONL records, or serialised text (default: that of the settings, or record)",
+    )
+    add(
+        "--layout",
+        metavar="NAME",
+        help="of --text: one of the dialect's layouts (default: compact, or the text as it was "
+        "read)",
+    )
+    add_settings(add)
+    add("--version", action="version", version=f"{PROG} {__version__}")
+    return out
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    # A word with a space in it is no option: `-:3` is line 3 of standard input.
+    words = [
+        f" {word}" if re.fullmatch(r"-:[0-9]+", word) else word
+        for word in (sys.argv[1:] if argv is None else argv)
+    ]
+    return run(PROG, lambda: _run(parser().parse_args(words)))
+
+
+def split_line(name: str) -> tuple[str, int | None]:
+    """`FILE:LINE` as both; a file that has literally that name is a file.
+
+    >>> split_line("data.jsonl:118"), split_line("-:2"), split_line("a:b")
+    (('data.jsonl', 118), ('-', 2), ('a:b', None))
+    """
+    from mypt_cli.errors import UsageError
+
+    match = re.fullmatch(r"(.+):([0-9]{1,18})", name, re.DOTALL)
+    if match is None or os.path.lexists(name):
+        return name, None
+    if int(match[2]) == 0:
+        raise UsageError(f"{name}: lines count from 1")
+    return match[1], int(match[2])
+
+
+def _run(options: argparse.Namespace) -> int:
+    from mypt_cli.errors import UsageError
+    from mypt_cli.jsonl.paths import is_prepared
+    from mypt_view.items import first
+
+    if options.layout is not None and options.view != "text":
+        raise UsageError("--layout is of --text: give both")
+    options.file = (
+        options.file.removeprefix(" ") if options.file.startswith(" -:") else options.file
+    )
+    path, line = split_line(options.file)
+    if path != "-" and is_prepared(path):
+        from mypt_train.commands.view import shard_items
+
+        items = first(shard_items(path, line or 1), None if options.all else options.number or 1)
+        if options.html is not None:
+            return _page(items, path, options.html)
+        return (
+            _text(items, options.layout)
+            if options.view == "text"
+            else _terminal(items, options.view or "chat")
+        )
+    source, line = _source(options.file)
+    checker, kind, source, doubt = _checker(source, options)
+    layouts = checker.dialect.table.layouts
+    if options.layout is not None and options.layout not in layouts:
+        raise UsageError(
+            f"--layout {options.layout}: {checker.dialect.name} has {', '.join(layouts)}"
+        )
+    items = _items(checker, source, kind, line, doubt, options)
+    if options.html is not None:
+        return _page(items, source.path, options.html)
+    return (
+        _text(items, options.layout)
+        if options.view == "text"
+        else _terminal(items, options.view or "chat")
+    )
+
+
+def _source(name: str) -> tuple[Source, int | None]:
+    from mypt_cli.errors import UsageError
+    from mypt_cli.jsonl.paths import expand
+
+    path, line = split_line(name)
+    if path != "-" and os.path.isdir(path):
+        raise UsageError(f"{path}: is a folder; name a file in it")
+    sources = expand([path])
+    if len(sources) > 1:
+        raise UsageError(f"{path}: matches {len(sources)} files; name one of them")
+    return sources[0], line
+
+
+def _checker(source: Source, options: argparse.Namespace) -> tuple[Checker, str, Source, str]:
+    """Returns the checker by the settings of the file, the kind, what to read from now on (a pipe
+    gives its bytes once), and any doubt about the dialect.
+    """
+    from mypt_lint.check.detect import candidates, detect
+    from mypt_lint.run.plan import Plan, checker, given, named_dialect
+    from mypt_lint.settings import config
+
+    plan = Plan(given(options), config.asked(options), DEFAULTS | {"dialect": AUTO})
+    own = plan.of(source.path)
+    kind = "text" if own["kind"] == "text" else "record"
+    if own["dialect"] != AUTO:
+        return checker(own, named_dialect(own["dialect"])), kind, source, ""
+    guess = detect(source, kind, candidates(DEFAULTS["dialect"]))
+    doubt = (
+        ""
+        if guess.sure
+        else f"{guess.dialect.name} is taken for it: nothing at its beginning is legal in any "
+        "dialect; choose with --dialect"
+    )
+    return checker(own, guess.dialect), kind, guess.source, doubt
+
+
+def _items(
+    checker: Checker,
+    source: Source,
+    kind: str,
+    line: int | None,
+    doubt: str,
+    options: argparse.Namespace,
+) -> Iterator[Item]:
+    from mypt_cli.errors import UsageError
+    from mypt_view.items import first, read_items
+
+    for at, item in enumerate(
+        first(
+            read_items(checker, source, kind, line),
+            None if options.all else options.number or 1,
+        )
+    ):
+        if at == 0 and line is not None and not item.raw.strip():
+            raise UsageError(f"{source.path}:{line}: the line is empty, there is nothing to show")
+        if at == 0 and doubt:
+            print(f"mypt-view: {doubt}", file=sys.stderr)
+        yield item
+
+
+def _terminal(items: Iterator[Item], view: str) -> int:
+    from mypt_lint.report.outputs import utf8
+    from mypt_view.terminal import Terminal
+
+    terminal = Terminal(utf8(sys.stdout))
+    status = CLEAN
+    for at, item in enumerate(items):
+        if at:
+            print()
+        terminal.show(item, view)
+        status = max(status, _status(item))
+    return status
+
+
+def _text(items: Iterator[Item], layout: str | None) -> int:
+    """The texts alone on stdout; on a terminal made visible, elsewhere byte for byte.
+
+    All else goes to stderr.
+    """
+    from mypt_cli.terminal import Display
+    from mypt_lint.report.outputs import utf8
+    from mypt_view.terminal import Terminal
+
+    notes = Terminal(sys.stderr)
+    display = Display(utf8(sys.stdout))
+    status = CLEAN
+    for item in items:
+        status = max(status, _status(item))
+        text = None if item.text is None or layout is not None else item.text
+        if text is None and item.segments is not None and item.episode is not None:
+            first = next(iter(item.dialect.table.layouts))
+            try:
+                text = item.dialect.serialize(item.episode, layout=layout or first)
+            except ValueError as error:  # it has ids, as a content that spells a tag of one id
+                item = replace(item, lacks=str(error))
+        notes.note(item, lacks="" if text is not None else "text")
+        if text is not None:
+            print(display.line(text, keep="\n\t") if sys.stdout.isatty() else text)
+    return status
+
+
+def _page(items: Iterator[Item], source: str, path: str) -> int:
+    from mypt_cli.jsonl.atomic import Output
+    from mypt_lint.report.totals import counted
+    from mypt_view.page import collect, page
+
+    held = collect(items)
+    with Output(path, [source]) as output:
+        output.write_bytes(page(held, source))
+    if path != "-":
+        shown = counted(len(held.rows), "episode")
+        print(f"mypt-view: wrote {path}: {shown} of {source}", file=sys.stderr)
+    return FOUND if any("error" in row["counts"] for row in held.rows) else CLEAN
+
+
+def _status(item: Item) -> int:
+    return FOUND if any(f.severity == "error" for f in item.findings) else CLEAN
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,272 @@
+"""Sources in, items to show out: one an episode, legal or not. Prints nothing.
+
+Ids and loss are those of `Dialect.encode`, findings are the linter's. A further kind of source is a
+further function that yields `Item`s; nothing that shows them asks where they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.blocks import Source, blocks
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.check.texts import decode, text_episodes
+from mypt_lint.report.totals import counted
+from mypt_lint.run.runner import BLOCK, MAX_LINE, broken_off, too_long, whole_text
+from mypt_spec.bodies.json_body import NAME
+from mypt_spec.bodies.strict_json import Fault, loads
+from mypt_spec.dialect import Dialect
+from mypt_spec.encoder import Segment
+from mypt_spec.episode import Episode, Event, Part, Place, events_of
+from mypt_spec.findings import Finding
+from mypt_spec.table import CALLS, TEXT
+
+_BOM = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One episode. `episode` is None where it could not be read; `value` and `raw` are then what
+    there is to show.
+
+    `segments` are its ids and loss, an event at a time; None where it has none, and `lacks` says
+    why. `text` is the serialised text that was read, None for a record. Spans of findings count in
+    the string that their pointer names.
+    """
+
+    label: str
+    dialect: Dialect
+    episode: Episode | None
+    segments: tuple[Segment, ...] | None
+    findings: tuple[Finding, ...]
+    raw: str = ""
+    value: Any = None
+    text: str | None = None
+    lacks: str = ""
+
+    @property
+    def ids(self) -> list[int]:
+        return [i for segment in self.segments or () for i in segment.ids]
+
+    @property
+    def loss(self) -> list[int]:
+        return [segment.loss for segment in self.segments or () for _ in segment.ids]
+
+    def events(self) -> list[Event] | None:
+        """Tags and text runs, as far as there are any."""
+        if self.segments is not None:
+            return [segment.event for segment in self.segments]
+        if self.episode is not None:
+            try:
+                return list(events_of(self.episode.messages, self.dialect.table))
+            except ValueError:
+                return None
+        return self.dialect.lex(self.text) if self.text is not None else None
+
+
+def read_items(checker: Checker, source: Source, kind: str, line: int | None) -> Iterator[Item]:
+    """The episodes of a source from `line` on (None: from the beginning). `kind` is "record" or
+    "text".
+
+    Raises UsageError where the source cannot be read, is empty, or has no such line.
+    """
+    return records(checker, source, line) if kind == "record" else texts(checker, source, line)
+
+
+def records(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
+    """One item a line of JSONL."""
+    first, row = line or 1, 0
+    for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
+        if block.too_long:
+            row = block.first_row
+            if row >= first:
+                found = too_long(checker, block, row, source.path)
+                yield _unread(checker, source, row, block.data.decode("utf-8", "replace"), found)
+            continue
+        lines = block.lines()
+        for row, raw in enumerate(lines, block.first_row):
+            if row < first:
+                continue
+            if block.broken and row == block.first_row + len(lines) - 1:
+                break  # the piece of a line where a damaged file ends
+            yield record(checker, raw, row, source.path)
+        if block.broken:
+            row = block.first_row + max(0, len(lines) - 1)
+            if row >= first:
+                found = broken_off(checker, block, row, source.path)
+                yield _unread(
+                    checker,
+                    source,
+                    row,
+                    lines[-1].decode("utf-8", "replace") if lines else "",
+                    found,
+                )
+    _need(source, row, first)
+
+
+def record(checker: Checker, raw: bytes, row: int, path: str) -> Item:
+    """The item of one line of JSONL. Never raises."""
+    located = checker.line(raw, row=row, filename=path)
+    text = raw.decode("utf-8", "replace").removesuffix("\r")
+    label, dialect = f"{path}:{row}", checker.dialect
+    try:
+        value = loads(text.removeprefix(_BOM) if row == 1 else text)
+    except Fault:
+        return Item(
+            label, dialect, None, None, _on_line(located), text, lacks="the line cannot be read"
+        )
+    findings = tuple(item.finding for item in located)
+    episode = (
+        None if any(f.code in ("MYP002", "MYP901") for f in findings) else dialect.read(value)[0]
+    )
+    segments, lacks = encoded(dialect, episode)
+    return Item(label, dialect, episode, segments, findings, text, value, lacks=lacks)
+
+
+def texts(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
+    """One item an episode of serialised text; `line` is any of its lines."""
+    data, _, located = whole_text(checker, source)
+    text, faults = decode(data)
+    findings = faults or [item.finding for item in located]
+    rows = text.count("\n") + (not text.endswith("\n") and bool(text))
+    if located or (faults and line is None):
+        yield Item(
+            source.path,
+            checker.dialect,
+            None,
+            None,
+            tuple(findings),
+            text,
+            text=text,
+            lacks="the text cannot be read",
+        )
+        return
+    _need(source, rows, line or 1)
+    row, done = 1, 0
+    for unit in text_episodes(checker, text):
+        row += text.count("\n", done, unit.start)
+        done = unit.start
+        if line is not None and row + unit.text.count("\n") < line:
+            continue
+        segments, lacks = encoded(checker.dialect, unit.episode)
+        label = f"{source.path}:{row}"
+        yield Item(
+            label,
+            checker.dialect,
+            unit.episode,
+            segments,
+            (*faults, *unit.findings),
+            unit.text,
+            text=unit.text,
+            lacks=lacks,
+        )
+
+
+def encoded(dialect: Dialect, episode: Episode | None) -> tuple[tuple[Segment, ...] | None, str]:
+    """The segments of an episode; or None, and why it has none."""
+    if episode is None:
+        return None, "it cannot be read without loss"
+    try:
+        return tuple(dialect.segments(episode)), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+def first(items: Iterable[Item], number: int | None) -> Iterator[Item]:
+    """The first `number` of them (None: all); empty lines are shown and not counted."""
+    shown = 0
+    for item in items:
+        if number is not None and shown >= number:
+            return
+        yield item
+        shown += bool(item.raw.strip())
+        if number is not None and shown >= number:
+            return  # before the next one is read: it may not be there yet
+
+
+def text_length(item: Item) -> int:
+    """How much text there is to show, in code points."""
+    events = item.events()
+    return len(item.raw) if events is None else sum(len(e.text) for e in events)
+
+
+def outline(item: Item) -> tuple[int, int | None]:
+    """The number of turns, and the first phase in which the episode belongs (None where the dialect
+    has no phases).
+    """
+    table = item.dialect.table
+    names = [
+        table.terminals[e.terminal] for e in item.events() or () if e.terminal in table.terminals
+    ]
+    turns = sum(bool(t.opens) and t.opens == table.turn_opener for t in names)
+    if not table.phases or item.episode is None:
+        return turns, None
+    needed = [t.phase for t in names if not t.closes] + [table.multi_turn_phase] * (turns > 1)
+    return turns, max(needed, default=1)
+
+
+def tools_called(item: Item) -> list[str]:
+    """The names of the tools that are called, each once, in order; quoted calls are none."""
+    openers, names = item.dialect.table.openers, dict[str, None]()
+    for message in item.episode.messages if item.episode is not None else ():
+        for part in message.parts:
+            within, opener = openers.get(message.role), openers.get(part.kind)
+            if opener is None or opener.body not in (*CALLS, "calls") or (within and within.quotes):
+                continue
+            names |= dict.fromkeys(_names(part))
+    return list(names)
+
+
+def _names(part: Part) -> Iterator[str]:
+    """Returns the names in the body of a call, or of an array of calls; none if unreadable."""
+    if name := dict(part.attrs).get(NAME):
+        yield name
+        return
+    try:
+        value = loads(part.text)
+    except Fault:
+        return
+    for call in value if isinstance(value, list) else [value]:
+        held = call.get("function", call) if isinstance(call, dict) else None
+        if isinstance(held, dict) and isinstance(held.get(NAME), str):
+            yield held[NAME]
+
+
+def _unread(
+    checker: Checker, source: Source, row: int, raw: str, located: list[Diagnostic]
+) -> Item:
+    return Item(
+        f"{source.path}:{row}",
+        checker.dialect,
+        None,
+        None,
+        _on_line(located),
+        raw,
+        lacks="the line cannot be read",
+    )
+
+
+def _on_line(located: list[Diagnostic]) -> tuple[Finding, ...]:
+    """Findings about a line that is not JSON, their columns as spans."""
+    return tuple(
+        replace(item.finding, pointer="", span=(item.column - 1, item.end_column - 1))
+        for item in located
+    )
+
+
+def _need(source: Source, rows: int, line: int) -> None:
+    if not rows:
+        raise UsageError(f"{source.path}: is empty, there is nothing to show")
+    if line > rows:
+        raise UsageError(
+            f"{source.path}:{line}: there is no line {line}; the file has {counted(rows, 'line')}"
+        )
+
+
+def plain_event(text: str, pointer: str, *, span: bool = False) -> Event:
+    """Content that belongs to no block of the format."""
+    return Event(TEXT, text, Place(pointer, (0, len(text)) if span else None))

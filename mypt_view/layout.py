@@ -1,0 +1,95 @@
+"""Styled runs of text to rows of terminal cells: every character is shown, none is obeyed, nothing
+is lost at a line's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+from mypt_cli.terminal import HIDDEN, Display
+from mypt_lint.report.excerpt import clusters
+
+
+class Run(NamedTuple):
+    """Text in one style. `mark` is what stands under it where there is no colour."""
+
+    text: str
+    style: str = ""
+    mark: str = " "
+
+
+class Unit(NamedTuple):
+    """What stays together in a row: a character with its accents, or one escape."""
+
+    shown: str
+    width: int
+    style: str
+    mark: str
+
+
+@dataclass(slots=True)
+class Row:
+    """One row. `width` counts cells."""
+
+    units: list[Unit] = field(default_factory=list)
+    width: int = 0
+
+    def runs(self) -> Iterator[tuple[str, str]]:
+        """`(text, style)`, with neighbours of one style joined."""
+        for style, group in groupby(self.units, key=lambda unit: unit.style):
+            yield "".join(unit.shown for unit in group), style
+
+    @property
+    def text(self) -> str:
+        return "".join(unit.shown for unit in self.units)
+
+    @property
+    def marks(self) -> str:
+        """What stands under the row, without white space at its end."""
+        return "".join(unit.mark * unit.width for unit in self.units).rstrip()
+
+
+def rows(runs: Iterable[Run], width: int, display: Display, *, ends: bool = False) -> list[Row]:
+    """The runs in rows of at most `width` cells, broken behind a space where there is one.
+
+    `ends` shows line ends.
+    """
+    out = [Row()]
+    space = 0  # units up to the last place where the row may be broken
+    for unit in _units(runs, display, ends):
+        if unit.shown == "\n":
+            out.append(Row())
+            space = 0
+            continue
+        while (row := out[-1]).units and row.width + unit.width > width:
+            rest = row.units[space:] if space else []
+            if rest:
+                del row.units[space:]
+                row.width -= sum(u.width for u in rest)
+            out.append(Row(rest, sum(u.width for u in rest)))
+            space = 0
+        row.units.append(unit)
+        row.width += unit.width
+        if unit.shown == " ":
+            space = len(row.units)
+    return out
+
+
+def _units(runs: Iterable[Run], display: Display, ends: bool) -> Iterator[Unit]:
+    """The units of all runs; "\\n" alone ends a row."""
+    for run in runs:
+        lines = run.text.split("\n")
+        for n, line in enumerate(lines):
+            if line.isascii() and not HIDDEN.search(line):
+                yield from (Unit(char, 1, run.style, run.mark) for char in line)
+            else:
+                yield from (
+                    Unit(c.shown, c.width, run.style, run.mark) for c in clusters(line, display)
+                )
+            if n + 1 < len(lines):
+                if ends:
+                    yield Unit(display.newline, len(display.newline), run.style, run.mark)
+                yield Unit("\n", 0, "", "")

@@ -1,0 +1,241 @@
+"""One self-contained page with episodes in it: no network, no font, nothing of the data is ever
+markup.
+
+What the list and the overview need stands as JSON in a script element that is never run, with `<`
+escaped. The episodes stand behind the page's own script, packed in parts that are unpacked when one
+of theirs is shown: such a part is in base64. The script puts all of it into the document as text. A
+policy in the page allows this one script and this one style sheet, and no request at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import ntpath
+import re
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from mypt_cli.errors import UsageError
+from mypt_cli.terminal import HIDDEN
+from mypt_cli.words import notes
+from mypt_spec import __version__
+from mypt_spec.findings import Finding
+from mypt_view.blocks import Block, Chunk, blocks_of
+from mypt_view.items import Item, outline, text_length, tools_called
+from mypt_view.pieces import pieces
+from mypt_view.totals import TagTotals
+
+MAX_EPISODES = 100_000
+MAX_TEXT = 100_000_000  # code points
+_PART = 1 << 18  # characters of JSON, at least, in a part that is not the last
+_HEADLINE = 90
+_SCRIPTS = ("page.js", "search.js", "overview.js", "steering.js")
+
+
+@dataclass(slots=True)
+class Collected:
+    """What a page shows: a row an episode, their parts, and with which row each part begins."""
+
+    dialect: str = ""
+    phases: Sequence[str] = ()
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    rules: dict[str, list[str]] = field(default_factory=dict)
+    tags: TagTotals = field(default_factory=TagTotals)
+    parts: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+
+
+def collect(items: Iterable[Item]) -> Collected:
+    """Collect items of one dialect, as many as a browser can hold; one that is collected is let go.
+
+    Raises UsageError that says what to do when there are more.
+    """
+    out = Collected()
+    part: list[str] = []
+    size = 0
+    todo = "show a part of the file with FILE:LINE and -n N"
+    for item in items:
+        size += text_length(item)
+        if len(out.rows) == MAX_EPISODES:
+            raise UsageError(f"a page holds at most {MAX_EPISODES:,} episodes; {todo}")
+        if size > MAX_TEXT:
+            where = f" (reached with episode {len(out.rows) + 1})" if out.rows else ""
+            raise UsageError(f"a page holds at most {MAX_TEXT:,} characters of text{where}; {todo}")
+        out.dialect, out.phases = item.dialect.name, item.dialect.table.phases
+        out.tags.add(item)
+        out.rules |= {f.code: [f.name, f.severity] for f in item.findings}
+        blocks, rest = blocks_of(item)
+        if not part:
+            out.starts.append(len(out.rows))
+        out.rows.append(_row(item, blocks))
+        part.append(_json(_episode(item, blocks, rest)))
+        if sum(map(len, part)) > _PART:
+            out.parts.append(_packed(part))
+            part = []
+    if part:
+        out.parts.append(_packed(part))
+    return out
+
+
+def page(held: Collected, source: str) -> bytes:
+    """The page of what was collected from a source, a file by its name."""
+    folder = files("mypt_view") / "assets"
+    template, style, *scripts = (
+        (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *_SCRIPTS)
+    )
+    script = "\n".join(scripts).replace("HIDDEN_CHARACTERS", _for_script(HIDDEN.pattern))
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+    data = {
+        "version": __version__,
+        "source": source,
+        "name": ntpath.basename(source) or source,
+        "dialect": held.dialect,
+        "phases": list(held.phases),
+        "rules": held.rules,
+        "tags": [row._asdict() for row in held.tags.rows()],
+        "starts": held.starts,
+        "rows": held.rows,
+    }
+    parts = "\n".join(
+        f'<script type="text/plain" id="part-{n}">{part}</script>'
+        for n, part in enumerate(held.parts)
+    )
+    slots = {
+        "policy": policy,
+        "style": style,
+        "script": script,
+        "data": _inert(_json(data)),
+        "parts": parts,
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda m: slots[m[1]], template).encode()
+
+
+def _packed(part: Sequence[str]) -> str:
+    return base64.b64encode(zlib.compress(f"[{','.join(part)}]".encode())).decode()
+
+
+def _for_script(pattern: str) -> str:
+    """A character class of Python as one of JavaScript, in ASCII."""
+    return "".join(
+        char if char.isascii() and char.isprintable() else f"\\u{{{ord(char):x}}}"
+        for char in pattern
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, which a record may hold
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text
+
+
+def _inert(text: str) -> str:
+    """JSON that is no markup wherever it stands."""
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _row(item: Item, blocks: Sequence[Block]) -> dict[str, Any]:
+    """What the list and the overview say about an episode."""
+    turns, phase = outline(item)
+    return {
+        "label": item.label,
+        "headline": _headline(item, blocks),
+        "turns": turns,
+        "phase": phase,
+        "tokens": len(item.ids) if item.segments is not None else None,
+        "trained": sum(item.loss),
+        "counts": {
+            s: n
+            for s in ("error", "warning", "info")
+            if (n := sum(f.severity == s for f in item.findings))
+        },
+        "rules": sorted({f.code for f in item.findings}),
+        "tools": tools_called(item),
+        "language": item.episode.language if item.episode is not None else None,
+    }
+
+
+def _episode(item: Item, blocks: Sequence[Block], rest: Sequence[Finding]) -> dict[str, Any]:
+    return {
+        "lacks": item.lacks,
+        "findings": [_finding(f) for f in rest],
+        "blocks": [_block(block, item) for block in blocks],
+    }
+
+
+def _headline(item: Item, blocks: Sequence[Block]) -> str:
+    """What the first turn says."""
+    opener = item.dialect.table.turn_opener
+    texts = (
+        "".join(c.event.text for c in b.chunks if not c.is_tag) for b in blocks if b.kind == opener
+    )
+    text = " ".join(next((t for t in texts if t.strip()), item.raw)[: 4 * _HEADLINE].split())
+    return text if len(text) <= _HEADLINE else text[: _HEADLINE - 1] + "…"
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    keys = ("code", "name", "severity", "message")
+    at = [("at", finding.pointer)] if finding.pointer else []
+    return {key: getattr(finding, key) for key in keys} | {"notes": notes(finding) + at}
+
+
+def _block(block: Block, item: Item) -> dict[str, Any]:
+    return {
+        "kind": block.kind,
+        "title": block.title,
+        "look": block.look,
+        "model": block.model,
+        "nested": block.nested,
+        "visible": block.visible,
+        "chunks": [_chunk(chunk, block.breaks(chunk), item) for chunk in block.chunks],
+        "findings": [_finding(f) for f in block.findings],
+    }
+
+
+def _chunk(chunk: Chunk, breaks: Sequence[tuple[int, int]], item: Item) -> dict[str, Any]:
+    """Lengths, marks and breaks count UTF-16 units, as strings of the page do.
+
+    An id that shares its characters is in a list.
+    """
+    text, segment = chunk.event.text, chunk.segment
+    out: dict[str, Any] = {"text": text}
+    if chunk.is_tag:
+        out["tag"] = True
+    if chunk.inline:
+        out["inline"] = chunk.inline
+    at = _offsets(text, {n for a, b, _ in chunk.marks for n in (a, b)} | {n for n, _ in breaks})
+    if chunk.marks:
+        out["marks"] = [[at[a], at[b], severity] for a, b, severity in chunk.marks]
+    if breaks:
+        out["breaks"] = [[at[n], depth] for n, depth in breaks]
+    if segment is not None:
+        out |= {"loss": segment.loss, "inside": "/".join(segment.inside), "ids": [], "lengths": []}
+        for ids, part in pieces(segment, item.dialect.tokenizer):
+            out["ids"].append(ids[0] if len(ids) == 1 else ids)
+            out["lengths"].append(_units(part))
+    return out
+
+
+def _units(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _offsets(text: str, places: Iterable[int]) -> dict[int, int]:
+    """Returns each offset in code points with the same in UTF-16 units."""
+    out = {}
+    before = units = 0
+    for place in sorted(places):
+        units += _units(text[before:place])
+        out[place], before = units, place
+    return out

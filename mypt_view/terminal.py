@@ -1,0 +1,290 @@
+"""The terminal views: chat bubbles, the mask, ids, the tree.
+
+User text goes through `Text` objects only, made visible.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from mypt_cli.terminal import Display
+from mypt_cli.words import notes
+from mypt_lint.report.totals import counted
+from mypt_spec.findings import Finding
+from mypt_view.blocks import Block, blocks_of
+from mypt_view.items import Item, outline
+from mypt_view.layout import Run, rows
+from mypt_view.pieces import quoted
+
+_WIDTH = 100  # cells, where there is no terminal
+_INDENT = 6  # of what the model writes
+SEVERITY = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
+_POINTED = {"error": "underline red", "warning": "underline yellow", "info": "underline cyan"}
+TRAINED, MASKED = "bold green underline", "dim"
+TRAINED_MARK, _FINDING_MARK = "^", "~"  # what stands under text where there is no colour
+_SOLID, _DASHED, _ASCII = "╭─╮│╰╯╎", "╭┄╮┊╰╯╎", "+-+|++:"
+_COLOURS = {
+    "user": "bright_blue",
+    "model": "green",
+    "system": "magenta",
+    "think": "bright_black",
+    "call": "yellow",
+    "tool": "cyan",
+}
+
+
+class Terminal:
+    """Shows items on one stream, in colour where it is a terminal and NO_COLOR is not set."""
+
+    def __init__(
+        self, stream: TextIO, *, color: bool | None = None, width: int | None = None
+    ) -> None:
+        self._stream = stream
+        self.display = Display(stream)
+        options = (
+            {}
+            if color is None
+            else {
+                "force_terminal": color,
+                "color_system": "standard" if color else None,
+                "no_color": not color,
+            }
+        )
+        self._console = Console(file=stream, markup=False, highlight=False, emoji=False, **options)  # type: ignore[arg-type]
+        self.plain = self._console.color_system is None or self._console.no_color
+        known = self._console.width if self._console.is_terminal else _WIDTH
+        self._width = max(width or known, 20)
+        self._fine = self.display.printable(_SOLID) == _SOLID
+
+    def show(self, item: Item, view: str) -> None:
+        """One item in one of the views "chat", "mask", "ids" and "tree"."""
+        blocks, rest = blocks_of(item)
+        coded = item.segments is not None
+        lacks = {"mask": "loss mask", "ids": "ids"}.get(view, "")
+        self._head(item, "" if coded else lacks)
+        if view == "mask" and coded:
+            self._legend()
+        for finding in rest:
+            self._finding(finding)
+        if view == "tree" or (view == "ids" and coded):
+            for finding in [f for block in blocks for f in block.findings]:
+                self._finding(finding)
+            for row in (
+                _tree(blocks, self.display, self._width, fine=self._fine)
+                if view == "tree"
+                else self._ids(item)
+            ):
+                self._print(row)
+        else:
+            self._bubbles(blocks, mask=view == "mask" and coded)
+
+    def note(self, item: Item, lacks: str = "") -> None:
+        """The summary and the findings alone."""
+        self._head(item, lacks)
+        for finding in item.findings:
+            self._finding(finding)
+
+    def _head(self, item: Item, lacks: str) -> None:
+        head = Text.assemble((self.display.line(summary(item)), "bold"))
+        if lacks:
+            head.append(f"\n  no {lacks}: {self.display.line(item.lacks)}", SEVERITY["error"])
+        self._print(head)
+
+    def _legend(self) -> None:
+        if self.plain:
+            self._print(Text(f"  trained tokens are marked {TRAINED_MARK}"))
+        else:
+            self._print(Text.assemble("  ", ("trained", TRAINED), "  ", ("masked", MASKED)))
+
+    def _print(self, text: Text) -> None:
+        if self.plain:
+            self._stream.write(text.plain + "\n")
+        else:
+            self._console.print(text, soft_wrap=True)
+
+    def _finding(self, finding: Finding, indent: int = 2) -> None:
+        margin = " " * indent
+        lead = f"{finding.severity}[{finding.code}]"
+        line = self.display.line
+        text = Text.assemble(
+            margin,
+            (lead, SEVERITY[finding.severity]),
+            (f" {finding.name}: ", "bold"),
+            line(finding.message),
+        )
+        for label, note in notes(finding):
+            text.append(f"\n{margin}  = {label}: ", "dim")
+            text.append(line(note))
+        self._print(text)
+
+    def _bubbles(self, blocks: Iterable[Block], *, mask: bool) -> None:
+        for block in blocks:
+            if block.look == "meta" if mask else not block.visible:
+                continue
+            indent = _INDENT if block.model else 2 * block.nested
+            self._bubble(block, indent, mask)
+            for finding in block.findings:
+                self._finding(finding, indent + 2)
+
+    def _bubble(self, block: Block, indent: int, mask: bool) -> None:
+        dashed = block.look == "think"
+        corner, line, right, side, low, end, under = tuple(
+            (_DASHED if dashed else _SOLID) if self._fine else _ASCII
+        )
+        colour = _COLOURS.get(block.look, "white")
+        style = "dim italic" if dashed else ""
+        laid = rows(
+            _runs(block, style, mask),
+            max(10, self._width - indent - 4 - (0 if block.model else _INDENT)),
+            self.display,
+            ends=mask,
+        )
+        title = f" {self.display.line(block.title)} "[: self._width]
+        width = max([row.width for row in laid] + [Text(title).cell_len])
+        margin = " " * indent
+        self._print(
+            Text.assemble(
+                margin,
+                (corner + line, colour),
+                (title, f"bold {colour}"),
+                (line * (width - Text(title).cell_len + 1) + right, colour),
+            )
+        )
+        for row in laid:
+            text = Text.assemble(
+                margin,
+                (side, colour),
+                " ",
+                *row.runs(),
+                " " * (width - row.width + 1),
+                (side, colour),
+            )
+            self._print(text)
+            if self.plain and row.marks:
+                self._print(Text(f"{margin}{under} {row.marks}"))
+        self._print(Text.assemble(margin, (low + line * (width + 2) + end, colour)))
+
+    def _ids(self, item: Item) -> Iterator[Text]:
+        tokenizer = item.dialect.tokenizer
+        places = [(segment, "/".join(segment.inside) or "-") for segment in item.segments or ()]
+        wide = max((len(place) for _, place in places), default=0)
+        at = 0
+        for segment, place in places:
+            for number in segment.ids:
+                row = Text(f"{at:>6} {number:>6}  ")
+                row.append(
+                    "trained" if segment.loss else "masked ", TRAINED if segment.loss else MASKED
+                )
+                row.append(f"  {place:<{wide}}  ", "dim")
+                row.append(
+                    quoted(tokenizer.decode_bytes([number]), self.display),
+                    "bold" if number >= tokenizer.ordinary else "",
+                )
+                yield row
+                at += 1
+
+
+def summary(item: Item) -> str:
+    """One line: what it is, how long, how much of it is trained, and how many findings it has."""
+    turns, phase = outline(item)
+    words = [item.dialect.name + (f" phase {phase}" if phase is not None else "")]
+    if item.segments is not None:
+        total, trained = len(item.ids), sum(item.loss)
+        share = f" ({100 * trained / total:.0f} %)" if total else ""
+        words.append(f"{counted(total, 'token')}, {trained} trained{share}")
+    if turns or item.episode is not None:
+        words.append(counted(turns, "turn"))
+    found = [
+        counted(n, s)
+        for s in ("error", "warning", "info")
+        if (n := sum(f.severity == s for f in item.findings))
+    ]
+    words.append(", ".join(found) or "no findings")
+    return f"{item.label}: {'; '.join(words)}"
+
+
+def _runs(block: Block, style: str, mask: bool) -> Iterator[Run]:
+    """What to show of a block: its text; with `mask` its tags too, trained or not.
+
+    Tags that a finding means are shown.
+    """
+    for chunk in block.chunks:
+        if chunk.is_tag and not mask and not chunk.marks:
+            continue
+        trained = bool(mask and chunk.segment is not None and chunk.segment.loss)
+        base = (
+            (TRAINED if trained else MASKED) if mask else f"{style} bold" if chunk.inline else style
+        )
+        under = TRAINED_MARK if trained else " "
+        text, at = chunk.event.text, 0
+        breaks = [] if mask else block.breaks(chunk)
+        for a, b, severity in () if mask else _apart(chunk.marks):
+            yield Run(_laid_out(text, at, a, breaks), base, under)
+            yield Run(_laid_out(text, a, b, breaks), _POINTED[severity], _FINDING_MARK)
+            at = b
+        yield Run(_laid_out(text, at, len(text), breaks), base, under)
+
+
+def _laid_out(text: str, first: int, last: int, breaks: list[tuple[int, int]]) -> str:
+    out = ""
+    for at, depth in breaks[bisect(breaks, (first,)) : bisect(breaks, (last,))]:
+        out += f"{text[first:at]}\n{'  ' * depth}"
+        first = at
+    return out + text[first:last]
+
+
+def _apart(marks: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+    """Marks in order, cut so that none overlaps another."""
+    at = 0
+    for a, b, severity in sorted(marks):
+        if b > at:
+            yield max(a, at), b, severity
+            at = b
+
+
+def _tree(blocks: list[Block], display: Display, width: int, *, fine: bool) -> Iterator[Text]:
+    """The blocks, and below each its parts, one line a part."""
+    branch, last, bar = ("├── ", "└── ", "│   ") if fine else ("|-- ", "`-- ", "|   ")
+    meta = [block for block in blocks if block.look == "meta"]
+    blocks = [block for block in blocks if block.look != "meta"]
+    tops = [
+        list(group)
+        for _, group in groupby(enumerate(blocks), key=lambda pair: pair[1].top or -pair[0])
+    ]
+    for n, numbered in enumerate(tops):
+        group = [block for _, block in numbered]
+        final = n + 1 == len(tops)
+        yield _branch(last if final else branch, group[0], group, display)
+        inner = "    " if final else bar
+        parts = [(block, chunk) for block in group for chunk in block.chunks if not chunk.is_tag]
+        for i, (block, chunk) in enumerate(parts):
+            kind = chunk.inline or (block.kind if block.nested else "text")
+            lead = inner + (last if i + 1 == len(parts) else branch)
+            row = Text.assemble((lead, "dim"), (f"{display.line(kind)} ", "cyan"))
+            shown = quoted(chunk.event.text.encode("utf-8", "surrogatepass"), display)
+            row.append(
+                shown
+                if len(shown) <= (room := max(20, width - row.cell_len))
+                else f"{shown[: room - len(display.ellipsis)]}{display.ellipsis}"
+            )
+            yield row
+    for block in meta:
+        words = " ".join(chunk.event.text.strip() for chunk in block.chunks)
+        yield Text(display.line(f"{block.title}: {words}"), "dim")
+
+
+def _branch(lead: str, block: Block, group: list[Block], display: Display) -> Text:
+    held = [chunk.segment for b in group for chunk in b.chunks if chunk.segment is not None]
+    row = Text.assemble(
+        (lead, "dim"), (display.line(block.title), f"bold {_COLOURS.get(block.look, 'default')}")
+    )
+    if held:
+        total, trained = sum(len(s.ids) for s in held), sum(len(s.ids) * s.loss for s in held)
+        row.append(f"  {counted(total, 'token')}, {trained} trained", "dim")
+    return row

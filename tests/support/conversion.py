@@ -1,0 +1,242 @@
+"""What conversations may have, as a record in each format that can say it; the matrix of
+docs/conversion.md is made from this.
+
+The matrix says what `Converter` did with these records, and nothing else:
+tests/unit/mypt_convert/test_convert.py runs it, and `tools/regenerate.py` writes it down.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import mypt_spec
+from mypt_convert import Converted, Converter, readable
+
+Record = dict[str, Any]
+SYSTEM = "You are helpful."
+
+
+def _user(text: str = "Hi", **more: Any) -> Record:
+    return {"role": "user", "content": text, **more}
+
+
+def _said(text: str = "Hello.", **more: Any) -> Record:
+    return {"role": "assistant", "content": text, **more}
+
+
+def _function(name: str, arguments: Any, ident: str = "") -> Record:
+    return ({"id": ident} if ident else {}) | {
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
+
+
+def _openai(*messages: Record, **more: Any) -> Record:
+    return {"messages": list(messages), **more}
+
+
+def _mypt(*messages: Record, **more: Any) -> Record:
+    return {"system": SYSTEM, "messages": list(messages), **more}
+
+
+def _called(name: str = "t", **more: Any) -> list[Record]:
+    return [{"role": "assistant_toolcall", "name": name, "arguments": {"q": 1}, **more}]
+
+
+def _items(*items: Record) -> Record:
+    return {"role": "assistant", "contents": list(items)}
+
+
+_CALL = {"type": "toolcall", "name": "t", "arguments": {"q": 1}}
+_RESULT = {"type": "toolresult", "content": "4"}
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "t",
+        "description": "d",
+        "parameters": {"type": "object", "properties": {}},
+    },
+}
+_ANSWERED = _openai(
+    _user(),
+    _said(None, tool_calls=[_function("t", '{"q": 1}', "c1")]),
+    {"role": "tool", "tool_call_id": "c1", "content": "4"},
+    _said(),
+)  # type: ignore[arg-type]
+_TWO = [_function("t", {"q": 1}, "c1"), _function("t", {"q": 2}, "c2")]
+_TWO_RESULTS = [
+    {"role": "tool", "tool_call_id": "c1", "name": "t", "content": "4"},
+    {"role": "tool", "tool_call_id": "c2", "name": "t", "content": "5"},
+]
+
+# Feature -> format -> a record that has it, and little else.
+FEATURES: dict[str, dict[str, Record]] = {
+    "question and answer": {
+        "openai": _openai(_user(), _said()), "mypt": _mypt(_user(), _said()), "mypt-3b": _openai(_user(), _said()),
+        "gabgpt": _openai(_user(), _said()), "praxis": _openai(_user(), _said()), "usf-omega": _openai(_user(), _said()),
+    },
+    "system prompt": {
+        "openai": _openai({"role": "system", "content": SYSTEM}, _user(), _said()), "mypt": _mypt(_user(), _said()),
+        "mypt-3b": _mypt(_user(), _said()), "praxis": _openai({"role": "system", "content": SYSTEM}, _user(), _said()),
+        "usf-omega": _openai({"role": "system", "content": SYSTEM}, _user(), _said()),
+    },
+    "system and developer": {
+        name: _openai({"role": "system", "content": SYSTEM}, {"role": "developer", "content": "Be brief."}, _user(), _said())
+        for name in ("openai", "praxis", "usf-omega")
+    },
+    "identity of the model": {"usf-omega": _openai(_user(), _said(), model_identity="I am Ada.")},
+    "several turns": {
+        name: _openai(_user(), _said(), _user("Bye"), _said("Bye.")) | ({"system": SYSTEM} if name == "mypt" else {})
+        for name in ("openai", "mypt", "mypt-3b", "gabgpt", "praxis", "usf-omega")
+    },
+    "an empty answer": {"openai": _openai(_user(), _said("")), "gabgpt": _openai(_user(), _said(""))},
+    "context of a question": {"mypt": _mypt(_user(context="c"), _said()), "mypt-3b": _openai(_user(context="c"), _said())},
+    "context of an answer": {"mypt": _mypt(_user(), {"role": "assistant_context", "content": "c"}, _said())},
+    "thinking": {
+        "mypt": _mypt(_user(), _said(think="t")), "gabgpt": _openai(_user(), _said(think="t")),
+        "usf-omega": _openai(_user(), _items({"type": "reasoning", "reasoning": "t"}, {"type": "text", "text": "Hello."})),
+    },
+    "citation": {"mypt": _mypt(_user(), _said(cite="doc"))},
+    "citation inside the text": {"mypt": _mypt(_user(), _said("As <myPT_cite>doc</myPT_cite> says."))},
+    "call and result": {
+        "openai": _ANSWERED,
+        "mypt": _mypt(_user(), *_called(), {"role": "toolresult", "name": "t", "content": 4}, _said()),
+        "mypt-3b": _openai(_user(), *_called(), {"role": "tool_result", "name": "t", "content": {"n": [1.5, None]}}, _said()),
+        "praxis": _openai(_user(), _items(_CALL, _RESULT, {"type": "text", "text": "Hello."})),
+        "usf-omega": _openai(_user(), _said_calls := {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()),
+    },
+    "thinking before a call": {
+        "mypt": _mypt(_user(), *_called(think="t"), {"role": "toolresult", "name": "t", "content": 4}, _said()),
+        "usf-omega": _openai(
+            _user(), _items({"type": "reasoning", "reasoning": "t"}, {"type": "tool_calls", "tool_calls": _TWO[:1]}), _TWO_RESULTS[0], _said()
+        ),
+    },
+    "text before a call": {
+        "openai": _openai(_user(), _said("Wait.", tool_calls=[_function("t", "{}", "c1")]), {"role": "tool", "tool_call_id": "c1", "content": "4"}, _said()),
+        "praxis": _openai(_user(), _items({"type": "text", "text": "Wait."}, _CALL, _RESULT, {"type": "text", "text": "Hello."})),
+        "usf-omega": _openai(_user(), _said("Wait.", tool_calls=_TWO[:1]), _TWO_RESULTS[0], _said()),
+    },
+    "several calls in turn": {
+        "mypt": _mypt(_user(), *2 * (*_called(), {"role": "toolresult", "name": "t", "content": 4}), _said()),
+        "mypt-3b": _openai(_user(), *2 * (*_called(), {"role": "tool_result", "name": "t", "content": 4}), _said()),
+        "praxis": _openai(_user(), _items(_CALL, _RESULT, _CALL, _RESULT, {"type": "text", "text": "Hello."})),
+        "usf-omega": _openai(_user(), _said_calls, _TWO_RESULTS[0], {"role": "assistant", "tool_calls": _TWO[1:]}, _TWO_RESULTS[1], _said()),
+    },
+    "calls at once": {
+        "openai": _openai(
+            _user(), {"role": "assistant", "tool_calls": [_function("t", "{}", "c1"), _function("t", "{}", "c2")]}, *_TWO_RESULTS, _said()
+        ),
+        "usf-omega": _openai(_user(), {"role": "assistant", "tool_calls": _TWO}, *_TWO_RESULTS, _said()),
+    },
+    "results without a name": {
+        "usf-omega": _openai(_user(), _said_calls, {"role": "tool", "tool_call_id": "c1", "content": "Sunny"}, _said()),
+    },
+    "definitions of tools": {"openai": _ANSWERED | {"tools": [_TOOL]}, "usf-omega": _openai(_user(), _said(), tools=[_TOOL])},
+    "self-reflection": {"usf-omega": _openai(_user(), _said(self_reflection="Fine."), self_reflection_enabled=True)},
+    "flags of an answer": {"usf-omega": _openai(_user(), _said("{}"), json_mode=True, reasoning_effort="none")},
+    "preferred and rejected": {"usf-omega": {"messages": [_user()], "chosen": _said(), "rejected": _said("Go away.")}},
+    "weight of a message": {"openai": _openai(_user(), _said(weight=0))},
+    "language": {
+        name: _openai(_user(), _said(), language="de") | ({"system": SYSTEM} if name == "mypt" else {})
+        for name in ("mypt", "mypt-3b", "gabgpt", "praxis")
+    },
+    "metadata of record and message": {
+        name: _openai(_user(_n=1), _said(), _source="x") | ({"system": SYSTEM} if name == "mypt" else {})
+        for name in ("openai", "mypt", "mypt-3b", "gabgpt", "praxis", "usf-omega")
+    },
+}  # fmt: skip
+
+
+class Outcome(NamedTuple):
+    """What became of one record: `word` is "kept", "kept with --system", "loses ..." or "refused:
+    ...".
+
+    `source` is the record as it was given; `system` the prompt that was needed.
+    """
+
+    word: str
+    source: Record
+    system: str | None
+    converted: Converted
+
+
+def sources() -> list[str]:
+    return list(readable())
+
+
+def outcome(feature: str, source: str, target: str) -> Outcome | None:
+    """What a target makes of a feature; None where the source cannot say it."""
+    record = FEATURES[feature].get(source)
+    if record is None:
+        return None
+    system = None
+    converted = Converter(source, target).record(record)
+    if converted.record is None:
+        prompted = Converter(source, target, system=SYSTEM).record(record)
+        system, converted = SYSTEM, prompted
+    with_system = " with --system" if system else ""
+    if converted.record is None:
+        return Outcome(f"refused: {converted.findings[0].code}", record, system, converted)
+    fields = ", ".join(dict.fromkeys(loss.field for loss in converted.losses))
+    return Outcome(
+        f"loses {fields}{with_system}" if fields else f"kept{with_system}",
+        record,
+        system,
+        converted,
+    )
+
+
+def table() -> dict[str, dict[tuple[str, str], Outcome]]:
+    """Feature -> (source, target) -> outcome."""
+    out: dict[str, dict[tuple[str, str], Outcome]] = {}
+    for feature in FEATURES:
+        cells = {(s, t): outcome(feature, s, t) for s in sources() for t in mypt_spec.dialects()}
+        out[feature] = {pair: cell for pair, cell in cells.items() if cell is not None}
+    return out
+
+
+def page() -> str:
+    """docs/conversion.md."""
+    found, targets = table(), mypt_spec.dialects()
+    lines = [
+        "# What survives a conversion",
+        "",
+        "Generated from `tests/support/conversion.py`: every cell is what `mypt-convert` did with a record that has the feature.",
+        "`kept`: the conversion back gives the same record (openai is only read). `loses x`: what has no place in the target, by",
+        "field; such a record is refused unless `--on-loss warn` or `--on-loss drop` is given. `refused`: no record of the target can",
+        "say it at all, whatever the option. `with --system`: the target wants a system prompt and the source has none, so the",
+        "conversion back has one too.",
+        "",
+        "| from \\ to | " + " | ".join(targets) + " |",
+        "|---" * (len(targets) + 1) + "|",
+    ]
+    for source in sources():
+        cells = []
+        for target in targets:
+            here = [
+                cells[source, target].word for cells in found.values() if (source, target) in cells
+            ]
+            kept = sum(word.startswith("kept") for word in here)
+            cells.append("all kept" if kept == len(here) else f"{kept} of {len(here)} kept")
+        lines.append(f"| [{source}](#from-{source}) | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "Ids of calls are kept as metadata (`_tool_call_ids`) where the target has none, and come back from there. Results are JSON values",
+        "in some formats and text in others: a text that is canonical JSON is its value, any other text is a string, and back.",
+        "An unknown key of a dialect's record is kept as metadata, `note` as `_note`; where that name is taken, it is refused.",
+        "",
+    ]
+    for source in sources():
+        lines += [
+            f"## From {source}",
+            "",
+            "| feature | " + " | ".join(targets) + " |",
+            "|---" * (len(targets) + 1) + "|",
+        ]
+        for feature, cells in found.items():
+            if any(pair[0] == source for pair in cells):
+                lines.append(
+                    f"| {feature} | " + " | ".join(cells[source, t].word for t in targets) + " |"
+                )
+        lines.append("")
+    return "\n".join(lines[:-1]) + "\n"

@@ -1,0 +1,203 @@
+"""The command `mypt`, and what all commands share: one main, one kind of parser."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from mypt_cli.completion import candidates
+from mypt_cli.main import GROUPS, MODULES, main
+from mypt_cli.parser import coloured, hide, parser, shown
+from mypt_cli.run import run
+
+ROOT = Path(__file__).parents[3]
+GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    return {name: import_module(module).parser() for name, module in MODULES.items()}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_it_runs_every_command_that_is_installed() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts.pop("mypt") == "mypt_cli.main:main"
+    assert scripts == {f"mypt-{name}": f"{module}:main" for name, module in MODULES.items()}
+
+
+def test_a_command_by_either_name_is_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(GOOD + "{\n")
+    from mypt_lint.cli import main as lint
+
+    assert main(["lint", "--format", "concise", str(path)]) == 1
+    said = capsys.readouterr().out
+    assert lint(["--format", "concise", str(path)]) == 1
+    assert capsys.readouterr().out == said
+
+
+def test_help_and_what_is_mistyped(capsys: pytest.CaptureFixture[str]) -> None:
+    for given in ([], ["help"], ["--help"], ["-h"]):
+        assert main(given) == 0
+        out = capsys.readouterr().out
+        assert [out.index(f"{title}:") for title in GROUPS] == sorted(
+            out.index(f"{title}:") for title in GROUPS
+        )
+        assert all(f"\n  {name} " in out for name in MODULES)
+    with pytest.raises(SystemExit) as stop:
+        main(["help", "convert"])
+    assert stop.value.code == 0
+    assert "usage: mypt-convert" in capsys.readouterr().out
+    assert main(["lnit"]) == 2
+    assert "no command 'lnit'; did you mean lint?" in capsys.readouterr().err
+    assert main(["help", "prepar"]) == 2
+    assert "did you mean prepare?" in capsys.readouterr().err
+    assert main(["--version"]) == 0
+    assert main(["completion", "bahs"]) == 2
+    assert "did you mean bash?" in capsys.readouterr().err
+
+
+def test_a_mistyped_option_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["lint", "--fromat=json", "x.jsonl"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == (
+        "mypt-lint: error: unrecognized arguments: --fromat=json; did you mean --format?\n"
+        "Try mypt-lint --help.\n"
+    )
+
+
+def test_help_starts_without_the_engine() -> None:
+    code = "import sys; from mypt_cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)  # fmt: skip
+    assert not {"mypt_spec", "numpy", "torch", "rich", "msgspec"} & set(done.stderr.split())
+
+
+def test_no_parser_needs_torch() -> None:
+    code = f"import sys, importlib\nfor m in {list(MODULES.values())}: importlib.import_module(m).parser()\nprint('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)  # fmt: skip
+    assert done.stdout == "False\n"
+
+
+def test_help_is_coloured_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    text = "usage: x\n\noptions:\n  lint   do --this, not-that\n"
+    assert coloured(text, io.StringIO()) == text
+    painted = coloured(text, Terminal())
+    assert "\x1b[1;33moptions:\x1b[0m" in painted
+    assert "\x1b[36m--this\x1b[0m, not-that" in painted
+    assert "  lint\x1b[0m" in painted
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert coloured(text, Terminal()) == text
+
+
+def test_old_names_are_read_but_not_shown() -> None:
+    made = parser("x", "", "")
+    hide(made.add_argument("-o", "--out", "--output", required=True), "--output")
+    assert made.parse_args(["--output", "a"]).out == "a"
+    assert "--output" not in made.format_help()
+    assert "--output" not in shown(made)
+
+
+class OurError(Exception):
+    """As the project's own: with a message for people."""
+
+
+OurError.__module__ = "mypt_spec.anything"
+
+
+def test_what_stops_a_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def stopped(error: BaseException) -> int:
+        def body() -> int:
+            raise error
+
+        return run("mypt-x", body, errors=(ValueError,), interrupted="interrupted; go on")
+
+    assert stopped(OurError("a.jsonl: too long")) == 2
+    assert capsys.readouterr().err == "mypt-x: error: a.jsonl: too long\n"
+    assert stopped(ValueError("no 99")) == 2
+    assert capsys.readouterr().err == "mypt-x: error: no 99\n"
+    assert stopped(FileNotFoundError(2, "No such file", "b.jsonl")) == 2
+    assert capsys.readouterr().err == "mypt-x: error: b.jsonl: No such file\n"
+    assert stopped(KeyboardInterrupt()) == 130
+    assert capsys.readouterr().err == "mypt-x: interrupted; go on\n"
+    assert stopped(TypeError("x")) == 2, "not 1, which says that there are findings"
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert err.endswith("please report it with the lines above\n")
+
+
+@pytest.mark.parametrize("name", ["lint", "view", "synth"])
+def test_a_reader_that_goes_is_no_error(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("{\n" * 20_000)
+    args = {"lint": ["--format", "concise", "--show-all", str(path)], "view": [str(path), "--all"]}
+    given = args.get(name, ["--phase", "1", "--n", "5000", "-q"])
+    child = subprocess.Popen([sys.executable, "-m", "mypt_cli.main", name, *given], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)  # fmt: skip
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.stdout.close()
+    assert child.stderr is not None
+    said = child.stderr.read().decode()
+    child.stderr.close()
+    assert child.wait(timeout=60) == (1 if name == "lint" else 0), said
+    assert "Traceback" not in said
+    assert "Broken" not in said
+
+
+def test_candidates() -> None:
+    assert [*candidates(["mypt", "pre"])[0]] == ["prepare"]
+    assert [*candidates(["mypt", "help", "ex"])[0]] == ["export"]
+    assert [*candidates(["mypt", "completion", "z"])[0]] == ["zsh"]
+    assert candidates(["mypt", "prepare", ""]) == ({}, True)
+    assert [*candidates(["mypt", "prepare", "--long", "s"])[0]] == ["split-turns"]
+    assert [*candidates(["mypt-prepare", "--long", "=", "s"])[0]] == ["split-turns"]
+    assert [*candidates(["mypt-prepare", "--long=s"])[0]] == ["--long=split-turns"]
+    assert candidates(["mypt-prepare", "--seed", ""]) == ({}, False)
+    assert candidates(["mypt-prepare", "--vocab", ""]) == ({}, True)
+    assert [*candidates(["/bin/mypt-convert", "--from", "open"])[0]] == ["openai"]
+    assert candidates(["mypt", "nothing", ""]) == ({}, True)
+    for name, made in parsers().items():
+        assert [*candidates(["mypt", name, "-"])[0]] == shown(made)
+    assert json.dumps(candidates(["mypt-lint", "--select", "MYP301,MYP31"])[0]).count("MYP301") > 3
+
+
+OLD = {  # names that are still read, and those that are shown
+    "lint": {"--output": "--out"},
+    "convert": {"--output": "--out"},
+    "vocab": {"--output": "--out"},
+    "synth": {"--output": "--out", "--n": "--number"},
+    "prepare": {"--workers": "--jobs"},
+}
+
+
+def test_options_have_the_same_names_everywhere() -> None:
+    made = parsers()
+    for name in ("lint", "view", "convert", "synth", "vocab", "prepare", "train", "export"):
+        assert {"-o", "--out"} <= set(shown(made[name])), name
+    for name, names in OLD.items():
+        for old, new in names.items():
+            options = made[name]._option_string_actions
+            assert options[old] is options[new]
+            assert old not in shown(made[name])
+
+
+def test_export_takes_its_folder_either_way(capsys: pytest.CaptureFixture[str]) -> None:
+    for given in (["model"], ["model", "out", "--out", "out"]):
+        assert main(["export", *given]) == 2
+        assert "name the folder to write once, with --out DIR" in capsys.readouterr().err

@@ -1,0 +1,124 @@
+"""Blocks that the model may not open: nothing else is refused with them, and every promise holds
+without them.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mypt_infer.decode import Decoder
+from mypt_infer.decode.decoder import machine
+from mypt_infer.run_format import of
+from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, generated, prompt, witnesses
+
+THINKERS = [n for n in DIALECTS if of(n).thinking]
+
+
+def silent(name: str, **options: Any) -> Decoder:
+    return Decoder(name, TOOLS, forbidden_blocks=of(name).thinking, **options)
+
+
+def openers(of_: Decoder) -> set[int]:
+    """The ids that begin a thought."""
+    table = of_.dialect.table
+    return {
+        table.special[piece.value]
+        for kind in of(of_.dialect).thinking
+        for piece in table.openers[kind].spelling
+        if piece.kind == "special"
+    }
+
+
+def test_which_dialects_think() -> None:
+    assert set(THINKERS) == {"mypt", "gabgpt", "usf-omega"}
+    assert of("usf-omega").thinking == {"reasoning", "self_reflection"}
+    assert silent("praxis").forbidden_blocks == frozenset()
+
+
+@pytest.mark.parametrize("name", THINKERS)
+def test_in_every_state_only_the_opening_tag_is_refused(name: str) -> None:
+    """Both decoders on the same ids: what one refuses more than the other begins a thought."""
+    made, free = silent(name), decoder(name)
+    first, other = made.start(prompt(name)), free.start(prompt(name))
+    missed = 0
+    for ids in witnesses(made, machine(first)).values():
+        if '"id": ""' in made.dialect.tokenizer.decode(ids):
+            continue  # the tables hold it; an id of a call is not empty
+        mine, all_ = made.allowed(made.run(first, ids)), free.allowed(free.run(other, ids))
+        assert not (mine & ~all_).any()
+        more = set(np.flatnonzero(all_ & ~mine).tolist())
+        assert more <= openers(made)
+        missed += bool(more)
+    assert missed
+
+
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+@pytest.mark.parametrize("name", THINKERS)
+def test_every_budget_ends_legal_without_a_thought(name: str, engine: str) -> None:
+    if engine == "llguidance":
+        pytest.importorskip("llguidance")
+    made = silent(name, engine=engine, max_think_tokens=1)
+    before = made.ids_of(prompt(name))
+    least = made.minimum(made.start(before))
+    for budget in range(least, 40 if engine == "table" else least + 3):
+        state, ids, choose = (
+            made.start(before, max_new_tokens=budget),
+            [],
+            random.Random(f"{name} {budget}"),
+        )
+        if engine == "table":
+            ids = list(generated(made, state, choose, bold=0.7))
+        else:
+            while not made.final(state):
+                ids.append(int(choose.choice(made.ids(state)[-40:])))
+                state = made.next(state, ids[-1])
+        assert len(ids) <= budget
+        assert complete(made, before + ids)
+        assert not openers(made) & set(ids)
+
+
+def test_a_thought_that_is_open_is_finished() -> None:
+    made = silent("mypt")
+    ids = [*made.ids_of(prompt("mypt")), 50261, 50271, *made.dialect.tokenizer.encode("Hm")]
+    state = made.start(ids, max_new_tokens=12)
+    assert made.ids(made.next(state, 50272)).tolist()
+    new = list(generated(made, state, random.Random(0)))
+    assert complete(made, ids + new)
+    assert 50272 in new
+
+
+@pytest.mark.parametrize(
+    ("forbidden_blocks", "says"),
+    [(["thought"], "'thought', which is no block of mypt: system, user, assistant"), ("think", "a list of kinds"), (["assistant"], "no turn can be ended without assistant")],
+)  # fmt: skip
+def test_what_cannot_be_forbidden(forbidden_blocks: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Decoder("mypt", forbidden_blocks=forbidden_blocks)
+
+
+def test_bars_can_be_set_anew() -> None:
+    made = Decoder("mypt", TOOLS, max_think_tokens=5, max_toolcall_tokens=64)
+    bar = made.barring(["think", "cite"])
+    assert bar.forbidden_blocks == {"think", "cite"}
+    assert bar.caps.tolist() == made.caps.tolist()
+    state = bar.next(bar.start(prompt("mypt")), 50261)
+    assert [i for i in bar.ids(state).tolist() if i > 50256] == [50267]
+    assert bar.barring([]).tables is made.tables
+    assert Decoder("mypt", forbidden_blocks=["toolcall"]).tables is Decoder("mypt").tables, (
+        "there are no calls anyway"
+    )
+    mute = Decoder("mypt", TOOLS, forbidden_blocks=["toolcall"])
+    assert not mute.allowed(mute.next(mute.start(prompt("mypt")), 50261))[50267]
+
+
+@pytest.mark.parametrize("kind", ["message", "reasoning"])
+def test_a_way_round_is_enough(kind: str) -> None:
+    """In usf-omega one may call without a message; without tools, there is nothing else to say."""
+    assert Decoder("usf-omega", TOOLS, forbidden_blocks=[kind]).start(prompt("usf-omega"))
+    if kind == "message":
+        with pytest.raises(ValueError, match="without message"):
+            Decoder("usf-omega", forbidden_blocks=[kind])

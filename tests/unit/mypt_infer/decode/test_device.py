@@ -1,0 +1,114 @@
+"""The decoder on tensors says what the decoder says, in one graph."""
+
+from __future__ import annotations
+
+import random
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from tests.support.decoding import DIALECTS, decoder, generated, prompt
+
+torch = pytest.importorskip("torch")
+from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
+
+
+def states_of(name: str, budget: int | None) -> list[tuple[int, int]]:
+    """States of a generation with budgets, each with the token that was drawn there."""
+    made = decoder(name, think=4, call=48)
+    state, out = made.start(prompt(name), max_new_tokens=budget), []
+    for token in islice(generated(made, state, random.Random(f"{name} {budget}")), 80):
+        out.append((state, token))
+        state = made.next(state, token)
+    return out
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("budget", [None, 12, 60])
+def test_they_agree(name: str, budget: int | None) -> None:
+    made = decoder(name, think=4, call=48)
+    device = DeviceDecoder(made)
+    walk = states_of(name, budget)
+    states = torch.tensor([s for s, _ in walk])
+    ids = torch.tensor([t for _, t in walk])
+    bias = made.bias(states.tolist())
+    logits = torch.from_numpy(np.random.default_rng(0).normal(size=bias.shape).astype(np.float32))
+    assert (device.apply_(logits.clone(), states.tolist()).numpy() == (logits.numpy() + bias)).all()
+    if name == "usf-omega":  # ids of calls: states are numbered on the host
+        for ask in (lambda: device.step(states, ids), lambda: device.bias(states)):
+            with pytest.raises(ValueError, match="numbered on the host"):
+                ask()
+        return
+    assert device.step(states, ids).tolist() == made.step(states.tolist(), ids.tolist()).tolist()
+    assert (device.bias(states).numpy() == bias).all()
+    refused = torch.from_numpy(np.isinf(bias).argmax(axis=1))
+    assert not device.step(states, refused).any()
+    assert torch.isinf(device.bias(device.step(states, refused))).all(), (
+        "nothing follows what is dead"
+    )
+
+
+def test_a_batch_steps_in_one_graph() -> None:
+    made = decoder("mypt", think=4, call=48)
+    device = DeviceDecoder(made)
+
+    def one(logits: torch.Tensor, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        ids = (logits + device.bias(states)).argmax(dim=-1)
+        return ids, device.step(states, ids)
+
+    compiled = torch.compile(one, fullgraph=True, backend="eager")
+    states = torch.tensor([made.start(prompt("mypt"), max_new_tokens=n) for n in (5, 9, 30)])
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        logits = torch.randn(3, made.tables.vocabulary, generator=generator)
+        ids, after = compiled(logits, states)
+        assert after.tolist() == [
+            made.next(s, i) if s and made.allow(s).count else 0
+            for s, i in zip(states.tolist(), ids.tolist(), strict=True)
+        ]
+        states = after
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("budget", [None, 12, 60])
+def test_one_row_is_masked_as_many_are(budget: int | None, dtype: torch.dtype) -> None:
+    """Row by row, twice each, where budgets bind and where they do not; other types in between."""
+    made = decoder("mypt", think=4, call=48)
+    device = DeviceDecoder(made)
+    states = [s for s, _ in states_of("mypt", budget)]
+    logits = torch.randn(
+        len(states), made.tables.vocabulary, generator=torch.Generator().manual_seed(0)
+    ).to(dtype)
+    logits[:, 50300] = float("nan")
+    expected = device.apply_(logits.clone(), states)
+    bias = torch.from_numpy(made.bias(states))
+    assert torch.equal(expected.isinf(), bias.isinf())
+    assert torch.equal(expected[~expected.isinf()], logits[~expected.isinf()])
+    for again in (dtype, torch.float32, dtype):
+        for i, state in enumerate(states):
+            row = logits[i : i + 1].to(again, copy=True)
+            assert device.apply_(row, [state]) is row
+            assert torch.equal(row, expected[i : i + 1].to(again))
+    with pytest.raises(ValueError, match="2 rows of logits, 1 states"):
+        device.apply_(logits[:2].clone(), states[:1])
+    with pytest.raises(ValueError, match="1 rows of logits, 2 states"):
+        device.apply_(logits[:1].clone(), states[:2])
+
+
+def test_rows_that_are_no_block_of_memory() -> None:
+    made = decoder("mypt")
+    device = DeviceDecoder(made)
+    text = made.next(made.start(prompt("mypt")), 50261)
+    name = made.run(text, [50267, *made.dialect.tokenizer.encode('{"name": "')])
+    wide = torch.randn(3, 2 * made.tables.vocabulary)
+    for rows, state in (
+        (slice(1, 2), text),
+        (slice(1, 2), name),
+        (slice(0, 3), text),
+        (slice(0, 3), name),
+    ):
+        part = wide.clone()[rows, ::2]
+        expected = part + torch.from_numpy(made.bias([state] * len(part)))
+        for _ in range(2):
+            assert torch.equal(device.apply_(part, [state] * len(part)), expected)

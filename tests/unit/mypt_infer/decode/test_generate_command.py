@@ -1,0 +1,310 @@
+"""mypt-generate, and the decoder in the loop of transformers."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mypt_spec
+from mypt_infer.generate.cli import main, parser
+from mypt_infer.generate.shown import Shown
+from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, prompt
+
+RECORD = {"system": "You are MyPT.", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder with random weights."""
+    torch = pytest.importorskip("torch")
+    safetensors = pytest.importorskip("safetensors.torch")
+    from mypt_infer.generate.llama import LlamaConfig, random_model
+
+    out = tmp_path_factory.mktemp("model")
+    shape = {
+        "vocab_size": 50304,
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "tie_word_embeddings": True,
+    }
+    (out / "config.json").write_text(json.dumps(shape))
+    torch.set_num_threads(1)
+    safetensors.save_file(
+        random_model(LlamaConfig(**shape, num_key_value_heads=2), scale=0.5).weights,
+        out / "model.safetensors",
+    )
+    return out
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_the_three_outputs_say_the_same(
+    folder: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    common = [
+        "--model",
+        str(folder),
+        "--prompt",
+        write(tmp_path / "p.json", json.dumps(RECORD)),
+        "--max-new-tokens",
+        "24",
+        "--seed",
+        "3",
+    ]
+    assert main([*common, "--json"]) == 0
+    found = json.loads(capfdbinary.readouterr().out)
+    assert found["ended"] == "turn"
+    assert found["tokens"] == len(found["ids"]) <= 24
+    assert 0 < found["lost"] < 1
+    d = mypt_spec.dialect("mypt")
+    episode, _ = d.read(found["record"])
+    assert episode is not None
+    assert d.serialize(episode).endswith(found["text"])
+    assert main([*common, "--raw"]) == 0
+    assert capfdbinary.readouterr().out.decode() == found["text"]
+    assert main(common) == 0
+    shown = capfdbinary.readouterr().out.decode()
+    assert shown.startswith("assistant: ")
+    assert "<myPT_" not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<myPT_system>S</myPT_system><myPT_user>Hi</myPT_user>",
+        "<myPT_system>S</myPT_system>\n<myPT_user>Hi</myPT_user>\n",
+        "<myPT_system>S</myPT_system><myPT_user>Hi</myPT_user><myPT_assistant>So",
+    ],
+)
+def test_prompts_as_text(
+    folder: Path, text: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert (
+        main(
+            [
+                "--model",
+                str(folder),
+                "--prompt",
+                "-",
+                "--json",
+                "--max-new-tokens",
+                "12",
+                "--seed",
+                "1",
+            ]
+        )
+        == 0
+    )
+    assert json.loads(capfd.readouterr().out)["ended"] == "turn"
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_dialect_generates(
+    name: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    content = prompt(name)
+    d = mypt_spec.dialect(name)
+    path = write(tmp_path / "p", d.tokenizer.decode(d.encode(content, partial=True).ids))
+    tools = write(tmp_path / "tools.json", json.dumps(TOOLS))
+    assert (
+        main(
+            [
+                "--model",
+                str(folder),
+                "--prompt",
+                path,
+                "--dialect",
+                name,
+                "--tools",
+                tools,
+                "--json",
+                "--seed",
+                "0",
+                "--max-new-tokens",
+                "40",
+            ]
+        )
+        == 0
+    )
+    found = json.loads(capfd.readouterr().out)
+    assert complete(decoder(name), decoder(name).ids_of(content) + found["ids"])
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        ("{", [], "not JSON"),
+        ('{"messages": []}', [], "MYP"),
+        ("Hello", [], "MYP210"),
+        (json.dumps(RECORD), ["--dialect", "nope"], "known are"),
+        (json.dumps(RECORD), ["--max-new-tokens", "2"], "takes 4 tokens"),
+        (json.dumps(RECORD), ["--temperature", "-1"], "temperature"),
+        (json.dumps(RECORD), ["--stop", "<myPT_user>"], "can write"),
+        (json.dumps(RECORD), ["--device", "nothing"], "--device nothing"),
+        (json.dumps(RECORD), ["--tools", "missing.json"], "cannot read missing.json"),
+        (json.dumps(RECORD), ["--model", "missing"], "cannot read missing"),
+        (
+            json.dumps(
+                RECORD | {"messages": [*RECORD["messages"], {"role": "assistant", "content": "Yo"}]}
+            ),
+            [],
+            "not for the model",
+        ),
+    ],
+)
+def test_errors(
+    folder: Path,
+    tmp_path: Path,
+    text: str,
+    options: list[str],
+    says: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--model", str(folder), "--prompt", write(tmp_path / "p", text), *options]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("mypt-generate: error: ")
+    assert says in err
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "forbidden_blocks"),
+    [
+        ("mypt", ["--no-think"], {"think"}),
+        ("mypt", [], set()),
+        ("usf-omega", ["--no-think"], {"reasoning", "self_reflection"}),
+        ("praxis", ["--no-think"], set()),
+    ],
+)
+def test_thoughts_can_be_ruled_out(
+    name: str,
+    flags: list[str],
+    forbidden_blocks: set[str],
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from mypt_infer.generate import generate as module
+
+    seen: list[Any] = []
+    real = module.generate
+    monkeypatch.setattr(
+        module,
+        "generate",
+        lambda *a, decoder, **k: seen.append(decoder) or real(*a, decoder=decoder, **k),
+    )
+    d = mypt_spec.dialect(name)
+    path = write(tmp_path / "p", d.tokenizer.decode(d.encode(prompt(name), partial=True).ids))
+    assert (
+        main(
+            [
+                "--model",
+                str(folder),
+                "--prompt",
+                path,
+                "--dialect",
+                name,
+                "--max-new-tokens",
+                "20",
+                "--json",
+                *flags,
+            ]
+        )
+        == 0
+    )
+    assert [of.forbidden_blocks for of in seen] == [forbidden_blocks]
+
+
+def test_without_torch_it_says_what_to_install(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main(["--model", "x", "--prompt", write(tmp_path / "p", json.dumps(RECORD))]) == 2
+    assert "pip install 'mypt-tags[infer]'" in capfd.readouterr().err
+
+
+def test_help_has_an_example() -> None:
+    assert "mypt-generate --model runs/7m --prompt question.json" in parser().format_help()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "pieces"),
+    [
+        ("mypt", "<myPT_assistant><myPT_think>a<b</myPT_think>ü 🎉</myPT_assistant><myPT_eot>", [("tag", "assistant"), ("tag", "think"), ("text", "a<b"), ("text", "ü 🎉")]),
+        ("praxis", 'See <tin>\n{"name": "t", "arguments": {}}\n</tin>', [("text", "See "), ("tag", "tin"), ("text", '{"name": "t", "arguments": {}}')]),
+        ("praxis", "a <b> < c", [("text", "a <b> < c")]),
+        ("mypt-3b", '<assistant>\n<toolcall name="t">\n{}\n</toolcall>\n</assistant>', [("tag", "assistant"), ("tag", "toolcall t"), ("text", "{}")]),
+    ],
+)  # fmt: skip
+def test_what_is_shown(name: str, text: str, pieces: list[tuple[str, str]]) -> None:
+    d = mypt_spec.dialect(name)
+    shown = Shown(d)
+    ids: list[int] = []
+    for event in d.lex(text):
+        ids += (
+            [d.tokenizer.special[event.text]]
+            if event.text in d.tokenizer.special
+            else [i for b in event.text.encode() for i in _byte(d, b)]
+        )
+    found: list[tuple[str, str]] = []
+    for kind, piece in [p for i in ids for p in shown.token(i)] + list(shown.rest()):
+        if found and kind == "text" == found[-1][0]:
+            found[-1] = (kind, found[-1][1] + piece)
+        else:
+            found.append((kind, piece))
+    merged = [p for p in found if p[1].strip("\n")]
+    expected: list[tuple[str, str]] = []
+    for kind, piece in pieces:
+        expected = (
+            [*expected[:-1], ("text", expected[-1][1] + piece)]
+            if expected and kind == "text" == expected[-1][0]
+            else [*expected, (kind, piece)]
+        )
+    assert [
+        (k, t.strip("\n") if k == "text" and name != "mypt" else t) for k, t in merged
+    ] == expected
+
+
+def _byte(d: Any, byte: int) -> list[int]:
+    return [next(i for i in range(256) if d.tokenizer.decode_bytes([i]) == bytes([byte]))]
+
+
+@pytest.mark.parametrize("how", [{"do_sample": True, "temperature": 3.0}, {"num_beams": 3}])
+def test_in_the_loop_of_transformers(how: dict[str, Any]) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from mypt_infer.generate.huggingface import TagLogitsProcessor
+
+    made = decoder("mypt", think=5, call=64)
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    config = transformers.LlamaConfig(vocab_size=50304, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, eos_token_id=50256, pad_token_id=50256, bos_token_id=None)  # fmt: skip
+    llama = transformers.LlamaForCausalLM(config).eval()
+    ids = made.ids_of(prompt("mypt"))
+    longer = [*ids[:-1], *made.dialect.tokenizer.encode(" there"), ids[-1]]
+    width = len(longer)
+    rows = torch.tensor([[50256] * (width - len(r)) + r for r in (ids, longer, ids)])
+    for budget in (4, 9, 24):
+        processor = TagLogitsProcessor(made, max_new_tokens=budget)
+        out = llama.generate(
+            rows,
+            attention_mask=(rows != 50256).long(),
+            max_new_tokens=budget + 1,
+            logits_processor=[processor],
+            **how,
+        )
+        for row, before in zip(out, (ids, longer, ids), strict=True):
+            new = processor.generated(row)
+            assert len(new) <= budget
+            assert complete(made, before + new)

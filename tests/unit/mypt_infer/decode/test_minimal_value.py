@@ -1,0 +1,275 @@
+"""Short calls: read off the schema where it tells, searched for where it does not, and proved by
+llguidance either way.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_infer.decode import Decoder, SchemaFault
+from mypt_infer.decode.llguidance.minimal_value import Unclear, minimal_value
+from mypt_spec.bodies.json_schema import misfits
+from tests.support.decoding import DIALECTS, TOOLS, prompt
+
+pytest.importorskip("llguidance")
+from mypt_infer.decode.compile.nfa import NO_BLOCK
+from mypt_infer.decode.llguidance import tools as calls_module
+from mypt_infer.decode.llguidance.grammar import matcher
+from mypt_infer.decode.llguidance.tools import _Opening, calls_of
+from mypt_infer.decode.tables import DEAD_STATE
+from mypt_infer.decode.tools import ToolSpec, declare
+
+CALLERS = [n for n in DIALECTS if n != "gabgpt"]
+
+
+def size(value: Any) -> int:
+    return len(json.dumps(value))
+
+
+def spec(properties: dict[str, Any], required: list[str]) -> ToolSpec:
+    return ToolSpec("t", {"type": "object", "properties": properties, "required": required})
+
+
+@st.composite
+def schemas(draw: st.DrawFn, depth: int = 2) -> dict[str, Any]:
+    """Schemas whose values can be read off them."""
+    kind = draw(
+        st.sampled_from(
+            [
+                "string",
+                "integer",
+                "number",
+                "boolean",
+                "null",
+                "const",
+                "enum",
+                "any",
+                *(["array", "object"] if depth else []),
+            ]
+        )
+    )
+    values = st.sampled_from(["", "a", "note", 1, 10, None, True, [], ["x"], {"k": 1}])
+    if kind == "const":
+        return {"const": draw(values)}
+    if kind == "enum":
+        return {"enum": draw(st.lists(values, min_size=1, max_size=3))}
+    if kind == "any":
+        return {"anyOf": draw(st.lists(schemas(depth=0), min_size=1, max_size=2))}
+    out: dict[str, Any] = {
+        "type": draw(st.sampled_from([kind, [kind], [kind, "null"]])) if kind != "null" else kind
+    }
+    if kind == "string":
+        out |= draw(
+            st.sampled_from(
+                [{}, {"minLength": 3}, {"maxLength": 2}, {"minLength": 7, "maxLength": 9}]
+            )
+        )
+    if kind in ("integer", "number"):
+        out |= draw(
+            st.sampled_from(
+                [
+                    {},
+                    {"minimum": 3},
+                    {"maximum": -17},
+                    {"exclusiveMinimum": 9, "maximum": 40},
+                    {"exclusiveMaximum": 0},
+                    {"minimum": 5, "multipleOf": 4},
+                ]
+            )
+        )
+    if kind == "array":
+        low = draw(st.integers(0, 2))
+        out |= {"items": draw(schemas(depth=depth - 1)), "minItems": low}
+    if kind == "object":
+        keys = draw(st.lists(st.sampled_from(["a", "day", "k_2"]), unique=True, max_size=3))
+        out |= {
+            "properties": {k: draw(schemas(depth=depth - 1)) for k in keys},
+            "required": draw(st.permutations(keys))[: draw(st.integers(0, 3))],
+        }
+        out["additionalProperties"] = False
+    return out
+
+
+@settings(max_examples=40)
+@given(st.lists(schemas(), min_size=1, max_size=3), st.sampled_from(CALLERS))
+def test_what_is_read_off_is_proved_and_about_as_short_as_what_a_search_finds(
+    parts: list[dict[str, Any]], name: str
+) -> None:
+    dialect = mypt_spec.dialect(name)
+    tool = spec(
+        {f"a{i}": part for i, part in enumerate(parts)}, [f"a{i}" for i in range(len(parts))]
+    )
+    assert misfits(minimal_value(tool.schema, size), dict(tool.schema)) == []
+    opening = _Opening(dialect)
+    first = matcher(dialect, opening.end, opening.kind, [tool])
+    read, searched = opening.read_off(first, tool), opening.searched(first, tool)
+    assert read is not None
+    assert opening.ground.proved(first, [], opening.ground.lexemes.first, read, opening.end), (
+        dialect.tokenizer.decode(read)
+    )
+    merged = dialect.tokenizer.decode(read).count(
+        "["
+    )  # a bracket may be one token with the value behind it: which values, is not read off
+    assert searched is None or len(read) <= len(searched) + merged, dialect.tokenizer.decode(
+        searched
+    )
+
+
+@pytest.mark.parametrize("name", CALLERS)
+def test_the_least_is_that_of_the_tables(name: str) -> None:
+    """In flat schemas the tables count exactly, over all ways to write a call."""
+    for tool in declare(TOOLS):
+        table, other = (Decoder(name, [tool], engine=engine) for engine in ("table", "llguidance"))
+        least = [min(int(of.tables.to_close[s]) for s in of._entries(2)) for of in (table, other)]
+        assert least[0] == least[1]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": "a"}, {"type": "string", "format": "other"}, {}, {"type": "string", "minLength": 10**9}, {"type": "array", "minItems": 1},
+        {"type": "array", "minItems": 10**9, "items": {"type": "null"}}, {"$ref": "#"}, {"$ref": "#/$defs/no"}, {"type": "integer", "minimum": "3"}, {"enum": []},
+        {"type": "object", "required": ["a"]}, {"type": "array", "minItems": 9, "items": {"type": "array", "minItems": 999, "items": {"type": "null"}}}, True, {"type": "?"}, {"allOf": []},
+    ],
+)  # fmt: skip
+def test_what_does_not_tell(schema: Any) -> None:
+    with pytest.raises(Unclear):
+        minimal_value(
+            {"type": "object", "properties": {"a": schema}, "required": ["a"], "$defs": {}}, size
+        )
+
+
+def test_references_are_followed_and_circles_are_not() -> None:
+    node = {
+        "type": "object",
+        "properties": {"label": {"type": "string"}, "below": {"$ref": "#/$defs/node"}},
+        "required": ["label"],
+    }
+    root = {
+        "type": "object",
+        "properties": {"root": {"$ref": "#/$defs/node"}},
+        "required": ["root"],
+        "$defs": {"node": node},
+    }
+    assert minimal_value(root, size) == {"root": {"label": ""}}
+    with pytest.raises(Unclear):
+        minimal_value({**root, "$defs": {"node": {**node, "required": ["below"]}}}, size)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"],
+)
+def test_formats(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of them no search has found an ending for."""
+    monkeypatch.setattr(_Opening, "searched", lambda *_: None)
+    tools = [
+        {
+            "name": "t",
+            "parameters": {
+                "type": "object",
+                "properties": {"a": {"type": "string", "format": kind}},
+                "required": ["a"],
+            },
+        }
+    ]
+    decoder = Decoder("mypt", tools, engine="llguidance")
+    if kind not in ("date-time", "ipv6", "email"):  # that it was made is enough
+        return
+    begin = [50261, 50267, *decoder.dialect.tokenizer.encode('{"name": "t", "a": "')]
+    least = decoder.minimum(decoder.run(decoder.start(prompt("mypt")), begin))
+    for slack in (0,) if kind == "email" else (0, 4):
+        choose, budget = random.Random(f"{kind} {slack}"), len(begin) + least + slack
+        state, out = decoder.run(decoder.start(prompt("mypt"), max_new_tokens=budget), begin), []
+        while not decoder.final(state):
+            out.append(int(choose.choice(decoder.ids(state))))
+            state = decoder.next(state, out[-1])
+        value = json.loads('{"a": "' + decoder.dialect.tokenizer.decode(out[: out.index(50268)]))
+        assert misfits(value, dict(decoder.tools[0].schema)) == []
+
+
+def test_a_search_helps_where_reading_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    real = _Opening.searched
+    monkeypatch.setattr(
+        _Opening,
+        "searched",
+        lambda self, first, tool: looked.append(tool.name) or real(self, first, tool),
+    )
+    bound = {"type": "string", "pattern": "^[a-c]{2}-7$"}
+    decoder = Decoder(
+        "mypt",
+        [
+            {"name": "free_x1", "parameters": {}},
+            {
+                "name": "bound_x1",
+                "parameters": {"type": "object", "properties": {"a": bound}, "required": ["a"]},
+            },
+        ],
+        engine="llguidance",
+    )
+    assert looked == ["bound_x1"]
+    body = decoder.dialect.tokenizer.decode(decoder.bodies.guided.endings[2])  # type: ignore[attr-defined]
+    assert json.loads(body)["a"] in {f"{a}{b}-7" for a in "abc" for b in "abc"}
+    looked.clear()
+    monkeypatch.setattr(
+        _Opening,
+        "read_off",
+        lambda self, first, tool: self.ground.search.tokens(b'{"name": "free_x2", "no": 1}'),
+    )
+    assert (
+        Decoder(
+            "mypt", [{"name": "free_x2", "parameters": {}}], engine="llguidance"
+        ).bodies.guided.least_of(0)
+        < 12
+    )  # type: ignore[attr-defined]
+    assert looked == ["free_x2"], "a guess that does not fit is not taken"
+
+
+def test_a_known_list_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = [
+        {
+            "name": "known_once",
+            "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}},
+        }
+    ]
+    first = Decoder("mypt", tools, engine="llguidance")
+    monkeypatch.setattr(calls_module, "matcher", lambda *_: pytest.fail("compiled again"))
+    again = Decoder("mypt", tools, engine="llguidance")
+    assert again.bodies.guided is not first.bodies.guided, "states are numbered anew"  # type: ignore[attr-defined]
+    assert again.tables is first.tables
+    monkeypatch.undo()
+    with pytest.raises(SchemaFault):
+        calls_of(
+            first.dialect,
+            declare(
+                [
+                    {
+                        "name": "known_once",
+                        "parameters": {
+                            "type": "object",
+                            "properties": {"a": {"uniqueItems": True, "type": "array"}},
+                        },
+                    }
+                ]
+            ),
+        )
+
+
+@pytest.mark.parametrize("name", CALLERS)
+def test_filled_holes_are_measured_as_if_all_were_measured_anew(name: str) -> None:
+    made = Decoder(name, TOOLS, engine="llguidance").tables
+    for least in ([1, 1, 1, 1], [40, 3, 90, 7], [5, 0, 0, 2000]):
+        filled = made.with_holes([9] * 4).with_holes(least)
+        assert filled.distance.tolist() == filled.measure(filled.final).tolist()
+        goal = filled.block == NO_BLOCK
+        goal[DEAD_STATE] = False
+        assert filled.to_close.tolist() == filled.measure(goal).tolist()
+        assert filled.members[0] is made.members[0]

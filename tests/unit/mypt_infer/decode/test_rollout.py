@@ -1,0 +1,200 @@
+"""Legality by generation, and rollouts with exact ids, mask and log-probabilities."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mypt_spec
+from mypt_infer.decode import Decoder
+from tests.support.decoding import DIALECTS, complete, decoder, prompt
+
+torch = pytest.importorskip("torch")
+from mypt_infer.generate.generate import plain  # noqa: E402
+from mypt_infer.generate.legality import (  # noqa: E402
+    LEGAL,
+    NOT_DECLARED,
+    UNFINISHED,
+    accepted,
+    alone,
+    constrained,
+    judge,
+    observed_tools,
+)
+from mypt_infer.generate.llama import LlamaConfig, random_model  # noqa: E402
+from mypt_infer.generate.rollout import rollout  # noqa: E402
+
+D = mypt_spec.dialect("mypt")
+
+
+@cache
+def model() -> Any:
+    torch.set_num_threads(1)
+    return random_model(LlamaConfig(50304, 32, 48, 1, 4, 2, tie_word_embeddings=True), 1, scale=0.5)
+
+
+def ids_of(text: str) -> list[int]:
+    """The ids of a text, its tags by their ids."""
+    return [
+        int(i)
+        for e in D.lex(text)
+        for i in (
+            D.tokenizer.encode(e.text) if e.terminal == "TEXT" else [D.tokenizer.special[e.text]]
+        )
+    ]
+
+
+def writes(text: str) -> Any:
+    """A model that is sure of what it writes behind the prompt."""
+    start, coming = len(decoder("mypt").ids_of(prompt("mypt"))), ids_of(text)
+
+    def read(ids: Any) -> Any:
+        out = torch.zeros(1, ids.shape[1], 50304)
+        out[0, -1, coming[min(ids.shape[1] - start, len(coming) - 1)]] = 100.0
+        return out
+
+    return plain(read, 50304)
+
+
+A, E = "<myPT_assistant>", "</myPT_assistant>"
+CALL = '<myPT_toolcall>{{"name": "{}", {}}}</myPT_toolcall>'
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        (f"{A}Yes.{E}<myPT_eot>", LEGAL),
+        (
+            f"{A}{CALL.format('search', chr(34) + 'query' + chr(34) + ': ' + chr(34) + 'x' + chr(34))}{E}",
+            LEGAL,
+        ),
+        (f"{A}Yes." + " and" * 60, UNFINISHED),
+        (f"{A}Yes.{E}<myPT_user>", "missing-eot"),
+        ("Yes.", "text-between-blocks"),
+        (f"{A}<myPT_toolresult>", "toolresult-inside-assistant"),
+        (f"{A}{CALL.format('unknown', chr(34) + 'x' + chr(34) + ': 1')}{E}", NOT_DECLARED),
+        (f"{A}{CALL.format('search', chr(34) + 'query' + chr(34) + ': 1')}{E}", NOT_DECLARED),
+    ],
+)
+def test_why_an_answer_is_not_legal(text: str, result: str) -> None:
+    prompts = [decoder("mypt").ids_of(prompt("mypt"))]
+    for temperature in (0.0, 1.0):
+        (found,) = alone(
+            writes(text),
+            prompts,
+            decoder("mypt"),
+            max_new_tokens=50,
+            temperature=temperature,
+            seed=1,
+        )
+        assert found == result
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_random_weights_are_legal_only_under_the_constraint(name: str) -> None:
+    prompts = accepted([decoder(name).ids_of(prompt(name))] * 4, decoder(name))
+    assert None not in prompts
+    how: dict[str, Any] = {"max_new_tokens": 40, "temperature": 1.0, "seed": 3}
+    assert constrained(model(), prompts, decoder(name), **how) == [LEGAL] * 4  # type: ignore[arg-type]
+    assert LEGAL not in alone(model(), prompts, decoder(name), **how)  # type: ignore[arg-type]
+    assert accepted([[1, 2]], Decoder("mypt")) == [None]
+
+
+def test_the_judge_is_the_validator() -> None:
+    begun = decoder("mypt").ids_of(prompt("mypt"))
+    for text in (
+        f"{A}Yes.{E}<myPT_eot>",
+        f"{A}Yes.{E}",
+        f"{A}Yes",
+        f"{A}{CALL.format('a', chr(34) + 'b' + chr(34) + ': 1')}{E}",
+        f"{A}{E}",
+        f"{A}<myPT_toolcall>no</myPT_toolcall>{E}",
+    ):
+        ids = begun + ids_of(text)
+        assert (judge(D, ids) == LEGAL) == complete(decoder("mypt"), ids), text
+
+
+def test_tools_are_told_from_their_calls() -> None:
+    calls = [
+        {"q": "a", "n": 1},
+        {"q": "b", "n": 1.5, "deep": {"x": [1, None]}},
+        {"q": "c", "n": 2, "deep": {"x": []}},
+    ]
+    episodes = []
+    for arguments in calls:
+        messages = [{"role": "user", "content": "Q"}, {"role": "assistant_toolcall", "name": "t", "arguments": arguments}, {"role": "toolresult", "name": "t", "content": 1}, {"role": "assistant", "content": "A"}]  # fmt: skip
+        episode, _ = D.read({"system": "S", "messages": messages})
+        assert episode is not None
+        episodes.append(episode)
+    (tool,) = observed_tools(episodes, D)
+    assert tool.name == "t"
+    assert tool.required == {"q", "n"}
+    assert tool.properties == {"q": {"type": "string"}, "n": {"type": "number"}, "deep": {"type": "object", "properties": {"x": {"type": "array", "items": {"type": ["integer", "null"]}}}, "required": ["x"]}}  # fmt: skip
+    made = Decoder(D, [tool])
+    for episode in episodes:
+        ids = [int(i) for i in D.encode(episode).ids]
+        begin = ids.index(D.tokenizer.special[A])
+        state = made.start(ids[:begin])
+        assert made.final(made.run(state, ids[begin : ids.index(D.tokenizer.special[E]) + 1]))
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_rollouts_are_what_was_drawn_and_what_a_trainer_computes(temperature: float) -> None:
+    """Log-probabilities against one pass over the whole sequence, and against the allow set of
+    every state.
+    """
+    made = decoder("mypt", think=5, call=64)
+    longer = [
+        *made.ids_of(prompt("mypt"))[:-1],
+        *D.tokenizer.encode(" there"),
+        D.tokenizer.special["</myPT_user>"],
+    ]
+    found = rollout(
+        model(),
+        [prompt("mypt"), longer],
+        decoder=made,
+        max_new_tokens=40,
+        temperature=temperature,
+        group=2,
+        seed=4,
+    )
+    assert [len(r.generation.prompt) for r in found] == [len(made.ids_of(prompt("mypt")))] * 2 + [
+        len(longer)
+    ] * 2
+    assert found[0].ids.tolist() != found[1].ids.tolist()
+    drawn = 0
+    for r in found:
+        assert complete(made, r.ids.tolist())
+        state = made.start(r.generation.prompt, max_new_tokens=40)
+        assert not r.mask[: len(r.generation.prompt)].any()
+        assert not r.logprobs[r.mask == 0].any()
+        for at in range(len(r.generation.prompt), len(r.ids)):
+            token, allowed = int(r.ids[at]), torch.from_numpy(made.allowed(state))
+            if r.mask[at]:
+                logits = model()(
+                    torch.tensor([r.ids[:at].tolist()]), torch.tensor([at]), model().begin(1, at)
+                )[0].double()
+                own = torch.log_softmax(logits, -1)[token]
+                tempered = torch.log_softmax(
+                    (logits / temperature).masked_fill(~allowed, -torch.inf), -1
+                )[token]
+                assert float(own) == pytest.approx(float(r.logprobs[at]), abs=1e-4)
+                assert float(tempered) == pytest.approx(float(r.drawn_logprobs[at]), abs=1e-4)
+                drawn += 1
+            else:
+                assert allowed.sum() == 1
+            state = made.next(state, token)
+    assert drawn > 20
+    assert found[0].ids.dtype == np.uint32
+
+
+def test_rollouts_that_cannot_be() -> None:
+    for options, says in (
+        ({"temperature": 0}, "drawn, above 0"),
+        ({"group": 0}, "1 or more answers"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            rollout(model(), [prompt("mypt")], decoder=decoder("mypt"), **options)

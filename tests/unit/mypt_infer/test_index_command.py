@@ -1,0 +1,120 @@
+"""The command `mypt-index`."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mypt_infer.workspace.cli import main
+from mypt_infer.workspace.store import default_index, locked
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "policy.txt").write_text("Security Policy v2\n\nPasswords must have 12 characters.\n")
+    (folder / "link.txt").symlink_to("/etc/passwd")
+    (folder / "b.bin").write_bytes(b"\0\1")
+    return folder
+
+
+def test_it_indexes_and_says_what_it_left_out(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(base)]) == 0
+    out, err = capsys.readouterr()
+    assert (
+        out
+        == f"{default_index(base)}: 1 documents in 1 chunks: 1 added, 0 changed, 0 removed, 2 files left out\n"
+    )
+    assert err == "left out: 1 x a link\nleft out: 1 x not text: it holds zero bytes\n"
+    (base / "new.md").write_text("# [b]New[/b]\n\nPassword managers.\n")
+    assert main([str(base), "--verbose"]) == 0
+    out, err = capsys.readouterr()
+    assert "2 documents in 2 chunks: 1 added, 0 changed" in out
+    assert err.startswith("left out: b.bin: not text")
+    assert main([str(base), "--quiet", "--search", "managers", "--top-k", "1"]) == 0
+    out, err = capsys.readouterr()
+    place, text = out.splitlines()
+    assert place.startswith(f"{base}/new.md  [b]New[/b]  (new-")
+    assert place.endswith("#0)")
+    assert text == "    # [b]New[/b] Password managers."
+    assert err == ""
+    assert {p.name for p in base.iterdir()} == {"policy.txt", "link.txt", "b.bin", "new.md"}
+
+
+def test_a_text_is_one_hit_and_nothing_is_said_to_be_nothing(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = (base / "policy.txt").read_text()
+    (base / "copy.txt").write_text(policy.replace(" ", "  ").replace("\n\n", "\n\n\n"))
+    (base / "esc.txt").write_text("Odd \x1b[31mpasswords\n\nare here.\n")
+    assert main([str(base), "--quiet", "--search", "passwords"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("Passwords must have 12") == 1
+    assert "\x1b" not in out
+    assert "Odd \\x1b[31mpasswords" in out
+    (base / "empty").mkdir()
+    assert main([str(base / "empty"), "--quiet", "--search", "passwords"]) == 0
+    assert capsys.readouterr() == ("", "mypt-index: nothing found\n")
+
+
+def test_where_the_index_is(
+    base: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for named, expected in (("relative", tmp_path / ".cache"), (f"{tmp_path}/x", tmp_path / "x")):
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("XDG_CACHE_HOME", named)
+        monkeypatch.setattr("sys.platform", "linux")
+        assert default_index(base).parent == expected / "mypt-tags"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert default_index(base).parent == tmp_path / "Library" / "Caches" / "mypt-tags"
+    monkeypatch.chdir(base)
+    assert default_index(Path()) == default_index(base)
+    (tmp_path / "other" / "docs").mkdir(parents=True)
+    assert default_index(tmp_path / "other" / "docs") != default_index(base)
+    assert main([str(base), "--quiet", "--index-dir", str(base / "policy.txt")]) == 2
+    assert "name another folder for the index with --index-dir" in capsys.readouterr().err
+
+
+def test_what_it_refuses(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "none")]) == 2
+    assert "is no folder" in capsys.readouterr().err
+    assert main([str(base), "--index-dir", str(base / "policy.txt")]) == 2
+    assert main([str(base), "--search", "x", "--top-k", "99"]) == 2
+    assert "top_k is 99" in capsys.readouterr().err
+    with locked(default_index(base)):
+        assert main([str(base)]) == 2
+    assert "another process" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    assert stop.value.code == 0
+    assert "mypt-index docs/" in capsys.readouterr().out
+
+
+def test_progress_only_on_a_terminal(base: Path) -> None:
+    command = [sys.executable, "-m", "mypt_infer.workspace.cli", str(base)]
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            check=True,
+            env=os.environ | {"TERM": "xterm"},
+        )
+        os.close(theirs)
+        assert b"1 files  " in terminal.read(100_000)
+    plain = subprocess.run(command, capture_output=True, check=True)
+    assert b"1 files  " not in plain.stderr
+    assert plain.stderr.startswith(b"left out")

@@ -1,0 +1,173 @@
+"""Tool calls in texts and results as texts, in every dialect.
+
+Seed: mypt_phase3b_workspace.md, section C.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_infer.parsing import find_last_toolcall, read_toolresult, render_toolresult
+from mypt_infer.run_format import of
+from mypt_spec.episode import Episode, Message, Part
+from tests.support.strategies import DIALECTS, episodes
+
+WITH_CALLS = [name for name in DIALECTS if of(name).calls]
+BODIES = {
+    "mypt": '<myPT_toolcall>{"name": "f", "q": "}{"}</myPT_toolcall>',
+    "mypt-3b": '\n<toolcall name="f">\n{"q": "}{"}\n</toolcall>\n',
+    "praxis": '<tin>\n{"name": "f", "arguments": {"q": "}{"}}\n</tin>',
+    "usf-omega": '<tool_calls_start>[{"type": "function", "function": {"name": "f", "arguments": {"q": "}{"}}}]<tool_calls_end>',
+}
+
+
+@pytest.mark.parametrize("name", sorted(BODIES))
+def test_the_last_call_of_a_text(name: str) -> None:
+    block = BODIES[name]
+    call = find_last_toolcall(
+        f"words {block.replace('}{', 'first')} words {block} <tin> words", name
+    )
+    assert call is not None
+    assert (call.name, call.arguments, call.raw_block) == ("f", {"q": "}{"}, block.strip("\n"))
+
+
+@pytest.mark.parametrize("name", sorted(BODIES))
+def test_a_call_that_is_broken_is_passed_over(name: str) -> None:
+    whole = BODIES[name]
+    broken = [
+        whole.replace('"}{"', "nothing"),
+        whole[: len(whole) // 2],
+        whole.replace("{", "[", 1),
+        whole.replace('"f"', '""', 1),
+    ]
+    for text in broken:
+        assert find_last_toolcall(text, name) is None, text
+        call = find_last_toolcall(whole + text, name)
+        assert call is not None
+        assert call.raw_block == whole.strip("\n")
+
+
+@pytest.mark.parametrize("name", sorted(BODIES))
+def test_a_body_ends_where_its_json_does(name: str) -> None:
+    """Brace matching: tags inside a string are text, even those that would close the call and the
+    blocks around it.
+    """
+    block = BODIES[name]
+    table = mypt_spec.dialect(name).table
+    tags = "".join(
+        t.shown for t in [*table.closers.values(), *table.openers.values()] if '"' not in t.shown
+    )
+    assert "</toolcall>" in tags or name != "mypt-3b"
+    held = block.replace('"}{"', json.dumps(f"a {tags} b"))
+    for text in (held, f"{block} words {held} words", held + "words <tin> {"):
+        call = find_last_toolcall(text, name)
+        assert call is not None
+        assert call.arguments == {"q": f"a {tags} b"}
+        assert call.raw_block == held.strip("\n")
+    later = find_last_toolcall(held + block, name)
+    assert later is not None
+    assert later.arguments == {"q": "}{"}
+
+
+@pytest.mark.parametrize("name", ["mypt", "mypt-3b"])
+@given(value=st.recursive(st.none() | st.text(), st.lists))
+def test_a_rendered_result_is_read_back(name: str, value: Any) -> None:
+    text = render_toolresult("f", value, name)
+    assert read_toolresult(text, name) == ("f" if name == "mypt-3b" else "", value)
+    assert read_toolresult(f"{text} words", name) is None
+    assert read_toolresult("words", name) is None
+
+
+def test_a_quotation_is_no_call() -> None:
+    quoted = '<myPT_system>Format: <myPT_toolcall>{"name": "f"}</myPT_toolcall></myPT_system><myPT_user>Hi</myPT_user>'
+    assert find_last_toolcall(quoted) is None
+    assert (
+        find_last_toolcall('<user>\n<toolcall name="f">\n{}\n</toolcall>\n</user>', "mypt-3b")
+        is None
+    )
+    assert find_last_toolcall("anything", "gabgpt") is None
+    with pytest.raises(KeyError, match="known are"):
+        find_last_toolcall("", "none")
+
+
+def last_call(episode: Episode) -> tuple[str, Any] | None:
+    """The last call of an episode, by a way of its own."""
+    found = None
+    for message in episode.messages:
+        if message.role == "system":
+            continue
+        for part in message.parts:
+            if part.kind in of(episode.dialect).calls:
+                value = json.loads(part.text)
+                if isinstance(value, list):
+                    value = value[-1]["function"]
+                if part.attrs:
+                    found = dict(part.attrs)["name"], value
+                elif episode.dialect == "mypt":
+                    found = value["name"], {k: v for k, v in value.items() if k != "name"}
+                else:
+                    found = value["name"], value["arguments"]
+    return found
+
+
+@given(data=st.data(), name=st.sampled_from(WITH_CALLS))
+def test_as_the_episode_says(data: st.DataObject, name: str) -> None:
+    episode = data.draw(episodes(name))
+    call = find_last_toolcall(mypt_spec.dialect(name).serialize(episode), name)
+    assert (None if call is None else (call.name, call.arguments)) == last_call(episode)
+
+
+@given(text=st.text(), name=st.sampled_from(DIALECTS))
+def test_any_text_can_be_searched(text: str, name: str) -> None:
+    assert find_last_toolcall(text, name) is None or of(name).calls
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+TAGS = st.sampled_from(
+    [t.shown for n in DIALECTS for t in mypt_spec.dialect(n).table.terminals.values()]
+)
+
+
+@given(value=JSON | TAGS | st.lists(TAGS), name=st.sampled_from(WITH_CALLS))
+def test_a_rendered_result_is_one_block(value: Any, name: str) -> None:
+    fmt = of(name)
+    result = fmt.result
+    assert result is not None
+    events = fmt.dialect.lex(render_toolresult("f", value, name))
+    assert [events[0].terminal, events[-1].terminal] == [
+        result.name,
+        fmt.dialect.table.closers[result.opens].name,
+    ]
+    assert [e.terminal for e in events].count(result.name) == 1
+    assert len(events) == len(fmt.result_events("f", value)), "nothing in the value became a tag"
+    if result.body == "json":
+        assert json.loads(events[1].text) == value
+
+
+def test_the_seeds_form() -> None:
+    assert (
+        render_toolresult("workspace.search", {"documents": []}, "mypt-3b")
+        == '<toolresult name="workspace.search">\n{"documents": []}\n</toolresult>'
+    )
+    assert render_toolresult("calc", "4", "praxis") == "<tout>4</tout>"
+    with pytest.raises(ValueError, match="no tool calls"):
+        render_toolresult("f", {}, "gabgpt")
+    with pytest.raises(ValueError, match="NaN"):
+        render_toolresult("f", {"a": float("nan")})
+
+
+def test_what_stands_once() -> None:
+    assert "SYSTEM_OPEN" in of("mypt").once
+    assert "USER_OPEN" not in of("mypt").once
+    part = Message("user", (Part("text", "<tin>"),))
+    assert of("praxis").harmless(part.text) == "\\u003ctin>"
+    assert of("mypt").harmless("<myPT_user>") == "<myPT_user>"

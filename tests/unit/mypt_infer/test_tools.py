@@ -1,0 +1,247 @@
+"""Calls of tools: whatever goes wrong is a result. And the tools of a workspace."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_infer.controller.truncate_result import LEAST, truncate_result
+from mypt_infer.toolbox import FAULTS, Tool, Toolbox, ToolFault, error_type
+from mypt_infer.workspace import TOOL_REGISTRY, WorkspaceEngine, WorkspaceTools, toolbox
+from mypt_spec.bodies.strict_json import canonical, faults
+
+ANY: dict[str, Any] = {"type": "object"}
+D = mypt_spec.dialect("mypt")
+
+
+def count(value: Any) -> int:
+    return len(D.tokenizer.encode(canonical(value, D.table.literals)))
+
+
+def answer(
+    function: Any, arguments: Any = None, *, schema: Any = ANY, seconds: float | None = None
+) -> Any:
+    return Toolbox([Tool("t", "", schema, function)]).call("t", arguments or {}, seconds=seconds)
+
+
+def raising(error: BaseException) -> Any:
+    def function(args: dict[str, Any]) -> None:
+        raise error
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "says"),
+    [
+        (raising(ValueError("no such thing")), "tool_error", "ValueError: no such thing"),
+        (raising(SystemExit(3)), "tool_error", "SystemExit: 3"),
+        (raising(RecursionError()), "tool_error", "RecursionError"),
+        (raising(ToolFault("not_found", "no document")), "not_found", "no document"),
+        (raising(ValueError("\ud800" + "x" * 1000)), "tool_error", "?xxx"),
+        (lambda args: {"a": float("nan")}, "bad_result", "/a"),
+        (lambda args: {"a": ["\ud800"]}, "bad_result", "/a/0"),
+        (lambda args: {1: 2}, "bad_result", "JSON keys"),
+        (lambda args: object(), "bad_result", "object"),
+        (lambda args: {"a": (1, 2)}, "bad_result", "tuple"),
+        (lambda args: 10**5000, "bad_result", "digits"),
+    ],
+)
+def test_whatever_a_tool_does_is_a_result(function: Any, kind: str, says: str) -> None:
+    value = answer(function)
+    assert list(value) == ["error"]
+    assert value["error"]["type"] == error_type(value) == kind
+    assert says in value["error"]["message"]
+    assert len(value["error"]["message"]) < 400
+    assert not list(faults(value))
+
+
+def test_a_result_without_end_is_refused() -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    circle: list[Any] = []
+    circle.append(circle)
+    assert (
+        error_type(answer(lambda args: nested))
+        == error_type(answer(lambda args: circle))
+        == "bad_result"
+    )
+
+
+def test_arguments_are_checked_and_unknown_tools_named() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    assert answer(lambda args: args["n"], {"n": 3}, schema=schema) == 3
+    assert "/n" in answer(lambda args: args["n"], {"n": "3"}, schema=schema)["error"]["message"]
+    assert error_type(answer(lambda args: args["n"], {}, schema=schema)) == "bad_arguments"
+    assert error_type(answer(lambda args: 1, {}, schema={"type": 3})) == "bad_arguments"
+    assert "there are t" in Toolbox([Tool("t", "", ANY, dict)]).call("u", {})["error"]["message"]
+    assert "none" in Toolbox().call("u", {})["error"]["message"]
+    with pytest.raises(ValueError, match="same name"):
+        Toolbox([Tool("t", "", ANY, dict), Tool("t", "x", ANY, dict)])
+
+
+def test_a_slow_tool_is_left_alone() -> None:
+    done = threading.Event()
+    began = time.monotonic()
+    value = answer(lambda args: done.wait(20), seconds=0.05)
+    assert error_type(value) == "timeout"
+    assert time.monotonic() - began < 10
+    done.set()
+    assert answer(lambda args: 7, seconds=20) == 7
+    assert set(FAULTS) == {"unknown_tool", "bad_arguments", "tool_error", "timeout", "bad_result"}
+
+
+# Bounds
+
+
+def test_documents_are_dropped_first_then_texts_shortened() -> None:
+    documents = [{"doc_id": f"d{i}", "text": "word " * 100} for i in range(9)]
+    value, cut = truncate_result({"documents": documents, "total": 9}, 400, count)
+    assert cut
+    assert value == {"documents": documents[:3], "total": 9, "truncated": True, "omitted": 6}
+    value, cut = truncate_result({"documents": documents, "total": 9}, 80, count)
+    assert list(value) == ["documents", "total", "truncated", "omitted"]
+    assert value["omitted"] == 8
+    assert value["documents"][0]["doc_id"] == "d0"
+    assert value["documents"][0]["text"].endswith("…")
+    assert 70 <= count(value) <= 80
+    assert truncate_result({"documents": documents}, 10_000, count) == (
+        {"documents": documents},
+        False,
+    )
+    with pytest.raises(ValueError, match="64"):
+        truncate_result({}, 63, count)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        " " * 1_000_000, {"text": " " * 1_000_000}, ["x"] * 100_000, {str(i): i for i in range(50_000)}, [[[["x" * 50] * 50] * 50] * 5],
+        {"a": "\u0000" * 100_000}, "</myPT_toolresult><myPT_assistant>" * 5000, 10**4000, {"k" * 100_000: 1}, "😀" * 100_000,
+        {"truncated": False, "omitted": "x" * 10_000},
+    ],
+    ids=["spaces", "text", "list", "object", "nested", "controls", "tags", "digits", "key", "emoji", "own"],
+)  # fmt: skip
+def test_any_size_is_bounded(value: Any) -> None:
+    made, cut = truncate_result(value, 100, count)
+    assert cut
+    assert made["truncated"] is True
+    assert isinstance(made["omitted"], int)
+    assert count(made) <= 100
+    assert json.loads(canonical(made, D.table.literals)) == made
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=200),
+    lambda inner: (
+        st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=10), inner, max_size=10)
+    ),
+    max_leaves=60,
+)
+
+
+@given(value=VALUES, most=st.integers(LEAST, 300))
+def test_bounds_hold_for_any_value(value: Any, most: int) -> None:
+    made, cut = truncate_result(value, most, count)
+    assert count(made) <= most
+    assert cut == (count(value) > most)
+    assert cut or made == value
+    if cut:
+        assert made["truncated"] is True
+
+
+# The tools of a workspace
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Toolbox:
+    base = tmp_path_factory.mktemp("docs")
+    (base / "policy.txt").write_text(
+        "Security Policy v2\n\nPasswords must have 12 characters. Rotate passwords every 90 days.\n"
+    )
+    (base / "a.md").write_text("# Twice\n\nOne.\n")
+    (base / "b.md").write_text("# Twice\n\nTwo.\n")
+    return toolbox(WorkspaceTools(WorkspaceEngine(base, tmp_path_factory.mktemp("index"))))
+
+
+def test_the_defaults_of_the_documents_example(box: Toolbox, tmp_path: Path) -> None:
+    """`args.get("query", "")` and `int(args.get("top_k", 5))`, where a tool is called without the
+    checks of its schema.
+    """
+    (tmp_path / "a.txt").write_text("The password policy.\n")
+    tools = WorkspaceTools(WorkspaceEngine(tmp_path, tmp_path / "index"))
+    found = tools.workspace_search({"query": "password", "top_k": "1"})
+    assert found["total"] == 1
+    assert set(tools.workspace_search({})) == set(found)
+    assert box.call("workspace.search", {})["error"]["type"] == "bad_arguments"
+
+
+def test_search_and_get(box: Toolbox) -> None:
+    found = box.call("workspace.search", {"query": "password rotation", "top_k": 1})
+    document = found["documents"][0]
+    assert found["total"] == 1
+    assert list(document) == ["chunk_id", "doc_id", "title", "text", "position"]
+    assert document["title"] == "Security Policy v2"
+    whole = box.call("workspace.get_doc", {"doc_id": document["doc_id"]})
+    assert whole == box.call("workspace.get_doc", {"title": "Security Policy v2"})
+    assert whole["text"].startswith("Security Policy v2\n\nPasswords")
+    listed = box.call("workspace.list_docs", {})
+    assert listed["total"] == 3
+    assert listed["documents"][2] == {
+        "doc_id": document["doc_id"],
+        "title": "Security Policy v2",
+        "path": "policy.txt",
+    }
+
+
+def test_summarize(box: Toolbox) -> None:
+    doc = box.call("workspace.get_doc", {"title": "Security Policy v2"})["doc_id"]
+    summary = box.call("workspace.summarize", {"doc_id": doc})
+    assert list(summary) == ["doc_id", "title", "summary"]
+    assert "Rotate passwords every 90 days." in summary["summary"]
+    long = box.call(
+        "workspace.summarize", {"text": "Cats sleep. " + "Dogs bark at cats in the garden. " * 100}
+    )["summary"]
+    assert 0 < len(long) <= 600
+    assert box.call("workspace.summarize", {"text": "x" * 5000})["summary"] == "x" * 599 + "…"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "kind"),
+    [
+        ("workspace.search", {}, "bad_arguments"), ("workspace.search", {"query": ""}, "bad_arguments"),
+        ("workspace.search", {"query": "x", "top_k": 0}, "bad_arguments"), ("workspace.search", {"query": "x", "top_k": 51}, "bad_arguments"),
+        ("workspace.search", {"query": "x", "top_k": "5"}, "bad_arguments"), ("workspace.search", {"query": "x", "k": 5}, "bad_arguments"),
+        ("workspace.get_doc", {}, "bad_arguments"), ("workspace.get_doc", {"doc_id": "a", "title": "b"}, "bad_arguments"),
+        ("workspace.get_doc", {"doc_id": "../../etc/passwd"}, "not_found"), ("workspace.get_doc", {"title": "none"}, "not_found"),
+        ("workspace.get_doc", {"title": "twice"}, "ambiguous"), ("workspace.summarize", {"doc_id": "none"}, "not_found"),
+        ("workspace.summarize", {}, "bad_arguments"), ("workspace.delete", {}, "unknown_tool"), ("workspace.list_docs", {"x": 1}, "bad_arguments"),
+    ],
+)  # fmt: skip
+def test_what_the_tools_refuse(
+    box: Toolbox, name: str, arguments: dict[str, Any], kind: str
+) -> None:
+    assert error_type(box.call(name, arguments)) == kind
+
+
+def test_the_registry_is_the_seeds(box: Toolbox) -> None:
+    names = ["workspace.search", "workspace.list_docs", "workspace.get_doc", "workspace.summarize"]
+    assert (
+        list(TOOL_REGISTRY)
+        == names
+        == [s["function"]["name"] for s in box.schemas]
+        == [t.name for t in box]
+    )
+    declared = D.table.tool_names
+    assert declared is not None
+    assert declared.findall(box.usage) == names
+    assert len(box) == 4

@@ -1,0 +1,352 @@
+"""The workspace: documents, search, and what is never read.
+
+Seed: mypt_phase3b_workspace.md, section A.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mypt_infer.workspace import Chunk, Document, HashingEmbedder, WorkspaceEngine, WorkspaceError
+from mypt_infer.workspace import build as building
+from mypt_infer.workspace.store import META, SQLITE, VECTORS, current, locked
+
+POLICY = "Security Policy v2\n\nPasswords:\n- Minimum 12 characters\n- Rotate every 90 days\n"
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "policy.txt").write_text(POLICY)
+    (folder / "deep" / "ml.md").write_text(
+        "# Intro to ML\n\nMachine learning is the study of algorithms that improve by experience.\n"
+    )
+    (folder / "page.html").write_text(
+        "<html><head><title>Größen &amp; Maße</title><script>var secret</script></head><body><p>Ein Kilogramm</p></body></html>"
+    )
+    return folder
+
+
+@pytest.fixture
+def engine(base: Path, tmp_path: Path) -> WorkspaceEngine:
+    return WorkspaceEngine(base, tmp_path / "index")
+
+
+def ids(engine: WorkspaceEngine) -> dict[str, str]:
+    return {d.path: d.doc_id for d in engine.list_docs()}
+
+
+def test_documents_as_the_seed_has_them(engine: WorkspaceEngine, base: Path) -> None:
+    docs = engine.list_docs()
+    assert [(d.path, d.title) for d in docs] == [
+        ("deep/ml.md", "Intro to ML"),
+        ("page.html", "Größen & Maße"),
+        ("policy.txt", "Security Policy v2"),
+    ]
+    policy = docs[-1]
+    assert policy == Document(
+        policy.doc_id,
+        "Security Policy v2",
+        "policy.txt",
+        (base / "policy.txt").stat().st_mtime,
+        (base / "policy.txt").stat().st_mtime,
+    )
+    assert engine.get_doc(policy.doc_id) == policy
+    assert engine.get_doc_text(policy.doc_id) == POLICY
+    assert engine.find_docs("security  policy V2") == [policy]
+    chunk = engine.search("password rotation every 90 days", top_k=1)[0]
+    assert chunk == Chunk(f"{policy.doc_id}#0", policy.doc_id, POLICY, 0)
+    assert engine.get_chunk(chunk.chunk_id) == chunk
+    assert "secret" not in str(engine.get_doc_text(ids(engine)["page.html"]))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "nothing",
+        "../policy.txt",
+        "policy.txt",
+        "/etc/passwd",
+        "#0",
+        "x#1",
+        "\0",
+        "\ud800",
+        "%",
+        "' OR 1=1 --",
+    ],
+)
+def test_ids_are_keys_not_paths(engine: WorkspaceEngine, key: str) -> None:
+    assert engine.get_doc(key) is None
+    assert engine.get_doc_text(key) is None
+    assert engine.get_chunk(key) is None
+    assert engine.get_chunk(f"{engine.list_docs()[0].doc_id}#{key}") is None
+
+
+@pytest.mark.parametrize("position", ["00", "+0", " 0", "٠", "0 ", "9999999999999999999999"])
+def test_a_chunk_has_one_id(engine: WorkspaceEngine, position: str) -> None:
+    assert engine.get_chunk(f"{engine.list_docs()[0].doc_id}#{position}") is None
+
+
+def test_search_falls_back_to_pieces_of_words(engine: WorkspaceEngine) -> None:
+    found = ids(engine)
+    assert engine.search("pasword minmum", 1)[0].doc_id == found["policy.txt"]
+    assert engine.search("ilogram", 1)[0].doc_id == found["page.html"]
+    assert engine.search("grossen masse") == engine.search("grossen masse"), "the same every time"
+    assert (
+        engine.search("größen", 1)[0].doc_id
+        == engine.search("GROSSEN", 1)[0].doc_id
+        == found["page.html"]
+    )
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        " ",
+        '"',
+        "*",
+        "AND",
+        "a OR",
+        "NEAR(a b)",
+        "title:x",
+        "^x",
+        "(",
+        "-",
+        "_",
+        "\0",
+        "\ud800",
+        "x" * 100_000,
+        "a " * 50_000,
+    ],
+)
+def test_a_query_has_no_syntax(engine: WorkspaceEngine, query: str) -> None:
+    assert len(engine.search(query, 50)) <= 50
+
+
+@pytest.mark.parametrize("top_k", [0, -1, 51])
+def test_top_k_is_bounded(engine: WorkspaceEngine, top_k: int) -> None:
+    with pytest.raises(ValueError, match="1 to 50"):
+        engine.search("x", top_k)
+
+
+def test_links_devices_and_odd_names_are_never_read(base: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("topsecret")
+    (base / "link.txt").symlink_to(outside / "secret.txt")
+    (base / "linked").symlink_to(outside)
+    (base / "up.txt").symlink_to("../outside/secret.txt")
+    (base / "loop").symlink_to(base)
+    os.mkfifo(base / "pipe.txt")
+    (base / "a\nb.txt").write_text("topsecret")
+    (base / "\u202egnp.txt").write_text("topsecret")
+    (base / ".hidden").write_text("topsecret")
+    Path(os.fsdecode(os.fsencode(base) + b"/\xff.txt")).write_text("topsecret")
+    (base / "binary.txt").write_bytes(b"topsecret\0")
+    (base / "latin.txt").write_bytes("topsecret é".encode("latin-1"))
+    (base / "empty.txt").write_text(" \n")
+    engine = WorkspaceEngine(base, tmp_path / "index")
+    assert len(engine.list_docs()) == 3
+    assert all("topsecret" not in c.text for c in engine.search("topsecret", 50))
+    assert b"topsecret" not in b"".join(
+        p.read_bytes() for p in (tmp_path / "index").rglob("*") if p.is_file()
+    )
+    reasons = {s.path: s.reason for s in engine.refresh().skipped}
+    assert (
+        reasons["link.txt"] == reasons["linked"] == reasons["up.txt"] == reasons["loop"] == "a link"
+    )
+    assert reasons["pipe.txt"] == "no regular file"
+    assert (
+        reasons["a\\nb.txt"]
+        == reasons["\\udcff.txt"]
+        == reasons["\\u202egnp.txt"]
+        == "a name with characters that cannot be shown"
+    )
+    assert "UTF-8" in reasons["latin.txt"]
+    assert "zero" in reasons["binary.txt"]
+    assert reasons["empty.txt"] == "empty"
+    assert len(reasons) == 11
+
+
+def test_a_folder_that_becomes_a_link_is_not_followed(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "ml.md").write_text("topsecret")
+    listdir = os.listdir
+
+    def swap(folder: Any) -> list[str]:
+        found = listdir(folder)
+        if "deep" in found:
+            (base / "deep").rename(tmp_path / "moved")
+            (base / "deep").symlink_to(outside)
+        return found
+
+    monkeypatch.setattr("os.listdir", swap)
+    engine = WorkspaceEngine(base, tmp_path / "index")
+    assert [d.path for d in engine.list_docs()] == ["page.html", "policy.txt"]
+
+
+def test_a_deep_tree(base: Path, tmp_path: Path) -> None:
+    here = os.open(base, os.O_RDONLY)
+    for _ in range(100):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    engine = WorkspaceEngine(base, tmp_path / "index")
+    assert [s.reason for s in engine.refresh().skipped] == ["more than 64 folders deep"]
+    assert len(engine.list_docs()) == 3
+
+
+def test_refresh_reads_only_what_changed(
+    engine: WorkspaceEngine, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, folder = ids(engine), current(engine.index_dir)
+    assert engine.refresh() == building.Report(3, 3)
+    assert current(engine.index_dir) == folder, "nothing changed, nothing written"
+    embedded: list[str] = []
+    embed = HashingEmbedder.embed
+    monkeypatch.setattr(
+        HashingEmbedder,
+        "embed",
+        lambda self, texts: (embedded.extend(texts), embed(self, texts))[1],
+    )
+    (base / "policy.txt").write_text("Policy v3\n\nNo passwords.\n")
+    (base / "new.txt").write_text("Zeppelin\n")
+    (base / "page.html").unlink()
+    os.utime(base / "deep" / "ml.md", (1, 1))  # touched, not changed
+    report = engine.refresh()
+    assert (report.documents, report.added, report.changed, report.removed) == (3, 1, 1, 1)
+    assert len(embedded) == 2
+    assert ids(engine)["policy.txt"] == before["policy.txt"]
+    assert engine.search("zeppelin", 1)[0].text == "Zeppelin\n"
+    assert all("Kilogramm" not in c.text for c in engine.search("Kilogramm", 50))
+    doc = engine.get_doc(before["policy.txt"])
+    assert doc is not None
+    assert doc.title == "Policy v3"
+    assert doc.updated_at >= doc.created_at
+    ml = engine.get_doc(before["deep/ml.md"])
+    assert ml is not None
+    assert ml.updated_at > 1
+
+
+def test_an_updated_index_is_as_a_new_one(
+    engine: WorkspaceEngine, base: Path, tmp_path: Path
+) -> None:
+    (base / "policy.txt").write_text("Policy v3\n\n" + "No passwords at all. " * 200)
+    (base / "aaa.txt").write_text("Zeppelin\n")
+    engine.refresh()
+    new = WorkspaceEngine(base, tmp_path / "other")
+    for name in (META, VECTORS):
+        first, second = ((current(e.index_dir) or Path()) / name for e in (engine, new))
+        assert first.read_bytes() == second.read_bytes()
+    for query in ("password", "zeppelin", "machine learning", "pasword"):
+        assert engine.search(query, 10) == new.search(query, 10)
+    with sqlite3.connect(
+        f"file:{(current(engine.index_dir) or Path()) / SQLITE}?mode=rw", uri=True
+    ) as db:
+        for table in ("words", "grams"):
+            db.execute(f"INSERT INTO {table}({table}, rank) VALUES ('integrity-check', 1)")
+    db.close()
+
+
+def test_ids_stay_when_the_folder_moves(
+    engine: WorkspaceEngine, base: Path, tmp_path: Path
+) -> None:
+    before = ids(engine)
+    moved = tmp_path / "elsewhere"
+    shutil.move(base, moved)
+    assert ids(WorkspaceEngine(moved, engine.index_dir)) == before
+    assert ids(WorkspaceEngine(moved, tmp_path / "fresh")) == before
+    assert WorkspaceEngine(moved, engine.index_dir).refresh() == building.Report(3, 3)
+
+
+def test_the_seeds_files(engine: WorkspaceEngine) -> None:
+    folder = current(engine.index_dir)
+    assert folder is not None
+    vectors = np.load(folder / VECTORS)
+    lines = [json.loads(line) for line in (folder / META).read_text().splitlines()]
+    assert vectors.shape == (3, 512)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1)
+    assert list(lines[0]) == ["chunk_id", "doc_id", "title", "path", "position"]
+    for line, vector in zip(lines, vectors, strict=True):
+        chunk = engine.get_chunk(line["chunk_id"])
+        assert chunk is not None
+        assert np.allclose(HashingEmbedder().embed([f"{line['title']}\n{chunk.text}"])[0], vector)
+
+
+def test_a_refresh_that_fails_changes_nothing(
+    engine: WorkspaceEngine, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = ids(engine)
+    (base / "new.txt").write_text("new")
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(building, "_number", fail)
+        with pytest.raises(OSError, match="disk full"):
+            engine.refresh()
+    assert ids(engine) == before
+    assert ids(WorkspaceEngine(base, engine.index_dir)) == before
+    assert len([p for p in engine.index_dir.iterdir() if p.is_dir()]) == 1
+    assert engine.refresh().added == 1
+
+
+def test_a_reader_keeps_its_index_while_another_writes(engine: WorkspaceEngine, base: Path) -> None:
+    other = WorkspaceEngine(base, engine.index_dir)
+    (base / "policy.txt").unlink()
+    engine.refresh()
+    assert len(other.list_docs()) == 3
+    assert other.search("passwords", 1)[0].text == POLICY
+    with locked(engine.index_dir), pytest.raises(WorkspaceError, match="another process"):
+        other.refresh()
+
+
+@pytest.mark.parametrize("damage", ["current", SQLITE, VECTORS])
+def test_an_index_that_is_damaged_is_made_anew(
+    engine: WorkspaceEngine, base: Path, damage: str
+) -> None:
+    folder = current(engine.index_dir)
+    assert folder is not None
+    before = ids(engine)
+    if damage == "current":
+        (engine.index_dir / "current").write_text("../../etc\n")
+    elif damage == SQLITE:
+        (folder / SQLITE).write_bytes(b"nonsense" * 1000)
+    else:
+        (folder / VECTORS).unlink()
+    assert ids(WorkspaceEngine(base, engine.index_dir)) == before
+
+
+def test_an_index_inside_the_workspace_is_no_document(base: Path) -> None:
+    engine = WorkspaceEngine(base, base / "index")
+    assert len(engine.list_docs()) == 3
+    assert engine.refresh().skipped == ()
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(NotADirectoryError, match="folder of documents"):
+        WorkspaceEngine(tmp_path / "none", tmp_path / "index")
+    (tmp_path / "void").mkdir()
+    empty = WorkspaceEngine(tmp_path / "void", tmp_path / "index")
+    assert empty.list_docs() == empty.search("x") == []
+    empty.close()
+    with pytest.raises(WorkspaceError, match="closed"):
+        empty.list_docs()

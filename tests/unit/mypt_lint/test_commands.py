@@ -1,0 +1,128 @@
+"""What the command does besides linting: explain, rules, init, completion, watch."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mypt_lint.cli import COMMANDS, main
+from mypt_lint.commands import COMMANDS as KNOWN
+from mypt_lint.settings.config import read
+from mypt_spec.findings import RULES
+
+ROOT = Path(__file__).parents[3]
+GOOD = '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
+
+
+def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    assert COMMANDS == KNOWN
+    assert main(["explain", "all", "--format", "md"]) == 0
+    assert capsys.readouterr().out == (ROOT / "docs/rules.md").read_text(encoding="utf-8")
+    assert main(["explain", "blank-content"]) == 0
+    assert "Fix: none." in capsys.readouterr().out
+    assert main(["explain", "none"]) == 2
+    assert "no rule is called 'none'" in capsys.readouterr().err
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "500")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+def test_explain_is_laid_out_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every word of every page is there, and no sign of Markdown outside of code."""
+    assert main(["explain", "all"]) == 0
+    raw = capsys.readouterr().out
+    on_a_terminal(monkeypatch)
+    assert main(["explain", "all"]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b[" in out
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
+    shown, held = ("".join(re.findall(r"\w", t)) for t in (plain, re.sub(r"```\w+", "", raw)))
+    assert shown.replace("With", "") == held.replace("With", "")
+    assert "With dialect=usf-omega:" in plain, "what an example needs"
+    assert not re.search(r"^#|```", plain, re.MULTILINE)
+    assert max(len(row.rstrip()) for row in plain.splitlines()) <= 100
+    assert main(["explain", "MYP303", "--format", "md"]) == 0
+    assert "\x1b" not in capsys.readouterr().out, "raw where that is asked for"
+
+
+def test_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == sorted(RULES)
+    assert main(["rules", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["code"]: row["name"] for row in rows} == {
+        code: rule.name for code, rule in RULES.items()
+    }
+    assert main(["rules", "--format", "md"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(RULES) + 2
+
+
+def test_init(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    Path("data/a.jsonl").write_text(GOOD)
+    assert main(["init"]) == 0
+    assert "written, for gabgpt" in capsys.readouterr().out
+    assert read("mypt-lint.toml").top["dialect"] == "gabgpt"
+    assert main(["-q", "data"]) == 0
+    assert main(["init"]) == 2
+    assert "is here already" in capsys.readouterr().err
+    text = Path("mypt-lint.toml").read_text()
+    Path("mypt-lint.toml").write_text(
+        "".join(line.removeprefix("# ") + "\n" for line in text.splitlines()[1:])
+    )
+    config = read("mypt-lint.toml")  # what is suggested can be taken as it stands
+    assert config.top["severity"] == (("MYP313", "error"),)
+    assert config.files[0][1] == {"phase": 3}
+    Path("mypt-lint.toml").unlink()
+    assert main(["init", "--dialect", "none"]) == 2
+
+
+def test_watch(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("{\n")
+    command = [
+        sys.executable,
+        "-m",
+        "mypt_lint.cli",
+        "--format",
+        "concise",
+        "--watch",
+        str(path),
+    ]
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+    )
+    try:
+        assert child.stdout is not None
+        assert ":1:2: MYP001" in child.stdout.readline()
+        time.sleep(0.1)
+        path.write_text("[]\n[]\n")
+        assert ":1:1: MYP101" in child.stdout.readline()
+        assert ":2:1: MYP101" in child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        assert child.wait(timeout=20) == 130
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_what_cannot_be_watched(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--watch", "-"]) == 2
+    assert main(["--watch", "--fix", "x.jsonl"]) == 2
+    assert "--watch only looks" in capsys.readouterr().err

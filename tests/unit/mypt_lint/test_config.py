@@ -1,0 +1,302 @@
+"""Settings: where they are found, what wins, what is refused and how it is said; and what records
+opt out of.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mypt_cli.errors import UsageError
+from mypt_lint.cli import main
+from mypt_lint.settings.config import find, matches, read
+
+GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
+BLANK = GOOD.replace("Yo", " ")
+TWO_TURNS = GOOD.replace(
+    "}]", '}, {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]'
+)
+
+
+@pytest.fixture
+def lint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """Lint in a folder with a configuration and files; gives the exit status, `file code severity`,
+    and stderr.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def run(
+        settings: str, files: dict[str, str], *options: str, name: str = "mypt-lint.toml"
+    ) -> tuple[int, list[str], str]:
+        (tmp_path / name).write_text(settings, encoding="utf-8")
+        for path, text in files.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text, encoding="utf-8")
+        status = main([*options, "--format", "jsonl", *files])
+        out, err = capsys.readouterr()
+        found = [json.loads(line) for line in out.splitlines()]
+        return (
+            status,
+            [f"{f['filename']} {f['code']} {f['severity']}" for f in found if "code" in f],
+            err,
+        )
+
+    return run
+
+
+def test_settings_for_all_and_for_some_files(lint: Any) -> None:
+    settings = """
+    fail-on = "warning"
+    ignore = ["MYP013"]
+    [severity]
+    blank-content = "info"
+    [files."phase2/"]
+    phase = 2
+    [files."**/odd.jsonl"]
+    ignore = ["turn-of-later-phase"]
+    """
+    files = {
+        "a.jsonl": TWO_TURNS + BLANK + GOOD.rstrip(),
+        "phase2/b.jsonl": TWO_TURNS,
+        "phase2/odd.jsonl": TWO_TURNS,
+    }
+    assert lint(settings, files)[:2] == (1, ["a.jsonl MYP314 info", "phase2/b.jsonl MYP402 error"])
+    assert lint(settings, {"a.jsonl": BLANK})[0] == 0
+    assert lint(settings, {"a.jsonl": BLANK}, "--fail-on", "info")[0] == 1
+    assert lint(settings, files, "--ignore", "MYP4")[1] == ["a.jsonl MYP314 info"]
+    assert lint(settings, files, "--phase", "5")[1] == ["a.jsonl MYP314 info"]
+    assert lint(settings, files, "--no-config")[1] == [
+        "a.jsonl MYP314 warning",
+        "a.jsonl MYP013 info",
+    ]
+
+
+def test_pyproject_and_the_way_up(
+    lint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sub").mkdir()
+    assert (
+        lint(
+            '[tool.mypt-lint]\nignore = ["MYP3"]\n', {"sub/a.jsonl": BLANK}, name="pyproject.toml"
+        )[1]
+        == []
+    )
+    monkeypatch.chdir(tmp_path / "sub")
+    assert find().path == str(tmp_path / "pyproject.toml")
+    (tmp_path / "sub/pyproject.toml").write_text("[tool.other]\n")
+    assert find().path == str(tmp_path / "pyproject.toml"), (
+        "a project file that says nothing is not the nearest"
+    )
+    (tmp_path / "sub/mypt-lint.toml").write_text("")
+    assert find().path == str(tmp_path / "sub/mypt-lint.toml")
+
+
+def test_kinds_and_dialects_by_file(lint: Any) -> None:
+    text = "<myPT_system>S</myPT_system><myPT_user>Q</myPT_user><myPT_assistant>A</myPT_assistant><myPT_eot>\n"
+    settings = '[files."*.txt"]\nkind = "text"\n[files."chat/*"]\ndialect = "gabgpt"\n'
+    files = {
+        "data/a.jsonl": GOOD,
+        "data/b.txt": text + text.replace("<myPT_eot>", ""),
+        "data/c.text": "not named\n",
+        "chat/d.jsonl": '{"messages": [{"role": "user", "content": "Q"}]}\n',
+    }
+    status, found, _ = lint(settings, files)
+    assert status == 1
+    assert {row for row in found if "chat" not in row} == {
+        "data/b.txt MYP216 error",
+        "data/c.text MYP001 error",
+    }
+    assert main(["-q", "data"]) == 1
+    assert main(["-q", "data/a.jsonl", "data/b.txt", "--ignore", "MYP216"]) == 0
+    assert not any("MYP208" in row for row in found if "chat" in row)
+
+
+def test_tools_and_tokens(lint: Any) -> None:
+    call = GOOD.replace(
+        '{"role": "assistant"',
+        '{"role": "assistant_toolcall", "name": "t", "arguments": {}}, {"role": "toolresult", "name": "t", "content": 1}, {"role": "assistant"',
+    )
+    assert lint('tools = ["u"]', {"a.jsonl": call})[1] == ["a.jsonl MYP313 warning"]
+    assert lint('tools = ["u"]\n[files."a.jsonl"]\ntools = ["t"]', {"a.jsonl": call})[1] == []
+    assert lint('tools = ["u"]', {"a.jsonl": call}, "--tool", "t")[1] == []
+    assert lint("max-tokens = 9", {"a.jsonl": GOOD})[1] == ["a.jsonl MYP502 error"]
+
+
+def test_schemas_of_tools(lint: Any, tmp_path: Path) -> None:
+    def call(arguments: Any, result: Any) -> str:
+        messages = [
+            {"role": "user", "content": "Q"}, {"role": "assistant_toolcall", "name": "t", "arguments": arguments},
+            {"role": "toolresult", "name": "t", "content": result}, {"role": "assistant", "content": "A"},
+        ]  # fmt: skip
+        return json.dumps({"system": "S", "messages": messages}) + "\n"
+
+    (tmp_path / "result.json").write_text('{"type": "array"}')
+    settings = '[tools.t]\nresult = "result.json"\n[tools.t.arguments]\ntype = "object"\nrequired = ["q"]\nproperties = {q = {type = "string"}}\n'
+    good, bad = call({"q": "x"}, []), call({"q": 1}, {})
+    assert lint(settings, {"a.jsonl": good * 3 + bad + call({}, []) + good})[1] == [
+        "a.jsonl MYP353 warning",
+        "a.jsonl MYP356 warning",
+        "a.jsonl MYP353 warning",
+    ]
+    assert lint("tools = ['t']", {"a.jsonl": bad})[1] == []
+
+
+WRONG = {
+    "max_tokens = 3": 'no setting is called "max_tokens"; did you mean "max-tokens"?',
+    'colour = "x"': 'no setting is called "colour"; settings are dialect,',
+    'phase = "3"': "phase must be a number from 1 on, got '3'",
+    "phase = true": "phase must be a number",
+    'fail-on = "errors"': "fail-on must be one of info, warning, error, got 'errors'; did you mean 'error'?",
+    'ignore = ["MYP9999"]': "ignore: no rule is called 'MYP9999'",
+    'ignore = "MYP314"': "ignore must be a list of strings",
+    'severity = {MYP314 = "off"}': "to leave a rule out, ignore it",
+    'severity = {blank-contents = "error"}': "did you mean blank-content?",
+    '[files."*.jsonl"]\nfail-on = "error"': 'files "*.jsonl": no setting is called "fail-on"',
+    "tools = 3": "tools must be a list of names",
+    "[tools.t]\nargument = {}": 'tool t: no setting is called "argument"; did you mean "arguments"?',
+    '[tools.t]\narguments = {type = "objekt"}': "arguments is no JSON Schema",
+    '[tools.t]\narguments = "none.json"': "names the file 'none.json', which cannot be read",
+    "x = [": "not TOML",
+    'dialect = "none"': "no dialect 'none'",
+    'format = "xml"': "no format is called 'xml'",
+}
+
+
+@pytest.mark.parametrize("settings", WRONG)
+def test_what_is_wrong_is_said(
+    lint: Any, capsys: pytest.CaptureFixture[str], settings: str
+) -> None:
+    Path("a.jsonl").write_text(GOOD)
+    Path("mypt-lint.toml").write_text(settings)
+    assert main(["a.jsonl"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("mypt-lint: error: ")
+    assert WRONG[settings] in err
+
+
+def test_show_settings_says_where_each_comes_from(
+    lint: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lint(
+        'phase = 3\nignore = ["MYP013"]\n[files."b.jsonl"]\nphase = 2\n[severity]\nMYP314 = "error"\n',
+        {"a.jsonl": GOOD, "b.jsonl": GOOD},
+    )
+    assert main(["--show-settings", "--ignore", "MYP011", "a.jsonl", "b.jsonl"]) == 0
+    first, second = capsys.readouterr().out.strip().split("\n\n")
+    rows = {
+        line.split(" = ")[0]: [part.strip() for part in line.rsplit("  # ", 1)]
+        for line in first.splitlines()[1:]
+    }
+    assert first.startswith("[a.jsonl]\n")
+    assert rows["phase"] == ["phase = 3", "mypt-lint.toml"]
+    assert rows["ignore"] == ['ignore = ["MYP011", "MYP013"]', "mypt-lint.toml; command line"]
+    assert rows["dialect"] == ['dialect = "mypt"', "default"]
+    assert rows["severity"] == ['severity = { MYP314 = "error" }', "mypt-lint.toml"]
+    assert "phase = 2" in second
+    assert '# mypt-lint.toml, files "b.jsonl"' in second
+    assert main(["--show-settings", "--no-config"]) == 0
+    assert "phase" not in capsys.readouterr().out
+
+
+def test_the_baseline_of_a_configuration_counts_from_its_folder(
+    lint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"sub/a.jsonl": BLANK}
+    lint("", files)
+    assert main(["-q", "--write-baseline", "known.jsonl", "sub"]) == 0
+    assert lint('baseline = "known.jsonl"', files)[1] == []
+    monkeypatch.chdir(tmp_path / "sub")
+    assert main(["-q", "--fail-on", "info", "a.jsonl"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "wanted"),
+    [
+        ("*.jsonl", "a.jsonl", True), ("*.jsonl", "x/y/a.jsonl", True), ("a/*.jsonl", "a/b.jsonl", True), ("a/*.jsonl", "b/a/b.jsonl", False),
+        ("a/**/*.jsonl", "a/b.jsonl", True), ("a/**/*.jsonl", "a/x/y/b.jsonl", True), ("a?.jsonl", "ab.jsonl", True), ("a?.jsonl", "a/.jsonl", False),
+        ("./a/", "a/b", True), ("a.jsonl", "aXjsonl", False), ("[a].jsonl", "[a].jsonl", True), ("../x/*", "../x/y", True),
+    ],
+)  # fmt: skip
+def test_globs(pattern: str, name: str, wanted: bool) -> None:
+    assert matches(pattern, name) == wanted
+
+
+def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        read(str(tmp_path / "none.toml"))
+
+
+def opted(line: str, ignore: Any) -> str:
+    return (
+        json.dumps(json.loads(line) | {"_mypt_lint": {"ignore": ignore, "reason": "test"}}) + "\n"
+    )
+
+
+def test_records_opt_out(lint: Any) -> None:
+    assert lint("", {"a.jsonl": opted(BLANK, ["MYP314"]) + BLANK})[1] == ["a.jsonl MYP314 warning"]
+    assert lint("", {"a.jsonl": opted(BLANK, ["blank-content"])})[1] == []
+    assert lint("", {"a.jsonl": opted(GOOD, ["MYP314"])})[1] == ["a.jsonl MYP904 warning"]
+    assert lint("", {"a.jsonl": opted(BLANK, ["MYP314", "MYP3"])})[1] == ["a.jsonl MYP904 warning"]
+    assert lint("", {"a.jsonl": opted(GOOD, ["MYP314"])}, "--ignore", "MYP314")[1] == []
+    assert lint("", {"a.jsonl": opted(GOOD, ["MYP999"])})[1] == ["a.jsonl MYP905 error"]
+    assert lint("", {"a.jsonl": opted(GOOD, "MYP314")})[1] == ["a.jsonl MYP905 error"]
+    assert lint("", {"a.jsonl": opted(GOOD, ["MYP0"]).replace('"Yo"', '"Yo", "content": "X"')})[
+        1
+    ] == ["a.jsonl MYP004 error", "a.jsonl MYP904 warning"]
+    unreadable = opted(GOOD.replace('"user"', '"robot"'), ["MYP314"])
+    assert lint("", {"a.jsonl": unreadable})[1] == ["a.jsonl MYP105 error"], (
+        "what was not looked for may be there"
+    )
+    escaped = opted(GOOD, ["MYP314"]).replace('"_mypt', '"\\u005fmypt')
+    assert lint("", {"a.jsonl": escaped * 3})[1] == ["a.jsonl MYP904 warning"] * 3
+
+
+ROBOT = GOOD.replace('"user"', '"robot"')
+EMPTY = GOOD.replace("Yo", "")
+VAIN = ["a.jsonl MYP906 error"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [(ROBOT, "MYP105"), (EMPTY, "MYP214"), ("{\n", "MYP001"), ('{"a": NaN}\n', "MYP005")],
+)
+def test_what_leaves_no_episode_cannot_be_ignored(lint: Any, line: str, code: str) -> None:
+    hidden = {"a.jsonl": line}
+    for setting in (f'ignore = ["{code}"]', f'[severity]\n{code} = "warning"', 'select = ["MYP6"]'):
+        status, found, _ = lint(setting, hidden)
+        assert status == 1
+        assert "a.jsonl MYP906 error" in found, setting
+    assert lint('ignore = ["MYP"]', hidden)[:2] == (1, VAIN)
+    assert lint("", hidden, "--ignore", "MYP")[:2] == (1, VAIN)
+    assert lint('ignore = ["MYP"]\n[severity]\nMYP906 = "info"', hidden)[:2] == (1, VAIN)
+    if line.startswith('{"system'):
+        assert lint("", {"a.jsonl": opted(line, [code])})[1] == VAIN
+    blank = lint('ignore = ["blank-line"]', {"a.jsonl": GOOD + "\n"})
+    assert blank[:2] == (1, VAIN), "nor can a line that holds nothing at all"
+
+
+def test_what_leaves_an_episode_can_be_ignored(lint: Any) -> None:
+    noted = GOOD.replace('"user"', '"user", "note": 1')
+    tagged = GOOD.replace("Hi", "Hi <myPT_user>")
+    for line, code in [(noted, "MYP103"), (tagged, "MYP301")]:
+        assert lint(f'ignore = ["{code}"]', {"a.jsonl": line})[:2] == (0, [])
+        assert lint("", {"a.jsonl": opted(line, [code])})[:2] == (0, [])
+    # Where tags are plain text, content that spells one has no token ids that could be read back.
+    plain = '{"messages": [{"role": "user", "content": "Hi <user>"}, {"role": "assistant", "content": "Yo"}]}\n'
+    assert lint('dialect = "mypt-3b"\nignore = ["MYP301"]', {"a.jsonl": plain})[1] == VAIN
+
+
+def test_what_is_ignored_in_vain_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").write_text(ROBOT.replace('"messages"', '"note": 1, "messages"'))
+    assert main([str(tmp_path / "a.jsonl"), "--ignore", "MYP103,MYP105"]) == 1
+    out = capsys.readouterr().out
+    assert 'MYP105 cannot be ignored, nothing could be trained on: unknown role "robot"' in out
+    assert "a.jsonl:1:" in out
+    assert "/messages/0/role" in out, "at its place"

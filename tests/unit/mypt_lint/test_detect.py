@@ -1,0 +1,230 @@
+"""--dialect auto: which dialect a file is in, and records of another one in it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_cli.jsonl.blocks import Source
+from mypt_lint.check.detect import detect, elsewhere_than, error_count
+from mypt_lint.cli import main
+from tests.support.conversion import FEATURES
+from tests.support.strategies import DIALECTS, records
+
+KNOWN = [
+    mypt_spec.dialect(name) for name in sorted(mypt_spec.dialects(), key=lambda n: n != "mypt")
+]
+
+
+def guess(data: bytes, kind: str = "record") -> tuple[str, tuple[str, ...], bool]:
+    found = detect(Source("x", stream=io.BytesIO(data)), kind, KNOWN)
+    assert found.source.open().read() == data[: 1 << 20], "what was looked at is read again"
+    return found.dialect.name, found.others, found.sure
+
+
+def jsonl(*values: Any) -> bytes:
+    return b"".join(json.dumps(v).encode() + b"\n" for v in values)
+
+
+@given(st.data())
+def test_the_dialect_or_one_that_fits_as_well(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(DIALECTS))
+    lines = data.draw(st.lists(records(name), min_size=1, max_size=3))
+    found, others, sure = guess(jsonl(*lines))
+    assert sure
+    assert name == found or name in others
+    for fitting in (found, *others):
+        assert not any(error_count(line, mypt_spec.dialect(fitting)) for line in lines)
+
+
+@given(st.data())
+def test_the_dialect_of_a_text(data: st.DataObject) -> None:
+    d = mypt_spec.dialect(data.draw(st.sampled_from(DIALECTS)))
+    episode, _ = d.read(data.draw(records(d.name)))
+    assert episode is not None
+    assert guess(d.serialize(episode).encode(), "text")[0] == d.name
+
+
+@given(st.binary(max_size=40) | st.text(max_size=40).map(lambda t: json.dumps(t).encode()))
+def test_any_bytes(data: bytes) -> None:
+    """Whether it is right or not, nothing is raised, and `sure` means that a line is legal."""
+    found, _, sure = guess(data)
+    assert sure == any(
+        not error_count(json.loads(line), mypt_spec.dialect(found))
+        for line in data.split(b"\n")
+        if is_json(line)
+    )
+
+
+def is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def test_a_few_errors_do_not_mislead() -> None:
+    assert guess(Path("examples/broken.jsonl").read_bytes())[0] == "mypt"
+    assert guess(Path("examples/phase5.jsonl").read_bytes()) == ("mypt", (), True)
+
+
+def test_tags_in_the_data_are_a_sign() -> None:
+    plain = FEATURES["question and answer"]["gabgpt"]
+    tagged = {
+        "messages": [
+            {"role": "user", "content": "<|user|>"},
+            {"role": "assistant", "content": "No."},
+        ]
+    }
+    assert guess(jsonl(plain, tagged))[0] == "gabgpt"
+
+
+def mentioning(tag: str) -> bytes:
+    """A file of usf-omega in which every text mentions a tag of another dialect."""
+    call = {"name": "find", "arguments": {"q": "x"}}
+    messages = [
+        {"role": "system", "content": f"Write {tag}."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": [{"type": "function", "function": call}]},
+        {"role": "tool", "name": "find", "content": "nothing"},
+        {"role": "assistant", "content": f"It is {tag}."},
+    ]
+    return jsonl(*[{"messages": messages}] * 4)
+
+
+@pytest.mark.parametrize("tag", ["<myPT_toolcall>", "<|user|>", "[BOS]"])
+def test_a_mention_of_a_tag_is_no_sign_against_the_shape(tag: str) -> None:
+    assert guess(mentioning(tag)) == ("usf-omega", (), True)
+
+
+def test_a_mention_in_every_line_is_no_sign_where_another_dialect_explains_all() -> None:
+    plain = FEATURES["question and answer"]["gabgpt"]
+    lines = jsonl(*[plain]).replace(b'"content": "', b'"content": "<|user|> ')
+    assert guess(lines * 5)[0] != "gabgpt"
+    assert guess(lines * 5)[2]
+    assert guess(lines * 5 + jsonl(plain))[0] == "gabgpt", "a legal line makes it a sign again"
+
+
+def lint(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[Any]]:
+    status = main([*options, "--format", "jsonl", str(path)])
+    return status, [json.loads(line) for line in capsys.readouterr().out.splitlines()][:-1]
+
+
+def test_a_file_of_another_dialect_is_told_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Instead of what is wrong with each line, which would send its reader looking for faults that
+    are not there.
+    """
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(mentioning("<myPT_toolcall>"))
+    status, found = lint(path, capsys)
+    assert status == 1
+    assert {(f["code"], f["fix"]) for f in found} == {("MYP014", None)}
+    assert found[0]["message"] == "this record is usf-omega, as is the file; it is checked as mypt"
+    assert main(["--fix-only", str(path)]) == 0
+    assert path.read_bytes() == mentioning("<myPT_toolcall>"), "nothing to fix in it"
+    capsys.readouterr()
+    assert main([str(path)]) == 1
+    said = capsys.readouterr().out
+    assert "--dialect usf-omega, or make it mypt with mypt-convert --from usf-omega" in said
+    assert "as mypt it has missing-key (MYP102)" in said
+    assert {f["code"] for f in lint(path, capsys, "--ignore", "MYP014")[1]} > {"MYP102"}
+    assert lint(path, capsys, "--dialect", "usf-omega") == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("lines", "codes"),
+    [
+        (mentioning("x") + jsonl({"messages": []}), {"MYP107", "MYP102", "MYP103"}),
+        (
+            jsonl(FEATURES["question and answer"]["gabgpt"], FEATURES["system prompt"]["mypt"]),
+            {"MYP208"},
+        ),
+        (
+            jsonl(FEATURES["system prompt"]["mypt"]).replace(
+                b'"content": "', b'"content": "[X] <myPT_user>'
+            ),
+            {"MYP301"},
+        ),
+        (jsonl(FEATURES["system prompt"]["praxis"]), {"MYP108"}),
+    ],
+    ids=["one line is legal nowhere", "one is legal", "a tag is a sign", "a safe fix repairs it"],
+)
+def test_a_file_is_not_told_so_in_doubt(
+    lines: bytes, codes: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(lines)
+    found = {f["code"] for f in lint(path, capsys)[1]}
+    assert "MYP014" not in found
+    assert found >= codes
+
+
+def test_a_pipe_that_begins_well_is_not_kept_waiting() -> None:
+    """Of a stream that goes on, only the first line is waited for."""
+    line = Path("examples/phase1.jsonl").read_bytes().splitlines(keepends=True)[0]
+
+    class Slow(io.BytesIO):
+        def read1(self, size: int | None = -1, /) -> bytes:
+            return super().read1(len(line))
+
+    stream = Slow(line * 100)
+    found, source = elsewhere_than(Source("x", stream=stream), KNOWN[0], KNOWN)
+    assert found == ()
+    assert stream.tell() == len(line)
+    assert source.open().read() == line
+    assert source.open().read() == line
+
+
+def test_the_command_says_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mixed = tmp_path / "mixed.jsonl"
+    thinking = FEATURES["thinking"]
+    mixed.write_bytes(jsonl(thinking["gabgpt"], thinking["gabgpt"], thinking["mypt"]))
+    assert (
+        main(["--dialect", "auto", "--format", "jsonl", str(mixed), "examples/phase5.jsonl"]) == 1
+    )
+    out = capsys.readouterr()
+    found = [json.loads(line) for line in out.out.splitlines()]
+    assert [(f["code"], f["location"]["row"], f["dialect"]) for f in found[:-1]] == [
+        ("MYP014", 3, "gabgpt")
+    ]
+    assert found[0]["message"] == "this record is mypt, the file is gabgpt"
+    assert f"{mixed}: gabgpt\n" in out.err
+    assert "examples/phase5.jsonl: mypt\n" in out.err
+    assert main(["--dialect", "auto", "-q", str(mixed)]) == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_nothing_legal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"nope\n{}\n")
+    assert main(["--dialect", "auto", str(path)]) == 1
+    out = capsys.readouterr()
+    assert "nothing at its beginning is legal" in out.err
+    assert "MYP001" in out.out
+    assert "MYP014" not in out.out
+
+
+def test_streams_and_compressed_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = jsonl(*[FEATURES["thinking"]["gabgpt"]] * 9000)
+    assert len(data) > 1 << 19, "more than is looked at"
+    packed = tmp_path / "x.jsonl.gz"
+    packed.write_bytes(gzip.compress(data))
+    assert main(["--dialect", "auto", str(packed)]) == 0
+    assert "x.jsonl.gz: gabgpt\n9000 lines clean" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert main(["--dialect", "auto", "-"]) == 0
+    assert "<stdin>: gabgpt\n9000 lines clean" in capsys.readouterr().err

@@ -1,0 +1,232 @@
+"""The formats for other programs, read by parsers: every finding and every string is there, and
+limits are kept.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+
+from mypt_cli.terminal import Display
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.cli import main
+from mypt_lint.report import renderer
+from mypt_lint.report.formats import junit
+from mypt_spec.findings import Finding, Fix
+from tests.property.test_render import as_json, placed, run
+from tests.unit.mypt_lint.test_fix_files import MESSY, MESSY_FIXED
+
+# What GitLab's documentation says that a Code Quality report holds.
+_PLACE = {
+    "type": "object",
+    "properties": {
+        "line": {"type": "integer", "minimum": 1},
+        "column": {"type": "integer", "minimum": 1},
+    },
+    "required": ["line"],
+}
+GITLAB: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["description", "check_name", "fingerprint", "severity", "location"],
+        "properties": {
+            "description": {"type": "string", "minLength": 1},
+            "check_name": {"type": "string", "minLength": 1},
+            "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+            "severity": {"enum": ["info", "minor", "major", "critical", "blocker"]},
+            "location": {
+                "type": "object",
+                "required": ["path", "positions"],
+                "properties": {
+                    "path": {"type": "string"},
+                    "positions": {
+                        "type": "object",
+                        "properties": {"begin": _PLACE, "end": _PLACE},
+                        "required": ["begin"],
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def finding(
+    code: str = "MYP001", row: int = 1, message: str = "m", name: str = "a.jsonl"
+) -> Diagnostic:
+    return Diagnostic(Finding(code, message), name, row, 1, row, 2, "mypt")
+
+
+def written(name: str, items: Sequence[Diagnostic]) -> str:
+    stream = io.StringIO()
+    made = renderer(name, stream)
+    total = Summary(files=1, units=len(items), faulty=len(items))
+    for item in items:
+        made.finding(item)
+        total.by_severity[item.finding.severity] += 1
+        total.by_code[item.finding.code] += 1
+        total.units_by_code[item.finding.code] += 1
+    made.finish(total)
+    return stream.getvalue()
+
+
+@settings(max_examples=60, deadline=None)
+@given(placed, placed)
+def test_gitlab_gives_every_string_back(one: Diagnostic, two: Diagnostic) -> None:
+    items = [one, two, one]
+    issues = json.loads(run("gitlab", items))
+    jsonschema.validate(issues, GITLAB)
+    assert [i["description"] for i in issues] == [
+        as_json(f"{item.finding.name}: {item.finding.message}") for item in items
+    ]
+    assert len({i["fingerprint"] for i in issues}) == 3
+
+
+def test_gitlab_fingerprints_stay_when_lines_move() -> None:
+    def prints(row: int) -> list[str]:
+        return [
+            i["fingerprint"]
+            for i in json.loads(written("gitlab", [finding(row=row), finding(row=row + 1)]))
+        ]
+
+    assert prints(1) == prints(70)
+    assert json.loads(written("gitlab", [])) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(placed, placed)
+def test_junit_gives_every_string_back(one: Diagnostic, two: Diagnostic) -> None:
+    text = run("junit", [one, two], "utf-8")
+    suites = ET.fromstring(text)
+    cases = [case for suite in suites for case in suite]
+    show = Display(io.StringIO()).line
+    for case, item in zip(cases, [one, two], strict=True):
+        want = re.sub("[\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", show(item.finding.message))
+        assert case[0].get("message") == want
+        assert (case.get("name") or "").startswith(
+            f"{item.finding.code} {item.finding.name} {item.row}:{item.column}"
+        )
+    assert sum(int(suite.get("tests") or 0) for suite in suites) == 2
+    assert ET.fromstring(run("junit", [one, two], "ascii")).tag == "testsuites"
+
+
+def test_junit_holds_no_more_than_a_file_s_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(junit, "MOST", 3)
+    suites = ET.fromstring(
+        written("junit", [finding(row=i, name=name) for name in "ab" for i in range(1, 6)])
+    )
+    assert [(s.get("name"), s.get("tests"), s[-1].get("name")) for s in suites] == [
+        (name, "4", "2 more findings are not listed") for name in "ab"
+    ]
+    (suite,) = ET.fromstring(written("junit", []))
+    assert (suite.get("failures"), suite[0].get("name")) == ("0", "no findings")
+
+
+def test_github_chooses_one_of_each_rule_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    page = tmp_path / "summary.md"
+    page.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    items = [finding(row=i) for i in range(1, 700)] + [
+        finding("MYP104", 800),
+        finding("MYP105", 801, "##[error] a|b\n<script>", "x\n::error::y"),
+    ]
+    lines = written("github", items).splitlines()
+    commands = [line for line in lines if line.startswith("::error")]
+    assert len(commands) == 10
+    assert [re.search(r"line=(\d+)", c)[1] for c in commands] == [
+        "1",
+        "2",
+        "3",
+        "4",
+        "5",
+        "6",
+        "7",
+        "8",
+        "800",
+        "801",
+    ]  # type: ignore[index]
+    assert len(lines) == 10 + 691 + 1
+    assert all(
+        line.startswith(("::error file=", "::notice title=mypt-lint", "- a.jsonl"))
+        for line in lines
+    )
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert "| MYP001 | invalid-json | 699 | 699 |" in text
+    assert "and 191 more, in the log of the step" in text
+    assert "<script>" not in text
+    written("github", [finding("MYP105", 1, "##[error]x")] * 21)
+    assert "##[" not in "".join(
+        line
+        for line in written("github", [finding("MYP105", 1, "##[error]x")] * 21).splitlines()
+        if line.startswith("- ")
+    )
+
+
+def test_the_summary_is_a_table() -> None:
+    text = written("summary", [finding(row=3), finding(row=9), finding("MYP105", 4, "a|b `c` <d>")])
+    rows = [line for line in text.splitlines() if line.startswith("| MYP")]
+    assert rows[0] == r"| MYP001 | invalid-json | 2 | 2 | a.jsonl:3:1 m |"
+    assert r"a\|b \`c\` &lt;d&gt;" in rows[1]
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows)
+
+
+def test_grouped(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.jsonl").write_bytes(b"{\n" * 5 + MESSY[3:])
+    main(["-q", "--format", "grouped", str(tmp_path)])
+    first, second = capsys.readouterr().out.split("\n\n")
+    assert first.splitlines()[0] == f"{tmp_path}/a.jsonl:"
+    assert first.splitlines()[1].split() == [
+        "1:2",
+        "error",
+        "MYP001",
+        "invalid-json:",
+        *["not", "JSON:", "expecting", "property", "name", "enclosed", "in", "double", "quotes"],
+    ]
+    assert "... and 3 more MYP001" in second
+
+
+def test_sarif_carries_fixes_that_a_viewer_can_make(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Made one after another, from the end of each line, they are what `--fix` does."""
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(MESSY)
+    main(["-q", "--format", "sarif", "--select", "MYP009,MYP108,MYP010", str(path)])
+    results = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    lines = MESSY.decode().split("\n")
+    fixable = [result for result in results if "fixes" in result]
+    assert [result["ruleId"] for result in fixable] == ["MYP009", "MYP010", "MYP108"]
+    assert {result["ruleId"] for result in results if result not in fixable} == {"MYP906"}
+    for result in reversed(fixable):
+        (change,) = result["fixes"][0]["artifactChanges"]
+        assert (
+            change["artifactLocation"]
+            == result["locations"][0]["physicalLocation"]["artifactLocation"]
+        )
+        (part,) = change["replacements"]
+        region = part["deletedRegion"]
+        line = lines[region["startLine"] - 1]
+        lines[region["startLine"] - 1] = (
+            line[: region["startColumn"] - 1]
+            + part["insertedContent"]["text"]
+            + line[region["endColumn"] - 1 :]
+        )
+    assert lines[:2] == MESSY_FIXED.decode().split("\n")[:2]
+
+
+def test_sarif_without_a_place_for_it_has_no_fix() -> None:
+    item = Diagnostic(Finding("MYP001", "m", fix=Fix("f", True)), "a", 1, 1, 1, 1, "mypt")
+    assert "fixes" not in json.loads(written("sarif", [item]))["runs"][0]["results"][0]

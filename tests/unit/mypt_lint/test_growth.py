@@ -1,0 +1,153 @@
+"""Time grows with the data and not with its square: sizes for which quadratic code takes far longer
+than these bounds.
+
+`python -m fuzz.growth` looks for more, by doubling.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mypt_spec
+from mypt_lint.check.checker import Checker
+from mypt_lint.cli import main
+from mypt_lint.dataset.compare import episode_of, within
+from mypt_lint.dataset.whitespace import untidy
+from mypt_lint.fix.apply import Fixer
+from mypt_lint.fix.json_edit import edited, edited_at_once
+from mypt_spec.dialect import Dialect
+from mypt_spec.findings import Fix
+
+SECONDS = 20.0  # of processor time; each takes one or two, and took minutes
+Messages = list[dict[str, Any]]
+USER = {"role": "user", "content": "Q?"}
+ANSWER = {"role": "assistant", "content": "A."}
+RESULT = {"role": "toolresult", "name": "f", "content": 1}
+CALL = {"role": "assistant_toolcall", "name": "f"}
+LOOSE: Messages = [
+    {"role": "context", "content": "D\u00e9j\\u00e0"},
+    {"role": "human", "content": "Q?"},
+    {"role": "toolcall", "name": "f", "arguments": '{"a": 1}'},
+    {"role": "tool", "name": "f", "content": 1},
+    {"role": "gpt", "content": "A."},
+]
+FIXED: Messages = [
+    {"role": "user", "content": "Q?", "context": "D\u00e9j\\u00e0"},
+    {**CALL, "arguments": {"a": 1}},
+    RESULT,
+    ANSWER,
+]
+
+
+def line_of(messages: Messages) -> bytes:
+    return json.dumps({"system": "S", "messages": messages}, ensure_ascii=False).encode()
+
+
+def seconds(do: Callable[[], object]) -> float:
+    before = time.process_time()
+    do()
+    return time.process_time() - before
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        [{"role": "human", "content": "Q?"}, {"role": "gpt", "content": "A."}],
+        [{"role": "context", "content": "D"}, USER, ANSWER],
+        [USER, {**CALL, "arguments": '{"a": 1}'}, RESULT, ANSWER],
+        LOOSE,
+    ],
+)
+def test_fixes_of_one_record(turn: Messages) -> None:
+    """Of 400 turns these took five minutes and more."""
+    fixer, line = Fixer(Checker(mypt_spec.dialect("mypt"))), line_of(turn * 400)
+    fixed: list[bytes | None] = []
+    assert seconds(lambda: fixed.append(fixer.line(line, row=1)[0])) < SECONDS
+    assert fixed[0] is not None
+    assert Checker(mypt_spec.dialect("mypt")).line(fixed[0], row=1, filename="") == []
+
+
+def test_fixes_at_once_are_those_one_by_one() -> None:
+    for turns in (1, 2, 5):
+        fixed, codes = Fixer(Checker(mypt_spec.dialect("mypt"))).line(line_of(LOOSE * turns), row=1)
+        assert fixed == line_of(FIXED * turns)
+        assert codes == {"MYP105": turns, "MYP109": 4 * turns, "MYP110": turns}
+
+
+def test_fixes_that_touch_are_not_made_at_once() -> None:
+    line = '{"messages": [{"a": 1}, {"a": 2}, {"a": 3}]}'
+
+    def gone(i: int) -> Fix:
+        return Fix("", True, patch=({"op": "remove", "path": f"/messages/{i}"},))
+
+    assert edited_at_once(line, [gone(0), gone(1)]) == edited(edited(line, gone(1)), gone(0))
+    with pytest.raises(ValueError, match="overlaps"):
+        edited_at_once(line, [gone(1), gone(2)])
+    added = Fix("", True, patch=({"op": "add", "path": "/messages/1", "value": {}},))
+    with pytest.raises(ValueError, match="about"):
+        edited_at_once(line, [added, gone(2)])
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [m for i in range(3000) for m in (USER, {**CALL, "arguments": {"doc_id": f"d{i}"}}, RESULT, ANSWER)],
+        [USER, {**ANSWER, "content": "".join(f"x <myPT_cite>d{i}</myPT_cite> " for i in range(10000))}],
+        [USER, {**CALL, "arguments": {"of": [{"doc_id": f"d{i}"} for i in range(20000)]}}, RESULT, ANSWER],
+        [{**USER, "content": "e" + "\u0301\u0323" * 60000}, ANSWER],
+    ],
+)  # fmt: skip
+def test_what_an_episode_shows_by_itself(messages: Messages) -> None:
+    checker = Checker(mypt_spec.dialect("mypt"))
+
+    def look() -> None:
+        read = episode_of(checker, line_of(messages))
+        assert read is not None
+        list(within(read[1], checker))
+        list(untidy(*read, checker.dialect.table))
+
+    assert seconds(look) < SECONDS
+
+
+def checks_of(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, messages: Messages, *options: str
+) -> tuple[int, Messages]:
+    """How often a record is checked while it is fixed, and its messages afterwards."""
+    checks = []
+    check = Dialect.check
+
+    def counted(self: Dialect, record: Any, **options: Any) -> Any:
+        checks.append(record)
+        return check(self, record, **options)
+
+    monkeypatch.setattr(Dialect, "check", counted)
+    data, fixed = folder / "data.jsonl", folder / "fixed.jsonl"
+    data.write_bytes(line_of(messages) + b"\n")
+    assert main([str(data), "--fix", "-j", "1", "--no-config", "-o", str(fixed), *options]) == 0
+    return len(checks), json.loads(fixed.read_bytes())["messages"]
+
+
+def test_untidy_texts_of_one_record_are_fixed_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of 150 turns with two faults in a text each, every one took two checks."""
+    turn = [USER, {**ANSWER, "content": "e\u0301\u00e9 \n"}]
+    checks, messages = checks_of(monkeypatch, tmp_path, turn * 150, "--unsafe-fixes", "--data-set")
+    assert messages == [USER, {**ANSWER, "content": "\u00e9\u00e9"}] * 150
+    assert checks < 60
+
+
+def test_tags_typed_in_answers_are_left_out_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of 60 turns, they took a check each, and more."""
+    turn = [USER, {**ANSWER, "content": "A.<myPT_eot>"}]
+    checks, messages = checks_of(monkeypatch, tmp_path, turn * 60)
+    assert messages == [USER, ANSWER] * 60
+    assert checks < 40

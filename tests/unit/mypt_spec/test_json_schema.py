@@ -1,0 +1,223 @@
+"""Values against JSON Schemas: limits that hold, findings that say the true thing, and the language itself."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_cli.errors import UsageError
+from mypt_lint.settings.config import read
+from mypt_spec.bodies.json_schema import SchemaError, check_schema, misfits
+
+D = mypt_spec.dialect("usf-omega")
+USER, ANSWER = {"role": "user", "content": "u"}, {"role": "assistant", "content": "{}"}
+LIBRARY = {
+    "2020-12": jsonschema.Draft202012Validator,
+    "2019-09": jsonschema.Draft201909Validator,
+    "draft-07": jsonschema.Draft7Validator,
+}
+
+
+def large(properties: int) -> dict[str, Any]:
+    """A schema as of a large tool."""
+    numbered = {"type": "integer", "description": "how many", "minimum": 1}
+    chosen = {"type": "string", "description": "which", "enum": ["a", "b"]}
+    fields = {f"p{i}": numbered if i % 2 else chosen for i in range(properties)}
+    return {"type": "object", "properties": fields, "required": ["p1"]}
+
+
+def findings(record: dict[str, Any]) -> list[tuple[str, str]]:
+    episode, found = D.read(record)
+    assert episode is not None
+    return [(f.code, f.message) for f in found + D.validate(episode)]
+
+
+# --- what a limit says
+
+
+def test_a_schema_that_takes_too_long_is_not_called_wrong() -> None:
+    schema = large(60_000)
+    with pytest.raises(SchemaError, match="more than 1 second, which is the limit") as caught:
+        check_schema(schema)
+    assert caught.value.unchecked
+    (found,) = findings({"messages": [USER, ANSWER], "response_schema": schema})
+    assert found == (
+        "MYP128",
+        "this schema was not checked: checking it takes more than 1 second, which is the limit",
+    )
+
+
+def test_a_schema_that_nests_too_deep_is_not_called_wrong() -> None:
+    deep = json.loads('{"not": ' * 150 + "{}" + "}" * 150)
+    (found,) = findings({"messages": [USER, ANSWER], "response_schema": deep})
+    assert found == ("MYP128", "this schema was not checked: it nests too deep")
+
+
+def test_the_time_of_all_schemas_is_not_said_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mypt_spec.bodies.json_schema._ALTOGETHER", -1.0)
+    (found, *_) = findings({"messages": [USER, ANSWER], "response_schema": {"type": "nothing"}})
+    assert found[1].startswith("this schema was not checked: those of this record take more than")
+
+
+def test_a_schema_that_is_wrong_is_called_wrong() -> None:
+    (found,) = findings({"messages": [USER, ANSWER], "response_schema": {"type": "dict"}})
+    assert found[1].startswith("this is no JSON Schema: 'dict' is not valid")
+
+
+def test_settings_say_the_same(tmp_path: Any) -> None:
+    (tmp_path / "s.json").write_text('{"not": ' * 150 + "{}" + "}" * 150)
+    path = tmp_path / "mypt-lint.toml"
+    path.write_text('[tools.t]\narguments = "s.json"\n')
+    with pytest.raises(UsageError, match="arguments cannot be checked: it nests too deep"):
+        read(str(path))
+
+
+# --- limits that hold
+
+
+def quick(value: Any, schema: Any) -> list[tuple[str, str]]:
+    before = time.thread_time()
+    try:
+        return misfits(value, schema)
+    finally:
+        assert time.thread_time() - before < 3.5
+
+
+def test_a_large_pattern_as_a_value_is_not_compiled() -> None:
+    with pytest.raises(SchemaError, match="a pattern is too large to check"):
+        quick("(a|b)*" * 70_000, {"format": "regex"})
+    assert quick("(a|b)*", {"format": "regex"}) == []
+    assert quick("(", {"format": "regex"}) != []
+    assert quick("a" * 30_000, {"format": "email"}) != []
+
+
+def test_unevaluated_properties_are_found_in_one_pass() -> None:
+    value = {f"k{i}": "" for i in range(20_000)}
+    schema: Any = {"unevaluatedProperties": {"type": "string"}}
+    assert quick(value, schema) == []
+    assert [at for at, _ in quick({**value, "x": 1}, schema)] == ["/x"]
+
+
+def test_unevaluated_items_are_found_in_one_pass() -> None:
+    schema: Any = {"contains": {"type": "string"}, "unevaluatedItems": False}
+    assert [at for at, _ in quick([*["a"] * 20_000, 1], schema)] == [""]
+
+
+def test_nested_unevaluated_properties_end() -> None:
+    schema: Any = {"$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 2} for i in range(25)}}  # fmt: skip
+    schema |= {"$ref": "#/$defs/a0", "unevaluatedProperties": False}
+    schema["$defs"]["a25"] = {"properties": {f"k{i}": True for i in range(2000)}}
+    with pytest.raises(SchemaError, match="more than 1 second"):
+        quick({f"k{i}": 1 for i in range(2000)}, schema)
+
+
+def test_properties_by_pattern_count_as_evaluated() -> None:
+    schema: Any = {"patternProperties": {"^x-": True}, "unevaluatedProperties": False}
+    assert misfits({"x-a": 1}, schema) == []
+    assert [message for _, message in misfits({"x-a": 1, "y": 2}, schema)] == [
+        "'y' is a property that the schema does not have"
+    ]
+    assert quick({"a" * 40 + "b": 1}, {**schema, "patternProperties": {"^(a+)+$": {}}}) != []
+
+
+def test_a_schema_of_thousands_of_properties_is_checked() -> None:
+    before = time.thread_time()
+    check_schema(large(3000))
+    assert misfits({"p1": 1, "p2": "c"}, large(3000)) != []
+    assert time.thread_time() - before < 3
+
+
+def test_a_large_schema_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters, calls = large(1500), []
+    for i in range(12):
+        call = {"name": "f", "arguments": {"p1": 1}}
+        calls.append({"id": f"c{i}", "type": "function", "function": call})
+    tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+    asked = {"role": "assistant", "tool_calls": calls}
+    given = [{"role": "tool", "tool_call_id": f"c{i}", "content": "r"} for i in range(12)]
+    assert findings({"messages": [USER, asked, *given, ANSWER], "tools": tools}) == []
+
+
+# --- the language: as the library understands it without our limits
+
+WORDS = st.sampled_from(["a", "b", "c"])
+SCALARS = st.sampled_from([0, 1, "x", True, None])
+
+
+def schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    several = st.lists(inner, min_size=1, max_size=2)
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.sampled_from(["object", "array", "integer", ["string", "object"]]),
+            "properties": st.dictionaries(WORDS, inner, max_size=2),
+            "required": st.lists(WORDS, max_size=1),
+            "additionalProperties": inner,
+            "patternProperties": st.dictionaries(WORDS, inner, max_size=1),
+            "dependentSchemas": st.dictionaries(WORDS, inner, max_size=1),
+            "prefixItems": several,
+            "items": inner,
+            "contains": inner,
+            "allOf": several,
+            "anyOf": several,
+            "oneOf": several,
+            "$ref": st.sampled_from(["#/$defs/d"]),
+            "unevaluatedProperties": inner,
+            "unevaluatedItems": inner,
+        },
+    )
+
+
+SCHEMAS = st.recursive(st.booleans() | st.just({"type": "integer"}), schemas, max_leaves=8)
+VALUES = st.recursive(
+    SCALARS,
+    lambda v: st.lists(v, max_size=3) | st.dictionaries(WORDS, v, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(SCHEMAS, SCHEMAS.filter(lambda s: "$ref" not in json.dumps(s)), VALUES)
+@settings(max_examples=300, deadline=None)
+def test_a_value_fits_as_it_does_for_the_library(schema: Any, there: Any, value: Any) -> None:
+    if isinstance(schema, dict):
+        whole = {**schema, "$defs": {"d": there}}
+        fits = jsonschema.Draft202012Validator(whole).is_valid(value)
+        assert (misfits(value, whole) == []) == fits
+
+
+BROKEN = [
+    {"type": "dict"}, {"properties": {"a": {"type": "strin"}}}, {"properties": {"a": 1}},
+    {"required": "a"}, {"required": ["a", "a"]}, {"enum": 1}, {"minimum": "1"}, {"allOf": []},
+    {"allOf": [{"not": 1}]}, {"$defs": {"a": {"items": 3}}}, {"definitions": {"a": {"pattern": 1}}},
+    {"dependentRequired": {"a": 1}}, {"minLength": -1}, {"$id": 1}, {"$anchor": "!"}, {"title": 1},
+    {"multipleOf": 0}, {"contentSchema": 1}, {"unevaluatedProperties": 1}, {"if": {"then": 1}}, 1,
+    {"dependencies": {"a": 1}}, {"patternProperties": {"a": {"type": 1}}}, {"type": ["a", "a"]},
+    {"description": [], "type": 1}, {"type": 1, "items": 1, "$ref": 1}, {"$recursiveRef": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", LIBRARY)
+def test_what_is_no_schema_is_so_for_the_reason_of_the_library(version: str) -> None:
+    kind, told = LIBRARY[version], 0
+    mark = {"$schema": kind.META_SCHEMA["$schema"]}
+    for broken in [*BROKEN, {"type": "string"}, large(3)]:
+        schema: Any = broken | mark if isinstance(broken, dict) else broken
+        error = next(kind(kind.META_SCHEMA).iter_errors(schema), None)
+        if error is None:
+            check_schema(schema)
+            continue
+        told += 1
+        with pytest.raises(SchemaError) as caught:
+            check_schema(schema)
+        where = "".join(f"/{step}" for step in error.absolute_path)
+        assert caught.value.pointer == where
+        if error.validator not in {"uniqueItems", "pattern"}:  # in words of our own
+            assert str(caught.value) == error.message
+    assert told > 15

@@ -1,0 +1,269 @@
+"""The explain pages of the rules: their form, and their examples, run.
+
+A page is a file of mypt_spec/rules/pages. Its fences say what they hold: `jsonl` records, `text`
+serialised text, `generation` what a model wrote, `bytes` a file as a Python literal, `ids` token
+ids. Words behind that set limits (`phase=1`, `max-tokens=5`, `tools=a,b`), ask for the pass over
+the data set (`data-set=yes`), or give a tool's result a schema (`result=NAME:SCHEMA`), say what
+they are written in (`dialect=NAME`, else mypt; `auto` if found out), or name codes that cannot be
+avoided beside the rule's own (`also=MYP218`).
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mypt_spec
+from mypt_cli.jsonl.blocks import Source
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.texts import check_generation, check_text
+from mypt_lint.dataset.compare import DataSet
+from mypt_lint.run.plan import Group
+from mypt_lint.run.runner import check_bytes
+from mypt_spec.dialect import grammar_root
+from mypt_spec.findings import RULES, Finding
+from mypt_spec.rules import FAMILIES
+from mypt_spec.rules.context import ToolSchema
+from mypt_spec.rules.registry import CHECKS, check
+
+SECTIONS = ["What it finds", "Why it matters", "Bad", "Good", "Spec"]
+WITHOUT_EXAMPLES = {
+    "MYP003": "half a compressed file is no text that a page can show",
+    "MYP007": "a line of more than 8 MiB does not fit on a page",
+    "MYP902": "more than a hundred findings on one line do not fit on a page",
+    **dict.fromkeys(
+        ["MYP505", "MYP506", "MYP507", "MYP508"], "a prepared folder does not fit on a page"
+    ),
+    **dict.fromkeys(["MYP603", "MYP606", "MYP607"], "takes several files, or many episodes"),
+    "MYP903": "only a conversion finds it, between two formats",
+    "MYP901": "a fault of the linter itself: no data is known to cause it",
+}
+_FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Example:
+    code: str
+    good: bool
+    kind: str
+    words: dict[str, str]
+    body: str
+
+
+def page(code: str) -> str:
+    return RULES[code].doc
+
+
+def sections(code: str) -> dict[str, str]:
+    head, *parts = re.split(r"^## ", page(code), flags=re.MULTILINE)
+    return {"": head.strip()} | {
+        name: body.strip() for name, _, body in (part.partition("\n") for part in parts)
+    }
+
+
+def examples(code: str) -> list[Example]:
+    out = []
+    for title in ("Bad", "Good"):
+        for match in _FENCE.finditer(sections(code).get(title, "")):
+            kind, *rest = match["info"].split()
+            words = dict(word.split("=", 1) for word in rest)
+            out.append(
+                Example(code, title == "Good", kind, words, match["body"].removesuffix("\n"))
+            )
+    return out
+
+
+def all_examples() -> list[Any]:
+    found = []
+    for code in sorted(RULES):
+        for number, example in enumerate(examples(code)):
+            name = f"{code} {'good' if example.good else 'bad'} {number}"
+            found.append(pytest.param(example, id=name))
+    return found
+
+
+def codes_of(example: Example) -> list[str]:
+    return [finding.code for finding in findings_of(example)]
+
+
+def findings_of(example: Example) -> list[Finding]:
+    """What the linter says about an example."""
+    words = example.words
+    assert set(words) <= {
+        "phase",
+        "max-tokens",
+        "tools",
+        "also",
+        "dialect",
+        "auto",
+        "data-set",
+        "result",
+    }
+    d = mypt_spec.dialect(words.get("dialect", "mypt"))
+    limits = mypt_spec.Limits(
+        phase=int(words["phase"]) if "phase" in words else None,
+        max_tokens=int(words["max-tokens"]) if "max-tokens" in words else None,
+        tools=frozenset(words["tools"].split(",")) if "tools" in words else frozenset(),
+        schemas=(
+            ToolSchema(words["result"].split(":", 1)[0], "", words["result"].split(":", 1)[1]),
+        )
+        if "result" in words
+        else (),
+    )
+    others = (
+        tuple(mypt_spec.dialect(n) for n in mypt_spec.dialects() if n != d.name)
+        if "auto" in words
+        else ()
+    )
+    checker = Checker(d, limits, others=others)
+    if example.kind == "bytes":
+        data = ast.literal_eval(example.body)
+        assert isinstance(data, bytes)
+        return [item.finding for item in check_bytes(checker, data, "x.jsonl")]
+    if example.kind == "ids":
+        return d.parse_ids(json.loads(example.body))[1]
+    if example.kind == "text":
+        return [item.finding for item in check_text(checker, example.body, filename="x.txt")]
+    if example.kind == "generation":
+        return [item.finding for item in check_generation(checker, example.body, filename="x.txt")]
+    assert example.kind == "jsonl", f"no such kind of example: {example.kind}"
+    if "data-set" in words:
+        source = Source("x.jsonl", stream=io.BytesIO(example.body.encode() + b"\n"))
+        assert not check_bytes(checker, example.body.encode() + b"\n")
+        return [
+            item.finding
+            for chunk in DataSet([Group(checker, [source], "record")]).chunks()
+            for item in chunk.found
+        ]
+    lines = example.body.encode().split(b"\n")
+    return [
+        item.finding
+        for row, raw in enumerate(lines, 1)
+        for item in checker.line(raw, row=row, filename="x.jsonl")
+    ]
+
+
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_page_has_its_sections(code: str) -> None:
+    found = sections(code)
+    assert list(found) == ["", *SECTIONS]
+    assert all(found.values())
+    assert RULES[code].summary == found[""]
+    assert found[""].endswith(".")
+    assert "\n" not in found[""]
+
+
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_page_has_a_bad_and_a_good_example(code: str) -> None:
+    shown = {example.good for example in examples(code)}
+    assert shown == (set() if code in WITHOUT_EXAMPLES else {True, False})
+
+
+def test_exceptions_are_rules() -> None:
+    assert set(WITHOUT_EXAMPLES) <= set(RULES)
+
+
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_page_points_into_the_specification(code: str) -> None:
+    match = re.fullmatch(r"`grammar/(\w+)/SPEC\.md`, ([\w ]+)", sections(code)["Spec"])
+    assert match is not None
+    spec = (grammar_root() / match[1] / "SPEC.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## (\d+\. )?{match[2]}$", spec, re.MULTILINE), f"no section {match[2]}"
+
+
+@pytest.mark.parametrize("example", all_examples())
+def test_example(example: Example) -> None:
+    found = codes_of(example)
+    if example.good:
+        assert found == []
+        return
+    also = set(example.words.get("also", "").split(",")) - {""}
+    assert set(found) == {example.code} | also
+    assert found.count(example.code) == 1
+
+
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_code_and_name(code: str) -> None:
+    rule = RULES[code]
+    assert re.fullmatch(r"MYP\d{3}", code)
+    assert rule.code == code
+    assert code[3] in FAMILIES
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
+    # A name says what is wrong, never the cure.
+    assert not re.match(
+        r"(use|add|remove|write|fix|avoid|do|should|must|need|require|expect|prefer|no-more)\b",
+        rule.name,
+    )
+
+
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_page_says_how_safe_its_fixes_are(code: str) -> None:
+    """As far as its bad examples show."""
+    words = RULES[code].fix.replace(",", "").split()
+    for example in [
+        e
+        for e in examples(code)
+        if not e.good and e.kind in ("jsonl", "text", "bytes") and "data-set" not in e.words
+    ]:
+        for fix in [f.fix for f in findings_of(example) if f.code == code and f.fix is not None]:
+            assert ("safe" if fix.safe else "unsafe") in words
+
+
+def test_names_are_unique() -> None:
+    names = [rule.name for rule in RULES.values()]
+    assert len(set(names)) == len(names)
+    summaries = [rule.summary for rule in RULES.values()]
+    assert len(set(summaries)) == len(summaries)
+
+
+def test_pages_and_rows_belong_together() -> None:
+    folder = Path(mypt_spec.rules.__file__).parent / "pages"
+    assert sorted(path.stem for path in folder.glob("*.md")) == sorted(RULES)
+
+
+def test_checks_stand_in_one_file_a_family() -> None:
+    files: dict[str, set[str]] = {}
+    for code, function in CHECKS.items():
+        files.setdefault(code[3], set()).add(function.__module__)
+    assert all(len(names) == 1 for names in files.values()), files
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
+@pytest.mark.parametrize(
+    ("name", "record", "messages"),
+    [
+        (
+            "sharegpt",
+            {"id": "1", "conversations": [{"from": "system", "value": "S"}, {"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]},
+            [("system", "S"), ("user", "Hi"), ("assistant", "Yo")],
+        ),
+        ("alpaca", {"instruction": "Add", "input": "1", "output": "2"}, [("user", "Add\n\n1"), ("assistant", "2")]),
+        ("alpaca", {"instruction": "Add", "input": "", "output": "2"}, [("user", "Add"), ("assistant", "2")]),
+        ("alpaca", {"instruction": "Add", "output": "2"}, [("user", "Add"), ("assistant", "2")]),
+    ],
+)  # fmt: skip
+def test_the_page_of_unknown_keys_rewrites_other_formats(
+    name: str, record: Any, messages: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    """The commands as the page shows them."""
+    (tmp_path / f"{name}.jsonl").write_text(json.dumps(record) + "\n")
+    (command,) = re.findall(rf"jq -c .* {name}\.jsonl > .*", page("MYP103"))
+    subprocess.run(["sh", "-c", command], check=True, cwd=tmp_path)
+    made = json.loads((tmp_path / "openai.jsonl").read_text())
+    assert [(m["role"], m["content"]) for m in made["messages"]] == messages
+
+
+def test_a_check_needs_a_row_of_its_own() -> None:
+    with pytest.raises(ValueError, match=r"MYP999 is not in rules\.toml"):
+        check("MYP999")
+    with pytest.raises(ValueError, match="two functions check MYP501"):
+        check("MYP501")

@@ -1,0 +1,222 @@
+"""SPEC.md of every dialect: its fenced examples are run, and its table of coverage names things
+that exist.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mypt_spec
+from mypt_lint.check.checker import Checker
+from mypt_lint.check.texts import check_generation
+from mypt_spec import Dialect
+from mypt_spec.dialect import grammar_root
+from mypt_spec.findings import Finding
+from mypt_spec.table import END
+from tests.conformance.vectors import HERE, load
+
+ROOT = grammar_root().parent
+TESTS = HERE.parent
+SPECS = sorted(grammar_root().glob("*/SPEC.md"))
+KINDS = {"text", "json", "ids", "generation", "automaton", "loss"}
+_FENCE = re.compile(r"^```(?P<info>[^\n]+)\n(?P<body>.*?)\n```$", re.MULTILINE | re.DOTALL)
+
+
+def dialect_of(path: Path) -> Dialect:
+    return mypt_spec.dialect(path.parent.name.replace("_", "-"))
+
+
+def fences() -> list[Any]:
+    """Every fence with an info string, as `(dialect, words, body)`.
+
+    A fence without one is a picture.
+    """
+    out = []
+    for path in SPECS:
+        text = path.read_text(encoding="utf-8")
+        for match in _FENCE.finditer(text):
+            row = text.count("\n", 0, match.start()) + 1
+            name = f"{path.parent.name} {row} {match['info']}"
+            out.append(
+                pytest.param(dialect_of(path), match["info"].split(), match["body"], id=name)
+            )
+    return out
+
+
+def findings_of(
+    d: Dialect, kind: str, body: str, limits: mypt_spec.Limits
+) -> tuple[mypt_spec.Episode | None, list[Finding]]:
+    if kind == "generation":
+        return None, [
+            item.finding for item in check_generation(Checker(d, limits), body, filename="x.txt")
+        ]
+    if kind == "ids":
+        return d.parse_ids([int(word) for word in body.split()])
+    episode, findings = d.parse(body) if kind == "text" else d.read(json.loads(body))
+    if episode is not None:
+        findings = findings + d.validate(episode, limits=limits)
+    return episode, findings
+
+
+@pytest.mark.parametrize(("d", "words", "body"), fences())
+def test_fence(d: Dialect, words: list[str], body: str) -> None:
+    kind, *rest = words
+    assert kind in KINDS
+    if kind in ("automaton", "loss"):
+        {"automaton": check_automaton, "loss": check_loss}[kind](d, body)
+        return
+    options = dict(word.split("=", 1) for word in rest if "=" in word)
+    plain = [word for word in rest if "=" not in word]
+    limits = mypt_spec.Limits(phase=int(options["phase"]) if "phase" in options else None)
+    episode, findings = findings_of(d, kind, body, limits)
+    if plain[0] == "invalid":
+        assert [f.code for f in findings] == plain[1:]
+        return
+    assert plain == (["record"] if kind == "json" else ["valid"])
+    assert findings == []
+    if kind == "generation":
+        return
+    assert episode is not None
+    if kind == "json":
+        assert json.dumps(d.write(episode)) == json.dumps(json.loads(body))
+    if kind == "text":
+        assert body in {d.serialize(episode, layout=name) for name in d.table.layouts}
+    assert d.parse(d.serialize(episode)) == (episode, [])
+
+
+def check_automaton(d: Dialect, body: str) -> None:
+    """Rows `read -> next`;
+
+    `...` stands for the shortest way to a state in which the next terminal is legal.
+    """
+    machine = d.automaton
+    rows = body.split("\n")
+    assert rows
+    for row in rows:
+        before, _, after = row.partition("->")
+        words = before.split()
+        state = machine.start
+        if words[0] == "...":
+            reached = [machine.start]
+            for here in reached:
+                reached += [n for _, n in sorted(machine.steps[here].items()) if n not in reached]
+            state = next(s for s in reached if words[1] in machine.allowed(s))
+            words = words[1:]
+        for name in words if words != ["(nothing)"] else []:
+            state = machine.step(state, name)
+        assert machine.expected(state) == set(after.split()), row
+        assert (END in after.split()) == machine.accepting(state)
+
+
+def check_loss(d: Dialect, body: str) -> None:
+    """Rows `loss token`, for all tokens of one conversation."""
+    rows = [(int(line[0]), line[2:]) for line in body.split("\n")]
+    episode, findings = d.parse("".join(text for _, text in rows))
+    assert findings == []
+    assert episode is not None
+    encoded = d.encode(episode)
+    told = [d.tokenizer.decode([i]) for i in encoded.ids.tolist()]
+    assert list(zip(encoded.loss.tolist(), told, strict=True)) == rows
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.parent.name)
+def test_there_are_examples_of_both_kinds(path: Path) -> None:
+    infos = [match["info"] for match in _FENCE.finditer(path.read_text(encoding="utf-8"))]
+    assert sum("invalid" in info for info in infos) >= 5
+    assert sum("invalid" not in info for info in infos) >= 5
+
+
+def test_every_dialect_is_specified() -> None:
+    assert {path.parent for path in SPECS} == {
+        path.parent for path in grammar_root().glob("*/tokens.toml")
+    }
+
+
+def coverage() -> list[Any]:
+    out = []
+    for path in SPECS:
+        table = path.read_text(encoding="utf-8").rpartition("| Statement |")[2]
+        rows = [line for line in table.split("\n")[2:] if line.startswith("|")]
+        assert rows, f"{path} has no table of coverage"
+        for row in rows:
+            statement, where, held = (cell.strip() for cell in row.strip("|").split("|"))
+            out.append(
+                pytest.param(
+                    path, where.strip("`"), held.strip("`"), id=f"{path.parent.name} {statement}"
+                )
+            )
+    return out
+
+
+@pytest.mark.parametrize(("path", "where", "held"), coverage())
+def test_coverage_names_things_that_exist(path: Path, where: str, held: str) -> None:
+    assert (ROOT / where).is_file()
+    if "::" in held:
+        file, _, name = held.partition("::")
+        found = list(TESTS.rglob(file))
+        assert len(found) == 1
+        assert re.search(rf"^def {name}\(", found[0].read_text(encoding="utf-8"), re.MULTILINE)
+        return
+    kind, _, name = held.partition(": ")
+    assert name in {v["name"] for v in load(HERE / path.parent.name, kind)}
+
+
+# --- statements that no vector can hold
+
+
+def test_ids_that_stand_for_nothing() -> None:
+    d = mypt_spec.dialect("mypt")
+    whole = d.encode(
+        d.parse(
+            "<myPT_system>S</myPT_system><myPT_user>u</myPT_user><myPT_assistant>a</myPT_assistant><myPT_eot>"
+        )[0]
+    ).ids.tolist()  # type: ignore[arg-type]
+    assert d.parse_ids(whole)[1] == []
+    for number in (50256, *range(50276, 50304), 50304, -1, 2**40):
+        episode, findings = d.parse_ids([*whole[:2], number, *whole[2:]])
+        assert episode is None
+        assert [(f.code, f.span) for f in findings] == [("MYP503", (2, 3))]
+    strange = [
+        math.nan,
+        math.inf,
+        None,
+        "5",
+        5.0,
+        np.float64(5),
+        np.ma.masked,
+        np.array([5]),
+        10**5000,
+        -(10**5000),
+    ]
+    for item in strange:
+        episode, findings = d.parse_ids([*whole[:2], item, *whole[2:]])  # type: ignore[list-item]
+        assert episode is None
+        assert [(f.code, f.span) for f in findings] == [("MYP503", (2, 3))], item
+        assert len(findings[0].message) < 200
+    masked = np.ma.array(whole, mask=[i == 2 for i in range(len(whole))])
+    for ids, spans in [
+        (masked, [(2, 3)]),
+        (np.array([whole, whole]), [(0, 1), (1, 2)]),
+        (None, [(0, 1)]),
+        (np.array(3.5), [(0, 1)]),
+    ]:
+        found = [f for f in d.parse_ids(ids)[1] if f.code == "MYP503"]  # type: ignore[arg-type]
+        assert [f.span for f in found] == spans
+
+
+@pytest.mark.parametrize(
+    "d", [pytest.param(mypt_spec.dialect(name), id=name) for name in mypt_spec.dialects()]
+)
+def test_text_never_becomes_a_tag(d: Dialect) -> None:
+    for tag in d.table.special:
+        for text in (tag, f"x{tag}y", f" {tag}\n", tag * 2):
+            ids = d.tokenizer.encode(text)
+            assert not set(ids) & set(d.tokenizer.special.values())
+            assert d.tokenizer.decode(ids) == text

@@ -1,0 +1,69 @@
+"""What a state means: open blocks, and who writes there; and that no other code reads that off a table."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import mypt_spec
+from mypt_spec.states import after_tag, before_tag, model_writes_in, open_blocks
+
+ROOT = Path(mypt_spec.__file__).parents[1]
+PACKAGES = ("mypt_spec", "mypt_lint", "mypt_convert", "mypt_view", "mypt_train", "mypt_infer")
+
+
+def test_a_block_without_a_closing_tag_ends_at_the_next_tag() -> None:
+    table = mypt_spec.dialect("gabgpt").table
+    user, think = table.openers["user"], table.openers["think"]
+    assert "user" not in table.closers
+    assert before_tag(("user",), table) == ()
+    assert after_tag(("user",), think, table) == ("think",)
+    assert after_tag((), user, table) == ("user",)
+
+
+def test_a_stray_closing_tag_closes_nothing() -> None:
+    table = mypt_spec.dialect("mypt").table
+    assert after_tag((), table.closers["user"], table) == ()
+    assert after_tag(("system", "toolcall"), table.closers["toolcall"], table) == ("system",)
+
+
+def test_open_blocks_of_all_states() -> None:
+    d = mypt_spec.dialect("mypt")
+    found = open_blocks(d.automaton, d.table)
+    assert set(found) == set(d.automaton.states)
+    assert found[d.automaton.start] == ()
+    assert ("assistant", "think") in found.values()
+    assert open_blocks(d.automaton, d.table) is found
+
+
+def test_a_quotation_in_the_system_block_is_not_the_models() -> None:
+    table = mypt_spec.dialect("mypt").table
+    assert model_writes_in(("assistant", "toolcall"), table)
+    assert not model_writes_in(("system", "toolcall"), table)
+
+
+@pytest.mark.parametrize(
+    ("name", "thoughts", "citations"),
+    [
+        ("mypt", {"think"}, {"cite"}),
+        ("gabgpt", {"think"}, set()),
+        ("usf-omega", {"reasoning", "self_reflection"}, set()),
+        ("praxis", set(), set()),
+    ],
+)
+def test_roles(name: str, thoughts: set[str], citations: set[str]) -> None:
+    table = mypt_spec.dialect(name).table
+    assert table.kinds("thought") == thoughts
+    assert table.kinds("citation") == citations
+
+
+def test_nobody_else_reads_open_blocks_or_writers_off_a_table() -> None:
+    """`not in ... closers` in a loop, and comparisons with `origin`, stand in one place each."""
+    allowed = {"mypt_spec/states.py", "mypt_spec/table.py", "mypt_spec/table_file.py"}
+    doubtful = re.compile(r"while .*\bclosers\b|\.origin [!=]= ")
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            assert name in allowed or not doubtful.search(path.read_text("utf-8")), name

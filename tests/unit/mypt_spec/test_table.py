@@ -1,0 +1,372 @@
+"""Token tables: their schema, what `load_table` refuses, and grammars that do not fit or cannot be
+compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import mypt_spec
+from mypt_spec.automaton import extract
+from mypt_spec.dialect import grammar_root, load
+from mypt_spec.findings import RULES
+from mypt_spec.table import SpecError
+from mypt_spec.table_file import load_table
+
+SCHEMA = json.loads((grammar_root() / "tokens.schema.json").read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+FOLDERS = sorted(path.parent for path in grammar_root().glob("*/tokens.toml"))
+
+TABLE = """
+[dialect]
+name = "tiny"
+title = "Tiny"
+doc = "A dialect for tests."
+base_vocabulary = "gpt2"
+first_special_id = 50257
+pad_vocabulary_to = 64
+layouts = { compact = "" }
+
+[[terminal]]
+name = "BOX_OPEN"
+spelling = [{ special = "<box>" }]
+id = 50257
+opens = "box"
+loss = 0
+origin = "system"
+phase = 1
+doc = "Opens box."
+
+[[terminal]]
+name = "BOX_CLOSE"
+spelling = [{ special = "</box>" }]
+id = 50258
+closes = "box"
+loss = 0
+origin = "system"
+phase = 1
+doc = "Closes box."
+
+[[terminal]]
+name = "STOP"
+spelling = [{ special = "<stop>" }]
+id = 50259
+loss = 1
+origin = "model"
+phase = 1
+doc = "Ends."
+
+[[mistake]]
+code = "MYP220"
+terminal = "STOP"
+inside = ["box"]
+help = "close the box first"
+"""
+GRAMMAR = """
+start: (BOX_OPEN TEXT+ BOX_CLOSE)+ STOP
+%declare BOX_OPEN BOX_CLOSE STOP TEXT
+"""
+
+
+def swap(old: str, new: str) -> Callable[[str], str]:
+    def change(source: str) -> str:
+        assert source.count(old) >= 1
+        return source.replace(old, new, 1)
+
+    return change
+
+
+# --- the schema
+
+
+def test_schema_is_a_schema_with_descriptions() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    described = [SCHEMA["properties"]["dialect"], *SCHEMA["$defs"].values()]
+    for part in described:
+        for name, field in part.get("properties", {}).items():
+            assert field.get("description") or "$ref" in field, name
+        if "properties" in part:
+            assert part["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda f: f.name)
+def test_table_fits_the_schema(folder: Path) -> None:
+    text = (folder / "tokens.toml").read_text(encoding="utf-8")
+    assert text.startswith("#:schema ../tokens.schema.json\n"), (
+        "editors find the schema by this line"
+    )
+    VALIDATOR.validate(tomllib.loads(text))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda f: f.name)
+def test_names_in_a_table_exist(folder: Path) -> None:
+    table = load_table((folder / "tokens.toml").read_text(encoding="utf-8"))
+    kinds = {"", *table.openers, *table.marks}
+    for row in table.mistakes:
+        assert row.code in RULES
+        assert {*(row.inside or ()), *(row.after or ())} <= kinds, row
+        said = re.findall(r"<[^<>]+>", " ".join(re.findall(r"`[^`]+`", row.help)))
+        assert all(table.literals.fullmatch(tag) for tag in said), row.help
+    assert not table.turn_opener or table.turn_opener in table.openers
+    assert all(1 <= t.phase <= max(1, len(table.phases)) for t in table.terminals.values())
+
+
+def test_schema_and_loader_know_the_same_keys() -> None:
+    from mypt_spec import table_file
+
+    assert set(SCHEMA["properties"]["dialect"]["properties"]) == table_file._DIALECT_KEYS
+    assert set(SCHEMA["$defs"]["terminal"]["properties"]) == table_file._TERMINAL_KEYS
+    assert set(SCHEMA["$defs"]["mistake"]["properties"]) == table_file._MISTAKE_KEYS
+
+
+def test_the_tiny_table_is_good() -> None:
+    VALIDATOR.validate(tomllib.loads(TABLE))
+    table = load_table(TABLE)
+    assert table.special == {"<box>": 50257, "</box>": 50258, "<stop>": 50259}
+    assert table.vocab_size == 50304
+    assert (table.openers["box"].name, table.closers["box"].name, list(table.marks)) == (
+        "BOX_OPEN",
+        "BOX_CLOSE",
+        ["stop"],
+    )
+
+
+# --- what the loader refuses: (change, the entry it must name, what it must say, whether the schema
+# refuses it too)
+
+BAD: dict[str, tuple[Callable[[str], str], str, str, bool]] = {
+    "no dialect": (lambda s: s[s.index("[[terminal]]") :], "[dialect]", "name", True),
+    "no name of the dialect": (swap('name = "tiny"\n', ""), "[dialect]", "name", True),
+    "unknown key of the dialect": (swap("[dialect]\n", "[dialect]\ncolour = 1\n"), "[dialect]", "unknown key colour", True),
+    "unknown key of a terminal": (swap('opens = "box"', 'opens = "box"\nopend = "box"'), "BOX_OPEN", "unknown key opend", True),
+    "unknown key of a mistake": (swap('help = "close', 'hlp = ""\nhelp = "close'), "MYP220", "unknown key hlp", True),
+    "no terminals": (lambda s: s[: s.index("[[terminal]]")], "[[terminal]]", "none", True),
+    "no name of a terminal": (swap('name = "STOP"\n', ""), "(no name)", '"name" must be str', True),
+    "name in lower case": (swap('"STOP"', '"Stop"'), "Stop", "UPPER_CASE", True),
+    "name TEXT": (lambda s: s.replace('"STOP"', '"TEXT"'), "TEXT", "not TEXT", True),
+    "terminal twice": (swap('name = "STOP"', 'name = "BOX_OPEN"'), "BOX_OPEN", "stands twice", False),
+    "no loss": (swap("loss = 1\n", ""), "STOP", '"loss" must be int', True),
+    "loss of 2": (swap("loss = 1\n", "loss = 2\n"), "STOP", '"loss" must be 0 or 1', True),
+    "no origin": (swap('origin = "model"\n', ""), "STOP", '"origin" must be str', True),
+    "unknown origin": (swap('"model"', '"user"'), "STOP", '"origin" must be "model" or "system"', True),
+    "no phase": (swap('phase = 1\ndoc = "Ends."', 'doc = "Ends."'), "STOP", '"phase" must be int', True),
+    "no doc": (swap('doc = "Ends."\n', ""), "STOP", '"doc" must be str', True),
+    "unknown body": (swap('opens = "box"', 'opens = "box"\nbody = "yaml"'), "BOX_OPEN", '"body" must be', True),
+    "empty spelling": (swap('[{ special = "<stop>" }]\nid = 50259', "[]"), "STOP", '"spelling" is empty', True),
+    "spelling is a string": (swap('[{ special = "<stop>" }]', '"<stop>"'), "STOP", '"spelling" must be list', True),
+    "piece is a string": (swap('[{ special = "<stop>" }]', '["<stop>"]'), "STOP", "a piece of a spelling is a table", True),
+    "unknown piece": (swap('{ special = "<stop>" }', '{ specail = "<stop>" }'), "STOP", "one of special, text, attr", True),
+    "piece of two kinds": (swap('{ special = "<stop>" }', '{ special = "<stop>", text = "x" }'), "STOP", "one of special", True),
+    "attribute without pattern": (swap('[{ special = "<stop>" }]\nid = 50259', '[{ attr = "name" }]'), "STOP", "needs a pattern", True),
+    "wrong id": (swap("id = 50259", "id = 50260"), "STOP", "the order of the table says 50259", False),
+    "id of plain text": (swap('{ special = "<stop>" }', '{ text = "<stop>" }'), "STOP", "needs a spelling of one special piece", True),
+    "closes nothing": (swap('closes = "box"', 'closes = "bag"'), "BOX_CLOSE", "'bag', which nothing opens", False),
+    "closes a number": (swap('closes = "box"', "closes = 5"), "BOX_CLOSE", "a kind of block, or a list of them", True),
+    "closes an empty list": (swap('closes = "box"', "closes = []"), "BOX_CLOSE", "a kind of block, or a list of them", True),
+    "closes nothing in a list": (swap('closes = "box"', 'closes = ["box", "bag"]'), "BOX_CLOSE", "'bag', which nothing opens", False),
+    "mark that closes nothing": (swap("loss = 1\n", "loss = 1\nmark = true\n"), "STOP", "for a terminal that closes a block", True),
+    "mark is a number": (swap('closes = "box"', 'closes = "box"\nmark = 1'), "BOX_CLOSE", "must be true or false", True),
+    "exact text": (swap('[{ special = "<stop>" }]\nid = 50259', '[{ text = "x", exact = true }]'), "STOP", "true or false, of a space", True),
+    "exact is a number": (swap('[{ special = "<stop>" }]\nid = 50259', '[{ space = " ", exact = 1 }]'), "STOP", "true or false, of a space", True),
+    "space is a word": (swap('[{ special = "<stop>" }]\nid = 50259', '[{ space = "x" }]'), "STOP", "must be white space", True),
+    "mistake about no terminal": (swap('terminal = "STOP"', 'terminal = "HALT"'), "MYP220", "no terminal 'HALT'", False),
+    "mistake expects no terminal": (swap('inside = ["box"]', 'expected = "HALT"'), "MYP220", "no terminal 'HALT'", False),
+    "first id is a string": (swap("first_special_id = 50257", 'first_special_id = "x"'), "[dialect]", "positive int", True),
+    "padding to zero": (swap("pad_vocabulary_to = 64", "pad_vocabulary_to = 0"), "[dialect]", "positive int", True),
+    "terminal is a string": (lambda s: 'terminal = "x"\n' + s[: s.index("[[terminal]]")], "[[terminal]]", "expected tables", True),
+    "opens and closes": (swap('opens = "box"', 'opens = "box"\ncloses = "box"'), "BOX_OPEN", "opens and closes", True),
+    "body loss of 2": (swap('opens = "box"', 'opens = "box"\nbody_loss = 2'), "BOX_OPEN", '"body_loss" must be 0 or 1', True),
+    "piece is a number": (swap('{ special = "<stop>" }', "{ special = 5 }"), "STOP", "must be str", True),
+    "piece is empty": (swap('{ special = "<stop>" }', '{ special = "" }'), "STOP", "not empty", True),
+    "mistake without code": (swap('code = "MYP220"\n', ""), "[[mistake]] (no code)", '"code" must be str', True),
+    "mistake inside a string": (swap('inside = ["box"]', 'inside = "box"'), "MYP220", '"inside" must be list', True),
+    "mistake inside no block": (swap('inside = ["box"]', 'inside = ["bag"]'), "MYP220", "names no block or mark: ['bag']", False),
+    "mistake after no block": (swap('inside = ["box"]', 'after = ["bag"]'), "MYP220", "names no block or mark: ['bag']", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_table_is_refused(name: str) -> None:
+    change, entry, says, _ = BAD[name]
+    with pytest.raises(SpecError) as error:
+        load_table(change(TABLE), where="here/tokens.toml")
+    message = str(error.value)
+    assert message.startswith("here/tokens.toml: ")
+    assert entry in message
+    assert says in message
+
+
+@pytest.mark.parametrize("name", [name for name, row in BAD.items() if row[3]])
+def test_schema_refuses_it_too(name: str) -> None:
+    assert not VALIDATOR.is_valid(tomllib.loads(BAD[name][0](TABLE)))
+
+
+def test_not_toml() -> None:
+    with pytest.raises(SpecError, match=r"here/tokens\.toml: not TOML: .*line 2"):
+        load_table("[dialect]\nname = ?", where="here/tokens.toml")
+
+
+# --- a grammar folder as a whole
+
+
+class NoRecords:
+    """An adapter for folders that no record is read with."""
+
+    SCHEMA: Any = None
+    read: Any = None
+    write: Any = None
+
+
+def folder_with(tmp_path: Path, grammar: str = GRAMMAR, table: str = TABLE) -> Path:
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "tiny.lark").write_text(grammar, encoding="utf-8")
+    (folder / "tokens.toml").write_text(table, encoding="utf-8")
+    return folder
+
+
+def test_a_folder_is_a_dialect(tmp_path: Path) -> None:
+    d = load(folder_with(tmp_path), NoRecords())
+    episode, findings = d.parse("<box>a</box><box>b</box><stop>")
+    assert findings == []
+    assert episode is not None
+    assert d.encode(episode).loss.tolist() == [0] * 6 + [1]
+    assert [f.code for f in d.parse("<box>a<stop>")[1]] == ["MYP220"]
+
+
+def headed(*, exact: bool) -> str:
+    """`<box>` with a word and a line end of its own; one tag closes a box and a bag, and `<stop>`
+    closes a bag too.
+    """
+    space = '{ space = "\\n", exact = true }' if exact else '{ space = "\\n" }'
+    table = TABLE.replace(
+        '[{ special = "<box>" }]\nid = 50257',
+        f'[{{ special = "<box>" }}, {{ text = "box" }}, {space}]',
+    )
+    bag = TABLE[
+        TABLE.index("[[terminal]]") : TABLE.index('[[terminal]]\nname = "BOX_CLOSE"')
+    ].replace("BOX", "BAG")
+    bag = bag.replace(
+        'special = "<box>" }]\nid = 50257', 'special = "<box>" }, { text = "bag" }]'
+    ).replace('"box"', '"bag"')
+    table = table.replace("[[mistake]]", bag + "[[mistake]]").replace(
+        'closes = "box"', 'closes = ["box", "bag"]'
+    )
+    return table.replace("id = 50259\n", 'closes = "bag"\nmark = true\n')
+
+
+HEADED = """
+start: (BOX_OPEN TEXT+ BOX_CLOSE)+ BAG_OPEN TEXT+ (BOX_CLOSE | STOP)
+%declare BOX_OPEN BOX_CLOSE BAG_OPEN STOP TEXT
+"""
+
+
+def test_a_tag_that_closes_several_blocks_and_a_mark_that_closes_one(tmp_path: Path) -> None:
+    d = load(folder_with(tmp_path, HEADED, headed(exact=True)), NoRecords())
+    assert d.table.closers["box"] is d.table.closers["bag"]
+    for end, roles in (("</box>", ["box", "bag"]), ("<stop>", ["box", "bag", "stop"])):
+        text = "<box>box\na</box><box>bagb" + end
+        episode, findings = d.parse(text)
+        assert findings == []
+        assert episode is not None
+        assert [m.role for m in episode.messages] == roles
+        assert d.serialize(episode) == text
+        assert d.parse_ids(d.encode(episode).ids) == (episode, [])
+
+
+@pytest.mark.parametrize(
+    ("gap", "exact", "content", "codes"),
+    [
+        ("\n", True, "a", []),
+        ("\n\n", True, "\na", []),
+        (" ", True, " a", ["MYP230"]),
+        ("\r\n", True, "\r\na", ["MYP230"]),
+        ("\n", False, "a", []),
+        ("\n\n", False, "a", ["MYP230"]),
+        (" ", False, "a", ["MYP230"]),
+        ("\r\n", False, "a", ["MYP230"]),
+    ],
+)
+def test_white_space_of_a_tag(
+    tmp_path: Path, gap: str, exact: bool, content: str, codes: list[str]
+) -> None:
+    """Exact: the white space itself or none belongs to the tag, all other is content.
+
+    Else: any belongs to the tag.
+    """
+    d = load(folder_with(tmp_path, HEADED, headed(exact=exact)), NoRecords())
+    episode, findings = d.parse(f"<box>box{gap}a</box><box>bagb</box>")
+    assert episode is not None
+    assert episode.messages[0].text == content
+    assert [f.code for f in findings] == codes
+    assert d.parse(d.serialize(episode)) == (episode, [])
+
+
+def test_a_word_of_a_tag_must_end(tmp_path: Path) -> None:
+    d = load(folder_with(tmp_path, HEADED, headed(exact=True)), NoRecords())
+    assert [e.terminal for e in d.lex("<box>boxa</box>")] == ["$STRAY", "TEXT", "BOX_CLOSE"]
+    assert "MYP240" in [f.code for f in d.parse("<box>boxa</box><box>bagb</box>")[1]]
+
+
+@pytest.mark.parametrize("missing", ["tiny.lark", "tokens.toml"])
+def test_a_file_is_missing(tmp_path: Path, missing: str) -> None:
+    folder = folder_with(tmp_path)
+    (folder / missing).unlink()
+    with pytest.raises(SpecError, match=re.escape(missing)):
+        load(folder, NoRecords())
+
+
+def test_terminal_without_a_row(tmp_path: Path) -> None:
+    grammar = GRAMMAR.replace("STOP", "HALT")
+    with pytest.raises(SpecError, match=r"tiny: terminal HALT: tokens\.toml has no row for it"):
+        load(folder_with(tmp_path, grammar), NoRecords())
+
+
+def test_row_without_a_terminal(tmp_path: Path) -> None:
+    grammar = GRAMMAR.replace("+ STOP", "+").replace("BOX_CLOSE STOP", "BOX_CLOSE")
+    with pytest.raises(SpecError, match="tiny: terminal STOP: the grammar never uses it"):
+        load(folder_with(tmp_path, grammar), NoRecords())
+
+
+def test_grammar_that_nests_without_bound(tmp_path: Path) -> None:
+    grammar = GRAMMAR.replace("start:", "start: box STOP\nbox:").replace(
+        "(BOX_OPEN TEXT+ BOX_CLOSE)+ STOP", "BOX_OPEN (TEXT | box) BOX_CLOSE"
+    )
+    with pytest.raises(
+        SpecError, match=r"does not close after \d+ parser stacks: .*nests inside itself"
+    ):
+        load(folder_with(tmp_path, grammar), NoRecords())
+    with pytest.raises(SpecError, match="does not close after 20 parser stacks"):
+        extract(grammar, limit=20)
+
+
+def test_recursion_to_the_left_does_not_nest() -> None:
+    """A list is recursion too, but its stack stays flat: such a grammar is fine."""
+    assert len(extract("start: list STOP\nlist: TEXT | list TEXT\n%declare STOP TEXT").steps) == 3
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        "start: a STOP | b STOP\na: TEXT\nb: TEXT\n%declare STOP TEXT",  # which of the two was it?
+        "start: TEXT? TEXT? STOP\n%declare TEXT",  # STOP is declared nowhere
+        "start: (TEXT STOP\n%declare STOP TEXT",  # no grammar at all
+    ],
+    ids=["ambiguous", "undeclared", "syntax"],
+)
+def test_grammar_that_is_not_lalr(tmp_path: Path, grammar: str) -> None:
+    with pytest.raises(SpecError, match="LALR"):
+        load(folder_with(tmp_path, grammar), NoRecords())
+
+
+def test_unknown_dialect() -> None:
+    with pytest.raises(KeyError, match=r"no dialect 'chatml'; known are .*mypt"):
+        mypt_spec.dialect("chatml")

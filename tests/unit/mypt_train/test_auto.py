@@ -1,0 +1,80 @@
+"""`--dialect auto`, in the commands that read data or a checkpoint."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from mypt_convert.cli import main as convert
+from mypt_infer.chat.cli import main as chat
+from mypt_model.folder import TRAINER, dialect_of
+from mypt_train.commands.synth import main as synth
+from mypt_train.commands.vocab import main as vocab
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    assert synth(["--phase", "4", "-n", "20", "-q", "-o", str(folder / "a.jsonl")]) == 0
+    return folder
+
+
+def test_vocab_finds_the_dialect(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The vocabulary is that of the dialect named, and two dialects are named in one error."""
+    other = tmp_path / "b.jsonl"
+    source = str(data / "a.jsonl")
+    to = ["--to", "usf-omega", "--on-loss", "drop", "-q", "-o", str(other)]
+    assert convert([source, *to]) == 0
+    made = [tmp_path / "auto.tiktoken", tmp_path / "named.tiktoken"]
+    for out, name in zip(made, ("auto", "usf-omega"), strict=True):
+        args = [str(other), "--size", "300", "-q", "--dialect", name, "-o", str(out)]
+        assert vocab(args) == 0
+    assert made[0].read_bytes() == made[1].read_bytes()
+    both = [source, str(other), "--dialect", "auto", "-q", "-o", str(tmp_path / "c")]
+    assert vocab(both) == 2
+    said = capsys.readouterr().err
+    assert f"{source} is mypt, {other} is usf-omega; choose with --dialect" in said
+
+
+def test_vocab_says_where_it_cannot_find_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a": 1}\n')
+    assert vocab([str(path), "--dialect", "auto", "-o", str(tmp_path / "v")]) == 2
+    assert "nothing at its beginning is legal in any dialect" in capsys.readouterr().err
+
+
+def test_vocab_leaves_own_files_out(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reject = {"file": "a", "line": 1, "status": "refused", "findings": []}
+    (data / "rejects.jsonl").write_text(json.dumps(reject) + "\n")
+    assert vocab([str(data), "--size", "300", "-o", str(tmp_path / "v")]) == 0
+    assert "1 file left out (1 rejects of mypt-prepare)" in capsys.readouterr().err
+
+
+def test_synth_takes_auto_for_mypt(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["--phase", "2", "-n", "5", "-q"]
+    assert synth(args) == 0
+    usual = capsys.readouterr().out
+    assert synth([*args, "--dialect", "auto"]) == 0
+    assert capsys.readouterr().out == usual
+
+
+def test_the_dialect_of_a_checkpoint(tmp_path: Path) -> None:
+    """mypt-chat, mypt-generate and mypt-export ask here."""
+    assert dialect_of(tmp_path, wanted="auto", default="mypt") == "mypt"
+    (tmp_path / TRAINER).write_text(json.dumps({"data": {"dialect": "praxis"}}))
+    assert dialect_of(tmp_path, wanted="auto", default="mypt") == "praxis"
+
+
+def test_chat_without_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hi\n"))
+    assert chat(["--scripted", "--dialect", "auto"]) == 0

@@ -1,0 +1,202 @@
+"""Against Hugging Face: what is exported loads there, and gives the same ids, masks and refusals."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import bench.data
+import mypt_spec
+from mypt_spec.tokenizer.vocabulary import FILE
+from mypt_train.commands.export import main
+from mypt_train.curriculum import episodes
+from mypt_train.data.encode_line import Encoder
+from mypt_train.data.options import Options
+from mypt_train.export import ExportError, export
+from mypt_train.export.tokenizer_file import PAD
+from tests.support.huggingface import encode, tokenizer
+from tests.support.strategies import any_text, records
+from tests.support.vocabulary import path, small
+
+pytest.importorskip("transformers")
+
+D = mypt_spec.dialect("mypt")
+VOCABULARIES = {"gpt2": None, "small": str(path())}
+
+
+@cache
+def theirs(name: str) -> Any:
+    return tokenizer(D if name == "gpt2" else small("mypt"))
+
+
+@cache
+def encoder(name: str) -> Encoder:
+    return Encoder(Options(pack=False, vocabulary=VOCABULARIES[name]))
+
+
+def comparable(record: dict[str, Any]) -> bool:
+    """No null, which they drop from a message; and not what they call the id of padding."""
+    if any("content" in m and m["content"] is None for m in record["messages"]):
+        return False
+    return PAD not in json.dumps(record, ensure_ascii=False)
+
+
+def agree(name: str, record: dict[str, Any]) -> None:
+    found = encode(theirs(name), [record])
+    (sample,) = encoder(name).record(record).samples
+    assert found["input_ids"][0] == sample.ids.tolist()
+    assert np.array_equal(found["assistant_masks"][0], sample.mask)
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+@given(records("mypt", clean=False).filter(comparable))
+@settings(max_examples=100)
+def test_same_ids_and_masks_on_odd_records(name: str, record: dict[str, Any]) -> None:
+    """Tags in the JSON of calls and results too: there both write them in letters."""
+    agree(name, record)
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_same_ids_and_masks_on_a_thousand_episodes(name: str) -> None:
+    rng = random.Random(1)
+    made = [record | {"system": "S"} for record in (bench.data.record(rng) for _ in range(500))]
+    for record in [*made, *(r for phase in range(1, 6) for r in episodes(phase, 120, seed=9))]:
+        agree(name, record)
+
+
+FIELDS = [("system", ""), ("user", "content"), ("user", "context"), ("assistant", "think"), ("assistant", "cite"), ("assistant", "content"), ("assistant_context", "content")]  # fmt: skip
+
+
+@given(
+    st.sampled_from(FIELDS),
+    st.sampled_from([*D.tokenizer.special, PAD]),
+    any_text("mypt"),
+    any_text("mypt"),
+)
+def test_content_that_spells_a_tag_is_refused(
+    field: tuple[str, str], tag: str, before: str, behind: str
+) -> None:
+    import jinja2
+
+    text = before + tag + behind
+    record: dict[str, Any] = {"system": "S", "messages": [
+        {"role": "user", "content": "u", "context": "c"}, {"role": "assistant_context", "content": "x"},
+        {"role": "assistant", "content": "a", "think": "t", "cite": "d"}]}  # fmt: skip
+    if field[0] == "system":
+        record["system"] = text
+    else:
+        next(m for m in record["messages"] if m["role"] == field[0])[field[1]] = text
+    outcome = encoder("gpt2").record(record)
+    if tag != PAD:
+        assume(not outcome.samples)
+    with pytest.raises(jinja2.exceptions.TemplateError, match=r"spells|must enclose"):
+        encode(theirs("gpt2"), [record])
+
+
+@pytest.mark.parametrize(
+    ("chat", "says"),
+    [
+        ([{"role": "user", "content": "u"}], "stands first"),
+        ([{"role": "system", "content": "s"}, {"role": "system", "content": "s"}], "stands first"),
+        ([{"role": "system", "content": "s"}, {"role": "tool", "content": "u"}], "no such role"),
+        (
+            [
+                {"role": "system", "content": "s"},
+                {"role": "user", "content": [{"type": "text", "text": "u"}]},
+            ],
+            "expected a string",
+        ),
+    ],
+)
+def test_chats_that_the_template_refuses(chat: list[dict[str, Any]], says: str) -> None:
+    import jinja2
+
+    with pytest.raises(jinja2.exceptions.TemplateError, match=says):
+        theirs("gpt2").apply_chat_template(chat)
+    with pytest.raises(
+        jinja2.exceptions.TemplateError, match="name the tools in the system prompt"
+    ):
+        theirs("gpt2").apply_chat_template(
+            [{"role": "system", "content": "s"}],
+            tools=[{"type": "function", "function": {"name": "f"}}],
+        )
+
+
+def checkpoint(folder: Path, *, vocab_size: int = 448) -> Path:
+    import torch
+    from safetensors.torch import save_file
+
+    from mypt_infer.generate.llama import LlamaConfig, shapes
+
+    shape: dict[str, Any] = {"vocab_size": vocab_size, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2, "tie_word_embeddings": True}  # fmt: skip
+    folder.mkdir()
+    (folder / "config.json").write_text(
+        json.dumps(shape | {"model_type": "llama", "max_position_embeddings": 256})
+    )
+    torch.manual_seed(0)
+    save_file(
+        {n: torch.randn(s) * 0.3 for n, s in shapes(LlamaConfig(**shape)).items()},
+        str(folder / "model.safetensors"),
+    )
+    return folder
+
+
+def test_the_folder_loads_in_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    import transformers
+
+    from mypt_infer.generate.llama import load
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    source = checkpoint(tmp_path / "run")
+    (source / FILE).write_bytes(path().read_bytes())
+    out = export(source, tmp_path / "out")
+    model = transformers.AutoModelForCausalLM.from_pretrained(out)
+    loaded = transformers.AutoTokenizer.from_pretrained(out)
+    record = next(episodes(5, 1, seed=4))
+    chat = [{"role": "system", "content": record["system"]}, *record["messages"]]
+    ids = loaded.apply_chat_template(chat, return_dict=True)["input_ids"]
+    assert ids == small("mypt").encode(small("mypt").read(record)[0]).ids.tolist()  # type: ignore[arg-type]
+    ours = load(out)
+    with torch.inference_mode():
+        mine = ours(torch.tensor([ids]), torch.tensor([len(ids)]), ours.begin(1, len(ids)))
+        assert (model(torch.tensor([ids])).logits[0, -1] - mine[0]).abs().max() < 1e-5
+    special = small("mypt").tokenizer.special
+    ends = [special["</myPT_assistant>"], special["<myPT_eot>"]]
+    assert model.generation_config.eos_token_id == ends
+    assert (loaded.eos_token_id, loaded.pad_token_id) == (ends[1], small("mypt").tokenizer.pad)
+    asked = loaded.apply_chat_template(
+        chat[:2], add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    assert asked["input_ids"][0, -1] == special["<myPT_assistant>"]
+    said = model.generate(**asked, max_new_tokens=20)
+    assert loaded.decode(said[0])
+    assert (out / FILE).read_bytes() == path().read_bytes()
+
+
+def test_what_cannot_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = checkpoint(tmp_path / "run")
+    out = tmp_path / "out"
+    for kwargs, says in (({}, "the model has 448 ids, mypt has 50304"), ({"dialect": "praxis"}, "praxis has 50304"), ({"dialect": "mypd"}, "no dialect"), ({"vocabulary": tmp_path / "none"}, "cannot be read")):  # fmt: skip
+        with pytest.raises(ExportError, match=says):
+            export(source, out, **kwargs)  # type: ignore[arg-type]
+    with pytest.raises(ExportError, match=r"praxis has no chat template; these have one: mypt"):
+        export(checkpoint(tmp_path / "praxis", vocab_size=50304), out, dialect="praxis")
+    assert not out.exists()
+    assert main([str(tmp_path / "run"), str(source), "--vocab", str(path())]) == 2
+    assert "is not empty" in capsys.readouterr().err
+    (source / "config.json").write_text("{")
+    assert main([str(source), str(out)]) == 2
+    assert "config.json: cannot be read" in capsys.readouterr().err
+    (source / "model.safetensors").unlink()
+    assert main([str(source), str(out)]) == 2
+    assert "has no model.safetensors" in capsys.readouterr().err
+    assert not out.exists()

@@ -1,0 +1,304 @@
+"""Preferences: shards that keep pairs and labels, and the losses on them, each against its formula
+on plain logits.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_cli.jsonl.paths import expand
+from mypt_lint.cli import main as lint
+from mypt_train import Options, PrepareError, ShardReader, prepare
+from mypt_train.commands.prepare import main as prepare_command
+from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
+from tests.support.training import SHAPE, config, log
+from tests.unit.mypt_train.test_prepare import contents, jsonl
+
+D = mypt_spec.dialect("usf-omega")
+PAIRS = [
+    {"messages": [{"role": "user", "content": f"Question {i}"}], "chosen": {"role": "assistant", "content": f"Good answer {i} " + "really " * i}, "rejected": {"role": "assistant", "content": "Bad"}}
+    for i in range(6)
+]  # fmt: skip
+LABELS = [
+    {
+        "messages": [{"role": "user", "content": f"Is {i} even?"}],
+        "assistant": "Yes" if i % 3 else "It is, of course",
+        "label": bool(i % 2),
+    }
+    for i in range(6)
+]
+PLAIN = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
+
+
+def ids_of(record: dict[str, Any]) -> list[int]:
+    episode, _ = D.read(record)
+    assert episode is not None
+    return [int(i) for i in D.encode(episode).ids]
+
+
+def other(record: dict[str, Any]) -> dict[str, Any]:
+    return record | {"chosen": record["rejected"], "rejected": record["chosen"]}
+
+
+def made(tmp: Path, *records: Any, **options: Any) -> Path:
+    tmp.mkdir(parents=True, exist_ok=True)
+    prepare(
+        expand([jsonl(tmp / "in.jsonl", *records)]),
+        tmp / "out",
+        Options(**{"dialect": "usf-omega", "context_length": 128, "preferences": True} | options),
+    )
+    return tmp / "out"
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(st.sampled_from([*PAIRS, *LABELS, PLAIN]), min_size=1, max_size=12),
+    st.sampled_from([0.0, 0.5]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_pairs_and_labels_are_kept(
+    records: list[dict[str, Any]], val: float, dedup: bool, pack: bool
+) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        out = made(
+            Path(folder), *records, val_fraction=val, dedup=dedup, pack=pack, tokens_per_shard=256
+        )
+        reader = ShardReader(out, verify=True)
+        found: list[tuple[Any, ...]] = []
+        for split in ("train", "val"):
+            pairs: dict[int, dict[int, list[int]]] = {}
+            for shard in reader.shards(split):
+                assert shard.kinds is not None
+                for (ids, _), entry, where in zip(
+                    shard.episodes(), shard.kinds, shard.index, strict=True
+                ):
+                    record = records[int(where["line"]) - 1]
+                    kind, pair = int(entry["kind"]), int(entry["pair"])
+                    assert (pair > 0) == (kind in (CHOSEN, REJECTED))
+                    assert ids.tolist() == ids_of(other(record) if kind == REJECTED else record)
+                    if pair:
+                        pairs.setdefault(pair, {})[kind] = [int(where["line"])]
+                    found.append((int(where["line"]), kind))
+            assert all(
+                set(pair) == {CHOSEN, REJECTED} and pair[CHOSEN] == pair[REJECTED]
+                for pair in pairs.values()
+            ), "both in one split"
+        wanted = []
+        for number, record in enumerate(records, 1):
+            if not dedup or record not in records[: number - 1]:
+                label = record.get("label")
+                kinds = (
+                    (CHOSEN, REJECTED)
+                    if "chosen" in record
+                    else (SFT if label is None else GOOD if label else BAD,)
+                )
+                wanted += [(number, kind) for kind in kinds]
+        assert sorted(found) == sorted(wanted)
+        assert lint(["-q", str(out)]) == 0
+
+
+def test_without_the_option_it_is_data_for_sft(tmp_path: Path) -> None:
+    plain = made(tmp_path / "a", *PAIRS, preferences=False)
+    chosen = [{"messages": [*p["messages"], p["chosen"]]} for p in PAIRS]  # type: ignore[misc]
+    same = made(tmp_path / "b", *chosen, preferences=False)
+    for name, data in contents(plain).items():
+        assert name == "dataset_metadata.json" or contents(same)[name] == data
+    (shard,) = ShardReader(plain).shards("train")
+    assert shard.kinds is None
+
+
+def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(PrepareError, match="records of mypt hold no preferences"):
+        made(tmp_path / "a", {}, dialect="mypt")
+    assert (
+        prepare_command(
+            [
+                jsonl(tmp_path / "in.jsonl", *PAIRS),
+                "--dialect",
+                "usf-omega",
+                "--preferences",
+                "--format",
+                "parquet",
+                "--out",
+                str(tmp_path / "x"),
+            ]
+        )
+        == 2
+    )
+    assert "no place for preferences" in capsys.readouterr().err
+    long = PAIRS[0] | {"rejected": {"role": "assistant", "content": "Bad " * 200}}
+    for how, status in (("error", "refused"), ("split-turns", "refused"), ("drop", "long")):
+        out = made(tmp_path / how, long, PAIRS[1], long=how, on_error="reject")
+        (reject,) = map(json.loads, (out / "rejects.jsonl").read_text().splitlines())
+        assert (reject["status"], reject["findings"][0]["code"]) == (status, "MYP502")
+        (shard,) = ShardReader(out).shards("train")
+        assert len(shard.index) == 2
+
+
+# The losses.
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F  # noqa: E402
+
+from mypt_model.llama import random_transformer  # noqa: E402
+from mypt_model.shape import LlamaConfig  # noqa: E402
+from mypt_train.training import preference  # noqa: E402
+from mypt_train.training.attention import attend  # noqa: E402
+from mypt_train.training.batches import batch  # noqa: E402
+from mypt_train.training.config import Config  # noqa: E402
+from mypt_train.training.corpus import Corpus, corpus, open_data  # noqa: E402
+from mypt_train.training.distributed import World  # noqa: E402
+from mypt_train.training.objective import Objective  # noqa: E402
+from mypt_train.training.trainer import CheckpointError, TrainError, _rows, train  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("set"), *PAIRS, *LABELS, PLAIN)
+
+
+def likelihoods(model: Any, found: Corpus, number: int) -> list[float]:
+    """The log-likelihood of each trained token of an episode alone, from whole logits."""
+    ids, mask = (torch.tensor(a.astype(np.int64)) for a in found.tokens(number))
+    at = torch.arange(len(ids))[None]
+    with torch.no_grad():
+        logits = model(
+            ids[None],
+            at,
+            attend("mask", [[len(ids)]], len(ids), torch.device("cpu")),
+            at[0],
+            F.linear,
+        )
+    chosen = torch.log_softmax(logits[:-1].double(), -1).gather(1, ids[1:, None])[:, 0]
+    return [float(v) for v in chosen[mask[1:] == 1]]
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def by_formula(objective: str, beta: float, model: Any, frozen: Any, found: Corpus) -> float:
+    """The mean loss over all pairs or answers."""
+    torch.set_num_threads(1)
+    kinds, pairs = found.episodes["kind"], found.episodes["pair"]
+    wanted = np.flatnonzero(
+        np.isin(kinds, (GOOD, BAD) if objective == "kto" else (CHOSEN, REJECTED))
+    ).tolist()
+    policy, reference = ({n: likelihoods(net, found, n) for n in wanted} for net in (model, frozen))
+    gain = {n: sum(policy[n]) - sum(reference[n]) for n in policy}
+    losses = []
+    if objective == "kto":
+        drift = max(0.0, sum(gain.values()) / len(gain))
+        return sum(
+            1 - sigmoid(beta * (gain[n] - drift) * (1 if kinds[n] == GOOD else -1)) for n in wanted
+        ) / len(wanted)
+    for pair in sorted(set(pairs[pairs > 0].tolist())):
+        (good,), (bad,) = (
+            np.flatnonzero((pairs == pair) & (kinds == kind)).tolist()
+            for kind in (CHOSEN, REJECTED)
+        )
+        if objective == "dpo":
+            losses.append(-math.log(sigmoid(beta * (gain[good] - gain[bad]))))
+        else:
+            means = [sum(policy[n]) / len(policy[n]) for n in (good, bad)]
+            odds = [math.log(math.exp(m) / (1 - math.exp(m))) for m in means]
+            losses.append(-means[0] - beta * math.log(sigmoid(odds[0] - odds[1])))
+    return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("name", ["dpo", "orpo", "kto"])
+def test_losses_are_their_formulas_however_a_step_is_cut(name: str, data: Path) -> None:
+    found = corpus(open_data([data]), "train")
+    c = Config.of({"model": SHAPE, "train": {"objective": name, "beta": 0.7}}).train
+    shape = LlamaConfig(vocab_size=D.tokenizer.vocab_size, **SHAPE)
+    rows = _rows(found, c)
+    model, frozen = random_transformer(shape, 1), random_transformer(shape, 2).requires_grad_(False)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(2.0)
+    objective = Objective(c, found, World(0, 1, torch.device("cpu")), frozen)
+    gradients = []
+    for micro in (1, len(rows)):
+        batches = [batch(found, rows[i : i + micro]) for i in range(0, len(rows), micro)]
+        model.zero_grad()
+        loss = objective.step(model, batches, objective.count(batches))
+        assert float(loss) == pytest.approx(by_formula(name, 0.7, model, frozen, found), rel=1e-4)
+        gradients.append([weight.grad.clone() for weight in model.parameters()])
+    assert max(float((a - b).abs().max()) for a, b in zip(*gradients, strict=True)) < 1e-5
+    assert max(float(g.abs().max()) for g in gradients[0]) > 1e-3
+
+
+@pytest.mark.parametrize("name", ["dpo", "orpo", "kto"])
+def test_gradients_of_losses(name: str) -> None:
+    """Against finite differences."""
+    policy = torch.tensor([-3.0, -4.0, -2.0, -9.0], dtype=torch.float64, requires_grad=True)
+    reference, lengths = (
+        torch.tensor([-3.5, -3.0, -2.0, -8.0], dtype=torch.float64),
+        torch.tensor([3, 4, 2, 5]),
+    )
+    losses = {
+        "dpo": lambda p: preference.dpo(p, reference, beta=0.3),
+        "orpo": lambda p: preference.orpo(p, lengths, beta=0.3),
+        "kto": lambda p: preference.kto(
+            p, reference, torch.tensor([True, False, True, False]), torch.tensor(0.1), beta=0.3
+        ),
+    }
+    assert torch.autograd.gradcheck(losses[name], (policy,))
+
+
+@pytest.mark.parametrize("name", ["dpo", "orpo", "kto"])
+def test_training_prefers_what_is_chosen(name: str, data: Path, tmp_path: Path) -> None:
+    val = made(tmp_path / "val", *PAIRS, *LABELS, val_fraction=1.0)
+    train(
+        [data, val],
+        config(objective=name, beta=1.0, steps=6, log_every=1, lr=0.003, val_every=3),
+        tmp_path / "r",
+    )
+    judged = [entry["loss"] for entry in log(tmp_path / "r") if entry["event"] == "validation"]
+    assert judged[1] < judged[0]
+    losses = [entry["loss"] for entry in log(tmp_path / "r") if entry["event"] == "step"]
+    assert losses[-1] < losses[0]
+
+
+def test_a_run_goes_on_with_the_reference_that_it_began_with(data: Path, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        train(data, config(steps=2, seed=seed), tmp_path / f"sft{seed}")
+    dpo = config(objective="dpo", steps=4, save_every=2)
+    train(data, dpo, tmp_path / "whole", init_from=tmp_path / "sft1")
+    train(data, dpo, tmp_path / "r", init_from=tmp_path / "sft1", steps=2)
+    train(data, dpo, tmp_path / "r", resume=True)
+    for name in ("model", "optimizer"):
+        files = [tmp_path / run / "step_000004" / f"{name}.safetensors" for run in ("whole", "r")]
+        assert files[0].read_bytes() == files[1].read_bytes()
+    shutil.rmtree(tmp_path / "r" / "step_000004")
+    other = tmp_path / "sft1" / "step_000002" / "model.safetensors"
+    other.write_bytes((tmp_path / "sft2" / "step_000002" / "model.safetensors").read_bytes())
+    with pytest.raises(CheckpointError, match="is no longer the reference"):
+        train(data, dpo, tmp_path / "r", resume=True)
+
+
+def test_sft_on_preferences_leaves_out_bad_answers(data: Path, tmp_path: Path) -> None:
+    found = corpus(open_data([data]), "train")
+    kinds = {
+        int(found.episodes["kind"][n])
+        for row in _rows(found, Config.of({"model": SHAPE}).train)
+        for n in row.tolist()
+    }
+    assert kinds == {SFT, CHOSEN, GOOD}
+    plain = made(tmp_path / "plain", PLAIN)
+    for name, what in (("dpo", "pairs"), ("kto", "labels")):
+        with pytest.raises(TrainError, match=f"the data has no {what} to train on"):
+            train(plain, config(objective=name), tmp_path / "r")

@@ -1,0 +1,340 @@
+"""The parts of training, each against a plain statement of what it means: head, attention, rows,
+phases, schedule.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_train import ShardError
+from tests.support.strategies import DIALECTS, records
+from tests.support.training import SHAPE, data
+from tests.unit.mypt_train.test_prepare import jsonl
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F  # noqa: E402
+
+from mypt_model.llama import random_transformer  # noqa: E402
+from mypt_model.shape import LlamaConfig, ModelError  # noqa: E402
+from mypt_train.training import head  # noqa: E402
+from mypt_train.training.attention import attend, block_mask, owners  # noqa: E402
+from mypt_train.training.batches import Pool, batch, share, stages  # noqa: E402
+from mypt_train.training.config import Config  # noqa: E402
+from mypt_train.training.corpus import Corpus, corpus, open_data  # noqa: E402
+from mypt_train.training.trainer import rate  # noqa: E402
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def train(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return corpus(open_data([data(tmp_path_factory.mktemp("set") / "sft")]), "train")
+
+
+# The head.
+
+
+def by_hand(hidden: Any, weight: Any, targets: Any, slopes: Any) -> tuple[Any, Any, Any]:
+    h, w = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
+    losses = F.cross_entropy(h @ w.T, targets, reduction="none")
+    (losses * slopes).sum().backward()
+    return losses.detach(), h.grad, w.grad
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(0, 40), st.integers(2, 90), st.integers(0, 1000), st.sampled_from([1, 64, 1 << 22])
+)
+def test_the_head_is_cross_entropy(count: int, vocabulary: int, seed: int, piece: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    hidden, weight = (
+        torch.randn(count, 8, generator=generator) * 3,
+        torch.randn(vocabulary, 8, generator=generator),
+    )
+    targets = torch.randint(0, vocabulary, (count,), generator=generator)
+    slopes = torch.randn(count, generator=generator)
+    before, head._PIECE = head._PIECE, piece
+    try:
+        for function, weighed in (
+            (lambda h, w: head.loss(h, w, targets)[0] * 0.5, torch.full((count,), 0.5)),
+            (lambda h, w: (head.each(h, w, targets) * slopes).sum(), slopes),
+        ):
+            losses, by_h, by_w = by_hand(hidden, weight, targets, weighed)
+            h, w = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
+            total = function(h, w)
+            total.backward()
+            assert torch.allclose(total.detach(), (losses * weighed).sum(), atol=1e-4)
+            assert torch.allclose(h.grad, by_h, atol=1e-5)
+            assert torch.allclose(w.grad, by_w, atol=1e-4)
+        with torch.no_grad():
+            total, each, right = head.loss(hidden, weight, targets)
+        assert torch.allclose(each, losses, atol=1e-5)
+        assert torch.equal(right, (hidden @ weight.T).argmax(-1) == targets) or count == 0
+    finally:
+        head._PIECE = before
+
+
+def test_the_head_in_bfloat16_and_far_from_zero() -> None:
+    hidden, weight, targets = torch.randn(9, 8) * 2, torch.randn(50, 8), torch.arange(9)
+    losses, by_h, _ = by_hand(hidden, weight, targets, torch.ones(9))
+    for function in (
+        lambda h, w: head.loss(h, w, targets)[0],
+        lambda h, w: head.each(h, w, targets).sum(),
+    ):
+        h, w = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16):
+            total = function(h, w)
+        total.backward()
+        assert abs(float(total.detach() - losses.sum())) < 0.05 * float(losses.sum())
+        assert (h.grad - by_h).abs().max() < 0.1
+    total, each, _ = head.loss(
+        torch.full((1, 1), 1.0), torch.tensor([[500.0], [-500.0]]), torch.tensor([1])
+    )
+    assert each.tolist() == [1000.0]
+
+
+# Attention.
+
+
+@st.composite
+def rows_of_lengths(draw: st.DrawFn) -> tuple[list[list[int]], int]:
+    rows = draw(
+        st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=4), min_size=1, max_size=3)
+    )
+    return rows, max(map(sum, rows)) + draw(st.integers(0, 3))
+
+
+@given(rows_of_lengths(), st.sampled_from([1, 2]))
+@settings(max_examples=25)
+def test_the_ways_of_attention_agree(made: tuple[list[list[int]], int], groups: int) -> None:
+    lengths, width = made
+    generator = torch.Generator().manual_seed(width)
+    q, k, v = (
+        torch.randn(len(lengths), heads, width, 8, generator=generator, requires_grad=True)
+        for heads in (2, 2 // groups, 2 // groups)
+    )
+    real = torch.arange(width) < torch.tensor([sum(row) for row in lengths])[:, None]
+    kept = real[:, None, :, None].expand(len(lengths), 2, width, 8)
+    found = {}
+    for way in ("mask", "slices"):
+        out = attend(way, lengths, width, CPU)(0, q, k, v)[kept]
+        found[way] = (out, *torch.autograd.grad(out.sin().sum(), (q, k, v)))
+    for mine, theirs in zip(found["slices"], found["mask"], strict=True):
+        assert torch.allclose(mine, theirs, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_flex_attention_agrees_in_its_forward_pass() -> None:
+    """On a CPU it has no other; its backward pass needs a GPU."""
+    lengths, width = [[5, 3, 40], [60]], 64
+    q, k, v = (torch.randn(2, heads, width, 16) for heads in (4, 2, 2))
+    kept = torch.arange(width) < torch.tensor([48, 60])[:, None]
+    with torch.no_grad():
+        plain, flex = (
+            attend(way, lengths, width, CPU)(0, q, k, v).transpose(1, 2)[kept]
+            for way in ("mask", "flex")
+        )
+    assert torch.allclose(plain, flex, atol=1e-5)
+    with pytest.raises(ValueError, match="attention is 'x'"):
+        attend("x", lengths, width, CPU)
+
+
+def test_the_mask_says_who_sees_whom() -> None:
+    owner = owners([[2, 1]], 4)
+    assert owner.tolist() == [[0, 0, 1, 2]]
+    assert block_mask(owner)[0, 0].int().tolist() == [
+        [1, 0, 0, 0],
+        [1, 1, 0, 0],
+        [0, 0, 1, 0],
+        [0, 0, 0, 1],
+    ]
+
+
+@pytest.mark.parametrize("way", ["slices", "mask"])
+def test_an_episode_does_not_see_its_neighbours(way: str, train: Corpus) -> None:
+    """Other content in one episode leaves the logits of the others in its row as they are, bit for
+    bit; and alone they are the same.
+    """
+    model = random_transformer(LlamaConfig(vocab_size=50304, **SHAPE), 1)
+    row = max(train.rows(), key=len)
+    assert len(row) > 2
+    found = batch(train, [row])
+    bounds = np.cumsum([0, *found.lengths[0]])
+    begin, end = int(bounds[1]), int(bounds[2])
+
+    def logits(ids: Any, at: Any, lengths: Any) -> Any:
+        with torch.no_grad():
+            return model(
+                ids,
+                at,
+                attend(way, lengths, ids.shape[1], CPU),
+                torch.arange(ids.shape[1]),
+                lambda h, w: h @ w[:2000].T,
+            )
+
+    before = logits(found.ids, found.at, found.lengths)
+    changed = found.ids.clone()
+    changed[0, begin:end] = (changed[0, begin:end] + 17) % 50000
+    after = logits(changed, found.at, found.lengths)
+    apart = torch.ones(len(before), dtype=torch.bool)
+    apart[begin:end] = False
+    assert torch.equal(before[apart], after[apart])
+    assert not torch.allclose(before[~apart], after[~apart])
+    size = found.lengths[0][2]
+    one = slice(int(bounds[2]), int(bounds[3]))
+    assert torch.allclose(
+        logits(found.ids[:, one], torch.arange(size)[None], [[size]]), before[one], atol=1e-5
+    )
+
+
+def test_shapes_that_cannot_be() -> None:
+    for change, says in (
+        ({"num_attention_heads": 3}, "cannot be shared"),
+        ({"num_key_value_heads": 2, "num_attention_heads": 1}, "evenly"),
+        ({"hidden_size": 0}, "above 0"),
+    ):
+        with pytest.raises(ModelError, match=says):
+            LlamaConfig(vocab_size=8, **SHAPE | change)
+
+
+# Rows and batches.
+
+
+def test_a_batch_holds_what_the_data_holds(train: Corpus) -> None:
+    rows = train.rows()[:3]
+    found = batch(train, rows)
+    wanted = Counter()
+    for i, row in enumerate(rows):
+        begin = 0
+        for number in row.tolist():
+            ids, mask = train.tokens(number)
+            assert found.ids[i, begin : begin + len(ids)].tolist() == ids.tolist()
+            assert found.at[i, begin : begin + len(ids)].tolist() == list(range(len(ids)))
+            for place in np.flatnonzero(mask).tolist():
+                wanted[i * found.ids.shape[1] + begin + place - 1, int(ids[place])] += 1
+            begin += len(ids)
+    assert Counter(zip(found.places.tolist(), found.targets.tolist(), strict=True)) == wanted
+    assert found.tokens == sum(len(train.tokens(n)[0]) for row in rows for n in row.tolist())
+    every = batch(train, rows, every=True)
+    assert len(every.targets) == found.tokens - sum(map(len, rows))
+    first = {int(n) for n in found.owner.tolist()}
+    assert first <= set(range(sum(map(len, rows))))
+
+
+def test_rows_keep_episodes_whole(train: Corpus) -> None:
+    for length in (512, 2048):
+        rows = train.rows(length)
+        assert sorted(n for row in rows for n in row.tolist()) == list(range(len(train.episodes)))
+        assert all(int(train.episodes["length"][row].sum()) <= length for row in rows)
+    with pytest.raises(
+        ShardError, match=r"examples/phase.*tokens, a row 20; set train.context_length"
+    ):
+        train.rows(20)
+
+
+def test_data_without_rows(tmp_path: Path) -> None:
+    found = corpus(open_data([data(tmp_path / "loose", pack=False)]), "train")
+    assert sorted(n for row in found.rows(600) for n in row.tolist()) == list(
+        range(len(found.episodes))
+    )
+    with pytest.raises(ShardError, match="--no-pack"):
+        found.rows()
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@given(data=st.data())
+@settings(max_examples=4)
+def test_phases_are_those_of_the_linter(
+    name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    lines = data.draw(st.lists(records(name), min_size=1, max_size=6))
+    folder = tmp_path_factory.mktemp("set")
+    from mypt_cli.jsonl.paths import expand
+    from mypt_train import Options, prepare
+
+    prepare(
+        expand([jsonl(folder / "in.jsonl", *lines)]),
+        folder / "out",
+        Options(dialect=name, context_length=4096),
+    )
+    found = corpus(open_data([folder / "out"], verify=False), "train")
+    d = mypt_spec.dialect(name)
+    for number, entry in enumerate(found.episodes):
+        episode, _ = d.parse_ids(found.tokens(number)[0])
+        assert episode is not None
+        fits = [
+            p
+            for p in range(1, len(d.table.phases) + 1)
+            if not [f for f in d.validate(episode, phase=p) if f.code.startswith("MYP4")]
+        ]
+        assert int(found.phase[number]) == (fits[0] if d.table.phases else 0)
+        assert found.place(number).endswith(f"in.jsonl:{entry['line']}")
+
+
+# The order of things.
+
+
+@given(
+    st.integers(1, 30), st.integers(1, 8), st.integers(1, 4), st.integers(1, 3), st.integers(0, 9)
+)
+def test_every_row_is_read_once_before_any_is_read_again(
+    count: int, size: int, ranks: int, micro: int, seed: int
+) -> None:
+    rows = [np.array([i]) for i in range(count)]
+    size *= ranks
+    (stage,) = stages([(None, rows)], steps=50, size=size, replay=0.5, seed=seed)
+    read: list[int] = []
+    for step in range(50):
+        whole = stage.rows(step, size)
+        parts = [share(whole, rank, ranks, micro) for rank in range(ranks)]
+        assert [int(r[0]) for part in parts for rows in part for r in rows] == [
+            int(r[0]) for r in whole
+        ], "the processes share a step"
+        assert all(len(rows) <= micro for part in parts for rows in part)
+        read += [int(r[0]) for r in whole]
+    for epoch in range(len(read) // count):
+        assert sorted(read[epoch * count : (epoch + 1) * count]) == list(range(count))
+    again = stages([(None, rows)], steps=50, size=size, replay=0.5, seed=seed)[0]
+    assert [int(r[0]) for r in again.rows(31, size)] == read[31 * size : 32 * size], (
+        "a step depends on nothing but its number"
+    )
+
+
+def test_the_curriculum_replays_what_came_before() -> None:
+    pools = [(phase, [np.array([100 * phase + i]) for i in range(7)]) for phase in (1, 2, 4)]
+    made = stages(pools, steps=30, size=10, replay=0.3, seed=1)
+    assert [(s.phase, s.begin, s.end) for s in made] == [(1, 0, 10), (2, 10, 20), (4, 20, 30)]
+    for stage in made:
+        seen = Counter(
+            int(r[0]) // 100 for step in range(stage.begin, stage.end) for r in stage.rows(step, 10)
+        )
+        assert seen[stage.phase] == (100 if stage.phase == 1 else 70)
+        assert set(seen) <= {1, 2, 4}
+        assert all(phase <= stage.phase for phase in seen)
+    assert Pool([np.array([5])], (1,)).row(12)[0] == 5
+
+
+def test_learning_rates() -> None:
+    c = Config.of(
+        {"model": SHAPE, "train": {"steps": 100, "warmup": 10, "lr": 1.0, "final_lr": 0.1}}
+    ).train
+    rates = [rate(step, c) for step in range(100)]
+    assert rates[0] == 0.1
+    assert rates[9] == rates[10] == 1.0
+    assert all(a > b for a, b in pairwise(rates[10:]))
+    assert 0.1 <= rates[-1] < 0.101
+    from dataclasses import replace
+
+    wsd = replace(c, schedule="wsd", decay=0.2)
+    assert [rate(step, wsd) for step in (10, 50, 80)] == [1.0, 1.0, 1.0]
+    assert 0.1 < rate(99, wsd) < 0.2
+    assert rate(99, replace(c, schedule="constant")) == 1.0

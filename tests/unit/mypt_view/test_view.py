@@ -1,0 +1,560 @@
+"""The command `mypt-view` on a terminal and in a pipe: every option, every error."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+import mypt_spec
+from mypt_cli.jsonl.blocks import Source
+from mypt_lint.check.checker import Checker
+from mypt_spec.tokenizer.tokenizer import Tokenizer, VocabularyError
+from mypt_view.blocks import Block, blocks_of, inline_kinds
+from mypt_view.cli import main
+from mypt_view.items import read_items, record
+from mypt_view.terminal import Terminal, summary
+
+ROOT = Path(__file__).parents[3]
+PHASE5 = str(ROOT / "examples" / "phase5.jsonl")
+BROKEN = str(ROOT / "examples" / "broken.jsonl")
+GOOD = {
+    "system": "You are MyPT.",
+    "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}],
+}
+D = mypt_spec.dialect("mypt")
+
+
+def line(*messages: dict[str, Any], **top: Any) -> bytes:
+    return json.dumps({"system": "S", "messages": list(messages), **top}).encode() + b"\n"
+
+
+def said(role: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"role": role, "content": content, **more}
+
+
+@pytest.fixture
+def view(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run the command; its exit status, stdout and stderr."""
+
+    def run(*args: str) -> tuple[int, str, str]:
+        status = main(args)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Any:
+    """Write bytes to a file; its path."""
+
+    def write(content: bytes, name: str = "data.jsonl") -> str:
+        path = tmp_path / name
+        path.write_bytes(content)
+        return str(path)
+
+    return write
+
+
+def test_the_first_episode_as_a_chat(view: Any) -> None:
+    status, out, err = view(PHASE5)
+    assert (status, err) == (0, "")
+    head, *rest = out.splitlines()
+    assert head == f"{PHASE5}:1: mypt phase 5; 259 tokens, 86 trained (33 %); 1 turn; no findings"
+    titles = re.findall(r"^ *[╭][─┄] (\w+) ", out, re.MULTILINE)
+    assert titles == [
+        "system",
+        "user",
+        "think",
+        "toolcall",
+        "toolresult",
+        "toolcall",
+        "toolresult",
+        "assistant",
+        "not",
+    ]
+    assert re.search(r"╭─ not in the text ─*╮\n│ language: en +│\n", out)
+    assert "<myPT_" not in out, "tags are not displayed"
+    assert "\x1b" not in out
+    assert len({len(row) for row in rest}) > 1, "a bubble is as wide as its text"
+    assert max(map(len, out.splitlines()[1:])) <= 100
+
+
+def test_thinking_is_styled_differently(view: Any) -> None:
+    _, out, _ = view(PHASE5)
+    think = next(row for row in out.splitlines() if "Rules about painting" in row)
+    answer = next(row for row in out.splitlines() if "Only on land" in row)
+    assert "┊" in think
+    assert "┊" not in answer
+
+
+@pytest.mark.parametrize(("arguments", "shown"), [
+    ([], [1]), ([":3"], [3]), ([":2", "-n", "2"], [2, 3]), ([":4", "--all"], [4, 5]), (["--all"], [1, 2, 3, 4, 5]), (["-n", "99"], [1, 2, 3, 4, 5]),
+])  # fmt: skip
+def test_which_episodes(view: Any, arguments: list[str], shown: list[int]) -> None:
+    place = arguments.pop(0) if arguments and arguments[0].startswith(":") else ""
+    status, out, _ = view(PHASE5 + place, *arguments)
+    assert status == 0
+    assert [int(n) for n in re.findall(r"phase5\.jsonl:(\d+): ", out)] == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"), [("d.jsonl.gz", gzip.compress), ("d.jsonl.zst", zstandard.compress)]
+)
+def test_packed_files(view: Any, data: Any, name: str, pack: Any) -> None:
+    path = data(pack(Path(PHASE5).read_bytes()), name)
+    status, out, _ = view(f"{path}:2")
+    assert status == 0
+    assert f"{path}:2: mypt phase 5; 59 tokens" in out
+
+
+def test_standard_input(view: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for dialect in ("auto", "mypt"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(PHASE5).read_bytes())))
+        status, out, _ = view("-:2", "--dialect", dialect)
+        assert status == 0
+        assert out.startswith("<stdin>:2: mypt phase 5; 59 tokens")
+
+
+def test_a_file_whose_name_looks_like_a_line(view: Any, data: Any) -> None:
+    path = data(json.dumps(GOOD).encode() + b"\n", "data:7")
+    assert view(path)[0] == 0
+    assert view(f"{path}:1")[0] == 0
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["missing.jsonl"], "no such file"),
+    (["{}:7"], r"there is no line 7; the file has 2 lines"),
+    (["{}:0"], "lines count from 1"),
+    (["{}", "--dialect", "nope"], "no dialect 'nope'; known are auto, "),
+    (["{}", "--layout", "lines"], "--layout is of --text"),
+    (["{}", "--text", "--layout", "wide"], "mypt has compact, lines"),
+    (["{dir}"], "is a folder; name a file in it"),
+    (["{empty}"], "is empty, there is nothing to show"),
+    (["{empty}", "--kind", "text"], "is empty, there is nothing to show"),
+    (["{blank}:2"], "the line is empty"),
+    (["{}:9", "--kind", "text"], "there is no line 9"),
+    (["{dir}/*.jsonl"], "matches 3 files; name one of them"),
+])  # fmt: skip
+def test_failures(view: Any, data: Any, tmp_path: Path, arguments: list[str], message: str) -> None:
+    good = json.dumps(GOOD).encode() + b"\n"
+    names = {
+        "empty": data(b"", "empty.jsonl"),
+        "blank": data(good + b"\n" + good, "blank.jsonl"),
+        "dir": str(tmp_path),
+    }
+    path = data(good * 2)
+    status, out, err = view(*(a.format(path, **names) for a in arguments))
+    assert (status, out) == (2, "")
+    assert err.startswith("mypt-view: error: ")
+    assert re.search(message, err)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["x", "-n", "0"],
+        ["x", "--mask", "--ids"],
+        ["x", "--html", "o", "--text"],
+        ["x", "-n", "1", "--all"],
+        ["x", "--kind", "generation"],
+    ],
+)
+def test_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert "mypt-view" in capsys.readouterr().err
+
+
+def test_a_missing_vocabulary(view: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise VocabularyError("GPT-2's vocabulary is not installed; install it")
+
+    monkeypatch.setattr(Tokenizer, "encode", fail)
+    status, _, err = view(PHASE5)
+    assert status == 2
+    assert err == "mypt-view: error: GPT-2's vocabulary is not installed; install it\n"
+
+
+def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "mypt-view data.jsonl:118 --mask" in capsys.readouterr().out
+
+
+def test_the_mask_without_colour(view: Any) -> None:
+    _, out, _ = view(PHASE5 + ":2", "--mask")
+    assert "trained tokens are marked ^" in out
+    rows = [row.strip() for row in out.splitlines()]
+    answer = next(i for i, row in enumerate(rows) if "<myPT_assistant>" in row)
+    assert (
+        rows[answer].rstrip("│ ")
+        == "│ <myPT_assistant>On weekdays from 8 to 16. <myPT_cite>Crane, chunk"
+    )
+    assert re.fullmatch(r"╎ \^+", rows[answer + 1])
+    user = next(i for i, row in enumerate(rows) if "<myPT_user>" in row)
+    assert "^" not in rows[user + 1]
+
+
+def test_ids(view: Any) -> None:
+    status, out, _ = view(PHASE5 + ":2", "--ids")
+    assert status == 0
+    rows = [row.split(None, 4) for row in out.splitlines()[1:]]
+    encoded = D.encode(D.read(json.loads(Path(PHASE5).read_bytes().splitlines()[1]))[0])
+    assert [int(row[0]) for row in rows] == list(range(len(encoded)))
+    assert [int(row[1]) for row in rows] == encoded.ids.tolist()
+    assert [int(row[2] == "trained") for row in rows] == encoded.loss.tolist()
+    assert rows[8][3:] == ["user/user_context", '"<myPT_user_context>"']
+
+
+def test_half_characters_are_bytes(view: Any, data: Any) -> None:
+    path = data(line(said("user", "\U0001f469"), said("assistant", 'a"\\b\x1b')))
+    _, out, _ = view(path, "--ids")
+    assert r'"\xf0\x9f\x91"' in out or r'"\xf0\x9f"' in out
+    assert r'"\x1b"' in out
+    assert '"\\\\"' in out or '"\\"\\\\"' in out or '\\\\b"' in out
+    assert "\x1b" not in out
+
+
+def test_tree(view: Any) -> None:
+    _, out, _ = view(PHASE5 + ":4", "--tree")
+    assert [row.rstrip() for row in out.splitlines()][1:] == [
+        "├── system  7 tokens, 0 trained",
+        '│   └── text "You are MyPT."',
+        "├── user  35 tokens, 0 trained",
+        '│   ├── user_context "Document: \\"Fees\\"\\nUp to 8 m: 12. Up to 12 m: 19."',
+        '│   └── text "Compare the fees for 8 m and 12 m."',
+        "└── assistant  40 tokens, 40 trained",
+        '    ├── think "19 - 12 = 7"',
+        '    ├── text "A boat of 8 m pays 12 "',
+        '    ├── cite "Fees"',
+        '    ├── text ", one of 12 m pays 19 "',
+        '    ├── cite "Fees"',
+        '    └── text "; the difference is 7."',
+        "not in the text: language: en",
+    ]
+
+
+@pytest.mark.parametrize("layout", [None, "compact", "lines"])
+def test_text_is_the_text_alone(view: Any, layout: str | None) -> None:
+    arguments = ["--layout", layout] if layout else []
+    status, out, err = view(PHASE5, "--text", "--all", *arguments)
+    records = map(json.loads, Path(PHASE5).read_bytes().splitlines())
+    assert status == 0
+    assert out == "".join(
+        D.serialize(D.read(r)[0], layout=layout or "compact") + "\n" for r in records
+    )
+    assert err.count("no findings") == 5
+
+
+def test_text_of_a_record_that_has_none(view: Any) -> None:
+    status, out, err = view(BROKEN + ":6", "--text")
+    assert (status, out) == (1, "")
+    assert "no text: MYP311" in err
+
+
+@pytest.mark.parametrize("kind", ["--mask", "--ids"])
+def test_no_ids_without_a_legal_episode(view: Any, kind: str) -> None:
+    status, out, _ = view(BROKEN + ":7", kind)
+    assert status == 1
+    assert re.search(r"no (ids|loss mask): MYP218", out)
+    assert "Anyone?" in out
+    assert "error[MYP218]" in out
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "status"),
+    [
+        ("", (), 1),
+        ("", ("--ignore", "MYP103"), 0),
+        ('ignore = ["MYP103"]', (), 0),
+        ('ignore = ["MYP103"]', ("--no-config",), 1),
+        ('[severity]\nunknown-key = "warning"', (), 0),
+        ('[files."data.jsonl"]\nignore = ["MYP103"]', (), 0),
+        ('[files."other.jsonl"]\nignore = ["MYP103"]', (), 1),
+    ],
+)
+def test_the_settings_of_the_linter_hold(
+    view: Any,
+    data: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: str,
+    options: tuple[str, ...],
+    status: int,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data(settings.encode(), "mypt-lint.toml")
+    path = data(json.dumps(GOOD | {"note": 1}).encode())
+    found, out, _ = view(path, *options)
+    assert found == status
+    assert ("error[MYP103]" in out) == bool(status)
+
+
+def test_the_settings_say_dialect_and_kind(
+    view: Any, data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sections = '[files."*.txt"]\nkind = "text"\n[files."a.jsonl"]\ndialect = "gabgpt"'
+    data(sections.encode(), "mypt-lint.toml")
+    text = D.serialize(D.read(GOOD)[0])
+    assert view(data(text.encode(), "a.txt"), "--text")[:2] == (0, text + "\n")
+    path = data(json.dumps(GOOD).encode(), "a.jsonl")
+    assert "error[MYP103]" in view(path)[1]
+    assert view(path, "--dialect", "auto")[0] == 0
+
+
+def test_findings_stand_where_they_belong(view: Any) -> None:
+    status, out, _ = view(BROKEN + ":8")
+    rows = out.splitlines()
+    at = next(i for i, row in enumerate(rows) if "Was heißt" in row)
+    assert status == 1
+    assert rows[at + 1].index("~") == rows[at].index("<MyPT_user>")
+    assert rows[at + 1].count("~") == len("<MyPT_user>")
+    assert "error[MYP303] near-miss-tag" in rows[at + 3]
+
+
+@pytest.mark.parametrize("number", range(1, 12))
+def test_broken_records_are_shown_as_far_as_can_be(view: Any, number: int) -> None:
+    raw = Path(BROKEN).read_bytes().splitlines()[number - 1]
+    located = Checker(D).line(raw, row=number, filename=BROKEN)
+    status, out, _ = view(f"{BROKEN}:{number}", "--dialect", "mypt")
+    assert status == int(any(item.finding.severity == "error" for item in located))
+    assert "You are MyPT." in out or "Du bist MyPT." in out
+    for item in located:
+        assert f"{item.finding.severity}[{item.finding.code}]" in out
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"{",
+        b"[1]",
+        b"null",
+        b'"x"',
+        b"\xff",
+        b'{"messages": 1}',
+        b'{"messages": [1, {"role": 2}, {}]}',
+        b'{"a": "\\ud800"}',
+        b"[" * 999,
+        b'{"messages": [{"role": "[/INST]", "content": "[b]"}]}',
+    ],
+)
+@pytest.mark.parametrize("option", [[], ["--mask"], ["--ids"], ["--tree"], ["--text"]])
+def test_anything_can_be_viewed(view: Any, data: Any, raw: bytes, option: list[str]) -> None:
+    status, out, err = view(data(raw + b"\n"), "--dialect", "mypt", *option)
+    assert status == 1
+    assert "error[MYP" in out + err
+
+
+def test_blank_lines_are_shown_and_not_counted(view: Any, data: Any) -> None:
+    good = json.dumps(GOOD).encode() + b"\n"
+    path = data(b"\n" + good + b"\n" + good)
+    _, out, _ = view(path)
+    assert re.findall(r"data\.jsonl:(\d):", out) == ["1", "2"]
+    assert "MYP011" in out
+    assert "Hello." in out
+
+
+def test_a_damaged_file(view: Any, data: Any) -> None:
+    packed = gzip.compress((json.dumps(GOOD).encode() + b"\n") * 2000)
+    path = data(packed[: len(packed) // 2], "d.jsonl.gz")
+    status, out, _ = view(path)
+    assert status == 0, "what is shown is whole"
+    status, out, _ = view(path, "--all")
+    assert status == 1
+    assert "MYP003" in out
+
+
+def test_a_line_that_is_too_long(view: Any, data: Any) -> None:
+    path = data(b'{"x": "' + b"y" * (9 << 20) + b'"}\n' + json.dumps(GOOD).encode() + b"\n")
+    status, out, _ = view(path, "--dialect", "mypt")
+    assert status == 1
+    assert "MYP007" in out
+    assert view(f"{path}:2")[0] == 0
+
+
+TEXTS = {
+    "mypt": "<myPT_system>S</myPT_system>\n<myPT_user>Hi</myPT_user>\n<myPT_assistant>Yo</myPT_assistant>\n<myPT_eot>",
+    "gabgpt": "<|user|>2+2?<|think|>Add.<|assistant|>4<|end|>",
+    "praxis": '[BOS]user\n1+1?\n[SEP]\n[BOS]assistant\nSo: <tin>\n{"name": "calc", "arguments": {}}\n</tin><tout>2</tout>Two.\n[SEP]\n',
+    "usf-omega": "<bos><start>system\nS\n<end>\n<start>user\nHi\n<end>\n<start>assistant\n<message_start>Yo<message_end>\n<end>\n<eos>",
+    "mypt-3b": "<system>S</system><user>Hi</user><assistant>Yo</assistant>",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_of_every_dialect(view: Any, data: Any, name: str) -> None:
+    path = data(TEXTS[name].encode() + b"\n", "e.txt")
+    status, out, _ = view(path, "--kind", "text")
+    assert status == 0
+    assert f"{path}:1: {name}" in out
+    assert not any(t.shown in out for t in mypt_spec.dialect(name).table.terminals.values())
+    assert view(path, "--kind", "text", "--text")[1] == TEXTS[name] + "\n"
+
+
+def test_bubbles_of_gabgpt(view: Any, data: Any) -> None:
+    from mypt_infer import gabgpt
+
+    path = data(TEXTS["gabgpt"].encode(), "e.txt")
+    item = next(read_items(Checker(mypt_spec.dialect("gabgpt")), Source(path), "text", None))
+    blocks, _ = blocks_of(item)
+    shown = [
+        (b.kind, "".join(c.event.text for c in b.chunks if not c.is_tag))
+        for b in blocks
+        if b.visible
+    ]
+    assert shown == gabgpt.display(TEXTS["gabgpt"])
+
+
+def test_calls_inside_an_answer_are_bubbles_of_their_own(view: Any, data: Any) -> None:
+    _, out, _ = view(data(TEXTS["praxis"].encode(), "e.txt"), "--kind", "text")
+    assert re.findall(r"╭─ ([\w ]+?) ─*╮", out) == ["user", "assistant", "tin", "tout", "assistant"]
+
+
+def test_text_with_several_episodes(view: Any, data: Any) -> None:
+    path = data(f"{TEXTS['mypt']}\n{TEXTS['mypt']}\n<myPT_system>x".encode(), "e.txt")
+    assert re.findall(r"e\.txt:(\d+):", view(path, "--kind", "text", "--all")[1]) == ["1", "5", "9"]
+    for row, first in ((4, "1"), (5, "5"), (9, "9")):
+        assert re.findall(r"e\.txt:(\d+):", view(f"{path}:{row}", "--kind", "text")[1]) == [first]
+    status, out, _ = view(f"{path}:9", "--kind", "text")
+    assert status == 1
+    assert "╭─ system" in out
+
+
+def test_text_that_is_not_utf8(view: Any, data: Any) -> None:
+    status, out, _ = view(data(b"<myPT_user>\xff", "e.txt"), "--kind", "text")
+    assert status == 1
+    assert "MYP002" in out
+
+
+LOOKS = {
+    "user": "user", "system": "system", "developer": "system", "functions": "system", "assistant": "model", "message": "model",
+    "think": "think", "reasoning": "think", "self_reflection": "think", "toolcall": "call", "tool_calls": "call", "tin": "call",
+    "toolresult": "tool", "tout": "tool", "tool": "tool", "tool_name": "tool", "line": "raw", "user_context": "other",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LOOKS)
+def test_how_blocks_look(kind: str) -> None:
+    assert (
+        Block(kind, kind, model=LOOKS[kind] not in ("user", "system", "tool", "raw", "other")).look
+        == LOOKS[kind]
+    )
+
+
+def test_what_may_stand_inside_text() -> None:
+    assert inline_kinds(D) == {("assistant", "cite"), ("system", "toolcall")}
+    assert not inline_kinds(mypt_spec.dialect("gabgpt"))
+
+
+def test_nothing_is_markup_and_nothing_is_obeyed(view: Any, data: Any) -> None:
+    path = data(
+        line(
+            said("user", "[/INST] [b] \x1b[31m \u202e [link=x]y[/link] :smile:"),
+            said("assistant", "[/]"),
+        )
+    )
+    _, out, _ = view(path)
+    assert r"[/INST] [b] \x1b[31m \u202e [link=x]y[/link] :smile:" in out
+    assert "│ [/]" in out
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16", "shift_jis"])
+def test_streams_that_lack_characters(encoding: str) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding)
+    item = record(
+        Checker(D), line(said("user", "漢 \U0001f469"), said("assistant", "ü")).strip(), 1, "f"
+    )
+    for name in ("chat", "mask", "ids", "tree"):
+        Terminal(stream).show(item, name)
+    stream.flush()
+    assert raw.getvalue().decode(encoding)
+
+
+def test_colour_shows_the_mask_by_more_than_colour() -> None:
+    stream = io.StringIO()
+    item = record(Checker(D), json.dumps(GOOD).encode(), 1, "f")
+    Terminal(stream, color=True, width=60).show(item, "mask")
+    styles = re.findall(r"\x1b\[([\d;]+)m([^\x1b]*)", stream.getvalue())
+    trained = [style for style, text in styles if "Hello." in text]
+    masked = [style for style, text in styles if "Hi" in text]
+    assert "4" in trained[0].split(";")
+    assert "4" not in masked[0].split(";")
+    assert "^" not in stream.getvalue()
+
+
+def run_on_a_terminal(environment: dict[str, str]) -> bytes:
+    leader, follower = pty.openpty()
+    base = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
+    command = [sys.executable, "-m", "mypt_view.cli", PHASE5 + ":2"]
+    with subprocess.Popen(
+        command, stdout=follower, cwd=ROOT, env=base | {"TERM": "xterm"} | environment
+    ) as process:
+        os.close(follower)
+        out = b""
+        while True:
+            try:
+                piece = os.read(leader, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            out += piece
+    os.close(leader)
+    assert process.returncode == 0
+    return out
+
+
+def test_no_color() -> None:
+    assert b"\x1b[" in run_on_a_terminal({})
+    assert b"\x1b" not in run_on_a_terminal({"NO_COLOR": "1"})
+
+
+def test_a_reader_that_goes_away() -> None:
+    command = f"{sys.executable} -m mypt_view.cli {BROKEN} --all | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+def test_the_summary_of_an_episode() -> None:
+    item = record(Checker(D), json.dumps(GOOD).encode(), 3, "f")
+    assert summary(item) == "f:3: mypt phase 1; 15 tokens, 5 trained (33 %); 1 turn; no findings"
+    assert (item.ids, item.loss) == (
+        D.encode(item.episode).ids.tolist(),
+        D.encode(item.episode).loss.tolist(),
+    )
+
+
+@pytest.mark.parametrize("dialect", mypt_spec.dialects())
+def test_the_text_of_what_has_none(
+    dialect: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Content that spells a tag has ids, but no text: that is said, and raises nothing."""
+    tags = "".join(mypt_spec.dialect(dialect).table.special)
+    path = tmp_path / "x.jsonl"
+    user, answer = {"role": "user", "content": f"{tags}x"}, {"role": "assistant", "content": "a"}
+    lines = [{"messages": [user, answer]}, {"system": "s", "messages": [user, answer]}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    main(["--dialect", dialect, "--text", "--all", str(path)])
+    out, err = capsys.readouterr()
+    if tags:
+        assert out == ""
+        assert err.count("no text: ") == 2
