@@ -36,8 +36,8 @@ from tests.support.strategies import (
 
 ALL = mypt_spec.dialects()
 LIMITS = Limits(phase=3, max_tokens=20, tools=frozenset({"x"}))
-# for one nasty input; each takes a fraction of it on a slow machine, and quadratic code far more
-SECONDS = 8.0
+# of processor time for one nasty input: each takes a fraction of it, quadratic code takes minutes
+SECONDS = 20.0
 
 
 def everything(d: Dialect, record: object) -> None:
@@ -360,7 +360,7 @@ def test_patterns_are_linear(name: str) -> None:
             slow = _seconds(pattern.findall, large)
             assert slow < 0.02 or slow < 12 * quick, (pattern.pattern, seed, quick, slow)
     for seed in seeds:
-        assert _seconds(near_miss, seed * 20_000, table) < 2
+        assert _seconds(near_miss, seed * 20_000, table) < 10
 
 
 def _seconds(call: Callable[..., Any], *args: Any) -> float:

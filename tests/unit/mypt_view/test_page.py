@@ -349,4 +349,4 @@ def test_offsets_grow_in_line() -> None:
     started = time.process_time()
     breaks = line_breaks(text)
     assert len(_offsets(text, [at for at, _ in breaks])) == len(breaks) > 80_000
-    assert time.process_time() - started < 3
+    assert time.process_time() - started < 20  # a search from the start each time takes minutes
