@@ -1,4 +1,5 @@
-"""The model that is trained and run: a Llama in plain PyTorch, and the folders that hold one.
+"""Defines the model that is trained and run: a Llama in plain PyTorch, and folders that hold it.
 
-Needs nothing else of the project, and torch for all but `shape` and `folder`.
+`mypt_train` and `mypt_infer` share this package, so what is trained is exactly what is run. The
+package imports nothing else of the project. `shape` and `folder` start without torch.
 """

@@ -1,6 +1,9 @@
-"""Folders that hold a model:
+"""Finds and reads folders that hold a model: `config.json` and `*.safetensors`, as Hugging Face.
 
-`config.json` and `*.safetensors`, as Hugging Face has them. No pickle, ever.
+A folder is read with `read_config` (-> LlamaConfig) and `read_weights` (-> tensors by name). A
+folder that `mypt-train` wrote holds checkpoints `step_<number>`; each checkpoint is such a folder
+and also says in `trainer.json` what it was trained on. Weights are never pickled: reading a
+checkpoint runs no code of its author.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ TRAINER = "trainer.json"  # of a checkpoint: what it was trained with
 
 
 def newest(folder: str | Path) -> Path:
-    """The folder itself if it holds a model, else the latest checkpoint in it, if it is the output
-    of a training run.
+    """Returns the folder itself if it holds a model, else the latest checkpoint in it.
+
+    Returns the folder unchanged if it holds neither, so that a reader names it in its error.
     """
     folder = Path(folder)
     found = [] if (folder / CONFIG).exists() else checkpoints(folder)
@@ -29,9 +33,9 @@ def newest(folder: str | Path) -> Path:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints `step_<number>` of a training run, the oldest first.
+    """Returns the checkpoints `step_<number>` of a training run, oldest first.
 
-    A checkpoint gets this name when it is whole.
+    Only whole checkpoints are found: a checkpoint gets its name after all its files are written.
     """
     found = [
         (int(p.name[5:]), p)
@@ -42,20 +46,21 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def beside(folder: str | Path, name: str) -> Path | None:
-    """A file of that name in the folder of a model, its vocabulary for instance;
+    """Returns the path of a file in the folder of a model, of its vocabulary for instance.
 
-    None where there is none.
+    Returns None if the folder has no file of this name. `folder` may be the output of a training
+    run.
     """
     path = newest(folder) / name
     return path if path.is_file() else None
 
 
 def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
-    """Returns the name of the dialect that a model speaks: the one that it was trained on, as its
-    checkpoint says.
+    """Returns the name of the dialect that a model was trained on, as its checkpoint says.
 
-    Where the checkpoint does not say, it is `wanted`, or else `default`; "auto" wants none. Raises
-    ModelError where it says another than `wanted`.
+    Returns `wanted`, or else `default`, if the checkpoint does not say; `wanted="auto"` is the same
+    as None. Raises ModelError if the checkpoint says another dialect than `wanted`, or cannot be
+    read.
     """
     wanted = None if wanted == "auto" else wanted
     path = newest(folder) / TRAINER
@@ -75,7 +80,12 @@ def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
 
 
 def read_config(folder: Path) -> LlamaConfig:
-    """The shape of the model in a folder. Raises ModelError naming the file and what is wrong."""
+    """Returns the shape of the model in a folder, read from its `config.json`.
+
+    Raises ModelError, naming the file and what is wrong, for a folder without a readable
+    `config.json`, for models that are no plain Llama (biases, scaled positions), and for a shape
+    that LlamaConfig refuses.
+    """
     path = folder / CONFIG
     if folder.is_file():
         raise ModelError(f"{folder} is a file; expected a folder with {CONFIG} and *.safetensors")
@@ -108,7 +118,11 @@ def read_config(folder: Path) -> LlamaConfig:
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """The weights of the model in a folder, by name. Raises ModelError naming the file."""
+    """Returns the weights of the model in a folder: tensors by their names, on the CPU.
+
+    Reads all `*.safetensors` but the state of the optimizer. Raises ModelError, naming the file, if
+    there is none, if one cannot be read, or if safetensors is not installed.
+    """
     files = sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
     if not files:
         raise ModelError(f"{folder} holds no *.safetensors file")

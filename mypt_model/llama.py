@@ -1,7 +1,9 @@
-"""A Llama as modules, with the parameter names of Hugging Face's `LlamaForCausalLM`.
+"""Defines a Llama as modules, with the parameter names of Hugging Face's `LlamaForCausalLM`.
 
-How tokens attend to one another is handed in: training keeps episodes apart, generation reads a
-cache. There is no other difference between the two.
+Input: token ids and their positions. Output: whatever a function makes of the hidden states and the
+head, logits or a loss. The caller also supplies the attention: training keeps the episodes of a row
+apart, generation reads a KV cache. Everything else is the same code in both, so a model behaves
+when it runs as it did when it was trained.
 """
 
 from __future__ import annotations
@@ -91,13 +93,13 @@ class Trunk(nn.Module):
 
 
 class Transformer(nn.Module):
-    """The whole model. `model(ids, at, attend, places, then)` reads ids, (rows, n), at their
-    positions, (rows, n), both int64.
+    """The whole model.
 
-    `places` (int64, (m,)) are the tokens, counted through all rows, whose hidden states are wanted;
-    `then` is given these, (m, hidden), and the weights of the head, (vocabulary, hidden), and what
-    it returns is returned: so the head runs inside of the model's forward pass, where sharded
-    weights are whole.
+    `model(ids, at, attend, places, then)` reads `ids` (rows, n) at their positions `at` (rows, n),
+    both int64. `places` (int64, (m,)) selects tokens, counted through all rows. The result is that
+    of `then(hidden, head)`: `hidden` (m, hidden_size) are the hidden states at `places`, `head`
+    (vocab_size, hidden_size) the weights of the head. `then` is called inside the model's forward
+    pass because only there sharded weights are whole.
     """
 
     def __init__(self, config: LlamaConfig) -> None:
@@ -124,8 +126,11 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def fill(self, seed: int, *, scale: float = 0.02) -> Transformer:
-        """Random weights, the same for the same seed; what adds to the residual stream begins
-        smaller, by the depth.
+        """Fills the weights with random values, the same for the same seed; returns the model.
+
+        Values are normal with standard deviation `scale`. The projections that add to the residual
+        stream (`o_proj`, `down_proj`) start smaller, by the square root of twice the number of
+        layers. Weights of norms are 1.
         """
         generator = torch.Generator().manual_seed(seed)
         for name, weight in self.named_parameters():
@@ -151,13 +156,13 @@ def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def spread(keys: Tensor, heads: int) -> Tensor:
-    """Keys or values, (rows, key heads, n, head), for as many heads as there are queries."""
+    """Repeats keys or values, (rows, key heads, n, head), to (rows, `heads`, n, head)."""
     groups = heads // keys.shape[1]
     return keys if groups == 1 else keys.repeat_interleave(groups, dim=1)
 
 
 def shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
-    """The names and shapes of all weights."""
+    """Returns the names and shapes of all weights, as `read_weights` names them."""
     with torch.device("meta"):
         return {
             name: tuple(weight.shape) for name, weight in Transformer(config).named_parameters()
@@ -165,9 +170,9 @@ def shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
 
 
 def of_weights(config: LlamaConfig, weights: dict[str, Tensor]) -> Transformer:
-    """A model that uses these very tensors.
+    """Returns a model that uses these very tensors; nothing is copied.
 
-    Raises ModelError naming what is missing or has another shape.
+    Raises ModelError naming a weight that is missing or has another shape than `config` says.
     """
     wanted = shapes(config)
     missing = sorted(set(wanted) - set(weights))
@@ -189,7 +194,7 @@ def of_weights(config: LlamaConfig, weights: dict[str, Tensor]) -> Transformer:
 
 
 def random_transformer(config: LlamaConfig, seed: int = 0) -> Transformer:
-    """A model to begin training with."""
+    """Returns a model with random weights on the CPU, to begin training with."""
     with torch.device("meta"):
         out = Transformer(config)
     return out.to_empty(device="cpu").fill(seed)

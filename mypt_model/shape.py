@@ -1,6 +1,6 @@
-"""The shape of a model, and what is wrong with one.
+"""Defines the shape of a model, and the error for a model that cannot be used.
 
-Without torch, so that commands that run no model start without it.
+This module exists apart from `llama` so that commands that run no model start without torch.
 """
 
 from __future__ import annotations
@@ -10,12 +10,17 @@ from typing import Any
 
 
 class ModelError(ValueError):
-    """A model, or a folder of one, that cannot be used: which file, and what is wrong with it."""
+    """A model, or its folder, cannot be used; the message names the file and what is wrong."""
 
 
 @dataclass(frozen=True)
 class LlamaConfig:
-    """The shape; names as in `config.json`."""
+    """The shape of a Llama, with the names of `config.json`.
+
+    Raises ModelError when a size is no whole number above 0, when the heads cannot share
+    `hidden_size` evenly, or when the heads cannot share the key heads evenly.
+    `max_position_embeddings` is in tokens; None where the folder does not say.
+    """
 
     vocab_size: int
     hidden_size: int
@@ -53,10 +58,11 @@ class LlamaConfig:
 
     @property
     def head(self) -> int:
+        """Returns the size of one head; even, because positions turn its numbers in pairs."""
         return self.hidden_size // self.num_attention_heads
 
     def as_json(self) -> dict[str, Any]:
-        """What `config.json` holds."""
+        """Returns the content of `config.json` for this shape."""
         return {
             "architectures": ["LlamaForCausalLM"],
             "model_type": "llama",

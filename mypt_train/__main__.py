@@ -1,4 +1,4 @@
-"""`torchrun -m mypt_train`: as `mypt-train`."""
+"""Runs `mypt-train` as `torchrun -m mypt_train`."""
 
 import sys
 

@@ -1,1 +1,1 @@
-"""The commands of training."""
+"""Holds the commands of training, and the reader of prepared folders for `mypt-view`."""

@@ -1,4 +1,4 @@
-"""The command `mypt-export`, or `python -m mypt_train.export`."""
+"""Runs `mypt-export`: a checkpoint becomes a Hugging Face folder."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Runs the command; returns its exit status."""
     return run(PROG, lambda: _run(parser().parse_args(argv)))
 
 

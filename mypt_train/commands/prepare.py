@@ -1,4 +1,7 @@
-"""The command `mypt-prepare`. The summary goes to stdout, progress to stderr."""
+"""Runs `mypt-prepare`: JSONL becomes training shards.
+
+The summary goes to stdout, progress to stderr.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Runs the command; returns its exit status."""
     return run(
         PROG,
         lambda: _run(parser().parse_args(argv)),
@@ -183,9 +186,9 @@ def _run(chosen: argparse.Namespace) -> int:
 
 
 def _settings(plan: Plan, sources: list[Source], *, quiet: bool) -> tuple[str, list[Settings]]:
-    """The dialect of all sources, and the settings of each.
+    """Returns the dialect of all sources, and the settings of each.
 
-    Raises UsageError where they have several dialects.
+    Raises UsageError if the sources have several dialects.
     """
     from mypt_cli.errors import UsageError
     from mypt_lint.run.plan import AUTO, named_dialect

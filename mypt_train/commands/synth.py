@@ -1,4 +1,4 @@
-"""The command `mypt-synth`: episodes of a phase of a curriculum, as JSONL.
+"""Runs `mypt-synth`: writes episodes of a phase of a curriculum as JSONL.
 
 A summary goes to stderr.
 """
@@ -76,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Runs the command; returns its exit status."""
     return run(
         PROG,
         lambda: _run(parser().parse_args(argv)),

@@ -1,4 +1,4 @@
-"""The command `mypt-train`, and what `torchrun -m mypt_train` runs.
+"""Runs `mypt-train`, also as `torchrun -m mypt_train`: trains a model on prepared shards.
 
 The result goes to stdout, progress to stderr.
 """
@@ -102,7 +102,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Runs the command; returns its exit status."""
     return run(
         PROG,
         lambda: _run(parser().parse_args(argv)),

@@ -1,4 +1,4 @@
-"""The episodes of a prepared folder, for mypt-view."""
+"""Reads the episodes of a prepared folder, for `mypt-view`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from mypt_view.items import Item, encoded
 
 
 def shard_items(folder: str, number: int) -> Iterator[Item]:
-    """The episodes from `number` on, counted from 1 through all shards, train before val.
+    """Yields the episodes of a prepared folder from `number` on.
 
-    Raises UsageError for a folder that is no data set, or has no such episode.
+    Episodes are counted from 1 through all shards, train before val. Raises UsageError for a folder
+    that is no data set, or has no such episode.
     """
     try:
         reader = ShardReader(folder)

@@ -1,4 +1,4 @@
-"""The command `mypt-vocab`: a small vocabulary, learnt from the texts of records.
+"""Runs `mypt-vocab`: learns a small vocabulary from the texts of records.
 
 A summary goes to stderr.
 """
@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Runs the command; returns its exit status."""
     return run(
         PROG,
         lambda: _run(parser().parse_args(argv)),
@@ -69,7 +69,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def texts(paths: Sequence[str], dialect: str, *, quiet: bool = True) -> Iterator[str]:
-    """The text runs of all records. Raises UsageError for a line that is none, naming it."""
+    """Yields the texts of all records, without tags.
+
+    Raises UsageError, naming the line, for a line that is no record without errors.
+    """
     from mypt_cli.errors import UsageError
     from mypt_cli.jsonl.left_out import LeftOut
     from mypt_cli.jsonl.paths import expand

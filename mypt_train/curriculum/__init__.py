@@ -1,5 +1,7 @@
-"""Episodes for the phases of a dialect, made up: deterministic, in two languages, as many as are
-asked for, none twice.
+"""Makes up episodes for each phase of a dialect: deterministic, in English and German, none twice.
+
+The package exists so that a small model can be trained, and the whole pipeline tried, without any
+data from elsewhere. `mypt-synth` is its command.
 """
 
 from mypt_train.curriculum.generate import CURRICULA, SPLITS, CurriculumError, episodes, split_of

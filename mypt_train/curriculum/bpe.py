@@ -1,8 +1,10 @@
-"""A small vocabulary for a small model: byte-pair encoding, learnt from the texts of episodes.
+"""Learns a small vocabulary for a small model: byte-pair encoding, from the texts of episodes.
 
-Text is cut as GPT-2 cuts it. Beginning with the 256 bytes, the two neighbours that stand together
-most often become a token, again and again; of equals the one whose bytes come first. Neighbours
-count by what they spell together, not by how they were made: that is how text is encoded, too.
+Input: texts and a size. Output: tokens with their ranks, as `mypt_spec.tokenizer.vocabulary` reads
+them. Text is cut into pieces as GPT-2 cuts it. The vocabulary begins with the 256 bytes. Then,
+again and again, the most frequent pair of neighbours becomes a token; of equally frequent pairs the
+one whose bytes sort first. Pairs are counted by the bytes that they spell together, not by how they
+were merged, because encoding merges by bytes, too.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ class BpeError(ValueError):
 def learn(
     texts: Iterable[str], size: int, *, progress: Callable[[int], None] = lambda _: None
 ) -> dict[bytes, int]:
-    """The ranks of `size` tokens; see `mypt_spec.tokenizer.vocabulary`. Raises BpeError when the
-    texts do not hold as many.
+    """Learns `size` tokens from texts; returns the rank of each.
 
-    `progress` is told how many there are.
+    `size` is 256 or more: each byte is a token. `progress` is called with the number of tokens so
+    far. Raises BpeError for a smaller size, and when the texts do not hold as many tokens.
     """
     import regex
     from tiktoken_ext.openai_public import r50k_pat_str
@@ -72,7 +74,7 @@ def _count(pairs: Counter[bytes], word: list[bytes], often: int) -> None:
 
 
 def _joined(word: list[bytes], token: bytes) -> list[bytes]:
-    """The word with neighbours that spell the token joined, from the left."""
+    """Returns the word with each pair of neighbours that spells the token joined, from the left."""
     out: list[bytes] = []
     at = 0
     while at < len(word):

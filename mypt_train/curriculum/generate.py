@@ -1,6 +1,8 @@
-"""Records of a phase of a dialect, from a seed.
+"""Makes records of a phase of a dialect, from a seed.
 
-What a user says belongs to one split for ever, whatever the seed and the phase.
+Input: dialect, phase, number, seed and split. Output: an iterator of JSON records that the dialect
+reads without findings. The message with which a user begins a turn belongs to one split by its
+hash, whatever the seed and the phase, so no prompt of the held-out split is ever trained on.
 """
 
 from __future__ import annotations
@@ -23,21 +25,23 @@ _TRIES = 3000  # in a row without a new episode
 
 
 class CurriculumError(ValueError):
-    """What was asked for cannot be made; the message says what can."""
+    """The episodes asked for cannot be made; the message says which can."""
 
 
 def split_of(content: str) -> str:
-    """The split that a message of a user belongs to."""
+    """Returns the split that a user's message belongs to, "train" or "heldout", by its hash."""
     return "heldout" if hashlib.sha256(content.encode()).digest()[0] < _HELD_OUT else "train"
 
 
 def episodes(
     phase: int, n: int, *, seed: int = 0, split: str = "train", dialect: str = "mypt"
 ) -> Iterator[dict[str, Any]]:
-    """Returns `n` records of a phase, none twice; fewer are the beginning of more. Half are German.
+    """Yields `n` different records of a phase; about half of them are German.
 
-    Raises CurriculumError for a dialect, phase or split that there is not, and when the phase has
-    no `n` episodes.
+    Equal arguments give equal records, and a smaller `n` gives the beginning of a larger one.
+    Phases are those of `grammar/<dialect>/SPEC.md` (MyPT section 9; phase 3B makes two of its own).
+    Raises CurriculumError for an unknown dialect, phase or split, and, while iterating, when the
+    phase has fewer than `n` episodes.
     """
     if dialect not in CURRICULA:
         raise CurriculumError(f"dialect is {dialect!r}, expected {' or '.join(CURRICULA)}")

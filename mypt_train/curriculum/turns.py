@@ -1,6 +1,7 @@
-"""The turns of the five phases.
+"""Makes the turns of MyPT's five phases (`grammar/mypt/SPEC.md` section 9).
 
-A turn begins with what the user says; its other messages follow from that and from chance.
+Each function takes a Draw (chance and the data of one language) and the turn before, and returns
+the messages of a turn: what the user says, then what follows from it and from chance.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ Make = Callable[[Draw, Turn], Turn]  # from chance, and the turn before
 
 @dataclass(frozen=True)
 class Phase:
-    """How a phase is made: its kinds of turns, those that only stand behind another, how many stand
-    in an episode, and the system prompt that declares its tools, by its key in the data.
+    """How the episodes of a phase are made.
+
+    `makes`: kinds of turns. `later`: kinds of turns that only follow another turn. `turns`: numbers
+    of turns in an episode, one of which is drawn. `tools`: the key of the system prompt that
+    declares the tools, in the data of the language; empty for a phase without tools.
     """
 
     makes: tuple[Make, ...]
@@ -37,7 +41,7 @@ def said(content: str, **keys: Any) -> Message:
 
 
 def called(name: str, arguments: dict[str, Any], content: Any, **keys: Any) -> Turn:
-    """A call of a tool of the workspace, and its result."""
+    """Returns two messages: a call of the tool `workspace.<name>`, and its result."""
     tool = f"workspace.{name}"
     return [
         {"role": "assistant_toolcall", "name": tool, "arguments": arguments, **keys},
@@ -61,7 +65,7 @@ def _pattern(section: str) -> Make:
 
 
 def facts(draw: Draw, _: Turn) -> Turn:
-    """A question about a thing."""
+    """Returns a turn that asks what a thing is, where it is, or what it is used for."""
     kind = draw.pick(("is", "place", "use"))
     *phrases, answer = draw.data["phase3"][kind]
     thing = draw.thing()
@@ -69,7 +73,10 @@ def facts(draw: Draw, _: Turn) -> Turn:
 
 
 def follow(draw: Draw, before: Turn) -> Turn:
-    """The same question about another thing: only the answer before tells which question it is."""
+    """Returns a turn that asks the question before again, about another thing.
+
+    The user does not repeat the question: only the answer before tells which one it is.
+    """
     thing = draw.thing()
     phrases = draw.data["phase3"]["follow"]
     for kind in ("is", "place", "use"):
@@ -156,7 +163,7 @@ def _hits(found: list[Document]) -> Message:
 
 
 def _question(draw: Draw) -> tuple[str, str, Document]:
-    """A question, the aspect that it is about, and a document that answers it."""
+    """Draws a question, the aspect that it is about, and a document that answers it."""
     aspect = draw.pick(ASPECTS)
     rest = draw.chance.sample([a for a in ASPECTS if a != aspect], draw.pick((0, 1)))
     aspects = tuple(a for a in ASPECTS if a == aspect or a in rest)
@@ -169,7 +176,7 @@ def _question(draw: Draw) -> tuple[str, str, Document]:
 
 
 def research(draw: Draw, _: Turn) -> Turn:
-    """Search, read, answer with a citation; or say that nothing was found."""
+    """Returns a turn that searches, reads and answers with a citation, or finds nothing."""
     question, aspect, document = _question(draw)
     phase, thing = draw.data["phase5"], document.thing
     think = draw.pick(phase["think"]).format(**thing.fields)
@@ -190,7 +197,7 @@ def research(draw: Draw, _: Turn) -> Turn:
 
 
 def retrieved(draw: Draw, _: Turn) -> Turn:
-    """The document stands in the context of the user's message."""
+    """Returns a turn whose user message brings the document along as its context."""
     question, aspect, document = _question(draw)
     phase, chunk = draw.data["phase5"], str(draw.chance.randrange(1, 6))
     context = phase["context"].format(
@@ -201,7 +208,7 @@ def retrieved(draw: Draw, _: Turn) -> Turn:
 
 
 def counted(draw: Draw, _: Turn) -> Turn:
-    """What is known of the workspace stands in the context of the assistant."""
+    """Returns a turn about the workspace, whose state is given as the context of the assistant."""
     phase = draw.data["phase5"]
     date = f"2026-{draw.chance.randrange(1, 13):02}-{draw.chance.randrange(1, 29):02}"
     slots = {

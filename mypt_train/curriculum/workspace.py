@@ -1,4 +1,8 @@
-"""The turns of a workspace chat: one tool after another, with results like those of mypt_infer."""
+"""Makes the turns of a workspace chat (`grammar/mypt_3b/SPEC.md`): one tool after another.
+
+The functions have the signature of those in `turns`. Results of tools look like those of
+`mypt_infer.workspace`, so that a model that was trained on them can use the real tools.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,14 @@ from mypt_train.curriculum.world import ASPECTS, Document, Draw, Thing
 
 
 def _document(draw: Draw, thing: Thing | None = None) -> Document:
-    """Returns a document that says one or two things."""
+    """Draws a document that says one or two things."""
     chosen = draw.chance.sample(ASPECTS, draw.pick((1, 1, 2)))
     aspects = tuple(aspect for aspect in ASPECTS if aspect in chosen)
     return draw.document(thing or draw.thing(), aspects=aspects)
 
 
 def _documents(draw: Draw, count: int, thing: Thing | None = None) -> list[Document]:
-    """Returns so many documents with different ids, all about one thing where it is given."""
+    """Draws `count` documents with different ids; all are about `thing` if one is given."""
     found: dict[str, Document] = {}
     while len(found) < count:
         document = _document(draw, thing)
@@ -60,7 +64,7 @@ def _short(draw: Draw, *documents: Document) -> Message:
 
 
 def context(draw: Draw, _: Turn) -> Turn:
-    """A question, and a document that answers it."""
+    """Returns a question about a document that comes along as context."""
     document = _document(draw)
     aspect = draw.pick(list(document.facts))
     phrases = draw.data["documents"][aspect][:-1]
@@ -69,7 +73,7 @@ def context(draw: Draw, _: Turn) -> Turn:
 
 
 def condensed(draw: Draw, _: Turn) -> Turn:
-    """A text to be summarized: what the tool workspace.summarize asks the model itself."""
+    """Returns a request to summarize a text, in the words of the tool workspace.summarize."""
     document = _document(draw)
     question = draw.question(draw.data["workspace"]["condense"])
     return [
@@ -82,7 +86,7 @@ def condensed(draw: Draw, _: Turn) -> Turn:
 
 
 def lookup(draw: Draw, _: Turn) -> Turn:
-    """A search, and what it has found."""
+    """Returns a turn with one search, answered by the titles of what was found."""
     thing, phase = draw.thing(), draw.data["phase4"]
     found = _documents(draw, draw.pick((0, 1, 1, 2)), thing)
     question = draw.question(phase["search"], **thing.fields)
@@ -93,7 +97,7 @@ def lookup(draw: Draw, _: Turn) -> Turn:
 
 
 def search_and_summarize(draw: Draw, _: Turn) -> Turn:
-    """A search, and a summary of each document that it has found."""
+    """Returns a turn with a search and a summary of each document found."""
     thing = draw.thing()
     found = _documents(draw, draw.pick((1, 1, 2)), thing)
     question = draw.question(draw.data["workspace"]["find"], **thing.fields)
@@ -102,7 +106,7 @@ def search_and_summarize(draw: Draw, _: Turn) -> Turn:
 
 
 def list_read_and_summarize(draw: Draw, _: Turn) -> Turn:
-    """A list of all documents, one of them read, and its summary."""
+    """Returns a turn that lists all documents, reads one and summarizes it."""
     found = _documents(draw, draw.pick((2, 3, 4)))
     document = draw.pick(found)
     rows = [{**_named(d), "path": f"{d.doc_id}.txt"} for d in found]
@@ -119,7 +123,7 @@ def list_read_and_summarize(draw: Draw, _: Turn) -> Turn:
 
 
 def summary(draw: Draw, _: Turn) -> Turn:
-    """A summary of a document that is named."""
+    """Returns a turn that summarizes a document which the user names."""
     document = _document(draw)
     question = draw.question(draw.data["phase4"]["summarize"], doc_id=document.doc_id)
     return [asked(question), *_summary(document), _short(draw, document)]

@@ -1,5 +1,7 @@
-"""The small world that the curriculum speaks of: a file of data a language, and what is drawn from
-it.
+"""Draws things, documents and phrases from the small world that the curriculum speaks of.
+
+The world of a language is a file of data next to this module (`en.toml`, `de.toml`). `Draw`
+combines it with a source of random numbers; equal seeds give equal draws.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _SYLLABLES = (
 
 @dataclass(frozen=True)
 class Thing:
-    """Something to speak of, in the cases that are needed; `fields` are its slots."""
+    """Something to speak of: its name, the prefix of its documents' ids, its forms for phrases."""
 
     name: str
     slug: str
@@ -48,7 +50,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class World:
-    """The data of one language, as it stands in its file, and its things."""
+    """The data of one language, as in its file, and the things in it."""
 
     data: dict[str, Any]
     things: tuple[Thing, ...]
@@ -56,7 +58,7 @@ class World:
 
 @dataclass(frozen=True)
 class Document:
-    """A document of a workspace: what it is about, and the facts in it, by aspect."""
+    """A document of a workspace: the thing that it is about, and one sentence for each aspect."""
 
     thing: Thing
     doc_id: str
@@ -73,7 +75,7 @@ ASPECTS = ("hours", "price", "person", "closed")
 
 @cache
 def world(language: str) -> World:
-    """The world in one of LANGUAGES."""
+    """Returns the world of one of LANGUAGES, read once."""
     data = tomllib.loads((Path(__file__).parent / f"{language}.toml").read_text(encoding="utf-8"))
     return World(
         data, tuple(_thing(name, row, data["articles"]) for name, row in data["things"].items())
@@ -105,9 +107,9 @@ def capital(text: str) -> str:
 
 
 class Draw:
-    """Chance, and one language.
+    """Draws from the world of one language.
 
-    Every call uses up some of the chance; equal chance gives equal draws.
+    Each call uses up random numbers of `chance`, so equal calls on equal seeds give equal draws.
     """
 
     def __init__(self, chance: Random, language: str) -> None:
@@ -121,7 +123,7 @@ class Draw:
         return self.chance.random() < share
 
     def words(self) -> dict[str, str]:
-        """Slots for names, words, numbers, and a word that there is not."""
+        """Draws the slots of phases 1 and 2: names, words, numbers, a word that does not exist."""
         name, other = self.chance.sample(self.data["names"], 2)
         a, b, c = self.chance.sample(self.data["words"], 3)
         low = self.chance.randrange(1, 6)
@@ -140,7 +142,7 @@ class Draw:
         }  # fmt: skip
 
     def question(self, phrases: list[str], **slots: str) -> str:
-        """One of some phrases, with or without words that lead to it."""
+        """Draws one of some phrases, with or without words that introduce it."""
         asked = self.pick(phrases).format(**slots)
         return str(
             self.pick(self.data["openers"]).format(q=asked, name=self.pick(self.data["names"]))
@@ -151,7 +153,7 @@ class Draw:
         return found
 
     def document(self, thing: Thing, *, aspects: tuple[str, ...]) -> Document:
-        """A document about a thing that says something of these aspects."""
+        """Draws a document about a thing that says one sentence about each of these aspects."""
         kind, title = self.pick(self.data["documents"]["kinds"])
         low, high = self.chance.randrange(6, 11), self.chance.randrange(14, 21)
         slots = {
@@ -162,8 +164,9 @@ class Draw:
         return Document(thing, f"{thing.slug}-{kind}", title.format(**thing.fields), facts)
 
     def documents(self, count: int, *, about: Thing | None = None) -> list[Document]:
-        """So many documents with different ids, each with one fact; of different things, or all
-        about one.
+        """Draws `count` documents with different ids and one fact each.
+
+        All are about one thing if `about` is given.
         """
         found: dict[str, Document] = {}
         while len(found) < count:
@@ -172,7 +175,7 @@ class Draw:
         return list(found.values())
 
     def listed(self, documents: list[Document]) -> str:
-        """The titles in a sentence."""
+        """Returns the titles of documents as they are listed in a sentence."""
         titles = [self.data["quoted"].format(d.title) for d in documents]
         return (
             titles[0]

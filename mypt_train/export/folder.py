@@ -1,6 +1,8 @@
-"""A checkpoint as a Hugging Face folder: model, tokenizer, chat template and how to generate.
+"""Writes a checkpoint as a Hugging Face folder.
 
-This needs no transformers.
+Input: a checkpoint of `mypt-train`. Output: its weights, tokenizer, chat template and the ids that
+end a generation. The folder loads in transformers without code of this project; writing it does not
+need transformers.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ def export(
     dialect: str | None = None,
     vocabulary: str | Path | None = None,
 ) -> Path:
-    """Write a checkpoint, or the latest of a run, to the folder `out`, which is new or empty; that
-    folder.
+    """Writes a checkpoint, or the latest of a run, to the folder `out`; returns `out`.
 
-    The dialect is the one that the checkpoint was trained on, or mypt where it does not say. The
-    vocabulary is the one that lies in the checkpoint, unless one is given; else GPT-2's. Raises
-    ExportError for a folder that is no checkpoint, whose vocabulary is another one, or a dialect
-    without a chat template; nothing is written then.
+    `out` must be new or empty. `dialect` is by default the one that the checkpoint was trained on,
+    or "mypt" if the checkpoint does not say. `vocabulary` is by default the file in the checkpoint,
+    or GPT-2's. Raises ExportError, before anything is written, for a folder that is no checkpoint,
+    for a vocabulary of another size than the model's, and for a dialect without a chat template;
+    and when the folder cannot be written.
     """
     source, out = newest(checkpoint), Path(out)
     config = _config(source)
@@ -86,10 +88,10 @@ def export(
 
 
 def endings(dialect: Dialect) -> list[str]:
-    """The tags of one id behind which it is no longer for the model to go on: in every state that
-    they lead to, or in some.
+    """Returns the tags after which the model writes no further; the end of the turn comes last.
 
-    The tag that ends a turn comes last.
+    A tag counts if it is one id, and if in some state after it only the system may write, or the
+    episode is over. Section "Generation" of each `grammar/*/SPEC.md` describes these tags.
     """
     table, machine = dialect.table, dialect.automaton
     blocks = open_blocks(machine, table)

@@ -1,6 +1,7 @@
-"""The files by which Hugging Face's tokenizer says the same as ours:
+"""Makes the files with which Hugging Face's tokenizer gives the same ids as this project's.
 
-`tokenizer.json`, its config, and the chat template.
+Input: a dialect on its vocabulary. Output: the contents of `tokenizer.json`,
+`tokenizer_config.json` and `chat_template.jinja`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 from mypt_spec import Dialect
 from mypt_spec.tokenizer.tokenizer import gpt2_letters, gpt2_merges, gpt2_ranks
 
-PAD = "<|endoftext|>"  # what the id is called that fills up rows
+# The name of the id that fills up rows.
+PAD = "<|endoftext|>"
 
 
 class ExportError(Exception):
@@ -20,7 +22,7 @@ class ExportError(Exception):
 
 
 def template(dialect: Dialect) -> str:
-    """The chat template. Raises ExportError for a dialect that has none."""
+    """Returns the chat template of a dialect. Raises ExportError for a dialect that has none."""
     path = Path(__file__).parent / f"{dialect.name}.jinja"
     if not path.is_file():
         have = ", ".join(sorted(p.stem for p in Path(__file__).parent.glob("*.jinja")))
@@ -31,9 +33,7 @@ def template(dialect: Dialect) -> str:
 
 
 def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
-    """The content of `tokenizer.json`: byte-level BPE, and the tags under their ids as added
-    tokens.
-    """
+    """Returns the content of `tokenizer.json`: byte-level BPE, and the tags as added tokens."""
     vocabulary, merges = _gpt2() if dialect.ranks is None else _of_ranks(dialect.ranks.ranks)
     tokenizer = dialect.tokenizer
     byte_level = {
@@ -65,7 +65,7 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
 
 
 def tokenizer_config(dialect: Dialect, end: str) -> dict[str, Any]:
-    """The content of `tokenizer_config.json`; `end` is the tag that ends a turn."""
+    """Returns the content of `tokenizer_config.json`; `end` is the tag that ends a turn."""
     return {
         "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": end, "pad_token": PAD,
         "clean_up_tokenization_spaces": False,
@@ -79,8 +79,10 @@ def _gpt2() -> tuple[dict[str, int], list[list[str]]]:
 
 
 def _of_ranks(ranks: dict[bytes, int]) -> tuple[dict[str, int], list[list[str]]]:
-    """Names of the tokens, and all pairs that make one: what is joined first is what has the lowest
-    rank, however it was made.
+    """Returns the vocabulary by names, and the merges: all pairs of tokens that spell a token.
+
+    All pairs are listed, in the order of the ranks, because encoding by ranks joins the pair whose
+    bytes have the lowest rank, however each half was made.
     """
     merges = [
         [_shown(token[:at]), _shown(token[at:])]
