@@ -1,0 +1,56 @@
+"""Remembers results within bounds: a full memo forgets the older half of what it knows.
+
+Input: keys and values, with their sizes if the sum of these is bounded too. Output: `known`, an
+ordinary dict, so that reading is as fast as it can be. Only `keep` writes to it.
+
+>>> squares = Memo[int, int](2)
+>>> [squares.keep(number, number * number) for number in range(3)]
+[0, 1, 4]
+>>> squares.known
+{1: 1, 2: 4}
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from sys import maxsize
+from typing import Generic, TypeVar
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class Memo(Generic[_K, _V]):
+    """Knows at most `entries` entries, whose sizes sum to at most `room`.
+
+    Threads may share a memo: a race may cost an entry, but raises no error.
+    """
+
+    __slots__ = ("_entries", "_room", "_sizes", "known", "size")
+
+    def __init__(self, entries: int, *, room: int = maxsize) -> None:
+        if entries < 1:
+            raise ValueError(f"{entries} entries, expected at least 1")
+        self.known: dict[_K, _V] = {}  # the same object for ever: a reader may hold its `get`
+        self.size = 0  # of all that is known
+        self._sizes: dict[_K, int] = {}  # those that are not 0
+        self._entries, self._room = entries, room
+
+    def keep(self, key: _K, value: _V, size: int = 0) -> _V:
+        """Returns the value, and knows it from now on unless it is larger than the room."""
+        self._forget(key)
+        if size > self._room:
+            return value
+        while self.known and (len(self.known) >= self._entries or self.size + size > self._room):
+            for old in list(islice(self.known, (len(self.known) + 1) // 2)):
+                self._forget(old)
+        if size:
+            self._sizes[key] = size
+            self.size += size
+        self.known[key] = value
+        return value
+
+    def _forget(self, key: _K) -> None:
+        self.known.pop(key, None)
+        if self._sizes:
+            self.size -= self._sizes.pop(key, 0)

@@ -1,0 +1,87 @@
+"""A memo keeps to its bounds, whatever is put into it, and never tells what was not put in."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mypt_spec.memo import Memo
+
+_CALLS = st.lists(st.tuples(st.text("ab", max_size=6), st.integers(0, 12)), max_size=60)
+
+
+@given(_CALLS, st.integers(1, 8), st.integers(0, 30))
+def test_a_memo_keeps_to_its_bounds(calls: list[tuple[str, int]], entries: int, room: int) -> None:
+    """Each value is given back, also one too large to be kept; of others the last one is known."""
+    memo, last = Memo[str, object](entries, room=room), dict[str, object]()
+    sizes: dict[str, int] = {}
+    for key, size in calls:
+        value = last[key] = object()
+        sizes[key] = size
+        assert memo.keep(key, value, size) is value
+        assert memo.known.items() <= last.items()
+        assert (key in memo.known) == (size <= room)
+        assert len(memo.known) <= entries
+        assert memo.size == sum(sizes[key] for key in memo.known) <= room
+
+
+def test_without_room_sizes_count_for_nothing() -> None:
+    memo = Memo[int, int](2)
+    for number in range(9):
+        memo.keep(number, number, 10**9)
+    assert memo.known == {7: 7, 8: 8}
+
+
+def test_a_full_memo_keeps_the_newer_half() -> None:
+    memo = Memo[int, int](8)
+    for number in range(9):
+        memo.keep(number, -number)
+    assert list(memo.known) == [4, 5, 6, 7, 8]
+
+
+def test_what_is_too_large_leaves_the_others() -> None:
+    memo = Memo[str, str](8, room=10)
+    memo.keep("a", "old", 5)
+    memo.keep("b", "large", 11)
+    assert memo.known == {"a": "old"}
+    memo.keep("a", "large", 11)  # what it knew of this key is not true any more
+    assert memo.known == {}
+
+
+def test_a_reader_may_hold_the_dict() -> None:
+    memo = Memo[int, int](2)
+    find = memo.known.get
+    for number in range(9):
+        memo.keep(number, number)
+        assert find(number) == number
+
+
+@pytest.mark.parametrize("entries", [0, -1])
+def test_a_memo_of_nothing_is_refused(entries: int) -> None:
+    with pytest.raises(ValueError, match="entries"):
+        Memo[int, int](entries)
+
+
+def test_threads_share_a_memo() -> None:
+    memo, wrong = Memo[int, int](16, room=300), list[object]()
+
+    def work(first: int) -> None:
+        try:
+            for number in range(first, first + 4000):
+                memo.keep(number % 97, number % 97, number % 17)
+                found = memo.known.get(number % 89)
+                if found not in (None, number % 89):
+                    wrong.append(found)
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [Thread(target=work, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(memo.known) <= 16 + len(threads)
