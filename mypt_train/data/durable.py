@@ -1,4 +1,9 @@
-"""Files that are whole or not there, whenever the process or the machine stops."""
+"""Writes files that are whole or not there, whenever the process or the machine stops.
+
+Input: a path and bytes. Output: the file, synced to the disk, or no file of that name. A run of
+`mypt-prepare` or `mypt-train` can be killed at any moment and continues from what these functions
+left.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +15,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-PART = ".part"  # the ending of a file that is being written
+# The ending of a file that is being written.
+PART = ".part"
 
 
 def write(path: Path, pieces: Iterable[bytes | memoryview]) -> int:
-    """Write a file: under another name, to the disk, then renamed, then the folder to the disk. Its
-    CRC-32.
+    """Writes a file that is whole or not there; returns the CRC-32 of its bytes.
 
-    Raises OSError; a piece of a file may then be left under the other name, never under its own.
+    The pieces go to a temporary name, are synced, and the file is renamed; then the folder is
+    synced. Raises OSError; part of the file may then be left under the temporary name, never under
+    `path`.
     """
     crc = 0
     part = path.with_name(path.name + PART)
@@ -33,7 +40,7 @@ def write(path: Path, pieces: Iterable[bytes | memoryview]) -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in a folder survive a loss of power, where the system can."""
+    """Syncs the names in a folder to the disk; does nothing where the system cannot."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -44,7 +51,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def crc_of(path: Path) -> int:
-    """The CRC-32 of a file."""
+    """Returns the CRC-32 of a file, read in pieces."""
     crc = 0
     with path.open("rb") as data:
         while piece := data.read(1 << 20):
@@ -53,19 +60,22 @@ def crc_of(path: Path) -> int:
 
 
 def sha256(path: str | Path) -> str:
-    """The SHA-256 of a file, read in pieces."""
+    """Returns the SHA-256 of a file in hexadecimal, read in pieces."""
     with open(path, "rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 class Journal:
-    """What is done, a line each with its own CRC-32; a line that was cut off counts for nothing."""
+    """Keeps what is done: a line of JSON for each entry, with its own CRC-32.
+
+    A line that was cut off by a kill is ignored, as if its entry had never been added.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def append(self, entry: dict[str, Any]) -> None:
-        """Add an entry; it is on the disk when this returns."""
+        """Adds an entry; it is on the disk when this returns."""
         body = json.dumps(entry, sort_keys=True)
         fresh = not self.path.exists()
         with self.path.open("ab") as out:
@@ -76,7 +86,7 @@ class Journal:
             sync_folder(self.path.parent)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The entries that are whole."""
+        """Yields the whole entries, in the order they were added."""
         if not self.path.exists():
             return
         for line in self.path.read_bytes().split(b"\n"):
@@ -85,8 +95,9 @@ class Journal:
                 yield json.loads(body)
 
     def mend(self) -> None:
-        """Write it anew without lines that are not whole: what is added to a line that was cut off
-        would be lost too.
+        """Rewrites the file without lines that were cut off.
+
+        Call it before `append`: an entry that is added to a cut line would be lost with that line.
         """
         entries = list(self)
         bodies = [json.dumps(entry, sort_keys=True) for entry in entries]

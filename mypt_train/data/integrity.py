@@ -1,4 +1,8 @@
-"""What a shard says of itself, compared with what it holds: places of its episodes, and counts."""
+"""Compares what a shard says of itself with what it holds: places of its episodes, and counts.
+
+Input: a shard and its entry in the manifest. Output: what is wrong, in words. Both the reader,
+which refuses a bad data set, and `mypt-lint`, which lists all that is wrong with it, need this.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +16,22 @@ if TYPE_CHECKING:
 
 
 def misplaced(shard: Shard, files: int) -> Iterator[tuple[int, int, int, str]]:
-    """Yields (number, start, end, what is wrong) of each episode whose place or input file cannot
-    be.
+    """Yields (number, start, end, message) for each episode at an impossible place.
 
-    `files`: how many inputs there are.
+    `number` counts the episodes of the shard from 1; `start` and `end` are tokens of the shard.
+    `files` is the number of inputs; an episode of a higher input is misplaced, too.
     """
     index, row, size = shard.index, shard.row_length, len(shard.ids)
     start = index["start"]
-    end = np.minimum(start, size) + index["length"]  # of uint64, without going around
+    # The minimum keeps the sum of uint64 from wrapping around.
+    end = np.minimum(start, size) + index["length"]
     outside = (end > size) | (index["length"] == 0)
     if row:
         outside |= (start // row != index["row"]) | ((end - 1) // row != index["row"])
     else:
         outside |= index["row"] != np.arange(len(index))
-    before = np.append(np.zeros(1, np.uint64), end)[:-1]  # where the one before it ends
+    # Where the episode before each episode ends.
+    before = np.append(np.zeros(1, np.uint64), end)[:-1]
     first_of_row = np.append(True, np.diff(index["row"]) != 0)[: len(index)]
     follows = np.where(first_of_row & bool(row), index["row"] * np.uint64(row), before)
     strange = index["file"] >= files
@@ -44,7 +50,7 @@ def misplaced(shard: Shard, files: int) -> Iterator[tuple[int, int, int, str]]:
 
 
 def miscounted(shard: Shard, entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yields what is wrong with each count in a shard's entry of the manifest."""
+    """Yields a message for each count in the manifest's entry that the shard contradicts."""
     row, size = shard.row_length, len(shard.ids)
     counted = {
         "tokens": size,
@@ -59,7 +65,7 @@ def miscounted(shard: Shard, entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def missummed(split: Mapping[str, Any]) -> Iterator[str]:
-    """Yields what is wrong with each count of a split: the sum over its shards."""
+    """Yields a message for each count of a split that is not the sum over its shards."""
     for name in ("tokens", "episodes", "rows", "episode_tokens", "trained_tokens"):
         total = sum(shard[name] for shard in split["shards"])
         if split[name] != total:

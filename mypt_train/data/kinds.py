@@ -1,4 +1,4 @@
-"""What the episodes of a data set are for, where it keeps preferences."""
+"""Defines what an episode is for, in a data set with preferences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 SFT, CHOSEN, REJECTED, GOOD, BAD = range(5)
 KINDS = np.dtype([("kind", "u1"), ("pair", "<u4")])
-"""An entry for each episode of a shard.
+"""One entry for each episode of a shard: one of the kinds above, and the number of its pair.
 
-`pair` is the same number, from 1 on, for a chosen and a rejected answer; 0 for all others.
+A chosen and a rejected answer have the same number, from 1 on. All other episodes have 0.
 """

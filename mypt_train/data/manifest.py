@@ -1,7 +1,7 @@
-"""The manifest of a prepared data set: what it holds, in one place, and how it is read.
+"""Defines the manifest of a prepared data set, and reads it.
 
-A manifest may come from elsewhere or be cut short by a bad disk, so nothing of it is used before it
-has this form.
+A manifest may come from elsewhere, or be cut short by a bad disk. It is checked as a whole when it
+is read, so that no other module has to doubt it. `docs/toolcall_sft.md` describes each key.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Length = Annotated[int, Meta(ge=2, lt=1 << 31)]
 
 
 class File(TypedDict):
-    """A file of a shard."""
+    """A file of a shard: its size in bytes, and its SHA-256 in hexadecimal."""
 
     bytes: Count
     sha256: Digest
 
 
 class ShardEntry(TypedDict):
-    """A shard. `name`: its split and number, the beginning of the names of its files."""
+    """A shard. `name` is its split and number, with which the names of its files begin."""
 
     name: str
     tokens: Count
@@ -40,7 +40,7 @@ class ShardEntry(TypedDict):
 
 
 class Split(TypedDict):
-    """A split; its counts are the sums over its shards."""
+    """A split, "train" or "val"; its counts are the sums over its shards."""
 
     tokens: Count
     episodes: Count
@@ -54,7 +54,7 @@ Splits = Annotated[dict[Literal["train", "val"], Split], Meta(min_length=2)]
 
 
 class Made(TypedDict):
-    """Those of the options that a reader needs."""
+    """The options that a reader needs."""
 
     dialect: str
     phase: int | None
@@ -86,9 +86,9 @@ class Manifest(TypedDict):
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Returns the manifest in a file.
+    """Returns the manifest in a file, as `Manifest` describes it.
 
-    Raises OSError, and ValueError which says what was expected and where.
+    Raises OSError, and ValueError saying what was expected and where.
     """
     try:
         found = json.loads(path.read_bytes())
@@ -118,8 +118,10 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def files_of(name: str, form: str, preferences: bool) -> list[str]:
-    """Returns the names of the files of a shard: ids, targets, index and perhaps kinds, or all in
-    one.
+    """Returns the names of the files of a shard.
+
+    In the format "bin" they hold ids, targets, index and, with preferences, kinds; in the format
+    "parquet" one file holds all.
     """
     if form == "parquet":
         return [f"{name}.parquet"]

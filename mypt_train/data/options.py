@@ -1,4 +1,4 @@
-"""What a data set is made with. Equal options and equal inputs give equal bytes."""
+"""Defines the options of `prepare`. Equal options and equal inputs give equal bytes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ import mypt_spec
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of `prepare`.
+    """The options of `prepare`.
 
-    `context_length`: tokens of a row. `pack`: whole episodes side by side in rows, padded at the
-    end; else episodes one after another, without rows. `val_fraction`: the share of episodes,
-    chosen by their hash, that goes to `val`. `long`: what becomes of an episode that no row can
-    hold: an `error`, `drop` it, or `split-turns`. `on_error`: `fail` when a line is refused, or
-    `reject` it and go on. `dedup`: leave out episodes that were there before. `format`: of shards,
-    "bin" or "parquet". `vocabulary`: a file of ranks in the place of the dialect's own vocabulary.
-    `preferences`: keep rejected answers and labels, too.
+    - `dialect`: the name of the format; `phase`: what the curriculum has introduced, or None for
+      all.
+    - `context_length`: tokens of a row.
+    - `pack`: put whole episodes into rows, padded at the end; else episodes follow one another.
+    - `val_fraction`: the share of episodes, chosen by their hash, that goes to the split `val`.
+    - `tokens_per_shard`: the most tokens of a shard, if one row does not need more.
+    - `seed`: of the order of rows.
+    - `long`: what to do with an episode that no row holds: "error" refuses its line, "drop" leaves
+      it out, "split-turns" cuts it between turns.
+    - `on_error`: "fail" when a line is refused, or "reject" the line and continue.
+    - `dedup`: leave out an episode whose ids were there before.
+    - `format`: of shards, "bin" or "parquet".
+    - `preferences`: keep rejected answers and labels, too.
+    - `vocabulary`: the path of a file of ranks to use in place of the dialect's own vocabulary.
+
+    Raises ValueError for values out of range, and for values that exclude one another.
     """
 
     dialect: str = "mypt"
@@ -63,7 +72,7 @@ class Options:
 
     @property
     def spec(self) -> mypt_spec.Dialect:
-        """The dialect, on the vocabulary.
+        """Returns the dialect on the vocabulary.
 
         Raises KeyError and VocabularyError as `mypt_spec.dialect` does.
         """

@@ -1,9 +1,9 @@
-"""A shard as one Parquet file, for readers that expect columns: a row of the file is a row of the
-shard.
+"""Writes and reads a shard as one Parquet file, for readers that expect columns. Needs pyarrow.
 
-Columns: `input_ids` (list of uint16), `loss_mask` (list of uint8), and of the episodes in the row
-`starts` and `lengths` (tokens, lists of uint32), `files` (list of uint32) and `lines` (list of
-uint64), as in the index of shards.py. Needs pyarrow.
+A row of the file is a row of the shard. Columns: `input_ids` (list of uint16), `loss_mask` (list of
+uint8); and for the episodes in the row `starts` and `lengths` (tokens, lists of uint32), `files`
+(list of uint32) and `lines` (list of uint64), with the meaning that they have in `shards.INDEX`,
+but that `starts` count from the beginning of the row.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-_GROUP = 1024  # rows that are compressed together
+# The number of rows that are compressed together.
+_GROUP = 1024
 
 
 def missing() -> str:
-    """What to install; "" where it is."""
+    """Returns what to install to use Parquet; an empty string if nothing is missing."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
@@ -32,7 +33,7 @@ def dump(
     index: npt.NDArray[np.void],
     starts: npt.NDArray[np.int64],
 ) -> memoryview:
-    """The bytes of a file. `starts`: the first token of each row, in order."""
+    """Returns the bytes of a file. `starts` are the first tokens of the rows, in order."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -58,9 +59,9 @@ def dump(
 def load(
     path: Path, dtype: np.dtype[np.void]
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.void]]:
-    """The ids, targets and index of a file.
+    """Returns the ids, targets and index of a file.
 
-    Raises ValueError or KeyError for one that `dump` has not made.
+    Raises ValueError, KeyError or an error of pyarrow for a file that `dump` has not made.
     """
     import pyarrow.parquet as pq
 

@@ -1,4 +1,9 @@
-"""Reading a prepared data set, and refusing what is not one."""
+"""Reads a prepared data set, and refuses a folder that is none.
+
+Input: a folder that `mypt-prepare` wrote. Output: its shards, mapped from the disk, and the dialect
+that they were prepared with. All that could let a model train on wrong tokens is checked here,
+once.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +27,18 @@ from mypt_train.data.shards import INDEX
 
 
 class ShardError(Exception):
-    """A folder is no data set that can be trained on; the message says which file, what was
-    expected, and what to do.
-    """
+    """A folder is no data set to train on; the message names the file and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One shard, mapped from the disk (of Parquet: read). `ids`: uint16, shape (n,); `mask`: uint8,
-    shape (n,), 1 where the token is a target.
+    """One shard, mapped from the disk (read, if it is Parquet).
 
-    `index`: one entry an episode, with the fields `start`, `length`, `row`, `file`, `line`.
-    `row_length` is 0 where episodes follow one another without rows. `kinds`: what the episodes are
-    for in data with preferences, an entry of KINDS each, or None.
+    - `ids`: uint16, shape (n,). `mask`: uint8, shape (n,), 1 where the token is a target.
+    - `index`: one entry of `shards.INDEX` for each episode: `start`, `length`, `row`, `file`,
+      `line`.
+    - `row_length`: tokens of a row, 0 if episodes follow one another without rows.
+    - `kinds`: one entry of `kinds.KINDS` for each episode in data with preferences, or None.
     """
 
     name: str
@@ -45,18 +49,19 @@ class Shard:
     kinds: npt.NDArray[np.void] | None = None
 
     def episodes(self) -> Iterator[tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]]:
-        """The ids and targets of each episode."""
+        """Yields the ids and targets of each episode, as views of the shard."""
         for entry in self.index:
             start, end = int(entry["start"]), int(entry["start"]) + int(entry["length"])
             yield self.ids[start:end], self.mask[start:end]
 
 
 class ShardReader:
-    """A data set that `mypt-prepare` has made. `verify` reads all files and compares their SHA-256.
+    """Reads a data set that `mypt-prepare` has made.
 
-    `dialect` is on the vocabulary of the data set. Raises ShardError for a folder without a
-    manifest, a file that is missing, short or altered, another version, or another grammar or
-    vocabulary than the installed one.
+    `manifest` is its manifest, `dialect` the dialect on the vocabulary of the data set. Raises
+    ShardError for a folder without a manifest, for a file that is missing, short or altered, and
+    for another version, grammar or vocabulary than the installed one. With `verify`, reads all
+    files and compares their SHA-256; without it, their sizes.
     """
 
     def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
@@ -84,10 +89,10 @@ class ShardReader:
                     self._check(name, entry, verify=verify)
 
     def shards(self, split: str = "train", *, check: bool = True) -> Iterator[Shard]:
-        """All shards of a split ("train" or "val"), in order. Raises KeyError for another split.
+        """Yields the shards of a split, "train" or "val", in order.
 
-        Raises ShardError for an index, a mask, an id or a count that cannot be; without `check`
-        only for files that cannot be read.
+        Raises KeyError for another split, and ShardError for a file that cannot be read. With
+        `check`, also raises ShardError for an index, mask, id or count that no preparation writes.
         """
         options, made = self.manifest["options"], self.manifest["splits"][split]
         for why in missummed(made) if check else ():
@@ -106,9 +111,9 @@ class ShardReader:
             yield shard
 
     def _refuse(self, shard: Shard, entry: dict[str, Any]) -> None:
-        """Raises ShardError for content that no preparation writes;
+        """Raises ShardError for content that no preparation writes.
 
-        `mypt-lint` says all that is wrong.
+        The message names the first fault; `mypt-lint` lists all.
         """
         vocabulary, kinds = self.manifest["vocab_size"], shard.kinds
         highest = int(shard.ids.max(initial=0))
@@ -126,7 +131,7 @@ class ShardReader:
             raise ShardError(f"{self.folder / shard.name}: {wrong}; prepare the data again")
 
     def _arrays(self, base: Path, entry: dict[str, Any]) -> tuple[Any, Any, Any]:
-        """The ids, targets and index of a shard."""
+        """Returns the ids, targets and index of a shard."""
         tokens, episodes = entry["tokens"], entry["episodes"]
         if self.manifest["options"].get("format", "bin") == "bin":
             ids = _mapped(base.with_name(f"{base.name}.bin"), np.dtype("<u2"), tokens)
@@ -149,8 +154,9 @@ class ShardReader:
         return ids, mask, index
 
     def _dialect(self) -> mypt_spec.Dialect:
-        """The dialect on the vocabulary that the data was prepared with: the usual one, or the copy
-        of another that lies in the folder.
+        """Returns the dialect on the vocabulary that the data was prepared with.
+
+        This is the usual vocabulary, or the copy of another one in the folder.
         """
         expected = self.manifest["vocabulary_sha256"]
         try:
@@ -221,9 +227,9 @@ class ShardReader:
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], count: int, offset: int = 0) -> Any:
-    """An array of `count` items that fills a file from `offset` on, mapped.
+    """Returns an array of `count` items that fills a file from byte `offset` on, mapped.
 
-    Raises ShardError where it does not.
+    Raises ShardError if the file has another size.
     """
     try:
         size = path.stat().st_size
@@ -238,10 +244,10 @@ def _mapped(path: Path, dtype: np.dtype[Any], count: int, offset: int = 0) -> An
 
 
 def _saved(path: Path, dtype: np.dtype[np.void], count: int) -> Any:
-    """The array of records that `np.save` has written, mapped. Raises ShardError for anything else.
+    """Returns the array of records that `np.save` wrote to a file, mapped.
 
-    numpy's own reader raises errors of many kinds for a header that is none, and believes any
-    length that it says.
+    Raises ShardError for any other file: numpy's own reader raises errors of many kinds for a bad
+    header, and believes any length in it.
     """
     wanted = io.BytesIO()
     described = np.lib.format.dtype_to_descr(dtype)
@@ -254,7 +260,7 @@ def _saved(path: Path, dtype: np.dtype[np.void], count: int) -> Any:
             found += file.read(length)
     except OSError as error:
         raise ShardError(f"{path}: {error.strerror or error}; prepare the data again") from None
-    # Versions of numpy fill the header up with more or fewer spaces.
+    # Versions of numpy pad the header with more or fewer spaces.
     if found[:8] + found[10:].strip() != wanted.getvalue()[:8] + wanted.getvalue()[10:].strip():
         raise ShardError(
             f"{path}: is no array of {count} entries of {dtype}; prepare the data again"

@@ -1,9 +1,10 @@
-"""Shards: the files of a prepared data set, and the index of each.
+"""Writes shards: the files of a prepared data set, and the index of each.
 
-`shard_00000.bin` holds uint16 ids, `shard_00000_mask.bin` a uint8 for each, 1 where the token is a
-target, `shard_00000_idx.npy` an array of INDEX, one entry an episode, `shard_00000_kinds.npy` in
-data with preferences an array of KINDS likewise. Rows follow one another without a gap; what no
-episode covers is padding.
+Input: episodes in units, already sorted into rows. Output: files that a trainer can map into
+memory. `shard_00000.bin` holds ids (uint16), `shard_00000_mask.bin` a uint8 for each id, 1 where
+the token is a target, `shard_00000_idx.npy` an array of INDEX, one entry for each episode, and
+`shard_00000_kinds.npy`, in data with preferences, an array of KINDS likewise. Rows follow one
+another without a gap; tokens of no episode are padding. `docs/toolcall_sft.md` describes the bytes.
 """
 
 from __future__ import annotations
@@ -26,13 +27,17 @@ from mypt_train.data.units import Key, UnitFile, path_of
 INDEX = np.dtype(
     [("start", "<u8"), ("length", "<u4"), ("row", "<u4"), ("file", "<u4"), ("line", "<u8")]
 )
-_OPEN = 200  # unit files that are held open
-_AT_ONCE = 1 << 18  # tokens that are written at once
+# The most unit files that are open at a time.
+_OPEN = 200
+# The number of tokens that are written at a time.
+_AT_ONCE = 1 << 18
 
 
 class Placed(NamedTuple):
-    """An episode where it lies in a unit: number of the unit, first token, length, its file and
-    line of the input; kind and pair.
+    """The place of an episode in a unit, and where it comes from.
+
+    `unit`: number of the unit. `offset`: first token in it. `length`: in tokens. `file`, `line`:
+    number of the input from 0, and line in it from 1. `kind`, `pair`: as in `kinds.KINDS`.
     """
 
     unit: int
@@ -45,8 +50,9 @@ class Placed(NamedTuple):
 
 
 class Units:
-    """The unit files of a data set, in order; a bounded number of them is held open, none of their
-    tokens in memory.
+    """Reads episodes from the unit files of a data set.
+
+    A bounded number of files is open at a time, and none of their tokens stay in memory.
     """
 
     def __init__(self, folder: Path, keys: tuple[Key, ...]) -> None:
@@ -62,11 +68,11 @@ class Units:
             file.close()
 
     def ids(self, placed: Placed, out: npt.NDArray[np.uint16]) -> None:
-        """Read the ids of an episode into an array of its length."""
+        """Reads the ids of an episode into `out`. Raises OSError for a short file."""
         self._read(placed, 0, out)
 
     def mask(self, placed: Placed, out: npt.NDArray[np.uint8]) -> None:
-        """Read the targets of an episode into an array of its length."""
+        """Reads the targets of an episode into `out`. Raises OSError for a short file."""
         self._read(placed, 1, out)
 
     def _read(self, placed: Placed, which: int, out: npt.NDArray[Any]) -> None:
@@ -95,10 +101,10 @@ def write_shard(
     *,
     preferences: bool = False,
 ) -> dict[str, Any]:
-    """Write the files of a shard; its entry in the manifest. `row_length` 0: episodes one after
-    another, no padding. `pad`: the id that fills up rows.
+    """Writes the files of a shard into `folder`; returns the shard's entry in the manifest.
 
-    Raises OSError where a file cannot be written.
+    `row_length` 0 puts episodes one after another, without padding. `pad` is the id of padding.
+    `form` is "bin" or "parquet". Raises OSError if a file cannot be written.
     """
     index = np.zeros(sum(map(len, rows)), INDEX)
     kinds = np.zeros(len(index), KINDS)
@@ -149,8 +155,9 @@ def _filled(
     pad: int,
     read: Callable[[Placed, Any], None],
 ) -> Iterator[npt.NDArray[Any]]:
-    """What is read for the episodes of rows, and padding, a few rows at a time: so a shard takes no
-    memory of its size.
+    """Yields the ids or targets of rows with their padding, a few rows at a time.
+
+    So a shard never has to fit into memory.
     """
     for some in shards_of(rows, row_length, _AT_ONCE):
         out = np.full(
@@ -167,7 +174,7 @@ def _filled(
 
 
 def _write(path: Path, pieces: Iterable[memoryview]) -> dict[str, Any]:
-    """Write a file; its size and SHA-256."""
+    """Writes a file; returns its size and SHA-256, as the manifest has them."""
     digest, size = hashlib.sha256(), 0
 
     def told() -> Iterator[memoryview]:
@@ -190,7 +197,7 @@ def _saved(array: npt.NDArray[np.void]) -> memoryview:
 def shards_of(
     rows: list[list[Placed]], row_length: int, tokens_per_shard: int
 ) -> Iterator[list[list[Placed]]]:
-    """Rows in lists of at most `tokens_per_shard` tokens, at least one row each."""
+    """Yields rows in lists of at most `tokens_per_shard` tokens, at least one row each."""
     held: list[list[Placed]] = []
     size = 0
     for row in rows:

@@ -1,9 +1,11 @@
-"""Work units: fixed pieces of the inputs, encoded into one file each, whoever does it and in
-whatever order.
+"""Cuts the inputs into work units, and encodes each unit into one file.
 
-A unit file is a JSON header behind its length (uint32), then for its n samples and m tokens:
-lengths (uint32, n), rows of the input (uint64, n), digests (16 bytes, n), ids (uint16, m), masks
-(uint8, m); all little-endian.
+A unit is a fixed piece of the inputs, whichever process encodes it and in whatever order, so a run
+that was killed continues with the units that are missing and ends with the same bytes.
+
+A unit file is the length of a JSON header (uint32), the header, then for its n samples and m
+tokens: lengths (uint32, n), rows of the input (uint64, n), digests (16 bytes, n), ids (uint16, m),
+masks (uint8, m); all little-endian.
 """
 
 from __future__ import annotations
@@ -28,18 +30,21 @@ from mypt_train.data import durable
 from mypt_train.data.encode_line import WRITTEN, Encoder, Outcome
 from mypt_train.data.options import Options
 
-SIZE = 4 << 20  # bytes of input, unpacked
+# Bytes of input in a unit, after decompression.
+SIZE = 4 << 20
+# The most bytes of a line.
 MAX_LINE = 8 << 20
-BATCH = (
-    256 << 10
-)  # bytes of input that are encoded at once: the arrays for them stay in the processor's cache
+# Bytes of input that are encoded at a time: their arrays stay in the processor's cache.
+BATCH = 256 << 10
 Key = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one process does at a time: a byte range of a plain file, which is one unit, or all
-    units of a compressed one.
+    """The work that one process takes at a time.
+
+    A task is a byte range of a plain file, which is one unit, or all units of a compressed file.
+    `file` is the number of the input, `part` the number of the unit in it, `span` its byte range.
     """
 
     file: int
@@ -50,7 +55,7 @@ class Task:
 
 
 def tasks(inputs: Sequence[tuple[Source, Settings]], *, size: int = SIZE) -> list[Task]:
-    """All work on some inputs, in their order."""
+    """Returns all work on some inputs, in their order. `size` is in bytes of input."""
     out = []
     for number, (source, rules) in enumerate(inputs):
         spans = ranges(source, size=size)
@@ -67,11 +72,10 @@ def path_of(folder: Path, key: Key) -> Path:
 def work(
     task: Task, options: Options, folder: Path, done: frozenset[Key], *, size: int = SIZE
 ) -> Iterator[dict[str, Any]]:
-    """Do a task; a journal entry for each unit that is now on the disk. Units in `done` are passed
-    over.
+    """Does a task; yields a journal entry for each unit that is now on the disk.
 
-    Raises UsageError for an input that cannot be read, and OSError where the file cannot be
-    written.
+    Skips units in `done`. Raises UsageError for an input that cannot be read, and OSError if the
+    file of a unit cannot be written.
     """
     encoder = _encoder(options, task.rules)
     start, end = task.span or (0, None)
@@ -100,12 +104,12 @@ def work(
 
 @lru_cache(maxsize=4)
 def _encoder(options: Options, rules: Settings) -> Encoder:
-    """One for all tasks of a process: it learns as it goes."""
+    """Returns one encoder for all tasks of a process, because an encoder learns as it works."""
     return Encoder(options, rules)
 
 
 def _batches(lines: list[bytes]) -> Iterator[list[bytes]]:
-    """Lines in lists of about `BATCH` bytes."""
+    """Yields lines in lists of about `BATCH` bytes."""
     begin = size = 0
     for i, raw in enumerate(lines, 1):
         size += len(raw)
@@ -117,13 +121,14 @@ def _batches(lines: list[bytes]) -> Iterator[list[bytes]]:
 
 
 class _Unit:
+    """Collects the outcomes of the lines of one unit, and writes them."""
+
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
         self.lines = 0
         self.statuses: Counter[str] = Counter()
-        self.tagged: dict[
-            int, list[Any]
-        ] = {}  # [tags, records]: records of one form share the object that counts their tags
+        # id of a counter of tags -> [the counter, records]: records of one form share a counter.
+        self.tagged: dict[int, list[Any]] = {}
         self.rejects: list[dict[str, Any]] = []
         self.lengths: list[int] = []
         self.rows: list[int] = []
@@ -133,10 +138,11 @@ class _Unit:
         self.masks: list[npt.NDArray[np.uint8]] = []
 
     def add(self, lines: list[bytes], first: int, *, begins: bool) -> None:
-        """Encode lines, of which the first has the row `first`. `begins`: row 1 begins the file."""
+        """Encodes lines; `first` is the row of the first, `begins` if row 1 begins the file."""
         row = first
         collects = gc.isenabled()
-        # millions of small objects and no cycles: looking for some takes a tenth of the time
+        # There are millions of small objects and no cycles; looking for cycles takes a tenth of
+        # the time.
         gc.disable()
         try:
             for batch in _batches(lines):
@@ -151,6 +157,7 @@ class _Unit:
         self.take(Outcome("refused", findings=(finding,)), row)
 
     def take(self, outcome: Outcome, row: int) -> None:
+        """Records the outcome of the line at `row`."""
         self.lines += 1
         self.statuses[outcome.status] += 1
         if outcome.status != WRITTEN:
@@ -171,6 +178,7 @@ class _Unit:
             self.masks.append(sample.mask)
 
     def write(self, folder: Path, key: Key) -> dict[str, Any]:
+        """Writes the unit; returns its journal entry."""
         tags: Counter[str] = Counter()
         for counted, records in self.tagged.values():
             tags.update({tag: n * records for tag, n in counted.items()})
@@ -197,8 +205,9 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True)
 class UnitFile:
-    """A unit that was written: what it holds of its samples, and at which byte their ids and masks
-    begin.
+    """A unit that was written: what it says of its samples, and where their ids and masks begin.
+
+    `ids_at` and `mask_at` are bytes from the beginning of the file.
     """
 
     head: dict[str, Any]

@@ -1,4 +1,9 @@
-"""A prepared data set, checked from its bytes: files, ids, episodes, masks, padding, counts."""
+"""Checks a prepared data set from its bytes: files, ids, episodes, masks, padding, counts.
+
+Input: a folder. Output: findings, as `mypt-lint` reports them (MYP505 to MYP508). The check trusts
+nothing that the preparation said: it reads each episode back from its ids and computes its mask
+again.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,11 @@ from mypt_train.data.reader import Shard, ShardError, ShardReader
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An episode of a shard as it was found: its place, tokens, and what is wrong with it."""
+    """An episode of a shard as it was read back: its place, ids, and what is wrong with it.
+
+    `number` counts the episodes of the shard from 1, `start` is the first token in the shard.
+    `episode` is None if the ids are no episode.
+    """
 
     number: int
     start: int
@@ -31,9 +40,10 @@ class Seen:
 
 
 def check_folder(path: str, codes: frozenset[str]) -> Iterator[Chunk]:
-    """All findings about a prepared folder, a chunk a shard.
+    """Yields all findings about a prepared folder: a Chunk for each shard, one for the manifest.
 
-    Rows are numbers of episodes, columns of tokens in the shard.
+    In the findings, rows are numbers of episodes, and columns are tokens of the shard; both count
+    from 1.
     """
     try:
         reader = ShardReader(path, verify=True)
@@ -58,8 +68,9 @@ def check_folder(path: str, codes: frozenset[str]) -> Iterator[Chunk]:
 
 
 def episodes(dialect: Dialect, shard: Shard) -> Iterator[Seen]:
-    """Every episode of a shard, read back from its ids; its mask compared with the one that the ids
-    have.
+    """Yields each episode of a shard, read back from its ids, with its findings.
+
+    The mask of the shard is compared with the mask of the episode (section "Loss" of the SPEC.md).
     """
     for number, (entry, (ids, mask)) in enumerate(zip(shard.index, shard.episodes(), strict=True)):
         episode, findings = dialect.parse_ids(ids)
@@ -83,7 +94,8 @@ def _mask(dialect: Dialect, episode: Episode, mask: npt.NDArray[np.uint8]) -> li
     return [Finding("MYP506", message, span=(at, at + 1), help="prepare the data again")]
 
 
-_Place = tuple[int, int, int, Finding]  # episode, first and last token in the shard
+# Number of the episode from 1, or 0 for none; its first token in the shard; the token after it.
+_Place = tuple[int, int, int, Finding]
 
 
 def _shard(reader: ShardReader, shard: Shard, entry: dict[str, int]) -> Iterator[_Place]:
