@@ -1,5 +1,4 @@
-"""The format of chat-model training data, written once as a grammar; everything else is derived
-from it.
+"""Reads, checks, writes and encodes chat training data, by one grammar for each dialect.
 
 >>> import mypt_spec
 >>> d = mypt_spec.dialect("mypt")

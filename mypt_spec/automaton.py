@@ -1,8 +1,28 @@
-"""The automaton of a dialect, extracted from Lark's own LALR parser and minimised.
+"""Extracts the automaton of a dialect from Lark's own LALR parser, and minimises it.
 
-These languages nest to a bounded depth, so the stacks that an LALR parser can reach are finitely
-many and the language is regular: a state is a reachable stack. Lark is imported only to extract; a
-table, once extracted, runs without it.
+Input is the text of a .lark file over declared terminals; output is an `Automaton`, a table of
+states. Lark is imported only to extract; a table, once extracted, runs without it.
+
+Theory of operation. A general grammar needs a parser with a stack. These languages nest to a
+bounded depth, so the stacks that an LALR parser can reach are finitely many, and each can be a
+state of a finite automaton. `extract` starts with the stack before any input, and feeds the
+(immutable) parser every terminal that it accepts. A stack that was not seen before becomes a new
+state, and waits for its turn. When none is left, states that accept the same continuations are
+merged and numbered by a breadth-first walk, so equal languages have equal tables.
+
+For mypt, some 750 stacks become 33 states. A conversation of one question and one answer walks
+through eleven of them:
+
+>>> import mypt_spec
+>>> a = mypt_spec.dialect("mypt").automaton
+>>> len(a.steps)
+33
+>>> terminals = ["SYSTEM_OPEN", "TEXT", "SYSTEM_CLOSE", "USER_OPEN", "TEXT", "USER_CLOSE",
+...              "ASSISTANT_OPEN", "TEXT", "ASSISTANT_CLOSE", "EOT"]
+>>> [a.run(terminals[:n]) for n in range(11)]
+[0, 1, 2, 4, 6, 7, 9, 12, 16, 21, 26]
+>>> sorted(a.allowed(7)), "EOT" in a.allowed(9), a.accepting(26)
+(['TEXT', 'USER_CLOSE'], False, True)
 """
 
 from __future__ import annotations
@@ -16,16 +36,17 @@ from typing import Any
 from mypt_spec.table import END, SpecError
 
 MAX_CONFIGURATIONS = 20_000
-# of a stack; every step copies it, so a stack that grows without end is slow long before the limit
+# Symbols on a stack. Every step copies the stack, so one that grows without end is slow long before
+# MAX_CONFIGURATIONS of them are seen.
 MAX_DEPTH = 300
 
 
 @dataclass(frozen=True, eq=False)
 class Automaton:
-    """A minimal deterministic automaton over terminal names. States are ints from 0; `start` is 0.
+    """A minimal deterministic automaton over names of terminals. States are ints from 0.
 
-    `steps[state]` maps each legal terminal to the next state; states that accept are complete
-    episodes.
+    `steps[state]` maps each legal terminal to the next state. A complete episode ends in a state of
+    `accepts`.
     """
 
     steps: tuple[dict[str, int], ...]
@@ -37,13 +58,14 @@ class Automaton:
         return range(len(self.steps))
 
     def allowed(self, state: int) -> frozenset[str]:
-        """Names of the terminals that may come next, TEXT included; empty only where nothing may
-        follow.
+        """Returns the names of the terminals that may come next, TEXT included.
+
+        The set is empty only where nothing may follow.
         """
         return frozenset(self.steps[state])
 
     def step(self, state: int, terminal: str) -> int:
-        """The state after `terminal`. Raises ValueError when it is not allowed here."""
+        """Returns the state after `terminal`. Raises ValueError when it is not allowed here."""
         try:
             return self.steps[state][terminal]
         except KeyError:
@@ -52,15 +74,15 @@ class Automaton:
             ) from None
 
     def accepting(self, state: int) -> bool:
-        """Whether the episode may end here."""
+        """Returns whether the episode may end here."""
         return state in self.accepts
 
     def expected(self, state: int) -> frozenset[str]:
-        """`allowed`, and END where the episode may end."""
+        """Returns `allowed`, and END where the episode may end."""
         return self.allowed(state) | {END} if state in self.accepts else self.allowed(state)
 
     def run(self, terminals: Iterable[str]) -> int | None:
-        """The state after all terminals, or None as soon as one is refused."""
+        """Returns the state after all terminals, or None as soon as one is refused."""
         state = self.start
         for terminal in terminals:
             following = self.steps[state].get(terminal)
@@ -70,6 +92,7 @@ class Automaton:
         return state
 
     def as_dict(self) -> dict[str, Any]:
+        """Returns the table as JSON values; `from_dict` reads it back."""
         return {
             "steps": [dict(sorted(s.items())) for s in self.steps],
             "accepts": sorted(self.accepts),
@@ -81,11 +104,15 @@ class Automaton:
 
 
 def fingerprint(grammar: str) -> str:
+    """Returns the SHA-256 of a grammar's text; a compiled table names its grammar by it."""
     return hashlib.sha256(grammar.encode()).hexdigest()
 
 
 def make_parser(grammar: str) -> Any:
-    """Lark's LALR parser over a stream of terminals: `make_parser(g).parse_interactive([])`."""
+    """Returns Lark's LALR parser over terminals: `make_parser(g).parse_interactive([])`.
+
+    Raises SpecError when the grammar is not LALR(1).
+    """
     import lark
     from lark.lexer import Lexer
 
@@ -103,10 +130,11 @@ def make_parser(grammar: str) -> Any:
 
 
 def extract(grammar: str, *, limit: int = MAX_CONFIGURATIONS) -> Automaton:
-    """Explore every stack that Lark's parser can reach and minimise the result.
+    """Returns the minimal automaton over all stacks that Lark's parser can reach.
 
-    Raises SpecError when the grammar is not LALR(1), or when the exploration passes `limit` stacks
-    or a stack `MAX_DEPTH` symbols: then the language nests without bound and is not regular.
+    Raises SpecError when the grammar is not LALR(1), or when there are more than `limit` stacks or
+    a stack of more than `MAX_DEPTH` symbols: then the language nests without bound and is not
+    regular.
     """
     from lark import Token
 
@@ -140,8 +168,10 @@ def extract(grammar: str, *, limit: int = MAX_CONFIGURATIONS) -> Automaton:
 
 
 def minimise(steps: list[dict[str, int]], accepts: set[int]) -> Automaton:
-    """Moore's partition refinement; the result is numbered breadth first by terminal name, so it is
-    canonical.
+    """Merges equivalent states by Moore's partition refinement, and numbers the rest.
+
+    The numbers come from a breadth-first walk in the order of the terminals' names, so the result
+    is canonical.
     """
     classes = [int(s in accepts) for s in range(len(steps))]
     count = len(set(classes))

@@ -1,4 +1,8 @@
-"""The front door: one object for each dialect, with all that is derived from its grammar."""
+"""Loads dialects: one object for each, with all that is derived from its grammar.
+
+Input is a folder of `grammar/`: a Lark grammar and a token table. A `Dialect` reads, checks, writes
+and encodes by the same automaton, so that these cannot disagree.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +37,19 @@ _COMPILED = _PACKAGE / "compiled"
 
 
 def grammar_root() -> Path:
-    """The folder of grammar folders: inside the package when installed, beside it in a checkout."""
+    """Returns the folder of grammar folders.
+
+    It is inside the package where that is installed, and next to it in a checkout.
+    """
     inside = _PACKAGE / "grammar"
     return inside if inside.is_dir() else _PACKAGE.parent / "grammar"
 
 
 @dataclass(frozen=True, eq=False)
 class Dialect:
-    """One format. Get it with `mypt_spec.dialect(name)`; it is immutable and can be shared between
-    threads.
+    """One format. `mypt_spec.dialect(name)` returns it; it is immutable and threads may share it.
 
-    `fingerprint` is equal for equal grammar, token table and vocabulary.
+    `fingerprint` is a SHA-256 in hexadecimal, equal for equal grammar, token table and vocabulary.
 
     >>> import mypt_spec
     >>> d = mypt_spec.dialect("mypt")
@@ -67,18 +73,19 @@ class Dialect:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """`.encode(text)` (ordinary ids only), `.decode(ids)`, `.special`, `.vocab_size`; see
-        `mypt_spec.Tokenizer`.
+        """Returns the tokenizer of the base vocabulary and of the dialect's special ids.
+
+        Its `encode(text)` returns ordinary ids only; see `mypt_spec.Tokenizer`.
         """
         return Tokenizer(self.table, self.ranks)
 
     def read(self, record: object) -> tuple[Episode | None, list[Finding]]:
-        """A JSON object (as `json.loads` gives it) to an Episode; None when it cannot be read
-        without loss.
+        """Reads a JSON object, as `json.loads` returns it, into an Episode.
 
-        The findings are about the record's shape (families 0 and 1) and about what an Episode
-        cannot hold (a result under another name than its call). Whether the Episode is *legal* is
-        for `validate` to say. Never raises.
+        Returns None for the Episode where the record cannot be read without loss. The findings are
+        about the record's shape (families 0 and 1), and about what an Episode cannot hold, such as
+        a result that has another name than its call. `validate` says whether the Episode is legal.
+        Never raises. Implements "Records" of each grammar/*/SPEC.md.
         """
         check = getattr(self.adapter, "check", None)
         checked, findings, lifted = (
@@ -91,10 +98,10 @@ class Dialect:
         return Episode(self.name, tuple(messages), checked.get("language"), kept), findings
 
     def write(self, episode: Episode) -> dict[str, Any]:
-        """An Episode to its canonical record: a fixed point of `read` and `write`.
+        """Returns the canonical record of an Episode, a fixed point of `read` and `write`.
 
-        Raises ValueError when no record can hold it (text of an assistant that spells a whole
-        citation, for instance), which is proved by reading the record back.
+        Raises ValueError when no record can hold the Episode, for instance when text of an
+        assistant spells a whole citation. The proof is that the record is read back.
         """
         record = self.adapter.write(episode, self.table)
         if episode.language is not None:
@@ -109,16 +116,15 @@ class Dialect:
         return record
 
     def serialize(self, episode: Episode, *, layout: str = "compact") -> str:
-        """An Episode to text. Layouts are those of the token table ("compact"; mypt also has
-        "lines").
+        """Returns the text of an Episode in a layout of the token table.
 
-        Raises ValueError for an unknown layout, and for an Episode that no legal text can express.
+        Every dialect takes "compact" and "lines". Raises ValueError for an unknown layout, and for
+        an Episode that no legal text can express. Implements "Layouts" of grammar/mypt/SPEC.md.
         """
         return to_text(episode, self.table, self.automaton, layout=layout)
 
     def parse(self, text: str) -> tuple[Episode | None, list[Finding]]:
-        """Text, in any layout, to an Episode; None when there is an error among the findings. Never
-        raises.
+        """Reads text in any layout into an Episode; None when a finding is an error. Never raises.
 
         >>> import mypt_spec
         >>> cut_short = "<myPT_system>S</myPT_system><myPT_user>Hi<myPT_eot>"
@@ -131,10 +137,10 @@ class Dialect:
     def validate(
         self, episode: Episode, phase: int | None = None, *, limits: Limits | None = None
     ) -> list[Finding]:
-        """Everything that can be said of an Episode: placement, payload, and, if given, the phase
-        (1-5) and other limits.
+        """Returns all findings about an Episode: placement, payload, and what the limits ask for.
 
-        An Episode without errors is exactly one that `serialize` can write and the decoder can
+        `phase` is 1 to 5; it is ignored where `limits` are given, which hold a phase too. An
+        Episode without errors is exactly one that `serialize` can write and the decoder can
         generate. Never raises.
         """
         limits = limits or Limits(phase=phase)
@@ -150,7 +156,7 @@ class Dialect:
     def check(
         self, record: object, *, limits: Limits | None = None
     ) -> tuple[Episode | None, list[Finding]]:
-        """`read`, and where that gives an Episode `validate`: all that can be said of a record.
+        """Reads a record and validates its Episode: returns all findings about the record.
 
         Never raises.
         """
@@ -162,36 +168,37 @@ class Dialect:
 
     @property
     def preferences(self) -> bool:
-        """Whether records of the dialect can say which of two answers is preferred, or whether an
-        answer is good.
-        """
+        """Returns whether records of the dialect can rank two answers, or label one."""
         return hasattr(self.adapter, "preference")
 
     def preference(self, record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
-        """What a legal record says beside its answer: the record with the rejected answer in its
-        place, and the label; None each if not.
+        """Returns (other, label), the judgement on its answer that a legal record holds.
+
+        `other` is the record with the rejected answer in place of the chosen one, or None; `label`
+        says whether the answer is good, or None.
         """
         ask: Any = getattr(self.adapter, "preference", None)
         found: tuple[dict[str, Any] | None, bool | None] = ask(record) if ask else (None, None)
         return found
 
     def encode(self, episode: Episode, *, partial: bool = False) -> Encoded:
-        """Token ids (uint32, shape (n,)) and loss (uint8, shape (n,)) of an Episode.
+        """Returns token ids (uint32, shape (n,)) and loss mask (uint8, shape (n,)) of an Episode.
 
-        Text that spells a single-id tag becomes the ordinary ids of its letters. Raises ValueError
-        for misplaced blocks, and for content that spells a tag of plain text. `partial` allows a
-        legal beginning, a prompt.
+        Text that spells a single-id tag becomes the ordinary ids of its letters. `partial` allows a
+        legal beginning, such as a prompt. Raises ValueError for misplaced blocks, and for content
+        that spells a tag of plain text. Implements "Loss" and "Ids" of each grammar/*/SPEC.md.
         """
         return encode_events(self._encodable(episode, partial), self.table, self.tokenizer)
 
     def segments(self, episode: Episode, *, partial: bool = False) -> list[Segment]:
-        """What `encode` joins: every tag and text run with its ids, its loss and the blocks around
-        it. Raises as `encode`.
+        """Returns what `encode` joins: each tag and text run with ids, loss and open blocks.
+
+        Raises ValueError where `encode` does.
         """
         return list(segments(self._encodable(episode, partial), self.table, self.tokenizer))
 
     def refusal(self, episode: Episode) -> str:
-        """Why `encode` refuses an Episode; empty where it does not."""
+        """Returns why `encode` refuses an Episode; empty where it does not."""
         try:
             self._encodable(episode, partial=False)
         except ValueError as error:
@@ -200,16 +207,16 @@ class Dialect:
 
     def _encodable(self, episode: Episode, partial: bool) -> list[Event]:
         events = legal_events(episode, self.table, self.automaton, complete=not partial)
+        # Where tags are ordinary text, content that spells one would come back as structure.
         if self.table.plain_tags:
-            prove(
-                events, self.table, ids=True
-            )  # where tags are ordinary text, content that spells one would come back as structure
+            prove(events, self.table, ids=True)
         return events
 
     def parse_ids(self, ids: Sequence[int] | Iterable[int]) -> tuple[Episode | None, list[Finding]]:
-        """Token ids (any integers, shape (n,)) to an Episode; spans of the findings count tokens.
+        """Reads token ids (any integers, shape (n,)) into an Episode; None when there is an error.
 
-        Never raises.
+        Spans of the findings count tokens. Never raises. Implements "Ids" of each
+        grammar/*/SPEC.md.
         """
         try:
             items: list[object] = list(ids)
@@ -223,22 +230,23 @@ class Dialect:
         return (None if findings else episode), findings + found + spacing(outcome)
 
     def lex(self, text: str) -> list[Event]:
-        """Serialised text cut into events, whether legal or not."""
+        """Returns the events of a serialised text, whether they are legal or not."""
         return list(lex(text, self.table))
 
     def check_prefix(self, text: str) -> Outcome:
-        """Run a text that may stop anywhere:
+        """Runs a text that may stop anywhere through the automaton.
 
-        `.findings` is empty for a legal beginning, `.state` is where it stops.
+        In the result, `.findings` is empty for a legal beginning, and `.state` is the state at its
+        end.
         """
         return Run(self.table, self.automaton, complete=False).check(self.lex(text))
 
 
 def load(folder: Path, adapter: Adapter | None = None) -> Dialect:
-    """Load a grammar folder (`<folder>.lark`, `tokens.toml`). Raises SpecError naming the file and
-    what is wrong.
+    """Loads a grammar folder, which holds `<folder>.lark` and `tokens.toml`.
 
-    The adapter is the module `mypt_spec.adapters.<folder>` unless another is given.
+    The adapter is the module `mypt_spec.adapters.<folder>` unless another is given. Raises
+    SpecError, which names the file and what is wrong in it.
     """
     try:
         grammar = (folder / f"{folder.name}.lark").read_text(encoding="utf-8")
@@ -256,7 +264,7 @@ def load(folder: Path, adapter: Adapter | None = None) -> Dialect:
 
 
 def _compiled(name: str, grammar: str) -> Automaton | None:
-    """The shipped table, when it was extracted from this very grammar.
+    """Returns the shipped automaton if it was extracted from this very grammar, else None.
 
     Extraction takes longer than linting a small file.
     """
@@ -290,15 +298,16 @@ def _folders() -> dict[str, Path]:
 
 
 def dialects() -> tuple[str, ...]:
-    """Names of the dialects that are installed, sorted."""
+    """Returns the names of the installed dialects, sorted."""
     return tuple(sorted(_folders()))
 
 
 def dialect(name: str, *, vocabulary: str | Path | None = None) -> Dialect:
-    """The dialect of that name, loaded once. Raises KeyError naming the known ones.
+    """Returns the dialect of that name, loaded once.
 
-    `vocabulary` is a file of ranks, as tiktoken writes them, that stands in for the vocabulary that
-    the dialect names: the same grammar, other ids. Raises VocabularyError for a file that is none.
+    `vocabulary` is a file of ranks, as tiktoken writes them, that replaces the vocabulary which the
+    dialect names: the same grammar, other ids. Raises KeyError, which names the known dialects, and
+    VocabularyError for a file that holds no ranks.
     """
     return _loaded(name) if vocabulary is None else _on(name, read_ranks(vocabulary))
 
@@ -321,7 +330,7 @@ def _on(name: str, ranks: Ranks) -> Dialect:
 
 
 def folder(name: str) -> Path:
-    """The grammar folder of a dialect. Raises KeyError naming the known ones."""
+    """Returns the grammar folder of a dialect. Raises KeyError, which names the known dialects."""
     folders = _folders()
     if name not in folders:
         raise KeyError(f"no dialect {name!r}; known are {', '.join(sorted(folders))}")

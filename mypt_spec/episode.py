@@ -1,10 +1,10 @@
-"""The model of one conversation: Episode > Message > Part, and the events that every form of it is
-made of.
+"""Holds one conversation as data: Episode, Message and Part, and the events that they are made of.
 
 A *message* is a top-level block or a mark (such as the end of a turn); a *part* is a piece of a
-message: a run of text, or a nested block. Metadata (`language`, keys that begin with `_`) and
-places never take part in equality: they are not in the format's text, so no text could give them
-back.
+message: a run of text, or a nested block. An *event* is a tag or a run of text. Parser, adapters
+and serializer meet here, so that none knows of another. Metadata (`language`, keys that begin with
+`_`) and places do not count for equality: the format's text has no room for them, so no text could
+return them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ Attrs = tuple[tuple[str, str], ...]
 
 
 class Place(NamedTuple):
-    """Where something was read: an RFC 6901 pointer into the record, and a span inside that string
-    (or inside the text).
+    """Where something was read.
+
+    `pointer` is an RFC 6901 pointer into the record; `span` is inside the string there, or inside
+    the text.
     """
 
     pointer: str = ""
@@ -30,11 +32,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a message. `kind` is "text" or the name of a nested block; JSON bodies are
-    canonical JSON text.
+    """A piece of a message. `kind` is "text" or the name of a nested block.
 
-    `at` is where the text was read; `name_at`, of a call, where its name was, if that was
-    elsewhere.
+    `text` is content; of a JSON body, it is canonical JSON. `at` is where the text was read;
+    `name_at`, of a call, is where its name was read, if elsewhere.
     """
 
     kind: str
@@ -46,10 +47,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A top-level block, `role` being its name, or a mark such as "eot", which has no parts.
+    """A top-level block, whose name is `role`, or a mark such as "eot", which has no parts.
 
-    Adjacent texts are one part, so that equal content is an equal message. `name_at` is where a
-    name that stands in `attrs` was read, if that was elsewhere.
+    Adjacent texts are one part, so that equal content makes equal messages. `name_at` is where the
+    name among the `attrs` was read, if elsewhere.
     """
 
     role: str
@@ -65,7 +66,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        """The plain text of the message, without nested blocks."""
+        """Returns the plain text of the message, without nested blocks."""
         return "".join(p.text for p in self.parts if p.kind == "text")
 
 
@@ -80,24 +81,25 @@ class Episode:
 
 
 class Event(NamedTuple):
-    """A tag or a text run. For a tag `text` is its spelling; `at` says where it was read.
+    """A tag or a text run. Of a tag, `text` is its spelling.
 
-    `spaced`: the tag was read with other white space than its spelling has.
+    `at` is where it was read; `name_at`, of the body of a call, is where the tool's name was read.
+    `spaced` says that a tag was read with other white space than its spelling has.
     """
 
     terminal: str
     text: str
     at: Place = Place()
     attrs: Attrs = ()
-    name_at: Place | None = None  # of the body of a call: where the tool's name was read
+    name_at: Place | None = None
     spaced: bool = False
 
 
 def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Join adjacent text parts and drop empty ones.
+    """Returns the parts with adjacent texts joined and empty ones dropped.
 
-    One empty text stays where no other text is: it is the place to point to when the block turns
-    out to need text.
+    One empty text stays where there is no other text: a finding that the block needs text points to
+    it.
     """
     parts = tuple(parts)
     before = ""
@@ -120,10 +122,10 @@ def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]:
-    """The events of messages, in order.
+    """Yields the events of messages, in order.
 
-    Raises ValueError for a role or part that the dialect does not have, and for a block inside one
-    that ends at the next tag.
+    Raises ValueError for a role or part that the dialect does not have, for a mark with parts, and
+    for a part inside a block that ends at the next tag.
     """
     held = list(messages)
     for message, following in zip_longest(held, held[1:]):
@@ -177,9 +179,7 @@ def _block(
         elif part.text:
             out.append(Event(TEXT, part.text, part.at, (), part.name_at))
         else:
-            end = (
-                part.at
-            )  # an empty field is missed when the block closes: that is the place to point to
+            end = part.at  # an empty field is noticed when the block closes: point to the field
     if closer is not None and closed:
         own = tuple(a for a in attrs if a[0] in closer.patterns) if attrs else ()
         out.append(Event(closer.name, closer.spell(attrs), end, own))
@@ -187,7 +187,7 @@ def _block(
 
 
 def top_level(events: Iterable[Event], table: TokenTable) -> list[list[Event]]:
-    """Events grouped by top-level block or mark."""
+    """Returns the events grouped by top-level block or mark."""
     blocks: list[list[Event]] = []
     depth = 0
     for event in events:

@@ -1,8 +1,32 @@
 """Cuts text or token ids into events. The only place that reads spellings.
 
-A text is cut at the tags of the token table; everything between is a text run. In a stream of ids
-only special ids are tags: ordinary ids are decoded and their text is never searched for single-id
-tags, so text cannot become structure (invariant 6).
+Input is serialised text, or ids with their vocabulary; output are events with their spans, whether
+they are legal or not. The grammar decides on them later.
+
+Theory of operation. One regular expression (`TokenTable.lexer`) has a named group for each
+terminal, the longest spelling first. It finds the next tag; all before it is one text run. A tag
+that begins with white space is found by what follows the white space, and `_led` looks back for the
+rest.
+
+Ids are cut by the same code. Each special id becomes one lone surrogate, its *sentinel*; runs of
+ordinary ids are decoded. In the joined string, tags of a single id are found by their sentinels
+alone. Text that spells such a tag is only text there, so text cannot become structure (invariant
+6); tags of plain text are found as in a text. Offsets are mapped back to tokens.
+
+>>> import mypt_spec
+>>> mypt = mypt_spec.dialect("mypt")
+>>> text = "<myPT_user>Say <myPT_eot></myPT_user>"
+>>> [(e.terminal, e.text, e.at.span) for e in mypt.lex(text)]  # doctest: +NORMALIZE_WHITESPACE
+[('USER_OPEN', '<myPT_user>', (0, 11)), ('TEXT', 'Say ', (11, 15)), ('EOT', '<myPT_eot>', (15, 25)),
+ ('USER_CLOSE', '</myPT_user>', (25, 37))]
+
+The ids of the same words, with the mark as ordinary tokens, keep it as text:
+
+>>> tokens = mypt.tokenizer
+>>> ids = [tokens.special["<myPT_user>"], *tokens.encode("Say <myPT_eot>")]
+>>> events, findings = lex_ids(ids, mypt.table, tokens.decode_bytes, tokens.ordinary)
+>>> [(e.terminal, e.text) for e in events]
+[('USER_OPEN', '<myPT_user>'), ('TEXT', 'Say <myPT_eot>')]
 """
 
 from __future__ import annotations
@@ -17,12 +41,12 @@ from mypt_spec.table import STRAY, TEXT, Piece, TokenTable
 
 
 def lex(text: str, table: TokenTable) -> Iterator[Event]:
-    """Cuts a text into tags and text runs; spans count code points."""
+    """Yields the tags and text runs of a text; spans count code points."""
     return _cut(text, None, table, lambda a, b: (a, b))
 
 
 def lex_sentinels(text: str, table: TokenTable) -> Iterator[Event]:
-    """As `lex`, of a text in which single-id tags are sentinels: content cannot spell them."""
+    """Yields events of a text whose single-id tags are sentinels: content cannot spell them."""
     return _cut(text, table.sentinels, table, lambda a, b: (a, b))
 
 
@@ -34,15 +58,16 @@ def lex_ids(
 ) -> tuple[list[Event], list[Finding]]:
     """Cuts token ids into tags and text runs; spans count tokens.
 
-    `ordinary` is the number of ordinary ids. Findings are made of ids that mean nothing (padding,
-    end-of-text, negative, too large), of items that are no integers, and of runs not in UTF-8.
+    Ids below `ordinary` are text. Returns events and findings: ids that mean nothing (padding,
+    end-of-text, negative, too large) and items that are no integers (MYP503), and runs that are not
+    UTF-8 (MYP504).
     """
     numbers = [_integer(item) for item in ids]
     by_id = {table.special[s]: table.sentinels[s] for s in table.special}
     findings: list[Finding] = []
     chunks: list[str] = []
-    offsets: list[int] = []  # where each chunk begins in the intermediate string ...
-    tokens: list[tuple[int, int]] = []  # ... and the tokens it came from
+    offsets: list[int] = []  # where each chunk begins in the joined string
+    tokens: list[tuple[int, int]] = []  # the tokens of each chunk
     length = at = 0
     while at < len(numbers):
         start = at
@@ -86,7 +111,7 @@ def lex_ids(
 
 
 def _integer(item: object) -> int:
-    """Returns what stands for an id as an int, -1 for what is no integer."""
+    """Returns an item of a list of ids as an int, or -1 for an item that is no integer."""
     try:
         return operator.index(item)  # type: ignore[arg-type]
     except TypeError:
@@ -136,8 +161,10 @@ def _cut(
 
 
 def _led(text: str, at: int, start: int, piece: Piece) -> int:
-    """Where a tag begins that has white space in front of `start`: with all of it, if that is not
-    part of a tag itself.
+    """Returns where a tag begins whose spelling starts with white space; `start` is after that.
+
+    The white space from `at` to `start` is the tag's, unless there is nothing else and the tag
+    before `at` ends with white space.
     """
     if piece.exact:
         return start - len(piece.value) if text.endswith(piece.value, at, start) else start

@@ -1,4 +1,4 @@
-"""What a state of the automaton means: which blocks are open, and whether the model writes there.
+"""Says what a state of the automaton means: which blocks are open, and who writes there.
 
 The automaton says only which terminal may come next. All that reads blocks off a sequence of tags
 (mask, validator, parser, decoder, pages) asks here, so that two readers cannot disagree.
@@ -57,5 +57,5 @@ def open_blocks(automaton: Automaton, table: TokenTable) -> dict[int, Stack]:
 
 
 def model_writes_in(stack: Stack, table: TokenTable) -> bool:
-    """Returns whether the text inside these blocks is the model's: it is what the model learns."""
+    """Returns whether the model writes the text inside these blocks, which is what it learns."""
     return all(table.openers[kind].body_loss for kind in stack)

@@ -1,7 +1,7 @@
-"""The token table of a dialect: how its terminals are spelled, and what they mean.
+"""Holds the token table of a dialect: how its terminals are spelled, and what they mean.
 
-A table is loaded from `grammar/<dialect>/tokens.toml` and checked while it is loaded; nothing here
-knows any dialect.
+`table_file` reads it from `grammar/<dialect>/tokens.toml`; lexer, encoder and decoder ask it.
+Nothing here knows any dialect.
 """
 
 from __future__ import annotations
@@ -12,25 +12,27 @@ from functools import cached_property
 
 TEXT = "TEXT"
 END = "$END"
-STRAY = "$STRAY"  # a single-id tag that stands alone, where only longer spellings hold it
-CALLS = ("call", "arguments", "function")  # bodies of one tool call
-LISTS = ("calls",)  # bodies of a list of calls, each with an id or one alone
+# A single-id tag by itself, in a dialect where only longer spellings hold it.
+STRAY = "$STRAY"
+# Kinds of body: one tool call; a list of calls, each with an id, or one call alone.
+CALLS = ("call", "arguments", "function")
+LISTS = ("calls",)
 ROLES = ("thought", "citation")
 BODIES = ("text", "json", *CALLS, *LISTS, "namespace")
 
 
 class SpecError(ValueError):
-    """A grammar folder that cannot be used: says which file, which entry, what was expected."""
+    """A grammar folder that cannot be used: names the file, the entry, and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a terminal's spelling: a `special` token (one id), plain `text`, white `space`, or
-    an `attr`ibute.
+    """One piece of a terminal's spelling.
 
-    Attributes have a pattern. White space is written as it stands; any other, or none, is read in
-    its place (MYP230). If it is `exact`, only itself or none is: other white space there is
-    content.
+    `kind` is "special" (one id), "text" (plain text), "space" (white space) or "attr" (an
+    attribute, with the `pattern` of its values). White space is written as in `value`; when
+    reading, any other or none is taken in its place, with a finding (MYP230). If it is `exact`,
+    only `value` or none is taken: other white space is content.
     """
 
     kind: str
@@ -41,18 +43,26 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """One row of the table. `loss` is 1 when the model learns to produce it, `origin` is who writes
-    it at run time.
+    """One row of the table: a tag or mark.
 
-    `opens`/`closes` name a block; a terminal with neither is a *mark* (it stands alone). `shared`
-    are other kinds of block that it closes too. `mark`: it closes its block in place of the closing
-    tag, and is a message of its own. `body` says what the opened block holds: "text", "json" (one
-    JSON value), "call" (a JSON object, "name" first), "arguments" (a JSON object; the tool's name
-    is the attribute "name" of the tag), "function" (a JSON object of "name" and "arguments"),
-    "calls" (an array of function calls) or "namespace" (definitions of functions). `quotes`: blocks
-    inside are quotations, neither calls nor checked as JSON. `body_loss` is the loss of what stands
-    inside, where a tag itself has another. `role` is what the block is to people: "thought" (not
-    shown, with a budget of its own), "citation", or "" for all others.
+    `loss` is 1 when the model learns to produce it; `origin` is who writes it at run time, "model"
+    or "system". `opens` and `closes` name a kind of block; a terminal with neither is a mark, which
+    is complete by itself. `shared` are other kinds of block that it closes too. With `mark`, it
+    closes its block in place of the closing tag and is a message of its own.
+
+    `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object,
+    "name" first), "arguments" (a JSON object; the tool's name is the attribute "name" of the tag),
+    "function" (a JSON object of "name" and "arguments"), "calls" (an array of function calls) or
+    "namespace" (definitions of functions). With `quotes`, blocks inside are quotations, neither
+    calls nor checked as JSON. `body_loss` is the loss of the content, where that of the tag
+    differs. `role` is what the block is to people: "thought" (not shown, with its own budget),
+    "citation", or "" for all others.
+
+    The remaining fields follow from these; they are stored because every tag of every record asks
+    for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.
+    `spaced`: whether white space is part of the spelling, and may be read otherwise. `patterns`:
+    attribute to the pattern of its values. `shown`: the spelling for people, attributes as `...`.
+    `bare`: the spelling with empty attributes.
     """
 
     name: str
@@ -69,21 +79,12 @@ class Terminal:
     shared: tuple[str, ...] = ()
     mark: bool = False
     role: str = ""
-    # What follows from these; asked for at every tag of every record.
-    ends: tuple[str, ...] = field(
-        init=False, repr=False, compare=False
-    )  # all kinds of block that it closes
-    led: bool = field(init=False, repr=False, compare=False)  # whether white space stands in front
-    spaced: bool = field(
-        init=False, repr=False, compare=False
-    )  # whether white space is part of the spelling, and may be read otherwise
-    patterns: dict[str, str] = field(
-        init=False, repr=False, compare=False
-    )  # attribute -> the pattern of its values
-    shown: str = field(
-        init=False, repr=False, compare=False
-    )  # the spelling for people: attributes as `...`
-    bare: str = field(init=False, repr=False, compare=False)  # the spelling, attributes empty
+    ends: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    led: bool = field(init=False, repr=False, compare=False)
+    spaced: bool = field(init=False, repr=False, compare=False)
+    patterns: dict[str, str] = field(init=False, repr=False, compare=False)
+    shown: str = field(init=False, repr=False, compare=False)
+    bare: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         pieces = self.spelling
@@ -102,13 +103,13 @@ class Terminal:
 
     @property
     def by_model(self) -> bool:
-        """Whether the model writes it at run time."""
+        """Returns whether the model writes it at run time."""
         return self.origin == "model"
 
     def spell(
         self, attrs: tuple[tuple[str, str], ...] = (), special: dict[str, str] | None = None
     ) -> str:
-        """The spelling; an attribute without a value is empty.
+        """Returns the spelling; an attribute without a value is empty.
 
         `special` replaces the spelling of single-id tags.
         """
@@ -128,7 +129,7 @@ class Terminal:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A name for a refusal; see the comment above `[[mistake]]` in tokens.toml."""
+    """A name for a refusal; the comment above `[[mistake]]` in mypt's tokens.toml explains it."""
 
     code: str
     terminal: str = ""
@@ -140,9 +141,9 @@ class Mistake:
 
 @dataclass(frozen=True)
 class TokenTable:
-    """All of tokens.toml.
+    """All of a tokens.toml.
 
-    `special` maps each single-id tag to its id; ids beyond it up to `vocab_size` are padding.
+    `special` maps each single-id tag to its id; ids after these, up to `vocab_size`, are padding.
     """
 
     name: str
@@ -163,8 +164,9 @@ class TokenTable:
     pad_vocabulary_to: int = 64
 
     def on(self, base: str, ordinary: int) -> TokenTable:
-        """The same table on another base vocabulary with so many ids of text: the ids of tags
-        follow these, and one for padding.
+        """Returns the same table on another base vocabulary that has `ordinary` ids of text.
+
+        One id for padding follows the ids of text, and then those of the tags.
         """
         first = ordinary + 1
         special = {
@@ -177,18 +179,21 @@ class TokenTable:
 
     @cached_property
     def openers(self) -> dict[str, Terminal]:
+        """Maps each kind of block to its opening tag."""
         return {t.opens: t for t in self.terminals.values() if t.opens}
 
     def kinds(self, role: str) -> frozenset[str]:
-        """The kinds of block with that role."""
+        """Returns the kinds of block that have this role."""
         return frozenset(kind for kind, t in self.openers.items() if t.role == role)
 
     @cached_property
     def closers(self) -> dict[str, Terminal]:
+        """Maps each kind of block that has one to its closing tag."""
         return {kind: t for t in self.terminals.values() if not t.mark for kind in t.ends}
 
     @cached_property
     def marks(self) -> dict[str, Terminal]:
+        """Maps each mark to its terminal, by the terminal's name in lower case."""
         return {
             t.name.lower(): t
             for t in self.terminals.values()
@@ -197,14 +202,18 @@ class TokenTable:
 
     @cached_property
     def order(self) -> dict[str, int]:
-        """Terminal name -> rank, for stable messages: text, opening tags and marks, closing tags,
-        the end.
+        """Maps names of terminals to ranks, so that messages list them in a fixed order.
+
+        Text comes first, then opening tags and marks, then closing tags, then the end.
         """
         names = sorted(self.terminals, key=lambda n: bool(self.terminals[n].closes))
         return {name: i for i, name in enumerate([TEXT, *names, END])}
 
     def describe(self, names: frozenset[str] | set[str]) -> tuple[str, ...]:
-        """Spellings of a set of terminals in a fixed order; TEXT is "text" and END is "the end"."""
+        """Returns the spellings of a set of terminals in a fixed order.
+
+        TEXT is "text" and END is "the end".
+        """
         words = {TEXT: "text", END: "the end"}
         return tuple(
             words[n] if n in words else self.terminals[n].shown
@@ -213,33 +222,31 @@ class TokenTable:
 
     @cached_property
     def literals(self) -> re.Pattern[str]:
-        """Every string that would be read as structure: single-id tags, and tags spelled in plain
-        text.
-        """
+        """Matches each string that is read as structure: single-id tags, and tags of plain text."""
         found = sorted({re.escape(s) for s in self.special}, key=len, reverse=True)
         found += [pattern(t, core=True) for t in self.plain_tags]
         return re.compile("|".join(found))
 
     @cached_property
     def plain_tags(self) -> tuple[Terminal, ...]:
-        """Terminals spelled without any single-id tag: for the tokenizer they are text."""
+        """Returns the terminals whose spelling has no single-id tag: text to the tokenizer."""
         return tuple(
             t for t in self.terminals.values() if not any(p.kind == "special" for p in t.spelling)
         )
 
     @cached_property
     def tags(self) -> tuple[str, ...]:
-        """All tags as people write them, but for those with attributes."""
+        """Returns all tags as people write them, except those with attributes."""
         return (*self.special, *(t.shown for t in self.plain_tags if not t.patterns))
 
     @cached_property
     def attributed(self) -> tuple[str, ...]:
-        """The tags with attributes, as people write them."""
+        """Returns the tags with attributes, as people write them."""
         return tuple(t.shown for t in self.plain_tags if t.patterns)
 
     @cached_property
     def attributes(self) -> tuple[re.Pattern[str], ...]:
-        """The patterns of attribute values."""
+        """Returns the patterns of attribute values."""
         return tuple(
             re.compile(p)
             for p in sorted({p for t in self.terminals.values() for p in t.patterns.values()})
@@ -247,26 +254,28 @@ class TokenTable:
 
     @cached_property
     def first_characters(self) -> frozenset[str]:
-        """What a tag can begin with: text without these holds no tag and nothing that is almost
-        one.
+        """Returns the characters that a tag can begin with.
+
+        Text without these holds no tag, and nothing that is almost a tag.
         """
         return frozenset(t.shown[0] for t in self.terminals.values()) | {s[0] for s in self.special}
 
     @cached_property
     def lexer(self) -> re.Pattern[str]:
-        """One named group a terminal, over serialised text."""
+        """Matches any tag in serialised text, with one named group for each terminal."""
         return self._lexer(None)
 
     @cached_property
     def sentinels(self) -> dict[str, str]:
-        """Special tag -> a lone surrogate that stands for its id where ids are lexed; no legal text
-        holds one.
+        """Maps each special tag to a lone surrogate that replaces its id where ids are lexed.
+
+        No legal text holds a lone surrogate.
         """
         return {spelling: chr(0xD800 + i) for i, spelling in enumerate(self.special)}
 
     @cached_property
     def id_lexer(self) -> re.Pattern[str]:
-        """As `lexer`, over decoded ids in which special ids are sentinels."""
+        """Matches as `lexer` does, in decoded ids where special ids are sentinels."""
         return self._lexer(self.sentinels)
 
     def _lexer(self, special: dict[str, str] | None) -> re.Pattern[str]:
@@ -279,8 +288,8 @@ class TokenTable:
         ]
         if not all(first for _, first, _ in spelled):
             return re.compile("|".join(f"(?P<{name}>{body})" for name, _, body in spelled))
-        # The regex engine skips to a set of characters quickly, but only if no group stands before
-        # the set.
+        # The regex engine skips to a set of characters fast, but only if the set comes before all
+        # groups.
         firsts = "".join(re.escape(c) for c in sorted({first for _, first, _ in spelled}))
         rest = (
             f"(?<={re.escape(first)})(?P<{name}>{body[len(re.escape(first)) :]})"
@@ -290,20 +299,21 @@ class TokenTable:
 
     @cached_property
     def _whole(self) -> set[str]:
-        """The single-id tags that are terminals by themselves, but for white space."""
+        """Returns the single-id tags that are terminals by themselves, white space aside."""
         rows = [[p for p in t.spelling if p.kind != "space"] for t in self.terminals.values()]
         return {row[0].value for row in rows if len(row) == 1 and row[0].kind == "special"}
 
     @cached_property
     def tool_names(self) -> re.Pattern[str] | None:
+        """Matches the declaration of a tool in a system prompt; None where the dialect has none."""
         return re.compile(self.tool_declaration, re.MULTILINE) if self.tool_declaration else None
 
 
-_ALONE = "alone_"  # the lexers' groups of what is STRAY; no terminal can be called this
+_ALONE = "alone_"  # begins the names of the groups for STRAY; no terminal can be called so
 
 
 def _first(terminal: Terminal, special: dict[str, str] | None) -> str:
-    """The character that every spelling begins with; "" where there is none."""
+    """Returns the character that each spelling of a terminal begins with, or "" for none."""
     piece = terminal.spelling[0]
     if piece.kind == "special" and special is not None:
         return special[piece.value][0]
@@ -313,11 +323,10 @@ def _first(terminal: Terminal, special: dict[str, str] | None) -> str:
 def pattern(
     terminal: Terminal, special: dict[str, str] | None = None, *, core: bool = False
 ) -> str:
-    """A regular expression for a terminal; `special` replaces the spelling of single-id tags (by
-    sentinels, for ids).
+    """Returns a regular expression for a terminal.
 
-    White space in front of it is not in the expression: `surface` looks back for it. `core` leaves
-    out all other, too.
+    `special` replaces the spelling of single-id tags (by sentinels, for ids). White space at its
+    beginning is left out: the lexer looks back for it. `core` leaves out all white space.
     """
     out: list[str] = []
     for piece in terminal.spelling:
@@ -326,8 +335,8 @@ def pattern(
         elif piece.kind == "space" and (core or not out):
             continue
         elif piece.kind == "space":
-            # A word that the white space would have ended must end without it: `<users` is no
-            # `<user`.
+            # Where white space ends a word and is missing, the word must end by itself: `<users`
+            # is no `<user`.
             missing = r"(?!\w)" if out and re.search(r"\w$", out[-1]) else ""
             out.append(f"(?:{re.escape(piece.value)}|{missing})" if piece.exact else r"\s*+")
         elif piece.kind == "special" and special is not None:
@@ -338,4 +347,5 @@ def pattern(
 
 
 def padded(used: int, to: int) -> int:
+    """Returns `used` rounded up to a multiple of `to`."""
     return -(-used // to) * to

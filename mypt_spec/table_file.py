@@ -1,4 +1,8 @@
-"""Reads a token table from TOML and checks each entry. Raises SpecError that names the entry."""
+"""Reads a token table from the text of a tokens.toml, and checks each entry.
+
+An entry that is wrong raises SpecError with the entry's name, so that who writes a dialect need not
+read this code.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +49,11 @@ _MISTAKE_KEYS = {"code", "terminal", "inside", "after", "expected", "help"}
 
 
 def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
-    """Read a token table. Raises SpecError naming the entry that is wrong."""
+    """Returns the token table in a TOML text. Raises SpecError, which names the wrong entry.
+
+    `where` is the name of the file for messages. `grammar/tokens.schema.json` says the same to
+    editors.
+    """
 
     def need(ok: bool, entry: str, what: str) -> None:
         if not ok:
