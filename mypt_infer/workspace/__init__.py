@@ -1,6 +1,7 @@
-"""A folder of documents that a model can search:
+"""Makes a folder of documents searchable for a model: WorkspaceEngine, and its tools.
 
-WorkspaceEngine, and its tools. docs/workspace_api.md describes both.
+`docs/workspace_api.md` describes both. The package exists so that tool calls in training data and
+at run time have the same names, arguments and results.
 """
 
 from mypt_infer.workspace.build import Report

@@ -1,6 +1,7 @@
-"""Bring an index up to date with its folder.
+"""Brings an index up to date with its folder.
 
-What has not changed, by the hash of its bytes, is not read, cut or embedded anew.
+Input: the folder, the index and an embedder. Output: a new state of the index, and a Report. A file
+whose bytes have the same SHA-256 as before is not read, cut or embedded again.
 """
 
 from __future__ import annotations
@@ -36,14 +37,16 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_BATCH = 256  # texts embedded at once
+# The number of texts that are embedded at a time.
+_BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a refresh did, in documents;
+    """Counts what a refresh did, in documents.
 
-    `skipped` says what of the folder is in no document, and why.
+    `documents` and `chunks` are in the index now. `skipped` names what of the folder is in no
+    document, and why.
     """
 
     documents: int = 0
@@ -61,11 +64,11 @@ def refresh(
     *,
     progress: Callable[[str, int], None] | None = None,
 ) -> Report:
-    """Index a folder, or what has changed in it. Either all of it happens or, when anything fails,
-    nothing.
+    """Indexes a folder, or what has changed in it; returns what was done.
 
-    `progress` is called with the path that was read and the number of files so far. Raises
-    NotADirectoryError, and WorkspaceError when somebody else is writing.
+    Either the whole refresh happens or, when anything fails, nothing. `progress` is called with
+    each path that was read and the number of files so far. Raises NotADirectoryError if `base` is
+    no folder, and WorkspaceError while another process writes the index.
     """
     skipped: list[Skipped] = []
     seen: set[str] = set()
@@ -120,8 +123,9 @@ def _count(folder: Path) -> tuple[int, int]:
 
 @contextmanager
 def _writing(old: Path | None, index: Path, embedder: Embedder) -> Iterator[_Writer]:
-    """The next state of the index, begun as a copy of the old one; it counts when the block ends
-    well.
+    """Yields a writer to the next state of the index, which begins as a copy of the old one.
+
+    The new state replaces the old one when the block ends without an exception.
     """
     with new_folder(index) as folder:
         if old is not None:
@@ -140,7 +144,7 @@ def _writing(old: Path | None, index: Path, embedder: Embedder) -> Iterator[_Wri
 
 
 class _Writer:
-    """Puts documents into the tables, and takes them out."""
+    """Adds documents to the tables, and removes documents."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
@@ -171,7 +175,10 @@ class _Writer:
             )
 
     def forget(self, path: str) -> None:
-        """Take a document out of all tables; the full-text ones must be told what they held."""
+        """Removes a document from all tables.
+
+        The full-text tables hold no texts, so they must be told which texts to remove.
+        """
         row = self.db.execute("SELECT id, title FROM docs WHERE path = ?", (path,)).fetchone()
         if row is None:
             return
@@ -199,8 +206,9 @@ class _Writer:
 
 
 def _number(db: sqlite3.Connection, old: Path | None, folder: Path, embedder: Embedder) -> None:
-    """Give every chunk its row, in the order of paths, and write the vectors and meta.jsonl in that
-    order.
+    """Numbers all chunks by path and position, and writes the vectors and meta.jsonl.
+
+    Vectors of chunks that were there before are copied; the others are embedded.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""The command `mypt-index`.
+"""Runs `mypt-index`: brings the index of a folder up to date, and searches it.
 
 The summary goes to stdout, progress and what was left out to stderr.
 """
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from mypt_infer.workspace.model import Chunk
 
 DONE = 0
-_SHOWN = 160  # characters of a text that was found
+# The number of characters that are shown of a text that was found.
+_SHOWN = 160
 
 PROG = "mypt-index"
 EPILOG = """\
@@ -75,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Runs the command; returns its exit status."""
     return run(
         PROG,
         lambda: _run(parser().parse_args(argv)),
@@ -109,7 +110,7 @@ def _run(chosen: argparse.Namespace) -> int:
 
 
 def _hits(engine: WorkspaceEngine, chunks: list[Chunk]) -> None:
-    """Prints a file, its title and the beginning of the text for each chunk."""
+    """Prints the file, its title and the beginning of the text of each chunk."""
     from mypt_cli.terminal import Display
 
     if not chunks:
@@ -139,7 +140,7 @@ def _summary(report: Report, index: Path, *, verbose: bool) -> None:
 
 
 class _Progress:
-    """A line on a terminal that says which file is read."""
+    """Shows on a terminal which file is read."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._status: Status | None = None

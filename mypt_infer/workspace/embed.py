@@ -1,6 +1,7 @@
-"""Vectors of texts.
+"""Makes vectors of texts, for the search by similarity.
 
-The default needs no model: words and their letters, hashed; the same on every machine.
+Input: texts. Output: unit vectors. The default needs no model: it hashes words and their trigrams,
+and gives the same vectors on every machine. `minilm` knows meaning.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ _WORD = re.compile(r"\w+")
 
 
 class Embedder(Protocol):
-    """`name` stands for all that decides a vector: an index made under another name is embedded
-    anew.
+    """Makes vectors of texts.
+
+    `name` identifies all that decides a vector: chunks that were indexed under another name are
+    embedded again.
     """
 
     @property
@@ -32,18 +35,18 @@ class Embedder(Protocol):
 
     @property
     def weight(self) -> float:
-        """How much its ranks count beside those of the full-text search, which count 1."""
+        """Returns the weight of its ranks; that of the full-text search is 1."""
         ...
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Unit vectors (zero for a text without words), float32, shape (texts, dimensions)."""
+        """Returns unit vectors, float32, (texts, dimensions); zeros for a text without words."""
         ...
 
 
 def named(name: str) -> Embedder:
-    """The embedder that an index names, or "hashing" or "minilm".
+    """Returns the embedder with the name that an index says, or "hashing" or "minilm".
 
-    Raises ValueError for an unknown one, RuntimeError where it lacks files.
+    Raises ValueError for an unknown name, and RuntimeError if the embedder's files are missing.
     """
     from mypt_infer.workspace import minilm
 
@@ -56,9 +59,9 @@ def named(name: str) -> Embedder:
 
 
 class HashingEmbedder:
-    """A bag of words and of their trigrams, each hashed to a place and a sign.
+    """Adds up a text's words and their trigrams, each hashed to a dimension and a sign.
 
-    Deterministic; knows no meaning.
+    Deterministic, and blind to meaning: texts are similar if they share words or parts of words.
     """
 
     def __init__(self, dimensions: int = 512) -> None:
@@ -78,9 +81,8 @@ class HashingEmbedder:
             if not counts:
                 continue
             places = np.fromiter(counts, dtype=np.uint32, count=len(counts))
-            weights = np.sqrt(
-                np.fromiter(counts.values(), dtype=np.float32, count=len(counts))
-            )  # the tenth time says less
+            # The square root, because the tenth time that a word occurs says less than the first.
+            weights = np.sqrt(np.fromiter(counts.values(), dtype=np.float32, count=len(counts)))
             signs = np.where(places & 1, np.float32(1), np.float32(-1))
             np.add.at(row, (places >> 1) % self.dimensions, weights * signs)
             norm = np.linalg.norm(row)
@@ -90,7 +92,7 @@ class HashingEmbedder:
 
 
 def folded(text: str) -> str:
-    """Without case and accents."""
+    """Returns a text without case and accents."""
     return "".join(
         c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c)
     )
@@ -101,7 +103,8 @@ def _features(word: str) -> tuple[tuple[int, float], ...]:
     inside = f"<{word}>"
     grams = [inside[i : i + 3] for i in range(len(inside) - 2)] if len(word) > 2 else []
     weight = 0.5 / len(grams) if grams else 0.0
-    rarity = min(len(word), 8) / 8  # short words are mostly the small change of a language
+    # Short words are mostly function words, which say little about a text.
+    rarity = min(len(word), 8) / 8
     return (
         (zlib.crc32(word.encode("utf-8", "replace")), rarity),
         *((zlib.crc32(b"g" + g.encode("utf-8", "replace")), weight * rarity) for g in grams),

@@ -1,7 +1,8 @@
-"""The workspace: documents of a folder, and a search over them.
+"""Answers questions about the documents of a folder, and searches them.
 
-Only `refresh` reads files. Everything else answers from the index: an id is a key in it, never a
-path.
+Input: ids, titles and queries. Output: documents and chunks. Only `refresh` reads files; all other
+answers come from the index, in which an id is a key and never a path, so no argument of a tool can
+reach a file outside the folder.
 """
 
 from __future__ import annotations
@@ -35,12 +36,18 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MAX_TOP_K = 50
-_POOL = 100  # chunks that each of the two rankings brings
-_RANK = 60  # of reciprocal rank fusion: how little the first places differ
-_OF_ONE = 3  # chunks of one document in a result, as long as there are others
-_WORDS, _LETTERS = 48, 60  # of a query that are looked for: words, and letters of a word
-_COMMON = 1000  # chunks at least, and a quarter of all, that hold a word that says little
-_REMEMBERED = 10_000  # words whose frequency is remembered
+# Chunks that each of the two rankings contributes.
+_POOL = 100
+# The constant of reciprocal rank fusion: the higher, the less the first ranks differ.
+_RANK = 60
+# The most chunks of one document in a result, while there are others.
+_OF_ONE = 3
+# The most words of a query that are searched for, and the most letters of a word.
+_WORDS, _LETTERS = 48, 60
+# A word is common if it is in this many chunks, and in a quarter of all.
+_COMMON = 1000
+# The number of words whose frequency is kept.
+_REMEMBERED = 10_000
 _WORD = re.compile(r"\w+")
 _DOCUMENT = "SELECT doc_id, title, path, created, updated FROM docs"
 _CHUNK = "SELECT doc_id, text, position FROM chunks JOIN docs ON docs.id = doc"
@@ -49,10 +56,10 @@ _CHUNK = "SELECT doc_id, text, position FROM chunks JOIN docs ON docs.id = doc"
 class WorkspaceEngine:
     """The documents under `base_dir`, indexed in `index_dir`. Safe to use from several threads.
 
-    Without `index_dir` the index is in the user's cache folder: see `store.default_index`.
-    An index that is missing, or was made by another version or with another `embedder` than the one
-    given, is made at once; one that exists is used as it is: call `refresh` to bring it up to date.
-    Raises NotADirectoryError when `base_dir` is no folder.
+    Without `index_dir` the index is in the user's cache folder (`store.default_index`). An index
+    that is missing, or was made by another version or with another `embedder` than the one given,
+    is made at once. An index that exists is used as it is: call `refresh` to bring it up to date.
+    Raises NotADirectoryError if `base_dir` is no folder.
     """
 
     def __init__(
@@ -77,16 +84,16 @@ class WorkspaceEngine:
             self.refresh()
 
     def refresh(self, *, progress: Callable[[str, int], None] | None = None) -> Report:
-        """Read what has changed in the folder; see `Report`.
+        """Reads what has changed in the folder; returns what was done.
 
-        Raises WorkspaceError when another process is writing the index.
+        Raises WorkspaceError while another process writes the index.
         """
         report = build.refresh(self.base_dir, self.index_dir, self.embedder, progress=progress)
         self._open()
         return report
 
     def close(self) -> None:
-        """Close the index; the engine cannot be used any more, but for `refresh`."""
+        """Closes the index. All methods but `refresh` raise WorkspaceError then."""
         with self._lock:
             if self._db is not None:
                 self._db.close()
@@ -124,18 +131,21 @@ class WorkspaceEngine:
     # Documents
 
     def list_docs(self) -> list[Document]:
-        """All documents, by path."""
+        """Returns all documents, sorted by path."""
         return [_document(row) for row in self._all(f"{_DOCUMENT} ORDER BY path")]
 
     def get_doc(self, doc_id: str) -> Document | None:
-        """The document with that id; None when there is none."""
+        """Returns the document with this id, or None."""
         return next(
             (_document(row) for row in self._all(f"{_DOCUMENT} WHERE doc_id = ?", _text(doc_id))),
             None,
         )
 
     def find_docs(self, title: str) -> list[Document]:
-        """The documents with that title, without regard to case, by path."""
+        """Returns the documents with this title, sorted by path.
+
+        Case and white space are ignored if no title is exactly the same.
+        """
         exact = [
             _document(row)
             for row in self._all(f"{_DOCUMENT} WHERE title = ? ORDER BY path", _text(title))
@@ -144,12 +154,12 @@ class WorkspaceEngine:
         return exact or [d for d in self.list_docs() if d.title.casefold() == wanted]
 
     def get_doc_text(self, doc_id: str) -> str | None:
-        """The whole text of a document as it was indexed; None when there is no such document."""
+        """Returns the whole text of a document as it was indexed, or None for an unknown id."""
         rows = self._all(f"{_CHUNK} WHERE doc_id = ? ORDER BY position", _text(doc_id))
         return "".join(str(row[1]) for row in rows) if rows else None
 
     def get_chunk(self, chunk_id: str) -> Chunk | None:
-        """The chunk with that id; None when there is none."""
+        """Returns the chunk with this id, or None."""
         doc, _, position = _text(chunk_id).rpartition("#")
         if not (position.isascii() and position.isdigit() and len(position) < 10):
             return None
@@ -160,13 +170,13 @@ class WorkspaceEngine:
     # Search
 
     def search(self, query: str, top_k: int = 5) -> list[Chunk]:
-        """The chunks that fit a query best, at most `top_k` (1 to MAX_TOP_K). Any text is a query;
-        it has no syntax.
+        """Returns the chunks that fit a query best, at most `top_k` (1 to MAX_TOP_K), best first.
 
-        Chunks with the same text, in copies of a document, are one hit: the best of them.
-        Words are looked for in titles, paths and texts; where no word is found anywhere, pieces of
-        words. This ranking and that of the vectors are joined by reciprocal rank fusion. Raises
-        ValueError for a `top_k` out of bounds.
+        Any text is a query; queries have no syntax. Words are searched for in titles, paths and
+        texts, or, where no word is found anywhere, trigrams of the words. This ranking and the
+        ranking by vectors are joined by reciprocal rank fusion. Of chunks with the same text, in
+        copies of a document, only the best is returned. Raises ValueError for a `top_k` out of
+        bounds.
         """
         if not 1 <= top_k <= MAX_TOP_K:
             raise ValueError(f"top_k is {top_k}, expected 1 to {MAX_TOP_K}")
@@ -185,8 +195,9 @@ class WorkspaceEngine:
         return _varied([found[i] for i in best if i in found], top_k)
 
     def _telling(self, words: list[str]) -> list[str]:
-        """The words that are not common, if there are any: common ones cost most of the time and
-        decide nothing.
+        """Returns the words that are not common, or all words if each is common.
+
+        Common words cost most of the time and hardly change the ranking.
         """
         return [w for w in words if not self._common(w)] or words
 
@@ -234,7 +245,7 @@ class WorkspaceEngine:
 
 
 def _varied(chunks: list[Chunk], top_k: int) -> list[Chunk]:
-    """Returns the first `top_k`, no text twice, few of one document where there are others."""
+    """Returns the first `top_k` chunks: no text twice, few of one document if there are others."""
     first: list[Chunk] = []
     later: list[Chunk] = []
     count: dict[str, int] = {}
@@ -250,15 +261,17 @@ def _varied(chunks: list[Chunk], top_k: int) -> list[Chunk]:
 
 
 def _words(query: str) -> list[str]:
-    """The words of a query, each once: letters and digits, nothing that a query language could
-    mean.
+    """Returns the words of a query, each once.
+
+    Words are letters and digits alone, so that nothing in them is an operator of the full-text
+    search.
     """
     found = (w[:_LETTERS] for w in _WORD.findall(_text(query)))
     return list(dict.fromkeys(w for w in found if any(c.isalnum() for c in w)))[:_WORDS]
 
 
 def _grams(words: list[str]) -> list[str]:
-    """Returns what texts may share with the letters of words: each word, each three letters."""
+    """Returns what texts may share with the words: each word, and each of its trigrams."""
     found = [w for w in words if len(w) >= 3]
     grams = [w[i : i + 3] for w in found for i in range(len(w) - 2)]
     return [f'"{term}"' for term in dict.fromkeys([*found, *grams])][:400]

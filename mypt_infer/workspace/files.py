@@ -1,8 +1,8 @@
-"""The files of a workspace, read without ever leaving its folder.
+"""Reads the files of a workspace without ever leaving its folder.
 
-A path is walked name by name from an open folder, and no link is followed: a link, a device, a
-pipe, or a folder that is swapped for a link while the walk goes on, is never read. What is left out
-is named, with the reason.
+Input: a folder. Output: the bytes of each file, or why a file is left out. A path is walked name by
+name from an open folder, and no link is followed: a link, a device, a pipe, or a folder that is
+swapped for a link during the walk, is never read.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-MAX_BYTES = 16 << 20  # of one file
-MAX_DEPTH = 64  # of folders
-MAX_NAME = 1024  # characters of a path inside the workspace
-_FLAGS = (
-    os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-)  # a pipe must not make the walk wait
+# The most bytes of a file.
+MAX_BYTES = 16 << 20
+# The most folders within folders.
+MAX_DEPTH = 64
+# The most characters of a path inside the workspace.
+MAX_NAME = 1024
+# O_NONBLOCK, so that opening a pipe does not wait for a writer.
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _FOLDER = _FLAGS | os.O_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file that was read: its path inside the workspace, with `/`, its bytes, and when it was
-    modified (seconds since 1970).
+    """A file that was read.
+
+    `path` is its path inside the workspace, with `/`; `modified` is in seconds since 1970.
     """
 
     path: str
@@ -37,18 +40,17 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What was not read, and why. `path` is shown with its odd characters escaped."""
+    """A file or folder that was not read, and why. Odd characters of `path` are escaped."""
 
     path: str
     reason: str
 
 
 def walk(base: Path, *, without: Path | None = None) -> Iterator[Found | Skipped]:
-    """All files under `base`, in the order of their paths; `without` is a folder that is not
-    entered.
+    """Yields all files under `base`, sorted by path; the folder `without` is not entered.
 
-    Names that begin with a dot are hidden: neither read nor named. Raises NotADirectoryError when
-    `base` is no folder.
+    Names that begin with a dot are neither read nor yielded. Raises NotADirectoryError if `base` is
+    no folder.
     """
     root = os.open(base, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
@@ -76,7 +78,7 @@ def walk(base: Path, *, without: Path | None = None) -> Iterator[Found | Skipped
 
 
 def _look(parts: tuple[str, ...], folder: int) -> Found | Skipped | None:
-    """What a name in an open folder is; None for a folder that is to be entered."""
+    """Reads a name in an open folder; returns None for a folder that is to be entered."""
     path = "/".join(parts)
     reason = odd(path)
     if reason:
@@ -98,9 +100,8 @@ def _look(parts: tuple[str, ...], folder: int) -> Found | Skipped | None:
 
 def _read(path: str, name: str, folder: int) -> Found | Skipped:
     with closing(os.fdopen(os.open(name, _FLAGS, dir_fd=folder), "rb")) as file:
-        status = os.fstat(
-            file.fileno()
-        )  # of what was opened: the name may mean something else by now
+        # Of the opened file: by now, the name may mean another one.
+        status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             return Skipped(path, "no regular file")
         data = file.read(MAX_BYTES + 1)
@@ -136,7 +137,7 @@ def _same(folder: int, identity: tuple[int, int]) -> bool:
 
 
 def odd(path: str) -> str:
-    """Why a path cannot be shown as it is; "" when it can."""
+    """Returns why a path cannot be shown as it is; an empty string if it can."""
     if len(path) > MAX_NAME:
         return f"a path of more than {MAX_NAME} characters"
     if any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in path):
@@ -145,7 +146,7 @@ def odd(path: str) -> str:
 
 
 def shown(path: str) -> str:
-    """A path for people: characters that cannot be shown are escaped, and it is not too long."""
+    """Returns a path for people: odd characters are escaped, and its length is bounded."""
     text = "".join(
         c if not odd(c) else c.encode("unicode_escape", "surrogatepass").decode()
         for c in path[:MAX_NAME]

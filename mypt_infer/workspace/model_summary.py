@@ -1,4 +1,8 @@
-"""A summary by a model, under the grammar without tools and with a budget of its own."""
+"""Summarizes a text with a model, under the grammar without tools, within a budget.
+
+Input: a model and a dialect. Output: a function from a text to its summary, which the tool
+workspace.summarize calls.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +27,12 @@ def summarizer(
     temperature: float = 0.0,
     device: torch.device | str = "cpu",
 ) -> Callable[[str], str]:
-    """A function from a text to its summary, for `WorkspaceTools(engine, summarizer=...)`.
+    """Returns a function from a text to its summary, for `WorkspaceTools(engine, summarizer=...)`.
 
-    The text is the context of the question where the format has one, else a part of it. The model
-    reads the first `max_text_tokens` of a text, and a summary ends legally within `max_new_tokens`.
-    It may think, and what it thinks is no part of the summary. Raises BudgetError at once where no
-    answer can be that short.
+    The text becomes the context of the question if the format has one, else a part of the question.
+    The model reads the first `max_text_tokens` tokens of a text, and a summary ends legally within
+    `max_new_tokens`. The model may think; its thoughts are no part of the summary. Raises
+    BudgetError at once if no answer can be that short.
     """
     decoder = Decoder(
         dialect, max_think_tokens=None if max_new_tokens < 16 else max_new_tokens // 2

@@ -1,6 +1,6 @@
-"""Bytes of a file -> title and text.
+"""Reads title and text from the bytes of a file.
 
-Text, Markdown and HTML with the standard library; PDF with the extra `pdf`.
+Text, Markdown and HTML need only the standard library; PDF needs the extra `pdf`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 MAX_TITLE = 200
-MAX_PAGES = 2000  # of a PDF
+# The most pages of a PDF.
+MAX_PAGES = 2000
 _SPACE = re.compile(r"\s+")
 _HEADING = re.compile(
     r"^[ ]{0,3}#{1,6}[ \t]+(.+?)[ \t]*#*$|^(\S.*)\n(?:=+|-{3,})[ \t]*$", re.MULTILINE
@@ -25,20 +26,20 @@ _FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 
 
 class Unreadable(ValueError):
-    """Why a file is no document: a short reason."""
+    """A file is no document; the message is a short reason."""
 
 
 class Content(NamedTuple):
-    """What a file says. `text` has `\\n` as line ends."""
+    r"""The content of a file. In `text`, lines end with `\n`."""
 
     title: str
     text: str
 
 
 def read(path: str, data: bytes) -> Content:
-    """Title and text of a file by the ending of its name; any file of plain text is taken.
+    """Returns title and text of a file, read by the ending of its name.
 
-    Raises Unreadable.
+    Any file of plain text is read, whatever its ending. Raises Unreadable for other files.
     """
     kind = PurePosixPath(path).suffix.lower()
     title, text = _READERS.get(kind, _plain)(data)
@@ -48,15 +49,15 @@ def read(path: str, data: bytes) -> Content:
 
 
 def one_line(text: str) -> str:
-    """A title: white space made single, and cut at MAX_TITLE characters."""
+    """Returns a title on one line: white space becomes single, and the length at most MAX_TITLE."""
     text = _SPACE.sub(" ", text).strip()
     return text if len(text) <= MAX_TITLE else text[: MAX_TITLE - 1] + "…"
 
 
 def decode(data: bytes) -> str:
-    """Text of UTF-8 bytes, or of UTF-16 ones with a byte order mark.
+    """Returns the text of bytes in UTF-8, or in UTF-16 with a byte order mark.
 
-    Raises Unreadable for anything else.
+    Raises Unreadable for other bytes.
     """
     utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
@@ -69,7 +70,7 @@ def decode(data: bytes) -> str:
 
 
 def _plain(data: bytes) -> tuple[str, str]:
-    """The title is the first line where it stands alone."""
+    """Returns the first line as title, if a blank line and more follow it, and the text."""
     text = decode(data)
     first, _, rest = text.lstrip().partition("\n")
     alone = (not rest.strip() or rest.startswith("\n")) and len(first) <= MAX_TITLE
@@ -88,7 +89,7 @@ def _markdown(data: bytes) -> tuple[str, str]:
 
 
 class _Html(HTMLParser):
-    """The visible text, the title, and the first heading. A block's end is a line's end."""
+    """Collects the visible text, the title, and the first heading. Lines end where blocks end."""
 
     HIDDEN = frozenset({"script", "style", "template", "noscript", "head"})
     BREAKS = frozenset({

@@ -1,10 +1,12 @@
-"""The index on disk. Every change is a new folder of files, made whole and then pointed to; readers
-see one or the other.
+"""Keeps the index on disk.
 
-index_dir/current            the name of the folder that holds
-index_dir/<name>/meta.jsonl      a line a chunk: chunk_id, doc_id, title, path, position
-index_dir/<name>/embeddings.npy  float32, shape (chunks, dimensions): row i belongs to line i of
-meta.jsonl index_dir/<name>/index.sqlite    documents, chunks, and the full-text tables
+Each change makes a new folder of files, and then points to it, so a reader sees either the old
+state or the new one, never half of each.
+
+    index_dir/current                 the name of the folder that is current
+    index_dir/<name>/meta.jsonl       a line for each chunk: chunk_id, doc_id, title, path, position
+    index_dir/<name>/embeddings.npy   float32, shape (chunks, dimensions); row i belongs to line i
+    index_dir/<name>/index.sqlite     documents, chunks, and the full-text tables
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from urllib.parse import quote
 
 CURRENT = "current"
 SQLITE, VECTORS, META = "index.sqlite", "embeddings.npy", "meta.jsonl"
-VERSION = "1"  # of the schema, of how texts are read, and of how they are cut
+# The version of the schema, of how texts are read, and of how they are cut.
+VERSION = "1"
 _PREFIX = "index-"
 
 SCHEMA = """
@@ -52,15 +55,14 @@ CREATE VIRTUAL TABLE grams USING fts5(
 
 
 class WorkspaceError(RuntimeError):
-    """An index that is missing or cannot be read; the message says what to do."""
+    """An index is missing or cannot be read; the message says what to do."""
 
 
 def default_index(base: Path) -> Path:
-    """Returns where the index of a workspace is kept unless told otherwise: in the user's cache
-    folder.
+    """Returns the folder in which the index of a workspace is kept by default.
 
-    Its name is the folder's, for people, and a hash of the folder's path. Raises RuntimeError where
-    the user has no home folder.
+    It is in the user's cache folder; its name is that of `base`, for people, and a hash of the path
+    of `base`. Raises RuntimeError if the user has no home folder.
     """
     home = Path("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
@@ -71,7 +73,7 @@ def default_index(base: Path) -> Path:
 
 
 def current(index: Path) -> Path | None:
-    """The folder that the index is in now; None when there is none."""
+    """Returns the folder that holds the current state of an index, or None."""
     try:
         name = (index / CURRENT).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -83,8 +85,9 @@ def current(index: Path) -> Path | None:
 
 
 def connect(path: Path, *, write: bool = False) -> sqlite3.Connection:
-    """A connection to one file; read-only unless `write`, which keeps no journal: nobody reads the
-    file yet.
+    """Returns a connection to one SQLite file, read-only unless `write`.
+
+    A connection to `write` keeps no journal, because nobody reads the file before it is whole.
     """
     if write:
         out = sqlite3.connect(path, isolation_level=None)
@@ -99,7 +102,10 @@ def connect(path: Path, *, write: bool = False) -> sqlite3.Connection:
 
 @contextmanager
 def locked(index: Path) -> Iterator[None]:
-    """Only one writer at a time. Raises WorkspaceError when another is at work."""
+    """Lets one process at a time write an index. Raises WorkspaceError if another one does.
+
+    Also raises WorkspaceError if the folder cannot be written.
+    """
     import fcntl
 
     try:
@@ -122,9 +128,9 @@ def locked(index: Path) -> Iterator[None]:
 
 @contextmanager
 def new_folder(index: Path) -> Iterator[Path]:
-    """A folder for the next state of the index.
+    """Yields a folder for the next state of the index.
 
-    It becomes the current one when the block ends without an exception.
+    The folder becomes the current one when the block ends without an exception.
     """
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=index))
     try:
@@ -141,7 +147,8 @@ def new_folder(index: Path) -> Iterator[Path]:
         raise
     for old in index.glob(f"{_PREFIX}*"):
         if old != folder and old.is_dir() and not old.is_symlink():
-            shutil.rmtree(old, ignore_errors=True)  # who reads it has its files open
+            # Readers of the old state keep its files open.
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _flush(path: Path) -> None:
@@ -153,12 +160,12 @@ def _flush(path: Path) -> None:
 
 
 def state(connection: sqlite3.Connection) -> dict[str, str]:
-    """What the index was made with."""
+    """Returns what the index was made with: the version and the name of the embedder."""
     return dict(connection.execute("SELECT key, value FROM state"))
 
 
 def usable(folder: Path | None, embedder: str) -> bool:
-    """Whether an index can be gone on with: made by this version, with this embedder."""
+    """Returns whether an index can be continued: made by this version, with this embedder."""
     if folder is None:
         return False
     try:
@@ -172,8 +179,9 @@ def usable(folder: Path | None, embedder: str) -> bool:
 
 
 def embedder_of(index: Path) -> str:
-    """The name of the embedder that an index was made with; "" where there is none that this
-    version can read.
+    """Returns the name of the embedder that an index was made with.
+
+    Returns an empty string if there is no index, or none that this version can read.
     """
     folder = current(index)
     try:

@@ -1,18 +1,20 @@
-"""A summary without a model: the sentences that hold what a text speaks of most."""
+"""Summarizes a text without a model: picks the sentences with its most frequent words."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 
-LETTERS = 600  # characters of a summary at most
+# The most characters of a summary.
+LETTERS = 600
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)|[.!?]+")
 _WORD = re.compile(r"\w{4,}")
-_READ = 100_000  # characters of a text that are looked at
+# The most characters of a text that are read.
+_READ = 100_000
 
 
 def extract(text: str) -> str:
-    """Whole sentences of a text, in their order, LETTERS characters at most. Deterministic.
+    """Returns whole sentences of a text, in their order, at most LETTERS characters. Deterministic.
 
     >>> extract("Cats sleep. The weather is fine. Cats purr, and sleeping cats dream.")
     'Cats sleep. The weather is fine. Cats purr, and sleeping cats dream.'

@@ -1,4 +1,8 @@
-"""The tools of a workspace, which a model may call."""
+"""Defines the tools of a workspace, which a model may call.
+
+Input: a WorkspaceEngine. Output: a Toolbox with four tools. `docs/workspace_api.md` lists arguments
+and results.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +30,10 @@ class WorkspaceTools:
         self.engine, self._summarizer = engine, summarizer
 
     def workspace_search(self, args: dict[str, Any]) -> dict[str, Any]:
-        """`{"documents": [{"chunk_id", "doc_id", "title", "text", "position"}], "total"}`, the best
-        first.
+        """Returns the chunks that fit a query best, best first.
+
+        The result is `{"documents": [{"chunk_id", "doc_id", "title", "text", "position"}],
+        "total"}`.
         """
         chunks = self.engine.search(args.get("query", ""), top_k=int(args.get("top_k", TOP_K)))
         titles = {
@@ -48,8 +54,9 @@ class WorkspaceTools:
         return {"documents": documents, "total": len(documents)}
 
     def workspace_list_docs(self, args: dict[str, Any]) -> dict[str, Any]:
-        """`{"documents": [{"doc_id", "title", "path"}], "total"}`, by path; a path is one inside
-        the workspace.
+        """Returns all documents, sorted by their path inside the workspace.
+
+        The result is `{"documents": [{"doc_id", "title", "path"}], "total"}`.
         """
         documents = [
             {"doc_id": d.doc_id, "title": d.title, "path": d.path} for d in self.engine.list_docs()
@@ -57,9 +64,9 @@ class WorkspaceTools:
         return {"documents": documents, "total": len(documents)}
 
     def workspace_get_doc(self, args: dict[str, Any]) -> dict[str, Any]:
-        """`{"doc_id", "title", "text"}` of the document with that id, or with that title.
+        """Returns `{"doc_id", "title", "text"}` of the document with this id, or with this title.
 
-        Raises ToolFault.
+        Raises ToolFault if no document has it, or several have the title.
         """
         doc = self._document(args)
         return {
@@ -69,7 +76,10 @@ class WorkspaceTools:
         }
 
     def workspace_summarize(self, args: dict[str, Any]) -> dict[str, Any]:
-        """`{"summary"}` of a document, with its id and title, or of a text. Raises ToolFault."""
+        """Returns `{"summary"}` of a text, or of a document, then with its id and title.
+
+        Raises ToolFault for an unknown id, and unless there is either an id or a text.
+        """
         _one_of(args, "doc_id", "text")
         if "text" in args:
             return {"summary": self._summarizer(args["text"])}
@@ -132,7 +142,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def toolbox(tools: WorkspaceTools) -> Toolbox:
-    """The four tools of a workspace.
+    """Returns the four tools of a workspace.
 
     >>> from unittest.mock import Mock
     >>> print(toolbox(WorkspaceTools(Mock())).usage)
