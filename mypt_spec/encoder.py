@@ -1,4 +1,9 @@
-"""Encodes an Episode as token ids and loss mask. The only mask (invariants 3 and 6)."""
+"""Encodes events as token ids and loss mask. The only mask (invariants 3 and 6).
+
+Input are the events of an Episode, the token table and a tokenizer; output are two arrays of equal
+length. Each text run is encoded by itself, so no id crosses a tag; the token table says what is
+trained.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """`ids`: uint32, shape (n,); `loss`: uint8, shape (n,), 1 where the token is trained."""
+    """Token ids and loss mask: uint32 and uint8, both of shape (n,).
+
+    `loss` is 1 where the token is trained.
+    """
 
     ids: npt.NDArray[np.uint32]
     loss: npt.NDArray[np.uint8]
@@ -30,8 +38,8 @@ class Encoded:
 class Segment(NamedTuple):
     """The ids of one event, all of one `loss`.
 
-    `inside` are the blocks around it, outermost first; a tag stands inside the block that it opens
-    or closes.
+    `inside` are the blocks around it, outermost first; a tag is inside the block that it opens or
+    closes.
     """
 
     event: Event
@@ -41,14 +49,13 @@ class Segment(NamedTuple):
 
 
 def segments(events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer) -> Iterator[Segment]:
-    """Every event with its ids and loss. Every text run is encoded by itself, so no id crosses a
-    tag.
+    """Yields every event with its ids and loss. Every text run is encoded by itself.
 
     A token is trained exactly when every block around it is trained, so an outer block that is
-    masked masks all within it.
+    masked masks all within it. Implements "Loss" of each grammar/*/SPEC.md.
     """
     inside: Stack = ()
-    within: dict[Stack, int] = {(): 1}  # the loss of what stands in these blocks
+    within: dict[Stack, int] = {(): 1}  # the loss of content in these blocks
     for event in events:
         terminal = table.terminals.get(event.terminal)
         if terminal is None:
@@ -64,7 +71,7 @@ def segments(events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer) -
 
 
 def encode_events(events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer) -> Encoded:
-    """Ids and loss of events."""
+    """Returns ids and loss of events. Raises ValueError for a lone surrogate in a text."""
     import numpy as np
 
     ids: list[int] = []
@@ -76,7 +83,7 @@ def encode_events(events: Iterable[Event], table: TokenTable, tokenizer: Tokeniz
 
 
 def tag_ids(event: Event, table: TokenTable, tokenizer: Tokenizer) -> list[int]:
-    """The ids of a tag: special pieces by id, the plain text between them as ordinary tokens."""
+    """Returns the ids of a tag: special pieces by id, the plain text between as ordinary tokens."""
     out: list[int] = []
     plain = ""
     values = dict(event.attrs)

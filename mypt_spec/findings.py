@@ -1,7 +1,7 @@
-"""Findings, fixes, and the rows of the rules. Everything said about data is a `Finding`.
+"""Holds what is said about data: findings, their fixes, and the rows of the rules.
 
 A rule is a row of `rules/rules.toml`. Code that meets a fault names the rule's code and the place;
-name and severity come from the row, so a code means the same thing wherever it is raised.
+name and severity come from the row, so a code means the same wherever it is raised.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ SEVERITIES = ("info", "warning", "error")
 class Fix:
     """A repair.
 
-    `safe`: the serialised bytes stay identical; or the record had no legal form, exactly one legal
-    placement exists, and no content character is added or removed.
-
-    `patch` holds RFC 6902 operations on the record; `edits` holds `(start, end, replacement)` in
-    code points of serialised text, or, for faults of the file, of the physical line.
+    It is `safe` if the serialised bytes stay identical; or if the record had no legal form, exactly
+    one legal placement exists, and no content character is added or removed. `patch` holds RFC 6902
+    operations on the record; `edits` holds `(start, end, replacement)` in code points of serialised
+    text, or, for faults of the file, of the physical line.
     """
 
     title: str
@@ -31,6 +30,7 @@ class Fix:
     edits: tuple[tuple[int, int, str], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
+        """Returns the fix as JSON values, with the keys that ruff uses where it has them."""
         out: dict[str, Any] = {
             "message": self.title,
             "applicability": "safe" if self.safe else "unsafe",
@@ -49,8 +49,8 @@ class Finding:
     `pointer` is an RFC 6901 pointer into the record ("" is the whole record, or the text when there
     is no record); `span` counts code points `[start, end)` inside the string that the pointer
     names, or inside the text; for token ids it counts tokens. `expected` is the exact set of what
-    could have stood there, as spellings, in a fixed order. `on_key` says that the pointer means the
-    key and not its value.
+    would have been legal there, as spellings in a fixed order. `on_key` says that the pointer means
+    the key and not its value. `name` and `severity` are those of the rule.
     """
 
     code: str
@@ -71,7 +71,7 @@ class Finding:
 
 
 def regraded(finding: Finding, severity: str) -> Finding:
-    """The finding with another severity than its rule's."""
+    """Returns the finding with another severity than its rule's."""
     out = replace(finding)
     object.__setattr__(out, "severity", severity)
     return out
@@ -88,12 +88,13 @@ class Rule:
 
     @property
     def doc(self) -> str:
-        """The rule's page, `rules/pages/<code>.md`, as Markdown without its heading."""
+        """Returns the rule's page, `rules/pages/<code>.md`, as Markdown without its heading."""
         page = _FOLDER / "pages" / f"{self.code}.md"
         return page.read_text(encoding="utf-8").strip() if page.exists() else ""
 
     @property
     def summary(self) -> str:
+        """Returns the first line of the rule's page."""
         return self.doc.partition("\n")[0]
 
 

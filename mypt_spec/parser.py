@@ -1,6 +1,8 @@
-"""Builds an Episode of events.
+"""Builds an Episode of the events of a text or of ids, and reads its JSON bodies.
 
-Text and token ids share this code: only how events are read differs (lexer.py).
+Input are events that the validator accepted; output is an Episode with findings. Texts and ids
+share this code: only how events are read differs (lexer.py). For a text it also recognises tags
+that were cut short or misspelt, which no event shows.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ _REACH = 200  # characters around a misspelt tag in which the rest of a longer t
 def parse_text(
     text: str, table: TokenTable, automaton: Automaton
 ) -> tuple[Episode | None, list[Finding]]:
-    """Serialised text, in any layout, to an Episode.
+    """Reads serialised text, in any layout, into an Episode; None when a finding is an error.
 
-    None when there is an error among the findings.
+    Implements "Layouts" and "Content" of grammar/mypt/SPEC.md.
     """
     broken = [
         Finding(f.code, f.message, span=(f.offset or 0, (f.offset or 0) + 1)) for f in faults(text)
@@ -48,8 +50,9 @@ def parse_text(
 
 
 def spacing(outcome: Outcome, *, edits: bool = False) -> list[Finding]:
-    """Tags that were read with other white space than they are written with; with `edits`, spans
-    are those of a text.
+    """Returns findings (MYP230) for tags read with other white space than the format writes.
+
+    With `edits`, spans are those of a text, and each finding has a fix.
     """
     out = []
     for event in outcome.events:
@@ -76,15 +79,15 @@ def spacing(outcome: Outcome, *, edits: bool = False) -> list[Finding]:
 def _with_cut_tags(
     events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton
 ) -> Outcome | None:
-    """Read cut tags as what they mean, and say so, if that explains any of the findings;
+    """Reads cut tags as the tags they were meant to be, and names each.
 
-    None if it does not.
+    Returns None if that explains none of the findings.
     """
     found = cuts(events, table, automaton)
     if not found:
         return None
     again = Run(table, automaton).check(mended(events, found))
-    # What stands behind a tag that ends early was refused for that reason alone.
+    # What follows a tag that ends early was refused for that reason alone.
     explained = {
         events[c.last + 1].at.span if c.last + 1 < len(events) else (c.span[1],) * 2
         for c in found
@@ -100,7 +103,7 @@ def _with_cut_tags(
 
 
 def _name_cut(cut: Cut) -> Finding:
-    """What is to be said of a cut tag."""
+    """Returns the finding about a cut tag."""
     if cut.split:
         fix = Fix(f"write `{cut.tag.shown}` in one piece", True, edits=((*cut.span, cut.meant),))
         message = (
@@ -126,7 +129,10 @@ def _name_cut(cut: Cut) -> Finding:
 def _with_near_misses(
     events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton
 ) -> Outcome:
-    """Read misspelt tags as what they mean, and say so, if that explains any of the findings."""
+    """Reads misspelt tags as the tags they were meant to be, and names each.
+
+    Returns the outcome as it was if that explains none of the findings.
+    """
     spelled: list[Event] = []
     findings = []
     for event in events:
@@ -158,8 +164,9 @@ def _with_near_misses(
 
 
 def _corrected(text: str, at: int, found: NearMiss, table: TokenTable) -> tuple[Event, int, int]:
-    """The tag that a correction makes, with what belongs to it on either side; and where it begins
-    and ends in `text`.
+    """Returns the tag that a correction makes, and where the tag begins and ends in `text`.
+
+    White space and attributes on either side may belong to it.
     """
     begin = max(at, found.start - _REACH)
     whole = text[begin : found.start] + found.meant + text[found.end : found.end + _REACH]
@@ -169,10 +176,7 @@ def _corrected(text: str, at: int, found: NearMiss, table: TokenTable) -> tuple[
 
 
 def build(outcome: Outcome, table: TokenTable) -> tuple[Episode | None, list[Finding]]:
-    """The Episode of accepted events; reads the JSON bodies.
-
-    None when there is an error among the findings.
-    """
+    """Returns the Episode of accepted events with its JSON bodies; None when there is an error."""
     findings = list(outcome.findings)
     if any(f.severity == "error" for f in findings):
         return None, findings
@@ -184,7 +188,7 @@ def build(outcome: Outcome, table: TokenTable) -> tuple[Episode | None, list[Fin
 
 
 def messages_of(events: Sequence[Event], table: TokenTable) -> tuple[list[Message], list[Finding]]:
-    """Builds messages of accepted events, JSON bodies in canonical form, and their findings."""
+    """Returns messages of accepted events, JSON bodies in canonical form, and findings."""
     findings: list[Finding] = []
     messages: list[Message] = []
     at = 0
@@ -205,8 +209,9 @@ def messages_of(events: Sequence[Event], table: TokenTable) -> tuple[list[Messag
 
 
 def _end_of(events: Sequence[Event], at: int, table: TokenTable) -> int:
-    """Where the block that opens at `at` ends: at its closing tag, or, if it has none, where the
-    next block begins.
+    """Returns where the block that opens at `at` ends.
+
+    That is at its closing tag, or, if it has none, where the next block begins.
     """
     kind = table.terminals[events[at].terminal].opens
     closer = table.closers.get(kind)
@@ -265,8 +270,9 @@ def _join(events: Sequence[Event], opener: Event) -> Place:
 
 
 def _gaps(text: str, outcome: Outcome, table: TokenTable) -> list[Finding]:
-    """White space between blocks means nothing, but only a known layout comes back byte for byte:
-    say so otherwise.
+    """Returns a finding (MYP224) for white space between blocks that no layout has.
+
+    Such white space means nothing, but only a known layout comes back byte for byte.
     """
     if not outcome.gaps:
         return []

@@ -1,4 +1,8 @@
-"""Applies a finding's fix: RFC 6902 operations to a record, or edits to a serialised text."""
+"""Applies a finding's fix: RFC 6902 operations to a record, or edits to a serialised text.
+
+Input is a JSON value or a text, and a `Fix`; output is a new value, and the old one stays as it is.
+All that fixes data goes through here, so that what is shown is what is done.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from mypt_spec.findings import Fix
 
 
 def apply(data: Any, fix: Fix) -> Any:
-    """The fixed record (any JSON value) or text (a string); `data` stays as it is.
+    """Returns the fixed record (any JSON value) or text; `data` stays as it is.
 
     Raises ValueError when the fix was made for other data.
 

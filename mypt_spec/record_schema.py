@@ -1,7 +1,31 @@
-"""The shape of a dialect's JSON record, as data, and the check of a record against it (family 1).
+"""Checks a JSON record against the keys and roles of its dialect: family 1.
 
-An adapter states its fields once; the check here, and the linter's fast path, are derived from that
-statement.
+Input is a record and a `RecordSchema`, which an adapter states as data; output is the record to
+read, or None, with findings. The linter's fast path is derived from the same statement, so both
+mean the same.
+
+Theory of operation. `check_record` looks at three things in turn. First, values that JSON does not
+have, anywhere (`strict_json.faults`). Second, a first message that belongs to a top-level key
+(`lifted`), such as a system prompt. Third, the keys of the record, then those of each message by
+its role: missing, unknown, of the wrong type. A habit of other formats that has only one meaning is
+read as that meaning, with a finding and a safe fix. All else that would not reach the model is an
+error. An unknown key is left out and the rest is read; where a key is missing or its value has the
+wrong type, nothing is read.
+
+In this record, one role has another name and one key is misspelt. The role is read as what it
+means; the key leaves the message without content, so nothing is read:
+
+>>> from mypt_spec.adapters.mypt import SCHEMA
+>>> record = {"messages": [{"role": "human", "content": "Hi"},
+...                        {"role": "assistant", "contnt": "Yo"}]}
+>>> checked, findings, _ = check_record(record, SCHEMA)
+>>> for f in findings:
+...     print(f.code, f.pointer, f.help or f.fix.title)
+MYP109 /messages/0/role write "user"
+MYP102 /messages/1 add "content": "..."
+MYP103 /messages/1/contnt did you mean "content"?
+>>> checked is None
+True
 """
 
 from __future__ import annotations
@@ -15,20 +39,14 @@ from typing import Any
 from mypt_spec.bodies.strict_json import CURES, Fault, a_kind_of, escape, faults, kind_of, loads
 from mypt_spec.findings import Finding, Fix
 
-STRING, NAME, OBJECT, JSON, LIST, LANGUAGE = (
-    "string",
-    "name",
-    "object",
-    "JSON value",
-    "array",
-    "language",
-)
+STRING, NAME, OBJECT = "string", "name", "object"
+JSON, LIST, LANGUAGE = "JSON value", "array", "language"
 ITEMS, BOOLEAN, INTEGER = "array of items", "boolean", "integer"
 _PYTHON = {
     STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str, ITEMS: list, BOOLEAN: bool,
     INTEGER: int,
 }  # fmt: skip
-_PLAIN = (STRING, NAME, OBJECT, LIST)  # there is nothing to say of a value of the right type
+_PLAIN = (STRING, NAME, OBJECT, LIST)  # a value of the right type needs no further check
 _BCP47 = re.compile(
     r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+"
 )
@@ -39,30 +57,25 @@ _ALPACA = (
     "this is Alpaca's record: what it asks is a user message here, its output the assistant's; "
     + _SHOWN
 )
-_ELSEWHERE = {  # keys of formats that people have, and what they are here
+# Keys of other formats, and what to do about them.
+_ELSEWHERE = {
     "tool_calls": _CALLS, "tool_call_id": _CALLS, "instruction": _ALPACA, "output": _ALPACA,
     "conversations": 'ShareGPT calls the messages so; its "from" is the role of each, its "value" '
                      'the content; '
     + _SHOWN,
 }  # fmt: skip
 _WORD = 60  # characters of a key or role that can be a misspelling
-_UNREADABLE = {
-    "MYP005",
-    "MYP006",
-    "MYP008",
-    "MYP104",
-    "MYP107",
-    "MYP307",
-}  # nothing that an Episode could hold
+# No Episode could hold what these name.
+_UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107", "MYP307"}
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     """One key of a record or message. `kind` is one of the constants above.
 
-    `inline`: blocks that may stand as tags inside the string. `reserved`: keys that an object must
-    not have. `items`: the schema of the objects in an array of items, each with its kind under the
-    schema's `tag`.
+    `inline`: kinds of block that may be inside the string, as tags. `reserved`: keys that an object
+    must not have. `items`: the schema of the objects in an array of items; the schema's `tag` names
+    the key that holds the kind of each.
     """
 
     kind: str
@@ -74,12 +87,13 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class RecordSchema:
-    """Top-level keys, the roles with their keys, and other names that people use for roles.
+    """The shape of a dialect's record: top-level keys, and roles with their keys.
 
-    `lifted` maps a role that is no role of the dialect to the top-level key where it belongs, if it
-    is the first message; `folded` maps one to the role and key of the next message, which has its
-    content as a field. `tag` is the key that names the role, `what` is such an object called;
-    without `metadata`, keys that begin with `_` are unknown ones.
+    `aliases` maps other names that people use for roles to the dialect's. `lifted` maps a role that
+    the dialect does not have to the top-level key where the text of such a first message belongs.
+    `folded` maps such a role to (role, key): the text of the message belongs under that key of the
+    next message, if that has that role. `tag` is the key that names the role, and `what` such an
+    object is called in messages. Without `metadata`, keys that begin with `_` are unknown ones.
     """
 
     top: dict[str, Field]
@@ -96,8 +110,11 @@ class RecordSchema:
 def check_record(
     record: Any, schema: RecordSchema
 ) -> tuple[dict[str, Any] | None, list[Finding], str]:
-    """Check a record: what to read (safe repairs made, each with its finding) or None, the
-    findings, and the top-level key whose text was the first message ("" where none was).
+    """Returns (checked, findings, lifted) of any JSON value.
+
+    `checked` is the record to read, with safe repairs made, or None where it cannot be read without
+    loss. `lifted` is the top-level key whose text was the first message, "" where there was none.
+    The record itself stays as it is. Implements "Records" of each grammar/*/SPEC.md.
     """
     findings = [
         Finding(
@@ -151,13 +168,13 @@ def _one(fault: Fault) -> tuple[int, int] | None:
 class _Checker:
     def __init__(self, schema: RecordSchema, findings: list[Finding]) -> None:
         self.schema, self.findings = schema, findings
-        self.lifted = ""  # pointers still mean the record as it was given
+        self.lifted = ""  # pointers still mean the record as given, with the first message
 
     def add(self, code: str, message: str, pointer: str, **more: Any) -> None:
         self.findings.append(Finding(code, message, pointer, **more))
 
     def lift(self, record: dict[str, Any]) -> None:
-        """A first message that belongs to a top-level key, such as role "system"."""
+        """Moves a first message that belongs to a top-level key, such as role "system", there."""
         messages = record.get(self.schema.messages)
         if not isinstance(messages, list) or not messages or not isinstance(messages[0], dict):
             return
@@ -190,7 +207,7 @@ class _Checker:
         self.lifted = key
 
     def keys(self, item: dict[str, Any], fields: dict[str, Field], at: str, what: str) -> bool:
-        """Check the keys of an object; whether it can be read."""
+        """Checks the keys of an object. Returns whether it can be read."""
         readable = True
         for key, spec in fields.items():
             if key not in item:
@@ -257,7 +274,7 @@ class _Checker:
         return False
 
     def unquote(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
-        """An object written as a JSON string, as OpenAI's records have it."""
+        """Reads an object that was written as a JSON string, as in OpenAI's records."""
         try:
             value = loads(item[key])
             fine = isinstance(value, dict) and not list(faults(value))
@@ -344,12 +361,12 @@ class _Checker:
 
 
 def is_language(tag: str) -> bool:
-    """Whether a text has the form of a language tag (BCP 47)."""
+    """Returns whether a text has the form of a language tag (BCP 47)."""
     return _BCP47.fullmatch(tag) is not None
 
 
 def _meant(word: str, known: tuple[str, ...]) -> str:
-    """The known word that is most like another; empty where none is."""
+    """Returns the known word that is most like another; empty where none is."""
     return _closest(word, known) if len(word) <= _WORD else ""
 
 
@@ -375,5 +392,5 @@ def _sample(kind: str) -> str:
 
 
 def metadata(item: dict[str, Any]) -> dict[str, Any]:
-    """The metadata keys of an object: those that begin with `_`."""
+    """Returns the metadata keys of an object: those that begin with `_`."""
     return {k: v for k, v in item.items() if k[:1] == "_"}

@@ -1,9 +1,32 @@
 """Finds the cheapest repair of a refused event, so that one mistake gives one finding.
 
-A shortest-path search over (state, position): tags may be inserted, deleted, replaced, unwrapped
-(both tags of a block), or hoisted (a block moved out of the block around it); or what the innermost
-block held so far may be forgotten. Repairs only steer error recovery; nothing is ever
-repaired in the data.
+Input are the events, the position of the refused one and the automaton's state there; output is a
+`Repair` for the validator. A repair only steers the validator; nothing is ever repaired in the
+data.
+
+Theory of operation. People and models make few mistakes, and some more often than others: a
+forgotten closing tag is likelier than a missing opening tag. So each edit has a cost, and the
+explanation of least cost is taken. It is found by Dijkstra's shortest-path search. A node is a
+state of the automaton and a position in the events. Its edges either read the event at that
+position, at no cost, or edit: insert a tag, a text or a whole block; delete an event or a whole
+block; replace a closing tag by another; unwrap a block (delete both of its tags); hoist a block out
+of the block around it; or forget what the innermost block held so far. The search ends once the
+next few events (`HORIZON`) are explained, because a repair that only helps for one event often
+moves the error on.
+
+Only the edits before the next event that is read are returned. Those further on belong to a later
+mistake, which gets its own search.
+
+In the example, `<myPT_assistant>` (event 5) is refused in state 7, inside `user`. Inserting
+`</myPT_user>` costs 1.0, and the rest then reads at no cost. Deleting the event costs 1.0 as well,
+but leaves `</myPT_assistant>` to be explained:
+
+>>> import mypt_spec
+>>> d = mypt_spec.dialect("mypt")
+>>> events = d.lex("<myPT_system>S</myPT_system><myPT_user>Hi"
+...                "<myPT_assistant>Yo</myPT_assistant><myPT_eot>")
+>>> repair(events, 5, 7, "user", d.table, d.automaton, spaces=True).inserts
+[(5, 'USER_CLOSE')]
 """
 
 from __future__ import annotations
@@ -18,42 +41,40 @@ from mypt_spec.episode import Event
 from mypt_spec.states import open_blocks
 from mypt_spec.table import TEXT, Terminal, TokenTable
 
-HORIZON = 8  # events behind the fault that a repair must explain
+HORIZON = 8  # events after the fault that a repair must explain
 BLOCK_REACH = 40  # events within which the other tag of a block is looked for
 MAX_COST = 9.0
-_CLOSER, _TEXT, _MARK, _OPENER = (
-    1.0,
-    1.1,
-    1.2,
-    2.0,
-)  # of an insertion: a forgotten closing tag is the likeliest mistake
+# Costs of inserting a terminal: a forgotten closing tag is the likeliest mistake.
+_CLOSER, _TEXT, _MARK, _OPENER = 1.0, 1.1, 1.2, 2.0
 _DELETE, _UNWRAP, _HOIST, _REPLACE, _FORGET, _BLOCK = 1.0, 1.2, 1.3, 1.3, 1.5, 1.5
-_SKIP, _SKIPPED = (
-    0.8,
-    0.15,
-)  # of a whole block, and of each event in it: rather explain much than skip it
+# Costs of deleting a whole block, and of each event in it: it is better to explain much than to
+# skip it.
+_SKIP, _SKIPPED = 0.8, 0.15
 
 
 @dataclass(slots=True)
 class Repair:
-    """What to do where an event was refused. Positions count events."""
+    """What to do where an event was refused. Positions count events.
+
+    `inserts` are (position, terminal); `deletes` are positions; `replaces` maps positions to
+    terminals. `state`, if given, is where to go on: what the block held so far is forgotten.
+    """
 
     inserts: list[tuple[int, str]] = field(default_factory=list)
     deletes: set[int] = field(default_factory=set)
     replaces: dict[int, str] = field(default_factory=dict)
-    state: int | None = None  # go on from this state: what the block held so far is forgotten
+    state: int | None = None
 
     def adds(self, terminal: Terminal | None) -> bool:
-        """Whether the repair inserts this terminal where the fault is."""
+        """Returns whether the repair inserts this terminal where the fault is."""
         return terminal is not None and any(
             name == terminal.name for pos, name in self.inserts if pos == self.inserts[0][0]
         )
 
 
 _Edits = tuple[tuple[str, int, str], ...]
-_Node = tuple[
-    int, int, int
-]  # state, position, position of a closing tag that is to be deleted (-1: none)
+# State, position, and the position of a closing tag that is to be deleted (-1: none).
+_Node = tuple[int, int, int]
 _Edge = tuple[float, _Node, _Edits]
 
 
@@ -67,11 +88,10 @@ def repair(
     *,
     spaces: bool,
 ) -> Repair:
-    """The cheapest repair for the event at `at`, refused in `state` within block `inside` (""
-    between blocks).
+    """Returns the cheapest repair for event `at`, refused in `state` inside of block `inside`.
 
-    `spaces`: white space between blocks means nothing. When no repair is cheap enough the event is
-    deleted; at the end of the events nothing is done.
+    `inside` is "" between blocks. With `spaces`, white space between blocks means nothing. When no
+    repair is cheap enough, the event is deleted; at the end of the events nothing is done.
     """
     return _Search(events, at, state, inside, table, automaton, spaces).best()
 
@@ -90,7 +110,7 @@ class _Search:
         last = len(self.events)
         end = _closing(self.events, self.at, self.table)
         goal = min(last, max(self.at + HORIZON, (end or self.at) + HORIZON // 2))
-        order = count()  # ties go to the edge found first: _edges lists the likelier repair first
+        order = count()  # of equal costs, the edge found first: `_edges` has likelier repairs first
         start: _Node = (self.state, self.at, -1)
         queue: list[tuple[float, int, _Node, _Edits, bool]] = [(0.0, next(order), start, (), False)]
         done: set[_Node] = set()
@@ -103,7 +123,7 @@ class _Search:
                 return _commit(edits)
             for extra, following, more in self._edges(node, goal):
                 if cost + extra <= MAX_COST and following not in done:
-                    # Edits behind the first event that is read belong to a later fault, which gets
+                    # Edits after the first event that is read belong to a later fault, which gets
                     # its own search.
                     item = (
                         cost + extra,
@@ -140,7 +160,7 @@ class _Search:
             yield from self._deletes(state, pos, pending, goal)
 
     def _is_gap(self, event: Event, state: int) -> bool:
-        """White space that means nothing: between blocks alone."""
+        """Returns whether an event is white space between blocks, which means nothing."""
         return (
             self.spaces
             and event.text.isspace()
@@ -240,8 +260,9 @@ def _closing(events: Sequence[Event], at: int, table: TokenTable) -> int | None:
 def _stray_closer(
     events: Sequence[Event], at: int, closer: Terminal, table: TokenTable
 ) -> int | None:
-    """Where `closer` stands again before its block opens again: inserting it early makes that one
-    stray.
+    """Returns where `closer` comes again before its block opens again, if near.
+
+    If `closer` is inserted before that, the one found there becomes stray.
     """
     openers = {table.openers[kind].name for kind in closer.ends}
     for pos in range(at, min(len(events), at + BLOCK_REACH)):
@@ -253,6 +274,6 @@ def _stray_closer(
 
 
 def _alike(automaton: Automaton, table: TokenTable, state: int) -> list[int]:
-    """The other states in which the same blocks are open."""
+    """Returns the other states in which the same blocks are open."""
     stacks = open_blocks(automaton, table)
     return [s for s, stack in stacks.items() if s != state and stack == stacks[state]]

@@ -1,4 +1,8 @@
-"""Writes an Episode as text. The only serialiser."""
+"""Writes an Episode as text. The only serialiser.
+
+Input is an Episode; output is its text in one of the dialect's layouts. Every text is proved by
+reading it back, so that no content can become structure (invariant 1).
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,9 @@ LAYOUTS = ("compact", "lines")  # what every dialect can be asked for
 def legal_events(
     episode: Episode, table: TokenTable, automaton: Automaton, *, complete: bool = True
 ) -> list[Event]:
-    """The events of an Episode.
+    """Returns the events of an Episode.
 
-    Raises ValueError, naming the place, when no legal text has these blocks in this order.
+    Raises ValueError, which names the place, when no legal text has these blocks in this order.
     """
     events = list(events_of(episode.messages, table))
     outcome = Run(table, automaton, spaces=False, complete=complete).check(events)
@@ -32,16 +36,15 @@ def legal_events(
 def to_text(
     episode: Episode, table: TokenTable, automaton: Automaton, *, layout: str = "compact"
 ) -> str:
-    """Serialise. Raises ValueError for an unknown layout and for an Episode that no legal text can
-    express.
+    """Returns the text of an Episode in a layout of the table.
 
-    The second is proved by reading the text back: content that spells a tag, or joins with its
-    neighbours into one, would return as structure.
+    A table that has only one layout writes it for any of `LAYOUTS`. Raises ValueError for an
+    unknown layout, and for an Episode that no legal text can express. The latter is proved by
+    reading the text back: content that spells a tag, or that joins with its neighbours into one,
+    would return as structure.
     """
     if len(table.layouts) == 1 and layout in LAYOUTS:
-        layout = next(
-            iter(table.layouts)
-        )  # a text that has its line ends anyway is written in one way only
+        layout = next(iter(table.layouts))  # its tags hold the line ends, so there is one way only
     if layout not in table.layouts:
         raise ValueError(f"unknown layout {layout!r}; {table.name} has {', '.join(table.layouts)}")
     events = legal_events(episode, table, automaton)
@@ -53,11 +56,10 @@ def to_text(
 
 
 def prove(events: list[Event], table: TokenTable, *, ids: bool = False) -> str:
-    """The compact text of events. Raises ValueError, naming the place, when reading it would not
-    give the events back.
+    """Returns the compact text of events, once it is proved that reading it returns the events.
 
-    `ids`: when reading its token ids would not; there, content cannot spell a tag that is a single
-    id.
+    With `ids` the proof is about the text's token ids, where content cannot spell a tag that is a
+    single id. Raises ValueError, which names the place, when something else would be read.
     """
     joined = "".join(e.text for e in events)
     joined.encode()  # a lone surrogate, which is no text, raises a kind of ValueError

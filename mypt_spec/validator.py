@@ -1,8 +1,33 @@
 """Runs events through the automaton and names what it refuses: the rules of family 2.
 
-The automaton alone decides legality. A `[[mistake]]` row of the token table gives a refusal its
-code and help; MYP220 with the exact expected set is the fallback. After a refusal, the cheapest
-repair says where to go on (recovery.py).
+Input are events of a text, of ids or of a record; output is an `Outcome`: the events that were
+read, and findings. The automaton alone decides legality; here a refusal only gets its name.
+
+Theory of operation. Each event is one step of the automaton. Most conversations take every step,
+and `Run._straight` is all that runs. At an event that the state does not allow there are four
+cases:
+
+- White space between blocks means nothing: it is kept as a gap.
+- A `[[mistake]]` row of the token table that is no error names it: it is reported and skipped.
+- Any other refusal is an error. `name_refusal` gives it a code and help: MYP211, MYP212 and MYP214
+  where a block is not closed, not open or empty; else by the first `[[mistake]]` row that fits;
+  else MYP220. The finding always has the exact set of what was expected.
+- After 25 errors the rest is left unchecked, and MYP299 says so.
+
+A reader that only skipped the refused event would refuse most of what follows. So `recovery` finds
+the cheapest repair, the run goes on as if it was made, and one mistake is one finding. Here the
+user block is not closed, so `<myPT_assistant>` is refused in state 7. The repair inserts
+`</myPT_user>`, which leads to state 9, where `<myPT_assistant>` is legal:
+
+>>> import mypt_spec
+>>> d = mypt_spec.dialect("mypt")
+>>> text = ("<myPT_system>S</myPT_system><myPT_user>Hi"
+...         "<myPT_assistant>Yo</myPT_assistant><myPT_eot>")
+>>> outcome = Run(d.table, d.automaton).check(d.lex(text))
+>>> [(f.code, f.expected) for f in outcome.findings]
+[('MYP211', ('text', '</myPT_user>'))]
+>>> outcome.before[5], d.automaton.accepting(outcome.state)
+(9, True)
 """
 
 from __future__ import annotations
@@ -22,12 +47,12 @@ MAX_FAULTS = 25
 
 @dataclass(slots=True)
 class Outcome:
-    """`events` are those that were read (without white space between blocks), `state` is where the
-    automaton ended.
+    """What a run over events found.
 
-    `inside` is the innermost block still open, `last` the block or mark read last between blocks;
-    `gaps` are the runs of white space between blocks. `before` maps the positions of the events
-    that were not skipped to the state they met.
+    `events` are those that were read, without white space between blocks, which is in `gaps`.
+    `state` is where the automaton ended, `inside` the innermost block still open, and `last` the
+    block or mark read last between blocks. `before` maps the position of each event that was not
+    skipped to the state in which it was read or refused.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -50,16 +75,17 @@ class Run:
     ) -> None:
         self.table, self.automaton, self.spaces, self.complete = table, automaton, spaces, complete
         self.open: tuple[str, ...] = ()
-        self.last: str | None = ""  # the block or mark read last, between blocks; None: unknown
+        self.last: str | None = ""  # the block or mark read last between blocks; None: unknown
         self.out = Outcome(state=automaton.start)
 
     def start_at(self, state: int, last: str | None) -> Run:
-        """Begin in the middle of a conversation."""
+        """Makes the run begin in the middle of a conversation. Returns the run."""
         self.out.state, self.last = state, last
         self.open = open_blocks(self.automaton, self.table)[state]
         return self
 
     def check(self, events: Sequence[Event]) -> Outcome:
+        """Returns the outcome of a pass over all events. A `Run` checks once."""
         fix = Repair()
         at, errors = self._straight(events), 0
         while True:
@@ -112,7 +138,7 @@ class Run:
         return self.out
 
     def _straight(self, events: Sequence[Event]) -> int:
-        """Read events until one is refused: its position. Most conversations have none."""
+        """Reads events until one is refused. Returns its position, or the number of events."""
         out, steps, at = self.out, self.automaton.steps, 0
         for at, event in enumerate(events):
             if event.terminal not in steps[out.state]:
@@ -126,14 +152,14 @@ class Run:
 
     @property
     def inside(self) -> str:
+        """Returns the innermost open block, "" between blocks."""
         return self.open[-1] if self.open else ""
 
     def _named_harmless(self, events: Sequence[Event], at: int) -> Finding | None:
-        """The finding of an event that is read as if it did not stand here: a row of a lesser
-        severity than error names it.
+        """Returns the finding about a refused event that is named by a row below error.
 
-        Only between a run of content and a tag that may follow it: elsewhere it could hide what is
-        really wrong.
+        None for any other event. Only an event between a run of content and a tag that may follow
+        it is harmless: elsewhere, to skip it could hide what is really wrong.
         """
         event = events[at]
         if at + 1 == len(events) or event.terminal == TEXT or events[at + 1].terminal == TEXT:
@@ -200,7 +226,7 @@ def mistake_of(
     *,
     lesser: bool = True,
 ) -> Mistake | None:
-    """The row that names a refused event; without `lesser`, only rows that are errors."""
+    """Returns the first row that names a refused event. Without `lesser`, only errors count."""
     for row in table.mistakes:
         if (
             row.terminal in ("", event.terminal)
@@ -221,9 +247,10 @@ def name_refusal(
     fix: Repair,
     table: TokenTable,
 ) -> tuple[str, str, str]:
-    """Code, message and cure of an event refused within block `inside`;
+    """Returns (code, message, help) for an event that is refused inside of block `inside`.
 
-    `expected` is what would have been legal.
+    `expected` is what would have been legal, `last` the block or mark before the event between
+    blocks ("" at the start, None if unknown), and `fix` the repair that was found for it.
     """
     if event.terminal == STRAY:
         known = [
