@@ -1,8 +1,8 @@
-"""Constrained decoding: no illegal tag, no illegal call, every budget ends legal. See
-docs/decoding.md.
+"""Constrains decoding: no illegal tag, no illegal call, and each budget ends legally.
 
-The tables come from the automaton that the linter and the loss mask come from. Nothing here needs
-torch; what does (`device`, `sample`, `generate`) is imported by name.
+`docs/decoding.md` describes it. The tables come from the automaton from which the linter and the
+loss mask come, too. This package needs numpy, not torch: samplers that need torch are in
+`mypt_infer.generate`.
 """
 
 from mypt_infer.decode.decoder import AllowSet, BudgetError, Decoder

@@ -45,8 +45,10 @@ _LEFT_BITS, _BLOCK_BITS = 20, 18
 ENDLESS = (1 << _LEFT_BITS) - 1  # no budget
 UNBOUNDED = (1 << _BLOCK_BITS) - 1  # no budget for the open block
 _MASK, _SHIFT = (1 << _LEFT_BITS + _BLOCK_BITS) - 1, _LEFT_BITS + _BLOCK_BITS
-_REMEMBERED = 4096  # allow sets
-_ID_BITS = 20  # more than any vocabulary here needs
+# The number of allow sets that are kept.
+_REMEMBERED = 4096
+# More bits than an id of any vocabulary needs.
+_ID_BITS = 20
 
 States = npt.NDArray[np.int64]
 
@@ -130,9 +132,8 @@ class Decoder:
         self._steps: dict[int, int] = {}
         self._jumps: dict[tuple[int, int], int] = {}
         self._caps, self._size = self.caps.tolist(), self.tables.size
-        self._block, self._distance, self._to_close = map(
-            list, self.tables.lists
-        )  # the engine's own states are added
+        # The engine's states are appended as they are reached.
+        self._block, self._distance, self._to_close = map(list, self.tables.lists)
         self._final: list[bool] = self.tables.final.tolist()
 
     def barring(self, kinds: Iterable[str]) -> Decoder:
@@ -223,7 +224,7 @@ class Decoder:
         )
 
     def allowed(self, state: int) -> npt.NDArray[np.bool_]:
-        """Whether each id may come next; shape (vocabulary,)."""
+        """Returns whether each id may come next: bool, shape (vocabulary,)."""
         machine, left, inside = _unpacked(state)
         if machine < self._size:
             return self._allowed_classes(machine, left, inside)[self.tables.classes]
@@ -361,7 +362,7 @@ class Decoder:
     # Looking at a state.
 
     def final(self, state: int) -> bool:
-        """Whether generation may end here: the turn is complete, or a tool's result has to come."""
+        """Returns whether generation may end: the turn is over, or a tool's result has to come."""
         return self._final[state >> _SHIFT]
 
     def left(self, state: int) -> int | None:
@@ -377,7 +378,7 @@ class Decoder:
         return self._distance[state >> _SHIFT]
 
     def calling(self, state: int) -> bool:
-        """Whether the body of a call is open."""
+        """Returns whether the body of a call is open."""
         return self._block[state >> _SHIFT] == CALLING
 
     # Inside.
@@ -392,7 +393,7 @@ class Decoder:
     def _fits(
         self, machine: int, left: int, inside: int, block: Ints, distance: Ints, to_close: Ints
     ) -> npt.NDArray[np.bool_]:
-        """Whether the budgets of a state are enough for each state after it."""
+        """Returns whether the budgets of a state are enough for each state after it."""
         spent = left if left == ENDLESS else left - 1
         within = (
             self.caps[block]

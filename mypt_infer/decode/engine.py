@@ -1,4 +1,9 @@
-"""The engines that read the bodies of calls, behind one small interface."""
+"""Defines the engines that read the bodies of calls, as one small interface.
+
+Input: a dialect, tools and a name. Output: an Engine, which the decoder asks for the next state and
+for what may follow. "table" holds everything in tables; "llguidance" reads the bodies of calls
+whose schemas no table can hold.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +26,10 @@ ENGINES = ("table", "llguidance", "auto")
 
 
 class Place(NamedTuple):
-    """Of a state: the budget that counts there, whether generation may end, and tokens to the
-    nearest legal ending and to the end of the block.
+    """What is known of a state.
+
+    `block`: the budget that counts there. `final`: generation may end. `distance`, `to_close`:
+    tokens to the nearest legal ending, and to the end of the block.
     """
 
     block: int
@@ -32,8 +39,9 @@ class Place(NamedTuple):
 
 
 class Options(NamedTuple):
-    """The ids that may follow, sorted, and of the state behind each its block, and how far it is
-    from a legal ending and from the end of the block.
+    """The ids that may follow a state, sorted, and what is known of the state after each.
+
+    All arrays are int32, shape (n,): `block`, `distance` and `to_close` as in Place.
     """
 
     ids: Ints
@@ -45,8 +53,8 @@ class Options(NamedTuple):
 class Engine(Protocol):
     """What the decoder asks.
 
-    A state below `tables.size` is the tables'; the others are the engine's. `whole`: there are no
-    others.
+    States below `tables.size` are those of the tables; all others are the engine's. `whole`: there
+    are no others.
     """
 
     whole: bool
@@ -55,23 +63,23 @@ class Engine(Protocol):
     def tables(self) -> Tables: ...
 
     def next(self, state: int, token: int) -> int:
-        """The state behind a token, 0 where it is refused."""
+        """Returns the state after a token, 0 if it is refused."""
 
     def begin(self, state: int, events: Sequence[Event]) -> int:
-        """The state of a prompt whose events lead the tables to `state`."""
+        """Returns the state after a prompt whose events lead the tables to `state`."""
 
     def allow(self, state: int) -> Options:
-        """What may follow a state, budgets aside."""
+        """Returns what may follow a state, if budgets are ignored."""
 
     def about(self, state: int) -> Place:
-        """What is known of a state."""
+        """Returns what is known of a state."""
 
     def only(self, tool: int) -> Tables:
-        """The tables with this tool alone, where distances depend on it."""
+        """Returns the tables with this tool alone, if distances depend on the tool."""
 
 
 class TableEngine:
-    """Everything is in the tables."""
+    """Answers from the tables alone."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables, self.whole = tables, True
@@ -91,7 +99,7 @@ class TableEngine:
 
 
 class LlguidanceEngine:
-    """The tables have a hole for each body; what stands there llguidance reads."""
+    """Answers from tables that have a hole for each body, and asks llguidance inside the holes."""
 
     def __init__(
         self,
@@ -158,7 +166,11 @@ def engine_of(
     name: str,
     forbidden_blocks: frozenset[str] = frozenset(),
 ) -> Engine:
-    """As `_reader`; where calls have ids, around it what keeps these distinct."""
+    """Returns the engine of that name; if calls have ids, the engine keeps them distinct.
+
+    "auto" is the tables, or llguidance if a schema is beyond them. Raises SchemaFault for tools
+    that the engine cannot hold, and EngineError for an engine that is unknown or not installed.
+    """
     engine = _reader(dialect, tools, name, forbidden_blocks)
     if not tools or call_ends(dialect)[0] not in LISTS:
         return engine
@@ -173,12 +185,7 @@ def _reader(
     name: str,
     forbidden_blocks: frozenset[str] = frozenset(),
 ) -> Engine:
-    """The engine of that name; "auto" is the tables, or llguidance where a schema is beyond them.
-    `forbidden_blocks` kinds of block are not opened.
-
-    Raises SchemaFault for tools that it cannot hold, EngineError when it is not known or not
-    installed.
-    """
+    """Returns the engine of that name, without care for the ids of calls."""
     if name not in ENGINES:
         raise EngineError(f"no engine {name!r}; known are {', '.join(ENGINES)}")
     if name == "llguidance":

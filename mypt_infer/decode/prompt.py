@@ -1,6 +1,7 @@
-"""Where a prompt stops: the state from which the model goes on.
+"""Finds the state from which a model continues a prompt.
 
-Bad prompts are refused before any token is drawn.
+Input: the ids of a prompt. Output: a state of the decoder's machine. A bad prompt is refused before
+any token is drawn, because a model that continues it could end nowhere legally.
 """
 
 from __future__ import annotations
@@ -20,14 +21,12 @@ from mypt_spec.parser import messages_of
 from mypt_spec.table import CALLS, LISTS, TEXT
 from mypt_spec.validator import Run
 
-_BACK = 6  # events at the end that may be the model's own, unfinished
+# The most events at the end of a prompt that the model may have written and not finished.
+_BACK = 6
 
 
 class PromptError(ValueError):
-    """A prompt that the model cannot go on from;
-
-    `finding` says where, if it is no legal beginning.
-    """
+    """A prompt cannot be continued; `finding` says where, if the prompt is no legal beginning."""
 
     def __init__(self, message: str, finding: Finding | None = None) -> None:
         super().__init__(message)
@@ -36,7 +35,7 @@ class PromptError(ValueError):
 
 @dataclass(frozen=True)
 class _Cut:
-    """An event of the prompt, and the token it begins with; -1 where that is inside a token."""
+    """An event of the prompt, and the token with which it begins; -1 if inside a token."""
 
     event: Event
     token: int
@@ -52,9 +51,11 @@ def start_state(
     begin: Callable[[int, Sequence[Event]], int],
     final: Callable[[int], bool],
 ) -> int:
-    """The state behind a prompt.
+    """Returns the state after a prompt.
 
-    Raises PromptError; `names` are the declared tools, the functions are the decoder's.
+    `names` are the declared tools; the functions are the decoder's. Raises PromptError for a prompt
+    that is no legal beginning, that calls an undeclared tool, or after which the model may not
+    write.
     """
     cuts = _cuts(dialect, ids)
     outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(
@@ -84,8 +85,9 @@ def start_state(
 
 
 def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
-    """The ids of the header with which the system makes room for the model, where the format has
-    one and it is missing.
+    """Returns the ids of the header after which the model writes.
+
+    Empty if the format has no such header, or the prompt already has it.
     """
     outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(
         [c.event for c in _cuts(dialect, ids)]
@@ -104,9 +106,7 @@ def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
 
 
 def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None:
-    """Raises PromptError when the events are no legal beginning, or call a tool that is not
-    declared.
-    """
+    """Raises PromptError if the events are no legal beginning, or call an undeclared tool."""
     outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(events)
     errors = [f for f in outcome.findings if f.severity == "error"]
     complete = _complete(dialect, outcome.events)
@@ -127,7 +127,7 @@ def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None
 
 
 def _complete(dialect: Dialect, events: list[Event]) -> list[Event]:
-    """The events without a call that is not closed, at the end."""
+    """Returns the events without a call at the end that is not closed."""
     table = dialect.table
     for at in range(len(events) - 1, max(-1, len(events) - _BACK), -1):
         terminal = table.terminals.get(events[at].terminal)
@@ -157,16 +157,15 @@ def _called(message: Message, dialect: Dialect) -> list[str]:
 
 
 def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Cut]:
-    """The events of token ids, each with the token it begins with.
+    """Returns the events of token ids, each with the token it begins with.
 
-    Text may stop inside a character.
+    Text may stop inside a character. Raises PromptError for an id without meaning.
     """
     tokenizer, table = dialect.tokenizer, dialect.table
     by_id = {token: table.sentinels[tag] for tag, token in tokenizer.special.items()}
     text, at = "", 0
-    starts: dict[
-        int, int
-    ] = {}  # offset in the text -> the token that begins there, -1 inside a character
+    # Offset in the text -> the token that begins there, -1 inside a character.
+    starts: dict[int, int] = {}
     while at < len(ids):
         begin = at
         while at < len(ids) and 0 <= ids[at] < tokenizer.ordinary:

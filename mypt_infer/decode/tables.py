@@ -80,7 +80,7 @@ class Tables:
     frames: tuple[Frame, ...]
     spine: tuple[Ints, Ints, Ints]
     holes: dict[int, tuple[int, int]] = field(default_factory=dict)
-    unfilled: Tables | None = None  # these, where no hole has an end
+    unfilled: Tables | None = None  # the same tables before `with_holes`
 
     def following(self, state: int) -> Ints:
         """Returns the next state for each class; DEAD_STATE if refused. Shape (classes,)."""
@@ -109,10 +109,12 @@ class Tables:
 
     @cached_property
     def distance(self) -> Ints:
+        """Returns the least number of tokens from each state to a legal ending."""
         return self.measure(self.final, above=self.unfilled.distance if self.unfilled else None)
 
     @cached_property
     def to_close(self) -> Ints:
+        """Returns the least number of tokens from each state to the end of its block."""
         goal = (self.block == NO_BLOCK) & (np.arange(self.size) != DEAD_STATE)
         return self.measure(goal, above=self.unfilled.to_close if self.unfilled else None)
 
@@ -126,7 +128,7 @@ class Tables:
         """Returns the least number of tokens from each state to a goal; FAR where there is no way.
 
         No way leads through a state of `forbidden_blocks`. `above` are upper bounds of the result,
-        measured before some distances shrank: leaves whose exits kept theirs are not looked at.
+        measured before some distances shrank: leaves whose exits kept theirs are skipped.
         """
         found = np.where(goal, 0, FAR).astype(np.int32) if above is None else above.copy()
         blocked = np.zeros(self.size, bool) if forbidden_blocks is None else forbidden_blocks
@@ -164,7 +166,7 @@ class Tables:
         vars(out)["members"] = self.members  # the classes are the same
         return out
 
-    # What a decoder reads off again and again.
+    # What a decoder reads again and again.
 
     @cached_property
     def members(self) -> tuple[Ints, Ints]:

@@ -1,4 +1,8 @@
-"""Declared tools: from JSON schemas in OpenAI's style, or from Python functions with type hints."""
+"""Reads declared tools: JSON schemas in OpenAI's style, or Python functions with type hints.
+
+Input: whatever a caller declares. Output: ToolSpecs, which the decoder, the prompt and the toolbox
+share, and the check of what tables can hold.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +39,12 @@ _LLGUIDANCE = {
 }  # fmt: skip
 _PYTHON = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 MAX_DEPTH = 20
-MAX_RANGE = 1000  # numbers between a minimum and a maximum: each is written out
+# The most numbers between a minimum and a maximum: each becomes an alternative.
+MAX_RANGE = 1000
 
 
 class SchemaFault(ValueError):
-    """A tool that cannot be declared: which tool, the JSON pointer into its schema, and why."""
+    """A tool cannot be declared; says which tool, the JSON pointer into its schema, and why."""
 
     def __init__(self, tool: str, pointer: str, message: str) -> None:
         super().__init__(f"tool {tool!r}{f' at {pointer}' if pointer else ''}: {message}")
@@ -48,10 +53,9 @@ class SchemaFault(ValueError):
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """A tool:
+    """A tool. `schema` is the JSON Schema of its arguments, an object.
 
-    `schema` is the JSON Schema of its arguments, an object. Arguments are written in the order of
-    `properties`.
+    Arguments are written in the order of `properties`.
     """
 
     name: str
@@ -71,8 +75,9 @@ Declaration = ToolSpec | Mapping[str, Any] | Callable[..., Any]
 
 
 def declare(tools: Iterable[Declaration]) -> tuple[ToolSpec, ...]:
-    """The tools, whatever they were given as. Raises SchemaFault for bad ones and for a name that
-    stands twice.
+    """Returns the tools as ToolSpecs.
+
+    Raises SchemaFault for a bad declaration, and for a name that is declared twice.
 
     >>> def add(a: int, b: int = 0) -> int:
     ...     "Add two numbers."
@@ -166,8 +171,9 @@ def _of_hint(hint: Any, tool: str, key: str) -> dict[str, Any]:
 
 
 def check_schema(tool: ToolSpec) -> None:
-    """Raises SchemaFault for what the tables cannot hold, naming the keyword, and for what is no
-    schema at all.
+    """Raises SchemaFault for a schema that tables cannot hold, naming the keyword.
+
+    Also raises SchemaFault for what is no schema at all.
     """
     if tool.schema.get("type", "object") != "object":
         raise SchemaFault(tool.name, "/type", "the arguments of a tool are an object")
@@ -225,7 +231,10 @@ def _check(schema: Any, tool: str, at: str, depth: int) -> None:
 
 
 def _check_bounds(schema: Mapping[str, Any], kinds: list[str], tool: str, at: str) -> None:
-    """Schemas with bounds that tables hold: strings not empty, whole numbers of a small range."""
+    """Raises SchemaFault for bounds that tables cannot hold.
+
+    Tables hold strings that are not empty, and whole numbers of a small range.
+    """
     if "minLength" in schema and not ("string" in kinds and schema["minLength"] in (0, 1)):
         raise SchemaFault(
             tool,

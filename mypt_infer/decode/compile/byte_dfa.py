@@ -1,7 +1,25 @@
-"""Byte automata of what stands between structure: text, JSON strings and numbers.
+"""Builds byte automata for free content: text, JSON strings and numbers.
 
-A leaf reads bytes. In `step` a value of 0 or more is the next state, DEAD refuses the byte, and any
-other is an exit: the leaf hands the symbol `exits[-2 - value]` on to whatever stands around it.
+Input: what the content may not spell, and what may end it. Output: a ByteDfa, called a *leaf* where
+it is part of a net. Content has no length limit, so structure and content are compiled apart, and
+all places with the same kind of content share one leaf.
+
+Theory of operation. A leaf reads bytes. In `step` a value of 0 or more is the next state, DEAD
+refuses the byte, and any other value is an *exit*: the content is over, and the net around the leaf
+reads the symbol `exits[-2 - value]`. Text is read by a search for all forbidden spellings at once
+(Aho-Corasick): a state is the longest end of what was read that a forbidden spelling begins with,
+or a position inside a UTF-8 character. A step that would complete a forbidden spelling is DEAD, or
+an exit if the spelling is a tag that may end the text.
+
+Text that must not spell `<a>` and ends at `</a>`. After "a</" the automaton is in the state for
+"</"; "x</a>" reaches the exit of the tag, and "</a>" another exit, because some tags may not follow
+an empty text:
+
+>>> leaf = text_dfa(["<a>", "</a>"], ["</a>"], {}, {})
+>>> leaf.run(b"a<a>") == DEAD
+True
+>>> [leaf.exits[-2 - leaf.run(text)] for text in (b"x</a>", b"</a>")]
+[('tag', '</a>'), ('first', '</a>')]
 """
 
 from __future__ import annotations
@@ -15,10 +33,11 @@ import numpy as np
 import numpy.typing as npt
 
 DEAD = -1
-# stands in front of a text as if it were a byte, so that a pattern can say "right at the beginning"
+# A byte that is assumed before each text, so that a pattern can say "at the very beginning".
 START = 256
-# What ends a leaf: ("byte", 44), ("id", 50262), ("tag", "<tin>"); "led", if the white space that
-# comes with the tag stands in front of it; "first" and "first led", if no text does.
+# What ends a leaf: ("byte", 44), ("id", 50262) or ("tag", "<tin>"). Of the last two, the kind is
+# "led" if the white space that comes with the tag was read before it, "first" if the text is empty,
+# and "first led" if the text is that white space alone.
 Symbol = tuple[str, str | int]
 
 # What may follow inside a character of UTF-8: state -> (first byte, last byte, next state); "" is a
@@ -39,11 +58,12 @@ _LEADS = [(0xC2, 0xDF, "1"), (0xE0, 0xE0, "E0"), (0xE1, 0xEC, "2"), (0xED, 0xED,
 
 @dataclass(frozen=True, eq=False)
 class ByteDfa:
-    """`step`: int32, shape (states, 256). `whole[state]`: no character is cut in half here, so a
-    tag may follow.
+    """A byte automaton. State 0 is the start.
 
-    `leads[state]`: the ids whose white space was just read; `fresh[state]`: nothing else was. State
-    0 is the start.
+    - `step`: int32, shape (states, 256): the next state, DEAD, or -2 - i for `exits[i]`.
+    - `whole[state]`: no character is cut in half here, so a tag of one id may follow.
+    - `leads[state]`: the ids whose white space was just read; `fresh[state]`: nothing else was
+      read.
     """
 
     name: str
@@ -54,7 +74,7 @@ class ByteDfa:
     leads: tuple[frozenset[int], ...]
 
     def at_id(self, state: int, token: int) -> Symbol:
-        """The exit that a tag of one id is here."""
+        """Returns the symbol with which a tag of one id ends the content in a state."""
         if token in self.leads[state]:
             return ("first led" if self.fresh[state] else "led"), token
         return ("id" if state else "first"), token
@@ -64,7 +84,7 @@ class ByteDfa:
         return len(self.step)
 
     def run(self, data: bytes, state: int = 0) -> int:
-        """The state after some bytes; DEAD or an exit ends the run."""
+        """Returns the state after some bytes; stops at DEAD and at exits."""
         for byte in data:
             state = int(self.step[state, byte])
             if state < 0:
@@ -73,14 +93,12 @@ class ByteDfa:
 
 
 def _matcher(patterns: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """All beginnings of the patterns, the empty one first: the states of a search for all of them
-    at once.
-    """
+    """Returns all beginnings of the patterns, the empty one first: the states of the search."""
     return sorted({p[:n] for p in patterns for n in range(len(p) + 1)}, key=lambda p: (len(p), p))
 
 
 def _longest(read: tuple[int, ...], states: dict[tuple[int, ...], int]) -> int:
-    """The state of the longest end of what was read that is the beginning of a pattern."""
+    """Returns the state of the longest end of `read` that is the beginning of a pattern."""
     return next(states[read[n:]] for n in range(len(read) + 1) if read[n:] in states)
 
 
@@ -96,11 +114,11 @@ def text_dfa(
     *,
     name: str = "text",
 ) -> ByteDfa:
-    """Any text in UTF-8 that spells none of `forbidden`.
+    """Returns the automaton of texts in UTF-8 that spell none of `forbidden`.
 
-    `tags` are those among them that may end the text: the last byte of one is an exit. `led_tags`
-    (tag -> white space) count only with this white space right at the beginning, `led_ids` (id ->
-    white space) with it just in front.
+    `tags` are those of `forbidden` that may end the text: the last byte of such a tag is an exit.
+    `led_tags` (tag -> white space) end the text only if this white space is all there is before the
+    tag. `led_ids` (id -> white space) end the text only directly after this white space.
     """
     ends = {_codes(f): f for f in forbidden}
     leads = {_codes(space) for space in led_ids.values()}
@@ -153,16 +171,19 @@ def _pending_bytes(step: npt.NDArray[np.int32], pending: dict[str, int], whole: 
             step[pending[name], first : last + 1] = pending[then] if then else whole
 
 
-_SHORT = b'"\\nrtfb'  # behind a backslash, in canonical JSON
-_LONG = b"nrtfb"  # these have short escapes ...
-_HAS_SHORT = {0x0A, 0x0D, 0x09, 0x0C, 0x08}  # ... so `\u000a` is not canonical
+# What may follow a backslash in canonical JSON, besides `u`.
+_SHORT = b'"\\nrtfb'
+_LONG = b"nrtfb"
+# Characters with short escapes: `\u000a`, for example, is not canonical.
+_HAS_SHORT = {0x0A, 0x0D, 0x09, 0x0C, 0x08}
 QUOTE = ord('"')
 
 
 @lru_cache(maxsize=16)
 def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
-    """The inside of a canonical JSON string that spells none of `forbidden`, up to the closing
-    quote: the only exit.
+    """Returns the automaton of the inside of a canonical JSON string without `forbidden` spellings.
+
+    The only exit is the closing quote.
     """
     cut = {_codes(f.partition('"')[0]) for f in forbidden}
     order = [p for p in _matcher(cut) if not any(_ends(p, c) for c in cut)]
@@ -204,23 +225,27 @@ def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     )
 
 
-# as many as a float keeps; integers and fractions with no more of them are canonical as they stand
+# The digits that a float keeps: each number with at most as many is canonical as it is written.
 DIGITS = 15
-_BEHIND = b",}]"  # what can stand behind a number
-_SMALL = 3  # zeros behind `0.`; with more, a float is written with an exponent
+# The bytes that can follow a number.
+_BEHIND = b",}]"
+# The most zeros after `0.`: with more, canonical JSON writes an exponent.
+_SMALL = 3
 
 
 class _Number(NamedTuple):
-    """What was read of a number.
+    """The state of reading a number.
 
-    `zeros`: how many stand right behind `0.`, if nothing else does (-1: something does).
+    `part` is "", "-", "0", "-0", "int", "point" or "fraction". `used` counts digits. `zeros` counts
+    the zeros directly after `0.`, -1 if another digit was read. `single`: one digit follows the
+    point. `zero`: the last digit is 0.
     """
 
-    part: str = ""  # "", "-", "0", "-0", "int", "point" or "fraction"
-    used: int = 0  # digits
+    part: str = ""
+    used: int = 0
     zeros: int = -1
-    single: bool = False  # one digit stands behind the point
-    zero: bool = False  # the last digit is 0
+    single: bool = False
+    zero: bool = False
 
     @property
     def complete(self) -> bool:
@@ -247,10 +272,10 @@ class _Number(NamedTuple):
 
 @lru_cache(maxsize=2)
 def number_dfa(*, fraction: bool) -> ByteDfa:
-    """Canonical JSON numbers of at most DIGITS digits, without exponent; whole ones only, unless
-    `fraction`.
+    """Returns the automaton of canonical JSON numbers of at most DIGITS digits, without exponent.
 
-    A number has no end of its own: it exits on the byte behind it.
+    Only whole numbers, unless `fraction`. A number is over when a byte follows that is none of it,
+    so its exits are the bytes that can follow a number.
     """
     rows: dict[_Number, dict[int, _Number]] = {}
     queue = [_Number()]

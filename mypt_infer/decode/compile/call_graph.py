@@ -1,6 +1,31 @@
-"""The bodies of tool calls as nets: canonical JSON of declared tools.
+"""Builds the net of the bodies of tool calls: canonical JSON of declared tools.
 
-Which text is canonical, mypt_spec says.
+Input: tools and the kind of body. Output: nodes that read exactly the canonical bodies of calls of
+these tools. `mypt_spec.bodies` defines which text is canonical (`grammar/mypt/SPEC.md` section 6).
+
+Theory of operation. JSON is free in white space, in the order of keys and in escapes; its canonical
+form is not. So the body of a call is a fixed text but for the values: a schema becomes nodes for
+the keys, in the order of `properties`, with a leaf where a string or a number is. An optional
+property is an alternative: each key may be followed by any later one up to the next required one.
+The comma belongs to the key after it, which is why there are two lists of alternatives: with a
+comma, and without one as long as no member was written.
+
+A tool with a required and an optional argument:
+
+>>> import mypt_spec
+>>> from mypt_infer.decode.compile.nfa import determinize
+>>> from mypt_infer.decode.tools import declare
+>>> def get(id: str, n: int = 0) -> None: ...
+>>> table, end = mypt_spec.dialect("mypt").table, Node(final=True)
+>>> bodies = Bodies("call", declare([get]), table.literals, list(table.special))
+>>> net = determinize([bodies.any_tool(end)])
+>>> def reads(text: str) -> bool:
+...     place = net.walk((0, 0), text.encode())
+...     return place is not None and net.nodes[place[0]].final
+>>> reads('{"name": "get", "id": "x", "n": 5}'), reads('{"name": "get", "id": "x"}')
+(True, True)
+>>> reads('{"name": "get", "n": 5}'), reads('{"name": "get", "id": "</myPT_toolcall>"}')
+(False, False)
 """
 
 from __future__ import annotations
@@ -17,12 +42,17 @@ from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.table import LISTS
 
 _HOLE = "{}"
-OPENED, CLOSED = "[{", "]"  # what a list of calls begins and ends with
+# The beginning and the end of a list of calls.
+OPENED, CLOSED = "[{", "]"
 
 
 class Bodies:
-    """Builds the net of the bodies of one kind ("call", "arguments", "function" or "calls") for
-    some tools.
+    """Builds the bodies of one kind of call for some tools.
+
+    `kind` is "call", "arguments", "function" or "calls", as `tokens.toml` names the body.
+    `literals` finds tags, which JSON strings escape; `forbidden` are the spellings that no string
+    may contain. Raises SchemaFault for a tool that calls of this kind cannot name, or that tables
+    cannot hold.
     """
 
     def __init__(
@@ -40,19 +70,22 @@ class Bodies:
             check_schema(tool)
 
     def any_tool(self, then: Node) -> Node:
-        """A call of any of the tools, up to `then`; in a list, calls with ids or one without."""
+        """Returns the start of a call of any of the tools, up to `then`.
+
+        In a list, these are calls with ids or one call without.
+        """
         calls = [self.one(i, then) for i in range(len(self.tools))]
         self.owner = -1
         return self._either([*calls, *([self._list(then)] if self.kind in LISTS else [])])
 
     def one(self, index: int, then: Node) -> Node:
-        """A call of one tool, up to `then`."""
+        """Returns the start of a call of one tool, up to `then`."""
         return self._call(index, *self._around(self.tools[index].name), then)
 
     def _list(self, then: Node) -> Node:
-        """A list of calls with ids, up to `then`.
+        """Returns the start of a list of calls with ids, up to `then`.
 
-        That ids are distinct and not empty is for `Distinct` to see to.
+        `call_ids.Distinct` ensures that ids are distinct and not empty.
         """
         self.owner = -1
         more = Node(block=CALLING)
@@ -71,7 +104,7 @@ class Bodies:
     def _call(self, index: int, before: str, after: str, then: Node) -> Node:
         tool, self.owner = self.tools[index], index
         properties = tool.properties
-        if before.endswith("{"):  # the arguments are an object of their own
+        if before.endswith("{"):  # the arguments are an object inside the body
             rest = self._object(
                 properties,
                 tool.required,
@@ -83,7 +116,7 @@ class Bodies:
         return self._text(before, rest)
 
     def _around(self, name: str) -> tuple[str, str]:
-        """What stands in front of and behind the members of a call's arguments."""
+        """Returns the text before and after the members of a call's arguments."""
         before, after = around(self.kind, name, self.literals)
         if self.kind == "call":
             return before, after
@@ -103,9 +136,9 @@ class Bodies:
         *,
         inside: bool = False,
     ) -> Node:
-        """Members and the closing brace are in `then` if `inside`; otherwise both braces are
-        written here.
-        """
+        """Returns the start of an object, up to `then`.
+
+        With `inside`, the braces are not the object's: they are written before it and by `then`."""
         if inside:
             return self._members(properties, required, then, comma=False)
         return self._text(
@@ -115,13 +148,14 @@ class Bodies:
     def _members(
         self, properties: dict[str, Any], required: frozenset[str], then: Node, *, comma: bool
     ) -> Node:
-        """The members in their order, the optional ones or not; a comma in front of the first one
-        only if `comma`.
+        """Returns the start of the members of an object, in their order, the optional ones or not.
+
+        The first member is preceded by a comma only if `comma`.
         """
         keys = list(properties)
         behind = Node(also=[then], block=CALLING, owner=self.owner)  # after the last member
-        following: list[Node] = []  # what may begin with a comma, from the last key to the first
-        without: list[Node] = []  # the same, where none was written yet
+        following: list[Node] = []  # the members that may come next, after a comma
+        without: list[Node] = []  # the same, if no member was written yet
         rests = [behind]
         for key in reversed(keys):
             value = self.value(properties[key], rests[-1])
@@ -137,7 +171,7 @@ class Bodies:
         return Node(also=[*without, *open_end], block=CALLING, owner=self.owner)
 
     def value(self, schema: dict[str, Any], then: Node) -> Node:
-        """A value that fits a checked schema, up to `then`."""
+        """Returns the start of a value that fits a checked schema, up to `then`."""
         if "const" in schema or "enum" in schema:
             values = schema["enum"] if "enum" in schema else [schema["const"]]
             return self._either([self._text(canonical(v, self.literals), then) for v in values])
@@ -178,13 +212,14 @@ class Bodies:
         return self._object(properties, frozenset(schema.get("required", ())), then)
 
     def _number(self, leaf: ByteDfa, then: Node) -> Node:
-        """The first digit stands outside the leaf, so that something else may stand in a number's
-        place.
+        """Returns the start of a number, up to `then`.
+
+        The first digit is outside the leaf, so that a value of another type may be an alternative.
         """
         return self._begun(leaf, Node(also=[then], leaf=leaf, block=CALLING, owner=self.owner))
 
     def _begun(self, leaf: ByteDfa, inside: Node) -> Node:
-        """The first byte of a leaf that may not end before it."""
+        """Returns a node that reads the first byte of a leaf, so that its content is not empty."""
         first: dict[Symbol, Place] = {
             ("byte", b): (inside, int(q)) for b, q in enumerate(leaf.step[0]) if q >= 0
         }
@@ -192,8 +227,9 @@ class Bodies:
 
 
 def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
-    """What stands in front of and behind the arguments of a call: an object, or, in a "call", the
-    rest of one.
+    """Returns the text before and after the arguments of a call.
+
+    The arguments are an object; in a "call", they are the rest of the object with the name.
     """
     if kind == "arguments":
         return "", ""
@@ -205,7 +241,7 @@ def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
 
 
 def body_of(kind: str, name: str, arguments: dict[str, Any], literals: re.Pattern[str]) -> str:
-    """The canonical body of a call."""
+    """Returns the canonical body of a call."""
     if kind == "arguments":
         return canonical(arguments, literals)
     return call_text(name, arguments, literals, kind)

@@ -1,5 +1,28 @@
-"""What a model may write, as a net: the grammar's automaton without what only the system writes,
-and the bodies of its calls.
+"""Builds the net of all that a model may write in a dialect.
+
+Input: a dialect, tools and forbidden blocks. Output: a net, and its node for each state of the
+grammar in which the model may write. The net is the grammar's automaton without what only the
+system writes, with each tag spelled in bytes and ids, and with the bodies of calls. Section
+"Generation" of each `grammar/*/SPEC.md` says what a model may write.
+
+Theory of operation. The automaton reads terminals; a model writes tokens. So each grammar state
+becomes a node, and each tag that the model may write in it becomes a path to the node of the state
+after the tag. Where text may be written, the node has the leaf of texts, whose exits are the tags;
+where not, the tags are alternatives, spelled symbol by symbol. A call's body is a net of its own
+kind (`call_graph`, or a hole that another engine fills) between the opening and the closing tag.
+Generation may end in states where the turn is over or where a result has to come.
+
+In dialect gabgpt the model may write in four states. Node 0, after a user block, reads <|think|>
+(50258) or <|assistant|> (50259). Node 1, in the assistant block, is text until <|end|> (50260); the
+edge "first" is for an empty text. Node 2, in the thought, is text until <|assistant|>. Node 3,
+after <|end|>, is final:
+
+>>> import mypt_spec
+>>> net = GrammarGraph(mypt_spec.dialect("gabgpt"), ()).build().net
+>>> [sorted(node.edges) for node in net.nodes[:2]]
+[[('id', 50258), ('id', 50259)], [('first', 50260), ('id', 50260)]]
+>>> [(node.leaf.name if node.leaf else None, node.final) for node in net.nodes]
+[(None, False), ('text', False), ('text', False), (None, True)]
 """
 
 from __future__ import annotations
@@ -31,22 +54,24 @@ _CALLED = (*CALLS, *LISTS)
 
 @dataclass(frozen=True)
 class _Head:
-    """How a tag begins: white space that comes with it, then one id or one text, and what stands
-    behind that.
+    """The beginning of a tag's spelling, and the rest.
+
+    `lead` is white space that comes with the tag. Then follows one id, `token`, or, if it is -1,
+    `text`. `tail` is the rest: pieces ("text", ...) and ("attr", name).
     """
 
     lead: str
-    token: int  # -1: a text
+    token: int
     text: str
-    tail: tuple[tuple[str, str], ...]  # ("text", ...) and ("attr", name)
+    tail: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Spoken:
-    """The net of a dialect and some tools: `starts[state]` is the node of each grammar state in
-    which the model may write.
+    """The net of a dialect and some tools.
 
-    States inside a call are none of these: what may follow there depends on the tool.
+    `starts` maps each grammar state in which the model may write to the index of its node. States
+    inside a call have none: what may follow there depends on the tool. `text` is the leaf of texts.
     """
 
     net: Nfa
@@ -58,15 +83,16 @@ class BodyNet(Protocol):
     """The net of the bodies of calls, as an engine makes it."""
 
     def any_tool(self, then: Node) -> Node:
-        """A call of any of the tools, up to `then`."""
+        """Returns the start of a call of any of the tools, up to `then`."""
 
     def one(self, index: int, then: Node) -> Node:
-        """A call of one tool, up to `then`."""
+        """Returns the start of a call of one tool, up to `then`."""
 
 
 class MakeBodies(Protocol):
-    """Makes a BodyNet: the kind of body, the tools, the literals that JSON escapes, and what no
-    string may spell.
+    """Makes a BodyNet for one kind of body and some tools.
+
+    JSON escapes what `literals` finds; no string may contain a spelling of `forbidden`.
     """
 
     __name__: str
@@ -80,11 +106,16 @@ class MakeBodies(Protocol):
     ) -> BodyNet: ...
 
 
-_texts: dict[str, ByteDfa] = {}  # by the dialect's fingerprint
+# Leaves of texts by the dialect's fingerprint.
+_texts: dict[str, ByteDfa] = {}
 
 
 class GrammarGraph:
-    """Builds one `Spoken`. `forbidden_blocks` are kinds of block that the model may not open."""
+    """Builds the net of a dialect with some tools.
+
+    `bodies` makes the nets of calls. `forbidden_blocks` are kinds of block that the model may not
+    open.
+    """
 
     def __init__(
         self,
@@ -116,7 +147,7 @@ class GrammarGraph:
         }
 
     def build(self) -> Spoken:
-        """Raises ValueError where the barred blocks leave nothing to say."""
+        """Returns the net. Raises ValueError if no turn can end without the forbidden blocks."""
         outside = [g for g in self.machine.states if self._block(g) != CALLING]
         states = [
             g for g in outside if self._tags(g) or self._writes_text(g) or self._hands_over(g)
@@ -132,13 +163,11 @@ class GrammarGraph:
     # What the grammar lets the model write.
 
     def _own(self, stack: tuple[str, ...]) -> bool:
-        """Whether all open blocks are the model's: the system writes in the others."""
+        """Returns whether all open blocks are the model's; the system writes in the others."""
         return model_writes_in(stack, self.table)
 
     def _tags(self, state: int) -> list[str]:
-        """The tags that the model may write in a state: of those that it could, what opens no
-        barred block.
-        """
+        """Returns the tags that the model may write in a state; none opens a forbidden block."""
         return [
             n
             for n in self._speakable(state)
@@ -146,7 +175,7 @@ class GrammarGraph:
         ]
 
     def _speakable(self, state: int) -> list[str]:
-        """The tags that the model may write in a state by the grammar."""
+        """Returns the tags that the grammar lets the model write in a state."""
         stack = before_tag(self.stacks[state], self.table)
         mine = [
             n for n in self.machine.steps[state] if n != TEXT and self.table.terminals[n].by_model
@@ -162,8 +191,9 @@ class GrammarGraph:
         return TEXT in self.machine.steps[state] and bool(stack) and self._own(stack)
 
     def _hands_over(self, state: int) -> bool:
-        """Whether generation may end in a state that the model has reached: nothing is left to say,
-        or a result may follow.
+        """Returns whether generation may end in a state that the model has reached.
+
+        It may if nothing is left to write, or if a result may follow.
         """
         openers = [self.table.terminals[n] for n in self.machine.steps[state] if n != TEXT]
         awaited = any(
@@ -183,7 +213,7 @@ class GrammarGraph:
     # Nodes.
 
     def _node(self, state: int, *, text: bool = True) -> Node:
-        """The place of a grammar state; without `text`, only tags may follow there."""
+        """Returns the node of a grammar state; without `text`, only tags may follow it."""
         if (state, text) not in self.nodes:
             node = self.nodes[state, text] = Node(
                 block=self._block(state), final=self._hands_over(state)
@@ -202,7 +232,11 @@ class GrammarGraph:
         return self.nodes[state, text]
 
     def _with_text(self, node: Node, state: int) -> None:
-        """A text may stand here. `following` is the state behind it."""
+        """Gives a node the leaf of texts, and the edges for the tags that may follow.
+
+        A tag directly at the beginning follows the state itself, a tag after a text the state after
+        TEXT.
+        """
         following = self.machine.steps[state][TEXT]
         node.leaf = self.text
         for before, at in ((True, state), (False, following)):
@@ -221,9 +255,7 @@ class GrammarGraph:
                 )
 
     def _behind(self, state: int, name: str) -> Node:
-        """What follows the head of a tag: the rest of its spelling, then the block that it opens,
-        or what follows it.
-        """
+        """Returns the node after the head of a tag: the tag's tail, then what follows the tag."""
         terminal, head = self.table.terminals[name], self.heads[name]
         then = self.machine.steps[state][name]
         block = self._block(state)
@@ -275,7 +307,9 @@ class GrammarGraph:
         )
 
     def _text_leaf(self) -> ByteDfa:
-        """All that may end a text somewhere. What may end it where, the edges of the nodes say."""
+        """Returns the leaf of texts. Its exits are all that may end a text in some state.
+
+        The edges of a node say which of these exits are open there."""
         mine = [self.heads[n] for n, t in self.table.terminals.items() if t.by_model]
         tags = sorted({h.text for h in mine if h.token < 0 and not h.lead})
         led_tags = {h.text: h.lead for h in mine if h.token < 0 and h.lead}
@@ -284,7 +318,7 @@ class GrammarGraph:
 
 
 def kinds_of(dialect: Dialect, block: int) -> list[str]:
-    """The kinds of block that a budget bounds."""
+    """Returns the kinds of block that a budget bounds: THINKING or CALLING."""
     openers = dialect.table.openers.values()
     if block == THINKING:
         return [t.opens for t in openers if t.role == "thought"]
@@ -292,8 +326,9 @@ def kinds_of(dialect: Dialect, block: int) -> list[str]:
 
 
 def call_ends(dialect: Dialect) -> tuple[str, int]:
-    """The kind of body that calls of the model have, and the id that closes them; of a closing tag
-    of text, an id without meaning.
+    """Returns the kind of body of the model's calls, and the id that closes a call.
+
+    If the closing tag is text, the id is one without meaning.
     """
     table = dialect.table
     for kind in kinds_of(dialect, CALLING):
@@ -304,13 +339,14 @@ def call_ends(dialect: Dialect) -> tuple[str, int]:
 
 
 def names_in_tags(dialect: Dialect) -> bool:
-    """Whether the model writes the name of a tool in the tag that opens its call."""
+    """Returns whether the model writes the name of a tool in the tag that opens its call."""
     return any(dialect.table.openers[kind].patterns for kind in kinds_of(dialect, CALLING))
 
 
 def forbidden_texts(dialect: Dialect) -> list[str]:
-    """What ordinary tokens must not spell: every tag of the dialect, of one with attributes what
-    stands in front of them.
+    """Returns the spellings that ordinary tokens must not make: each tag of the dialect.
+
+    Of a tag with attributes, the spelling is the text before the first attribute.
     """
     table = dialect.table
     plain = ["".join(_core(t)) for t in table.plain_tags]

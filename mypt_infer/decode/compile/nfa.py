@@ -1,8 +1,23 @@
-"""The machine behind the tables: nodes that read structure symbol by symbol, and leaves that read
-what stands between.
+"""Makes a net of nodes deterministic: structure symbol by symbol, leaves for free content.
 
-A net is built with alternatives (`also`), as a regular expression would be, and made deterministic
-by `determinize`.
+Input: nodes, built with alternatives (`also`) as a regular expression would be. Output: an Nfa,
+whose nodes are deterministic. The graphs of grammar and calls are easy to write with alternatives;
+the decoder needs one state for each prefix.
+
+Theory of operation. A node reads symbols (bytes, ids, tags) along its edges, or has a leaf that
+reads free content until an exit, whose symbol the node's edges then read. `determinize` is the
+subset construction: a new node is a set of old ones, closed under `also`. Two leaves at the same
+place, or a leaf and a byte of structure, could not be told apart and are refused, so the state of a
+leaf never has to be a set.
+
+Two alternatives, "ab" and "ac", share their first byte: after it, one node reads either b or c.
+
+>>> end = Node(final=True)
+>>> net = determinize([Node(also=[chain(spelled("ab"), end), chain(spelled("ac"), end)])])
+>>> [sorted(node.edges) for node in net.nodes]
+[[('byte', 97)], [('byte', 98), ('byte', 99)], []]
+>>> net.walk((0, 0), b"ac"), net.walk((0, 0), b"ad")
+((2, 0), None)
 """
 
 from __future__ import annotations
@@ -12,21 +27,25 @@ from dataclasses import dataclass, field
 
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol
 
-NO_BLOCK, THINKING, CALLING = 0, 1, 2  # blocks with a budget of their own
-HOLE = "hole"  # ("hole", i): what stands here another engine reads
+# The blocks that have budgets: thoughts and calls.
+NO_BLOCK, THINKING, CALLING = 0, 1, 2
+# ("hole", i) is an edge along which another engine reads body i.
+HOLE = "hole"
 
 
 class NfaError(ValueError):
-    """Alternatives that no deterministic machine can tell apart."""
+    """Two alternatives read the same bytes, so no deterministic machine can tell them apart."""
 
 
 @dataclass(eq=False)
 class Node:
-    """A place between two symbols. `edges` lead on; `also` are places where it is at the same time;
-    `leaf` reads from here.
+    """A place between two symbols, while a net is built.
 
-    `final`: generation may end here. `block` has a budget of its own. `owner` is the tool that only
-    this place belongs to.
+    - `edges`: the place after each symbol. `also`: places where this place is at the same time.
+    - `leaf`: reads free content from here.
+    - `final`: generation may end here.
+    - `block`: the budget that counts here. `owner`: the only tool that this place belongs to, or
+      -1.
     """
 
     edges: dict[Symbol, Place] = field(default_factory=dict)
@@ -37,7 +56,8 @@ class Node:
     owner: int = -1
 
 
-Place = tuple[Node, int]  # a node, and the state of its leaf
+# A node, and the state of its leaf.
+Place = tuple[Node, int]
 
 
 @dataclass(eq=False)
@@ -53,13 +73,13 @@ class Dfa:
 
 @dataclass(frozen=True, eq=False)
 class Nfa:
-    """`nodes`, and where the nodes that were asked for have gone."""
+    """A deterministic net: its nodes, and the indices of the nodes that were asked for."""
 
     nodes: list[Dfa]
     starts: list[int]
 
     def step(self, place: tuple[int, int], byte: int) -> tuple[int, int] | None:
-        """Where one byte leads; None: nowhere."""
+        """Returns the place after one byte, or None if the byte is refused."""
         node = self.nodes[place[0]]
         if node.leaf is None:
             return node.edges.get(("byte", byte))
@@ -69,7 +89,7 @@ class Nfa:
         return node.edges.get(node.leaf.exits[-2 - then]) if then < -1 else None
 
     def walk(self, place: tuple[int, int] | None, data: bytes) -> tuple[int, int] | None:
-        """Where some bytes lead; None: nowhere."""
+        """Returns the place after some bytes, or None if one is refused."""
         for byte in data:
             if place is None:
                 return None
@@ -78,21 +98,21 @@ class Nfa:
 
 
 def chain(symbols: Sequence[Symbol], then: Node, *, block: int = NO_BLOCK, owner: int = -1) -> Node:
-    """A node from which the symbols lead to `then`."""
+    """Returns a node from which the symbols lead to `then`."""
     for symbol in reversed(symbols):
         then = Node({symbol: (then, 0)}, block=block, owner=owner)
     return then
 
 
 def spelled(text: str) -> list[Symbol]:
-    """The bytes of a text as symbols."""
+    """Returns the bytes of a text as symbols."""
     return [("byte", b) for b in text.encode()]
 
 
 def determinize(wanted: Iterable[Node]) -> Nfa:
-    """Make a net deterministic.
+    """Returns a deterministic net in which `wanted` are the starts.
 
-    Raises NetError where a leaf and something else read the same bytes.
+    Raises NfaError where a leaf and something else read the same bytes.
     """
     net = Nfa([], [])
     numbers: dict[frozenset[Place], int] = {}

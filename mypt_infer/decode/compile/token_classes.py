@@ -1,6 +1,7 @@
-"""The leaves of a dialect with the rows of all tokens, by classes of tokens.
+"""Groups tokens that have the same effect in all leaves of a dialect into classes.
 
-Computed once a process and dialect.
+Input: the leaves of a dialect. Output: TokenClasses, one column for each class in place of one for
+each token: 266 in place of 50,304 in dialect gabgpt. Computed once for each process and dialect.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from mypt_spec import Dialect
 
 @dataclass(frozen=True, eq=False)
 class TokenClasses:
-    """The rows of all leaves of a dialect, by classes of tokens.
+    """The rows of all leaves of a dialect, one below the other, by classes of tokens.
 
-    `columns`: int32, shape (rows, classes), -1 dead, -2 - i for exits[i]. `classes`: int32, shape
-    (vocabulary,).
+    - `columns`: int32, shape (rows, classes): the next state of the leaf, -1 if refused, -2 - i for
+      `exits[i]`.
+    - `classes`: int32, shape (vocabulary,): the class of each token.
+    - `first_row`, `first_exit`: where the rows and exits of a leaf begin, by its name.
+    - `rows`: the Rows of each leaf, by its name.
     """
 
     vocabulary: Vocabulary
@@ -37,7 +41,7 @@ _leaf_sets: dict[str, TokenClasses] = {}
 
 
 def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
-    """Computed once a dialect."""
+    """Returns the classes of a dialect. `text` is its leaf of texts."""
     if dialect.fingerprint not in _leaf_sets:
         words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
         leaves = [
@@ -63,9 +67,9 @@ def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
 
 
 def _classes(rows: Ints) -> tuple[Ints, Ints]:
-    """Equal columns as one: the class of each column, and one column a class.
+    """Returns the class of each column, and one column for each class.
 
-    Found by a hash, and then compared.
+    Equal columns are found by a hash and then compared.
     """
     weights = np.random.default_rng(0).integers(1, 2**63, size=len(rows)).astype(np.uint64)
     keys = np.zeros(rows.shape[1], dtype=np.uint64)

@@ -1,6 +1,27 @@
-"""What every token does in every state of a leaf, and how many tokens an exit is away.
+"""Computes the effect of each token in each state of a leaf, and the distance to its exits.
 
-Computed once a process and leaf.
+Input: a byte automaton and a vocabulary. Output: Rows. This is the bridge from bytes to tokens, and
+is computed once for each process and leaf.
+
+Theory of operation. A token is a run of bytes, so it leads from a state to a state, to DEAD, or out
+of the leaf: then the rest of its bytes is read by what follows the leaf, and the exit is (symbol,
+rest). All tokens that begin with the same byte are walked together, one numpy step for each of
+their bytes, and once for each state that the first byte leads to. Distances are the shortest paths
+over tokens: how many tokens until each exit, which the decoder needs for its budgets.
+
+A leaf of texts that end at "</a>", and four tokens. From the start, "a" leads to state 1, "</" to 6
+(both are whole texts so far), "a>" to 1, and "b</a>c" out of the leaf, with "c" left. In state 6,
+"a>" completes the tag:
+
+>>> from mypt_infer.decode.compile.byte_dfa import text_dfa
+>>> leaf = text_dfa(["</a>"], ["</a>"], {}, {})
+>>> rows = leaf_rows(leaf, Vocabulary((b"a", b"</", b"a>", b"b</a>c"), 4), ())
+>>> rows.after[0].tolist(), rows.after[6].tolist()
+([1, 6, 1, -2], [7, 3, -4, -2])
+>>> rows.exits
+((('tag', '</a>'), b'c'), (('tag', '</a>'), b''), (('first', '</a>'), b''))
+>>> rows.away[0].tolist()
+[1, 3, 2]
 """
 
 from __future__ import annotations
@@ -14,17 +35,19 @@ import numpy.typing as npt
 from mypt_infer.decode.compile.byte_dfa import DEAD, ByteDfa, Symbol
 from mypt_infer.decode.compile.vocab import Ints, Vocabulary
 
-FAR = 1 << 24  # a distance that no path has
-Exit = tuple[Symbol, bytes]  # what ended the leaf, and the bytes of the token behind that
+# A distance that no path has.
+FAR = 1 << 24
+# The symbol that ended the leaf, and the bytes of the token after it.
+Exit = tuple[Symbol, bytes]
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """`after`: int32, shape (states, vocabulary): the next state of the leaf, DEAD, or -2 - i for
-    `exits[i]`.
+    """The effect of all tokens in a leaf.
 
-    `away`: int32, shape (states, exits): the least number of tokens that end with this exit, itself
-    included; FAR if none.
+    - `after`: int32, shape (states, vocabulary): the next state, DEAD, or -2 - i for `exits[i]`.
+    - `away`: int32, shape (states, exits): the least number of tokens up to this exit, the token
+      with the exit included; FAR if the exit cannot be reached.
     """
 
     leaf: ByteDfa
@@ -34,9 +57,9 @@ class Rows:
 
 
 def leaf_rows(leaf: ByteDfa, vocabulary: Vocabulary, ids: Iterable[int]) -> Rows:
-    """All tokens in all states of a leaf;
+    """Returns the effect of all tokens in all states of a leaf.
 
-    `ids` are the tags of one id, which may only stand where a character is whole.
+    `ids` are the tags of one id, which may only follow a whole character.
     """
     exits: dict[Exit, int] = {}
     after = np.full((leaf.states, vocabulary.size), DEAD, dtype=np.int32)
@@ -60,7 +83,10 @@ def leaf_rows(leaf: ByteDfa, vocabulary: Vocabulary, ids: Iterable[int]) -> Rows
 def _walk(
     leaf: ByteDfa, vocabulary: Vocabulary, byte: int, start: int, exits: dict[Exit, int]
 ) -> Ints:
-    """The tokens that begin with `byte`, from the state (or exit) `start` behind it."""
+    """Returns the effect of the tokens that begin with `byte`, if that byte leads to `start`.
+
+    `start` is a state or an exit. The result is in the order of `vocabulary.by_first[byte]`.
+    """
     group = vocabulary.by_first[byte]
     lengths, tails = vocabulary.tails[byte]
     current = np.full(len(group), start, dtype=np.int32)

@@ -1,5 +1,6 @@
-"""The ordinary tokens as bytes, in groups by first byte, and runs of byte automata over all of them
-at once.
+"""Holds the ordinary tokens as bytes, grouped by their first byte, and as a trie.
+
+Both forms exist so that automata run over all 50,257 tokens at once.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ Ints = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """`tokens[i]` are the bytes of ordinary id i; ids from `len(tokens)` to `size` are tags or mean
-    nothing.
+    """The ordinary tokens. `tokens[i]` are the bytes of id i.
+
+    Ids from `len(tokens)` to `size` are tags or have no meaning.
     """
 
     tokens: tuple[bytes, ...]
@@ -27,7 +29,7 @@ class Vocabulary:
 
     @cached_property
     def by_first(self) -> tuple[Ints, ...]:
-        """For every byte the ids of the tokens that begin with it."""
+        """Returns for each byte the ids of the tokens that begin with it."""
         groups: list[list[int]] = [[] for _ in range(256)]
         for i, token in enumerate(self.tokens):
             groups[token[0]].append(i)
@@ -35,8 +37,9 @@ class Vocabulary:
 
     @cached_property
     def tails(self) -> tuple[tuple[Ints, npt.NDArray[np.uint8]], ...]:
-        """For every byte, of the tokens in `by_first`: lengths behind the first byte, and these
-        bytes, padded (n, longest).
+        """Returns for each byte the tokens of `by_first` without that byte.
+
+        Each entry is (lengths, int32, (n,); bytes, uint8, (n, longest), padded with zeros).
         """
         out = []
         for ids in self.by_first:
@@ -59,7 +62,7 @@ class Vocabulary:
 
 
 class Trie:
-    """A node of the tree of all tokens: the ids that end here, and the nodes below by byte."""
+    """A node of the tree of all tokens: the ids that end here, and the nodes below, by byte."""
 
     __slots__ = ("below", "ids")
 
@@ -68,7 +71,7 @@ class Trie:
         self.below: dict[int, Trie] = {}
 
     def all(self, prefix: bytes = b"") -> Iterator[tuple[int, bytes]]:
-        """Every id at or below this node, with the bytes that lead there from it."""
+        """Yields each id at or below this node, with the bytes from this node to it."""
         for i in self.ids:
             yield i, prefix
         for byte, node in self.below.items():
@@ -79,9 +82,9 @@ _known: dict[str, Vocabulary] = {}
 
 
 def vocabulary(tokenizer: Tokenizer, base: str) -> Vocabulary:
-    """The vocabulary of a tokenizer;
+    """Returns the vocabulary of a tokenizer, read once for each base encoding.
 
-    `base` names its base encoding, for which the bytes are read once.
+    `base` names the base encoding.
     """
     key = f"{base}/{tokenizer.vocab_size}"
     if key not in _known:
