@@ -73,7 +73,7 @@ class Converter:
         self.source, self.take_apart = source, reader(source, rules)
         # Phases and lengths are of the dialect that the settings were written for.
         hiding = [pair for pair in rules.values if pair[0] not in ("phase", "max-tokens")]
-        self.checker = checker(Settings(tuple(hiding), ()), self.target, cures=False)
+        self.checker = checker(Settings(tuple(hiding), ()), self.target, with_fixes=False)
 
     def record(self, value: Any) -> Converted:
         """Convert one JSON value. Never raises."""
@@ -195,8 +195,8 @@ class Converter:
             twin.at: step.at for step, twin in align(given.steps, back).pairs if twin is not None
         }
         for finding in findings:
-            cure = f" ({finding.help})" if finding.help else ""
-            message = f"as {self.target.name}: {finding.message}{cure}"
+            hint = f" ({finding.help})" if finding.help else ""
+            message = f"as {self.target.name}: {finding.message}{hint}"
             yield replace(
                 finding,
                 message=message,
@@ -228,7 +228,7 @@ class _Apart:
 
     def __init__(self, source: Dialect, bridge: Bridge, rules: Settings) -> None:
         self.source, self.bridge, self.counting = source, bridge, rules.counting
-        self.checker = checker(rules, source, cures=False)
+        self.checker = checker(rules, source, with_fixes=False)
 
     def __call__(self, value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
         """Returns the conversation, what stands against it or the unknown keys that it keeps as

@@ -36,7 +36,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
-from mypt_spec.bodies.strict_json import CURES, Fault, a_kind_of, escape, faults, kind_of, loads
+from mypt_spec.bodies.strict_json import HELP, Fault, a_kind_of, escape, faults, kind_of, loads
 from mypt_spec.findings import Finding, Fix
 
 STRING, NAME, OBJECT = "string", "name", "object"
@@ -122,7 +122,7 @@ def check_record(
             f.message,
             f.pointer,
             _one(f),
-            help=CURES.get(f.code, ""),
+            help=HELP.get(f.code, ""),
             on_key=f.code == "MYP004",
         )
         for f in faults(record)
@@ -267,9 +267,9 @@ class _Checker:
         if spec.kind == OBJECT and isinstance(value, str):
             return self.unquote(item, key, spec, at, what)
         kind = STRING if wanted is str else LIST if wanted is list else spec.kind
-        cure = f"give it a {kind}" if value is not None or spec.required else "leave the key out"
+        hint = f"give it a {kind}" if value is not None or spec.required else "leave the key out"
         self.add(
-            "MYP104", f'"{key}" of {what} must be {_a(kind)}, got {kind_of(value)}', at, help=cure
+            "MYP104", f'"{key}" of {what} must be {_a(kind)}, got {kind_of(value)}', at, help=hint
         )
         return False
 

@@ -205,7 +205,7 @@ class Run:
     def _name(self, event: Event, fix: Repair) -> Finding:
         expected = self.automaton.expected(self.out.state)
         words = self.table.describe(expected)
-        code, message, cure = name_refusal(event, expected, self.inside, self.last, fix, self.table)
+        code, message, hint = name_refusal(event, expected, self.inside, self.last, fix, self.table)
         at = event.at
         if (
             code == "MYP214"
@@ -214,7 +214,7 @@ class Run:
             and self.out.events
         ):
             at = self.out.events[-1].at  # no closing tag to point to: the tag that opens it
-        return Finding(code, message, at.pointer, at.span, words, cure)
+        return Finding(code, message, at.pointer, at.span, words, hint)
 
 
 def mistake_of(
@@ -280,14 +280,14 @@ def name_refusal(
         if around is not None and fix.adds(around):
             return "MYP211", _unclosed(event, inside, table), f"write `{around.shown}` before it"
         meant = next(iter(fix.replaces.values()), "")
-        cure = (
+        hint = (
             f"did you mean `{table.terminals[meant].shown}`?"
             if meant
             else "delete it, or open its block before"
         )
         if meant and table.terminals[meant].shown == terminal.shown:
-            cure = f"this block ends with {table.terminals[meant].spell()!r}, line ends and all"
-        return "MYP212", f"`{terminal.shown}` closes nothing here", cure
+            hint = f"this block ends with {table.terminals[meant].spell()!r}, line ends and all"
+        return "MYP212", f"`{terminal.shown}` closes nothing here", hint
     if inside and around is None and expected == {TEXT}:
         return (
             "MYP214",

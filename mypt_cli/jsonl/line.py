@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mypt_spec.bodies.strict_json import CURES, Fault, loads
+from mypt_spec.bodies.strict_json import HELP, Fault, loads
 from mypt_spec.findings import Finding, Fix
 
 BOM = b"\xef\xbb\xbf"
@@ -66,17 +66,17 @@ def read_line(raw: bytes, *, first: bool = False) -> Line:
         known = wrong.offset is not None
         start = min(wrong.offset or 0, len(body))
         end = min(start + 1, len(body)) if known else len(body)
-        finding = Finding(wrong.code, wrong.message, help=CURES.get(wrong.code, ""))
+        finding = Finding(wrong.code, wrong.message, help=HELP.get(wrong.code, ""))
         return Line(body, None, Spot(finding, body, start, end), spots)
 
 
 def _ends(text: str, raw: bytes, *, marked: bool) -> Iterator[Spot]:
     """Yields what is wrong with the two ends of a line."""
     if marked:
-        cure = "save the file as UTF-8 without a byte order mark"
+        hint = "save the file as UTF-8 without a byte order mark"
         fix = _without("take it out", text, 0, 1)
         message = "the file begins with a byte order mark"
-        yield Spot(Finding("MYP009", message, help=cure, fix=fix), text, 0, 1)
+        yield Spot(Finding("MYP009", message, help=hint, fix=fix), text, 0, 1)
     if raw.endswith(b"\r"):
         last = len(text) - 1
         fix = _without("end it with LF", text, last, last + 1)

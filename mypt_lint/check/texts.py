@@ -100,7 +100,7 @@ def text_episodes(checker: Checker, text: str) -> Iterator[TextEpisode]:
         episode, found = _look(checker, own)
         found = (
             text_candidates(checker.dialect, own, found, lambda other: _look(checker, other)[1])
-            if checker.cures
+            if checker.with_fixes
             else found
         )
         shown = [checker.graded(f) for f in found if checker.selects(f.code)]
@@ -128,9 +128,9 @@ def decode(data: bytes) -> tuple[str, list[Finding]]:
             Finding("MYP002", message, span=(start, start + 1), help="convert the file to UTF-8")
         ]
     if text.startswith("\ufeff"):
-        cure = "save the file as UTF-8 without a byte order mark"
+        hint = "save the file as UTF-8 without a byte order mark"
         return text, [
-            Finding("MYP009", "the file begins with a byte order mark", span=(0, 1), help=cure)
+            Finding("MYP009", "the file begins with a byte order mark", span=(0, 1), help=hint)
         ]
     return text, []
 

@@ -164,21 +164,21 @@ class DataSet:
                 own = digest(repr([(p.kind, p.text) for p in answer.parts]))
                 first, other = self.prompts.put(key, place), self._answers.put(key, own)
                 if first is not None and other != own:
-                    cure = "keep the better answer, or make the prompts differ"
+                    hint = "keep the better answer, or make the prompts differ"
                     yield Finding(
                         "MYP602",
                         f"the same prompt has another answer at {self._place(first)}",
                         answer.parts[-1].at.pointer if answer.parts else "",
-                        help=cure,
+                        help=hint,
                     )
         if (
             not evaluated
             and self._evaluated.count
             and (where := self._evaluated.get(digest(self._asked(episode, checker)))) is not None
         ):
-            cure = "take it out of one of the two: what is trained on measures nothing"
+            hint = "take it out of one of the two: what is trained on measures nothing"
             yield Finding(
-                "MYP603", f"the same questions are evaluated at {self._place(where)}", help=cure
+                "MYP603", f"the same questions are evaluated at {self._place(where)}", help=hint
             )
         if not evaluated and self._reserved:
             for message in episode.messages:
@@ -279,12 +279,12 @@ def _unseen(
     ends = first_ends(" ".join(texts), {name for _, _, name, _ in named if name})
     for place, part, name, shown in named:
         if name and ends.get(name, length) >= before[place]:
-            cure = (
+            hint = (
                 "name what stands in a context or result before; a model that invents sources "
                 "learns it here"
             )
             yield Finding(
-                "MYP604", f"{shown} stands nowhere before it in the episode", *part.at, help=cure
+                "MYP604", f"{shown} stands nowhere before it in the episode", *part.at, help=hint
             )
 
 

@@ -364,7 +364,7 @@ class CleanFilter:
         tools = frozenset(_name(i) for i in range(len(record[self.layout.messages])))
         limits = replace(self.checker.limits, tools=tools, max_tokens=None)
         try:
-            episode, findings = replace(self.checker, limits=limits, cures=False).read(record)
+            episode, findings = replace(self.checker, limits=limits, with_fixes=False).read(record)
         except Exception:  # the checker reports it
             return None
         return None if self.checker.shown(findings) else episode

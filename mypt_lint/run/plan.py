@@ -216,7 +216,7 @@ def checker(
     misnamed: bool = False,
     known: frozenset[Key] | None = None,
     edits: bool = False,
-    cures: bool = True,
+    with_fixes: bool = True,
 ) -> Checker:
     """What checks by some settings, for every command alike.
 
@@ -242,5 +242,5 @@ def checker(
         known=known,
         severities=own["severity"] or (),
         edits=edits,
-        cures=cures,
+        with_fixes=with_fixes,
     )

@@ -188,12 +188,12 @@ def _place(
     row: int,
     path: str,
     *,
-    cure: str = "",
+    hint: str = "",
     text: str = "",
     fix: Fix | None = None,
     insist: bool = False,
 ) -> list[Diagnostic]:
-    finding = Finding(code, message, help=cure, fix=fix)
+    finding = Finding(code, message, help=hint, fix=fix)
     finding = checker.graded(checker.insist(finding) if insist else finding)
     if not checker.selects(finding.code):
         return []
@@ -224,15 +224,15 @@ def too_long(checker: Checker, block: Block, row: int, path: str) -> list[Diagno
         message,
         row,
         path,
-        cure="split the conversation, or check that lines end in LF",
+        hint="split the conversation, or check that lines end in LF",
         insist=True,
     )
 
 
 def broken_off(checker: Checker, block: Block, row: int, path: str) -> list[Diagnostic]:
     """The finding of a damaged file, where it ends."""
-    cure = "the file is incomplete or damaged: compress it again from its source"
-    return _place(checker, "MYP003", block.broken, row, path, cure=cure, insist=True)
+    hint = "the file is incomplete or damaged: compress it again from its source"
+    return _place(checker, "MYP003", block.broken, row, path, hint=hint, insist=True)
 
 
 def _too_long(
@@ -256,7 +256,7 @@ def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk
             "the file is empty",
             1,
             path,
-            cure="delete it, or check what should have written it",
+            hint="delete it, or check what should have written it",
         )
     else:
         lines = last.lines()
@@ -295,7 +295,7 @@ def whole_text(checker: Checker, source: Source) -> tuple[bytes, int, list[Diagn
     size = sum(len(b.data) + b.too_long for b in parts)
     if size > MAX_TEXT or any(b.too_long for b in parts):
         message = f"the text has {size:,} bytes; at most {MAX_TEXT:,} are read"
-        return b"", size, _place(checker, "MYP007", message, 1, source.path, cure="split the file")
+        return b"", size, _place(checker, "MYP007", message, 1, source.path, hint="split the file")
     broken = next((b for b in parts if b.broken), None)
     if broken is not None:
         return b"", size, _place(checker, "MYP003", broken.broken, broken.first_row, source.path)

@@ -15,7 +15,7 @@ NAME = "name"
 ID = "id"
 _RESERVED = 'an argument is called "name": it would overwrite the name of the tool'
 ARGUMENTS = "arguments"
-_CURES = {
+_HELP = {
     "call": "write one JSON object, the name first",
     "arguments": "write the arguments as one JSON object",
     "function": 'write {"name": ..., "arguments": {...}}',
@@ -65,7 +65,7 @@ def read_body(
         return Body(
             None,
             None,
-            [_at(code, f"the {what} is {fault.message}", at, fault.offset, cure=_CURES[kind])],
+            [_at(code, f"the {what} is {fault.message}", at, fault.offset, hint=_HELP[kind])],
         )
     found = [_at(*_in_body(f, kind), at) for f in faults(value)]
     if kind in CALLS:
@@ -90,11 +90,11 @@ def _read_namespace(text: str, literals: re.Pattern[str], at: Place) -> Body:
     try:
         value = read_namespace(text)
     except NamespaceError as error:
-        cure = "write them as the specification does: type name = (_: {...}) => any;"
+        hint = "write them as the specification does: type name = (_: {...}) => any;"
         return Body(
             None,
             None,
-            [_at("MYP340", f"not definitions of functions: {error}", at, error.offset, cure=cure)],
+            [_at("MYP340", f"not definitions of functions: {error}", at, error.offset, hint=hint)],
         )
     clean = write_namespace(value, literals)
     return Body(
@@ -168,7 +168,7 @@ def _call_faults(value: Any, kind: str, at: Place, name_at: Place) -> list[Findi
                 "MYP307",
                 _RESERVED,
                 at,
-                cure="the name stands in the tag; give the argument another name",
+                hint="the name stands in the tag; give the argument another name",
             )
         ] * (NAME in value)
     if not isinstance(value.get(NAME), str) or not value[NAME]:
@@ -183,37 +183,37 @@ def _function_faults(value: dict[str, Any], at: Place) -> list[Finding]:
     found = []
     if not isinstance(value.get(ARGUMENTS), dict):
         got = kind_of(value[ARGUMENTS]) if ARGUMENTS in value else "nothing"
-        cure = 'write {} where there are none: "arguments": {}'
+        hint = 'write {} where there are none: "arguments": {}'
         found.append(
             _at(
                 "MYP332",
                 f'the tool call has no "{ARGUMENTS}": expected an object, got {got}',
                 at,
-                cure=cure,
+                hint=hint,
             )
         )
     extra = [k for k in value if k not in (NAME, ARGUMENTS)]
     if extra:
-        cure = f'arguments stand inside "{ARGUMENTS}"'
+        hint = f'arguments stand inside "{ARGUMENTS}"'
         found.append(
             _at(
                 "MYP333",
                 f'the tool call has a key {extra[0]!r} beside "{NAME}" and "{ARGUMENTS}"',
                 at,
-                cure=cure,
+                hint=hint,
             )
         )
     return found
 
 
 def _at(
-    code: str, message: str, at: Place, offset: int | None = None, *, cure: str = ""
+    code: str, message: str, at: Place, offset: int | None = None, *, hint: str = ""
 ) -> Finding:
     span = at.span
     if offset is not None and span is not None:
         start = min(span[0] + offset, span[1])
         span = (start, min(start + 1, span[1]))
-    return Finding(code, message, at.pointer, span, help=cure)
+    return Finding(code, message, at.pointer, span, help=hint)
 
 
 def _fixable(code: str, message: str, at: Place, clean: str) -> Finding:

@@ -18,7 +18,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _DIGITS = 4300  # CPython refuses to read or write longer integers; no tool reads them alike
 _TOO_LARGE = 10**_DIGITS
 _MAX_POINTER = 4096
-CURES = {  # of the faults that a message alone does not show how to mend
+HELP = {  # of the faults that a message alone does not show how to mend
     "MYP001": "mend the line by hand; every line is one JSON object, with nothing before or after "
     "it",
     "MYP004": "keep one of the two; which one is meant only its author knows",

@@ -76,7 +76,7 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
             )
         expected = run.expected(context.automaton, behind=start > 0)
         at = run.event.at._replace(span=_span(run.event, start, end))
-        code, message, cure = name_refusal(
+        code, message, hint = name_refusal(
             event._replace(at=at), expected, run.inside, "", Repair(), table
         )
         row = mistake_of(event, expected, run.inside, "", table, lesser=False)
@@ -90,11 +90,11 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
                 if terminal is None
                 else f"`{terminal.shown}` in the content of `{table.openers[run.inside].shown}`",
             )
-            cure, expected = (
+            hint, expected = (
                 "content must not spell tags: take it out, or write it differently",
                 frozenset(),
             )
-        yield Finding(code, message, at.pointer, at.span, table.describe(expected), cure)
+        yield Finding(code, message, at.pointer, at.span, table.describe(expected), hint)
 
 
 @check("MYP302")
@@ -125,7 +125,7 @@ def _spelled(
         return
     pointer = pointer_to(node)
     message = f"`{match[0]}` in a JSON string of `{context.table.openers[run.inside].shown}`"
-    cure = "it is written with a \\u escape, so it is text and no tag; make sure that this is meant"
+    hint = "it is written with a \\u escape, so it is text and no tag; make sure that this is meant"
     place = run.event.at
     if place.pointer:
         span = None if key else match.span()
@@ -135,11 +135,11 @@ def _spelled(
             message,
             name_at.pointer if name_at else place.pointer + pointer,
             span,
-            help=cure,
+            help=hint,
             on_key=key,
         )
     else:
-        yield Finding("MYP302", message, "", place.span, help=cure)
+        yield Finding("MYP302", message, "", place.span, help=hint)
 
 
 @check("MYP303")
@@ -279,9 +279,9 @@ def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding
         if value is None:
             yield Finding("MYP320", f"`{terminal.shown}` has no {key}", *at)
         elif not re.fullmatch(pattern, value):
-            cure = "leave out quotes, angle brackets and line ends" if value else f"give it a {key}"
+            hint = "leave out quotes, angle brackets and line ends" if value else f"give it a {key}"
             yield Finding(
-                "MYP320", f"{value!r} cannot be the {key} of `{terminal.shown}`", *at, help=cure
+                "MYP320", f"{value!r} cannot be the {key} of `{terminal.shown}`", *at, help=hint
             )
     for key in given:
         yield Finding("MYP320", f"`{terminal.shown}` has no place for the attribute {key!r}", *at)

@@ -19,10 +19,10 @@ def tag_of_later_phase(context: Context) -> Iterator[Finding]:
         terminal = context.table.terminals.get(event.terminal)
         if terminal is not None and terminal.phase > phase and not terminal.closes:
             message = f"`{terminal.shown}` belongs to phase {terminal.phase}, this is phase {phase}"
-            cure = (
+            hint = (
                 f"move the episode to phase {terminal.phase}, or lint with --phase {terminal.phase}"
             )
-            yield Finding("MYP401", message, *event.at, help=cure)
+            yield Finding("MYP401", message, *event.at, help=hint)
 
 
 @check("MYP402")

@@ -72,7 +72,7 @@ class Encoder:
                 f"{options.dialect} has {self.dialect.tokenizer.vocab_size} ids; shards hold 16 "
                 "bits a token"
             )
-        own = checker(rules, self.dialect, cures=False)
+        own = checker(rules, self.dialect, with_fixes=False)
         limits = replace(own.limits, phase=own.limits.phase or options.phase)
         self.checker = replace(own, limits=limits)
         self.counting = rules.counting
@@ -216,13 +216,13 @@ class Encoder:
         parts = self._split(episode)
         samples = [self.sample(part) for part in parts]
         if not parts or any(len(s.ids) > most for s in samples):
-            cure = (
+            hint = (
                 "one of its turns alone does not fit"
                 if parts
                 else "the format has no place to split it"
             )
             return Outcome(
-                REFUSED, findings=(replace(finding, message=f"{finding.message}, and {cure}"),)
+                REFUSED, findings=(replace(finding, message=f"{finding.message}, and {hint}"),)
             )
         return Outcome(WRITTEN, tuple(samples), tags=self._tags(parts))
 

@@ -109,12 +109,12 @@ def prepare(
         raise PrepareError(str(error)) from None
     except OSError as error:
         where = error.filename or out
-        cure = (
+        hint = (
             "free some space and run again with --resume"
             if error.errno == 28
             else "check the disk and its permissions, then use --resume"
         )
-        raise PrepareError(f"{where}: {error.strerror or error}; {cure}") from None
+        raise PrepareError(f"{where}: {error.strerror or error}; {hint}") from None
 
 
 def _inputs(sources: list[Source], rules: Sequence[Settings]) -> list[dict[str, Any]]:
@@ -293,10 +293,10 @@ def _assemble(
     fails = total.refused and options.on_error == "fail"
     if fails or not total.written:
         shutil.rmtree(folder)  # so that the same folder can be named again
-        cure = "repair them and run again, or use --on-error reject"
+        hint = "repair them and run again, or use --on-error reject"
         raise PrepareError(
             (
-                f"{total.refused} of {total.lines} lines are refused; {cure}"
+                f"{total.refused} of {total.lines} lines are refused; {hint}"
                 + _misnamed(sources, accounts, options)
                 if fails
                 else f"nothing to write: none of {total.lines} lines is an episode"

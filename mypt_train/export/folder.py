@@ -48,10 +48,10 @@ def export(
     except (KeyError, VocabularyError, ModelError) as error:
         raise ExportError(error.args[0]) from None
     if config.get("vocab_size") != d.tokenizer.vocab_size:
-        cure = "name the vocabulary that it was trained on with --vocab"
+        hint = "name the vocabulary that it was trained on with --vocab"
         raise ExportError(
             f"{source / CONFIG}: the model has {config.get('vocab_size')} ids, {name} has "
-            f"{d.tokenizer.vocab_size}; {cure}"
+            f"{d.tokenizer.vocab_size}; {hint}"
         )
     shown = template(d)
     ends = {tag: d.tokenizer.special[tag] for tag in endings(d)}

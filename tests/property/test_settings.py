@@ -98,7 +98,7 @@ def test_a_record_is_converted_if_and_only_if_it_lints_clean(
         return
     found = {item.finding.code for item in check_bytes(checker(Settings((), ()), dialect), raw)}
     own = data.draw(rules(sorted(found), len(dialect.table.phases)))
-    judge = checker(own, dialect, cures=False)
+    judge = checker(own, dialect, with_fixes=False)
     graded = [judge.graded(f) for f in judge.judged(line.value) if judge.selects(f.code)]
     against = [f for f in graded if f.severity in own.counting and f.code != "MYP103"]
     out = Converter(name, name, rules=own).record(line.value)

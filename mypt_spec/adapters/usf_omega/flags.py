@@ -71,9 +71,9 @@ def _relocated(findings: list[Finding], episode: Episode) -> Iterator[Finding]:
 def _without_user(context: Context) -> Iterator[Finding]:
     talk = [m for m in context.episode.messages if m.role in ("user", "assistant", "tool")]
     if talk and talk[0].role == "assistant":
-        cure = "put the user's message before it"
+        hint = "put the user's message before it"
         yield Finding(
-            "MYP251", "the conversation begins with the assistant", *talk[0].at, help=cure
+            "MYP251", "the conversation begins with the assistant", *talk[0].at, help=hint
         )
 
 
@@ -238,12 +238,12 @@ def _reasoning(context: Context) -> Iterator[Finding]:
     budget = meta.get("thinking_budget")
     for part in [p for m in context.episode.messages for p in m.parts]:
         if part.kind == "self_reflection" and meta.get("self_reflection_enabled") is False:
-            cure = "delete it, or set the flag"
+            hint = "delete it, or set the flag"
             yield Finding(
                 "MYP347",
                 '"self_reflection_enabled" is false, and this is a self-reflection',
                 *part.at,
-                help=cure,
+                help=hint,
             )
         if part.kind != "reasoning":
             continue
@@ -257,12 +257,12 @@ def _reasoning(context: Context) -> Iterator[Finding]:
         if isinstance(budget, int) and not next(faults(part.text), None):
             length = len(context.tokenizer.encode(part.text))
             if length > budget:
-                cure = "shorten it, or raise the budget"
+                hint = "shorten it, or raise the budget"
                 yield Finding(
                     "MYP345",
                     f"the reasoning has {length} tokens, the budget is {budget}",
                     *part.at,
-                    help=cure,
+                    help=hint,
                 )
 
 

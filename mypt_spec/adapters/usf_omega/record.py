@@ -133,13 +133,13 @@ class _Walk:
                 help="keep one of them",
             )
         if top and any(isinstance(m, dict) and m.get("role") == "assistant" for m in messages):
-            cure = "put it into the messages, as the last one"
+            hint = "put it into the messages, as the last one"
             self.add(
                 "MYP120",
                 f'some answers stand in "messages", the last one in "{top[0]}"',
                 f"/{top[0]}",
                 on_key=True,
-                help=cure,
+                help=hint,
             )
         if top:
             item = {"content" if key == "assistant" else key: work[key] for key in top}
@@ -215,13 +215,13 @@ class _Walk:
                 parts.append(("self_reflection", item["self_reflection"], at("self_reflection")))
         if isinstance(item.get("reasoning"), str):
             if any(kind == "reasoning" for kind, _, _ in parts):
-                cure = "merge it into the item, or delete it"
+                hint = "merge it into the item, or delete it"
                 self.add(
                     "MYP121",
                     'the reasoning in "contents" is read, this is not',
                     at("reasoning"),
                     on_key=True,
-                    help=cure,
+                    help=hint,
                 )
             else:
                 parts.insert(0, ("reasoning", item["reasoning"], at("reasoning")))
@@ -315,12 +315,12 @@ class _Walk:
         first = next((i for i, role in enumerate(roles) if role not in INSTRUCTIONS), len(roles))
         for i in places:
             if i > first:
-                cure = "move it before the first message of the conversation"
+                hint = "move it before the first message of the conversation"
                 self.add(
                     "MYP250",
                     f"this {roles[i]} message is read at the front, in the developer block",
                     f"/messages/{i}/role",
-                    help=cure,
+                    help=hint,
                 )
 
     def tools(self, work: dict[str, Any]) -> None:

@@ -198,7 +198,7 @@ def test_code_and_name(code: str) -> None:
     assert rule.code == code
     assert code[3] in FAMILIES
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
-    # A name says what is wrong, never the cure.
+    # A name says what is wrong, never the help.
     assert not re.match(
         r"(use|add|remove|write|fix|avoid|do|should|must|need|require|expect|prefer|no-more)\b",
         rule.name,
