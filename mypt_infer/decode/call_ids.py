@@ -1,10 +1,22 @@
-"""The ids of calls: none is empty, and none stands twice in a message. No table can remember that,
-so it is seen to here.
+"""Keeps the ids of calls distinct: none is empty, and none occurs twice in a message.
 
-Around another engine. A state is the engine's, and what was read of the list so far (`Ids`); the
-two are numbered as they come up. Where nothing of ids is to be remembered a state is the engine's
-own, so whatever makes no list is as quick as before. The id `"c1` of `[{"id": "c1` may end in all
-ways but those that spell an id of `seen`; see `detour` for what that does to budgets.
+Input: another engine. Output: an engine that refuses what the other allows and what would end an
+empty or repeated id. No table can remember which ids were written, so this engine does.
+
+Theory of operation. A state is a pair: the other engine's state, and an Ids, which says how far the
+list of calls was read. Pairs are numbered as they are reached. Where nothing has to be remembered a
+state is the other engine's own number, so dialects and turns without lists cost nothing. An id may
+continue in all ways but those that would close it as one of `seen`. That may take one more token
+than the other engine counts (`detour`), because the nearest ending might close a used id.
+
+After one whole call with the id "c1", the text of a second call repeats it. Its closing quote is
+refused, so the distance to an ending grows by one token:
+
+>>> ids = Ids().read(b'[{"id": "c1", "type": "function"}, {"id": "c1')
+>>> ids.inside, ids.seen, ids.detour
+(b'c1', frozenset({b'c1'}), 1)
+>>> ids.read(b'"') is None, ids.read(b'2"').seen == {b"c1", b"c12"}
+(True, True)
 """
 
 from __future__ import annotations
@@ -27,18 +39,22 @@ from mypt_spec.episode import Event
 from mypt_spec.episode import Place as At
 from mypt_spec.table import LISTS, TEXT
 
-LONGEST = 64  # bytes of an id behind which no more may follow
+# The most bytes of an id.
+LONGEST = 64
 _KEY = ID.encode()
-_ELSEWHERE, _FIRST, _NAMED = 0, 1, 2  # of a call's strings: the first is a key, and behind ID an id
+# Strings of a call: the first one is a key, and if this key is ID, the next one is the id.
+_ELSEWHERE, _FIRST, _NAMED = 0, 1, 2
 
 
 class Ids(NamedTuple):
-    """Where a list of calls stops. `depth`: brackets that are open, -1 in a call without id, of
-    which nothing matters any more.
+    """How far a list of calls was read.
 
-    `string`: what was read of the string that is open; deeper than a call's own members only an
-    escape. `which` string it is, or that comes next. `due`: a call must have an id here, and has
-    none yet.
+    - `seen`: the ids of the calls before.
+    - `depth`: the number of open brackets; -1 in a call without id, of which nothing matters any
+      more.
+    - `string`: what was read of the open string; deeper than a call's own members, only an escape.
+    - `which`: which string of a call is open, or comes next.
+    - `due`: the call must have an id here, and has none yet.
     """
 
     seen: frozenset[bytes] = frozenset()
@@ -48,7 +64,7 @@ class Ids(NamedTuple):
     due: bool = False
 
     def read(self, data: bytes) -> Ids | None:
-        """Behind more of the text; None where an id is empty or stands twice."""
+        """Returns the position after more text; None if an id is empty or occurs twice."""
         here: Ids | None = self
         for i in range(len(data)):
             if here is None or here.depth < 0:
@@ -87,13 +103,14 @@ class Ids(NamedTuple):
 
     @property
     def inside(self) -> bytes | None:
-        """What was read of the id that is open."""
+        """Returns what was read of the open id; None outside an id."""
         return self.string if self.depth == 2 and self.which == _NAMED else None
 
     @property
     def detour(self) -> int:
-        """Tokens that the nearest ending may take more than the engine counts, which would choose
-        any id: another character.
+        """Returns how many tokens the nearest ending may take beyond those that the engine counts.
+
+        The engine would choose any id; if that id is taken, another character is needed.
         """
         if self.inside is not None:
             return int(not self.inside or self.inside in self.seen)
@@ -102,7 +119,7 @@ class Ids(NamedTuple):
 
 
 class Distinct:
-    """An engine, but for ids that are empty or stand twice."""
+    """Wraps an engine, and refuses ids that are empty or occur twice."""
 
     whole = False
 
@@ -120,8 +137,9 @@ class Distinct:
         return self.engine.only(tool)
 
     def begin(self, state: int, events: Sequence[Event]) -> int:
-        """The state behind events where the tables are in `state`: ids of the message that is open
-        count.
+        """Returns the state after a prompt whose events lead the tables to `state`.
+
+        The ids of the message that is open count as seen.
         """
         found: set[bytes] = set()
         table, kinds = self.dialect.table, [""]
@@ -176,8 +194,10 @@ class Distinct:
     # Inside.
 
     def _doubtful(self, ids: Ids, tokens: Ints) -> npt.NDArray[np.bool_]:
-        """Which tokens may end an id, spell one of `seen`, or lead to where one has to come: these
-        are looked at one by one.
+        """Returns which tokens have to be read byte by byte.
+
+        These are the tokens that may end an id, spell one of `seen`, or lead to where an id has to
+        come.
         """
         ordinary = tokens < len(self.words)
         at = np.where(ordinary, tokens, 0)
@@ -189,7 +209,7 @@ class Distinct:
         return out
 
     def _goes_on(self, ids: Ids, tokens: Ints) -> npt.NDArray[np.bool_]:
-        """Which tokens do not make a long id longer."""
+        """Returns which tokens do not make a long id longer."""
         inside = ids.inside
         if inside is None or len(inside) < LONGEST or inside in ids.seen or not _whole(inside):
             return np.ones(len(tokens), bool)
@@ -216,12 +236,12 @@ class Distinct:
 
 
 def _escaped(text: bytes) -> bool:
-    """Whether an escape was begun at the end."""
+    """Returns whether a text ends with an escape that was only begun."""
     return (len(text) - len(text.rstrip(b"\\"))) % 2 == 1
 
 
 def _whole(text: bytes) -> bool:
-    """Whether no character and no escape is cut in half at the end of a string's inside."""
+    """Returns whether the inside of a string ends after a whole character and a whole escape."""
     try:
         json.loads(b'"' + text + b'"')
     except ValueError:

@@ -1,1 +1,1 @@
-"""The engine for tools whose schemas no table holds."""
+"""Reads calls of tools whose schemas no table can hold, with llguidance."""

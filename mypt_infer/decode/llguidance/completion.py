@@ -1,5 +1,7 @@
-"""Endings of bodies that llguidance reads: found byte by byte, then written in as few tokens as can
-be.
+"""Finds endings of bodies that llguidance reads, and writes them in as few tokens as possible.
+
+Input: a matcher, and a state of the companion. Output: tokens that complete the body. The search
+goes byte by byte, because a grammar that accepts a body accepts all its bytes one by one.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ from mypt_infer.decode.compile.vocab import Ints, Vocabulary
 from mypt_infer.decode.llguidance.lexer import Lexemes
 from mypt_infer.decode.tables import DEAD_STATE
 
-EXPANSIONS = 3000  # places that a search looks at, about 0.1 s
+# The most places that a search looks at, about 0.1 s.
+EXPANSIONS = 3000
 _WORDS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_ .:,"
-_INSIDE = [*b'"', *_WORDS, *range(0x100)]  # a string: what is tried first
+# The order in which bytes are tried, inside a string and outside.
+_INSIDE = [*b'"', *_WORDS, *range(0x100)]
 _OUTSIDE = [*b'}]"', *_WORDS, *range(0x100)]
 
 
 class Packed:
-    """The allow set of a matcher, unpacked. One buffer, used again."""
+    """Unpacks the bitmask of a matcher, with one buffer for all calls."""
 
     def __init__(self, size: int) -> None:
         import llguidance.numpy as packed
@@ -29,22 +33,24 @@ class Packed:
         self._packed, self._mask, self.size = packed, packed.allocate_token_bitmask(1, size), size
 
     def bits(self, matcher: Any) -> npt.NDArray[np.bool_]:
-        """Which ids may follow; shape (size,)."""
+        """Returns whether each id may follow: bool, shape (size,)."""
         self._packed.fill_next_token_bitmask(matcher, self._mask)
         return np.unpackbits(self._mask.view(np.uint8), bitorder="little")[: self.size].view(
             np.bool_
         )
 
     def some(self, matcher: Any, ids: Ints) -> npt.NDArray[np.bool_]:
-        """Which of some ids may follow."""
+        """Returns whether each of some ids may follow: bool, shape of `ids`."""
         self._packed.fill_next_token_bitmask(matcher, self._mask)
         found: npt.NDArray[np.bool_] = (self._mask[0, ids >> 5] >> (ids & 31) & 1).astype(bool)
         return found
 
 
 class Search:
-    """Looks for endings: where least was begun, least is open, and the first choice was taken most
-    often.
+    """Searches for endings, best first.
+
+    Best is a text that began few members and items, has few containers open, and mostly took the
+    first byte in the order of `_INSIDE` and `_OUTSIDE`.
     """
 
     def __init__(self, lexemes: Lexemes, vocabulary: Vocabulary, packed: Packed) -> None:
@@ -60,10 +66,10 @@ class Search:
     def ending(
         self, matcher: Any, state: int, limit: int = EXPANSIONS
     ) -> tuple[list[int] | None, int]:
-        """Tokens that complete the body, None if none were found, and how many places were looked
-        at.
+        """Returns (ending, looked): tokens that complete the body, and how many places it took.
 
-        `state` is the companion's. The matcher is left as it is.
+        The ending is None if none was found within `limit` places. `state` is the companion's. The
+        matcher is left as it is.
         """
         heap: list[tuple[int, int, bytes, int, int, Any, int]] = [
             (0, 0, b"", state, 0, matcher, -1)
@@ -107,9 +113,9 @@ class Search:
         return None, looked
 
     def _order(self, at: int) -> tuple[Ints, list[int], list[int]]:
-        """The tokens of one byte that the companion takes in a state, as they are tried; the states
-        behind them; the bytes.
-        """
+        """Returns (ids, states, bytes) of the tokens of one byte that the companion takes.
+
+        They are in the order in which the search tries them."""
         if at not in self._orders:
             order = self.inside if at in self.lexemes.strings else self.outside
             follows = {int(i): self.lexemes.next(at, int(i)) for i in order}
@@ -122,7 +128,7 @@ class Search:
         return self._orders[at]
 
     def _cost(self, at: int, byte: int) -> int:
-        """What a byte adds to the search's order: members and items count, open containers more."""
+        """Returns the cost of a byte: members and items cost, open containers cost more."""
         return (
             0
             if at in self.lexemes.strings
@@ -130,10 +136,9 @@ class Search:
         )
 
     def tokens(self, text: bytes) -> list[int]:
-        """A text in as few tokens as can be."""
-        best: list[tuple[int, int, int]] = [(0, -1, -1)] + [(len(text) + 1, -1, -1)] * len(
-            text
-        )  # count, token, where it began
+        """Returns a text in as few tokens as possible."""
+        # Count of tokens, the last token, and where it begins.
+        best: list[tuple[int, int, int]] = [(0, -1, -1)] + [(len(text) + 1, -1, -1)] * len(text)
         for at in range(len(text)):
             tree, count = self.vocabulary.trie, best[at][0] + 1
             for end in range(at, len(text)):
@@ -152,8 +157,9 @@ class Search:
 
 
 def fixes(lexemes: Lexemes, search: Search) -> dict[int, list[int]]:
-    """Of each state inside a string that has half a character or escape behind it: the fewest
-    bytes, as tokens, that complete it.
+    """Returns, for each state within a character or an escape, the fewest tokens that complete it.
+
+    All tokens are single bytes. States at a whole character are not in the result.
     """
     quote = search.id_of[ord('"')]
     closes = {

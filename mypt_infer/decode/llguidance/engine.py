@@ -52,9 +52,12 @@ from mypt_spec.bodies.json_body import ID
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 from mypt_spec.table import LISTS
 
-_KEPT = 256  # matchers, and sets of what may follow
-_FREE = 1000  # a string in which more ids may follow than this has no list of values
-_MORE = 3 * EXPANSIONS  # what all searches of one state may look at
+# The number of matchers, and of sets of what may follow, that are kept.
+_KEPT = 256
+# A string in which more ids may follow than this is free: it has no list of values.
+_FREE = 1000
+# The most places that all searches of one state look at.
+_MORE = 3 * EXPANSIONS
 
 
 class _Place(NamedTuple):
@@ -221,7 +224,7 @@ class Guided:
         return rule.bound, rule.closed
 
     def _sound(self, text: bytes, before: list[int], ending: list[int]) -> bool:
-        """Whether the whole body is strict JSON: no key twice, nothing nested too deep."""
+        """Returns whether the whole body is strict JSON: no key twice, nothing nested too deep."""
         try:
             return not list(
                 faults(
@@ -328,7 +331,7 @@ class _Endings:
         self._closes: dict[tuple[int, int], bool] = {}
 
     def fits(self, ending: int, token: int, after: int) -> bool:
-        """Whether a token and then an ending, by its number, complete the body.
+        """Returns whether a token and then an ending, by its number, complete the body.
 
         `after` is the companion's state after the token.
         """
@@ -377,7 +380,7 @@ def _groups(
 
 
 def _shallow(ids: Ids | None, text: bytes) -> bool:
-    """Whether a text after that of `ids` ends between calls or among a call's own members."""
+    """Returns whether a text ends between calls or among a call's members, after that of `ids`."""
     after = ids.read(text) if ids is not None else None
     return after is not None and 0 <= after.depth <= 2
 

@@ -1,5 +1,7 @@
-"""Bodies of calls as grammars for llguidance: canonical spacing, the name first, the arguments by
-any schema it can read.
+"""Writes the bodies of calls as grammars for llguidance, and makes its matchers.
+
+Input: tools, and the kind of body. Output: a matcher that reads canonical spacing, the name first,
+and arguments by any schema that llguidance can read.
 """
 
 from __future__ import annotations
@@ -17,18 +19,19 @@ from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID, NAME
 from mypt_spec.table import LISTS
 
-ANY = 0  # the hole of a call of any tool; tool i has hole i + 1
+# The hole of a call of any tool; a call of tool i has hole i + 1.
+ANY = 0
 _SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _CHOOSING = ("$ref", "allOf", "anyOf", "oneOf")
 _COUNTING = ("patternProperties", "minProperties", "maxProperties")
 
 
 class EngineError(ValueError):
-    """An engine that is not installed or not known."""
+    """An engine is unknown or not installed."""
 
 
 class HoleBodies:
-    """Leaves a hole for every body: another engine reads what stands there."""
+    """Makes a hole for each body, which another engine reads. It is a BodyNet."""
 
     def __init__(
         self,
@@ -37,20 +40,21 @@ class HoleBodies:
         literals: re.Pattern[str],
         forbidden: Sequence[str],
     ) -> None:
-        """Nothing of these is in the net."""
+        """Takes the arguments of MakeBodies; holes need none of them."""
 
     def any_tool(self, then: Node) -> Node:
-        """A call of any of the tools, up to `then`."""
+        """Returns the hole of a call of any of the tools, up to `then`."""
         return Node({(HOLE, ANY): (then, 0)}, block=CALLING)
 
     def one(self, index: int, then: Node) -> Node:
-        """A call of one tool, up to `then`."""
+        """Returns the hole of a call of one tool, up to `then`."""
         return Node({(HOLE, index + 1): (then, 0)}, block=CALLING, owner=index)
 
 
 def patterned(schema: Any) -> frozenset[str]:
-    """The keys of members whose strings are bound by more than their length; "" where it may be
-    any.
+    """Returns the keys of members whose strings are bound by more than their length.
+
+    "" is among them if that may be so for any member.
     """
     found: set[str] = set()
 
@@ -76,8 +80,9 @@ def patterned(schema: Any) -> frozenset[str]:
 
 
 def named(schema: Any) -> bool:
-    """Whether all members of all objects are named, and nothing nests without end: no key can stand
-    twice.
+    """Returns whether all members of all objects are named, and nothing nests without end.
+
+    Then llguidance itself lets no key occur twice.
     """
     if isinstance(schema, list):
         return all(map(named, schema))
@@ -105,10 +110,10 @@ _BOUND = ("pattern", "format", "patternProperties")
 
 
 def schema_of(tool: ToolSpec, kind: str) -> dict[str, Any]:
-    """The schema of what stands in a call's place of arguments. Members that the schema does not
-    speak of are not written.
+    """Returns the schema of the arguments of a call of this kind.
 
-    Raises SchemaFault for what no call of this kind can hold.
+    Members that the schema does not mention are not written. In a "call", the name of the tool is
+    among the arguments. Raises SchemaFault for a schema that no call of this kind can follow.
     """
     schema = dict(tool.schema)
     if schema.get("type", "object") != "object":
@@ -133,7 +138,7 @@ def schema_of(tool: ToolSpec, kind: str) -> dict[str, Any]:
 
 
 def grammar(kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str]) -> str:
-    """A grammar, in llguidance's dialect of Lark, of the calls of some tools."""
+    """Returns a grammar of the calls of some tools, in llguidance's dialect of Lark."""
     ways, rules, named = [], [], []
     for i, tool in enumerate(tools):
         before, after = ("", "") if kind == "call" else around(kind, tool.name, literals)
@@ -160,7 +165,7 @@ def _row(before: str, tool: int, after: str) -> str:
 
 
 class _Words:
-    """A dialect's vocabulary as llguidance wants it."""
+    """The vocabulary of a dialect, in the form that llguidance expects."""
 
     bos_token_id = None
 
@@ -183,9 +188,10 @@ _words: dict[tuple[str, int], Any] = {}
 
 
 def words(dialect: Dialect, end: int) -> Any:
-    """llguidance's tokenizer of a dialect, made once;
+    """Returns llguidance's tokenizer of a dialect, made once.
 
-    `end` is the id that stands behind a body, which is its end of text.
+    `end` is the id that follows a body; llguidance takes it for the end of the text. Raises
+    EngineError if llguidance is not installed.
     """
     try:
         from llguidance import LLTokenizer, TokenizerWrapper
@@ -200,9 +206,9 @@ def words(dialect: Dialect, end: int) -> Any:
 
 
 def matcher(dialect: Dialect, end: int, kind: str, tools: Sequence[ToolSpec]) -> Any:
-    """llguidance at the beginning of a call of one of the tools.
+    """Returns llguidance's matcher at the beginning of a call of one of the tools.
 
-    Raises SchemaFault naming the tool and its reason.
+    Raises SchemaFault, naming the tool and llguidance's reason.
     """
     known = words(dialect, end)
     import llguidance

@@ -1,8 +1,8 @@
-"""The companion of a schema engine: all bodies that are canonical JSON as far as their lexemes go,
-as tables.
+"""Compiles the *companion* of a schema engine: tables of the lexemes of canonical JSON.
 
-It knows neither nesting nor schemas, which are the engine's; it knows what an engine for JSON does
-not: that strings spell no tag, and how strings and numbers are written canonically.
+Input: a dialect. Output: Lexemes. The companion knows neither nesting nor schemas, which are the
+engine's. It knows what an engine for JSON does not: that strings spell no tag, and how strings and
+numbers are written canonically.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ _STRUCTURE = b"{}[], :truefalsn"
 
 @dataclass(frozen=True, eq=False)
 class Lexemes:
-    """`tables` from the state `first`. `strings`: its states inside a string."""
+    """The companion's tables; `first` is its first state, `strings` its states inside a string."""
 
     tables: Tables
     first: int
     strings: range
 
     def next(self, state: int, token: int) -> int:
-        """The state behind a token; 0 where it is refused."""
+        """Returns the state after a token, 0 if it is refused."""
         return self.tables.next(state, token)
 
     def run(self, state: int, tokens: list[int]) -> int:
-        """The state behind several tokens; 0 where one is refused."""
+        """Returns the state after several tokens, 0 if one is refused."""
         for token in tokens:
             state = self.tables.next(state, token)
         return state
 
     def allowed(self, state: int) -> tuple[npt.NDArray[np.bool_], Ints, npt.NDArray[np.bool_]]:
-        """Which ids may follow, the state behind each, and which of them do not leave the string;
-        shape (vocabulary,).
+        """Returns (allowed, then, stays) for all ids, each of shape (vocabulary,).
+
+        `allowed`: the id may follow. `then`: the state after it. `stays`: it does not leave the
+        string.
         """
         tables = self.tables
         then = tables.following(state)
@@ -57,7 +59,7 @@ _lexemes: dict[str, Lexemes] = {}
 
 
 def lexemes(dialect: Dialect, text: ByteDfa) -> Lexemes:
-    """Computed once a dialect."""
+    """Returns the companion of a dialect, compiled once. `text` is the leaf of texts."""
     if dialect.fingerprint not in _lexemes:
         string, number = string_dfa(tuple(forbidden_texts(dialect))), number_dfa(fraction=True)
         between = Node(final=True)

@@ -1,6 +1,7 @@
-"""A short value that fits a schema, read off the schema.
+"""Guesses a short value that fits a JSON Schema.
 
-It is a guess: who asks has it checked by what really reads the schema.
+Input: a schema. Output: a value, which the caller must check with a real reader of schemas. The
+guess is worth it because a search for a first ending takes far longer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 
 from mypt_infer.decode.tools import MAX_DEPTH, NOTES
 
-_MOST = 1000  # parts of a value, and characters of a string
+# The most parts of a value, and characters of a string.
+_MOST = 1000
 _READ = NOTES | {
     "$defs", "additionalProperties", "definitions", "exclusiveMaximum", "exclusiveMinimum",
     "format", "items", "maxItems", "maxLength", "maximum",
@@ -28,13 +30,18 @@ _FORMATS = {
 
 
 class Unclear(ValueError):
-    """A schema whose values cannot be read off it: a pattern, conditions, or more parts than are
-    written down.
-    """
+    """The schema does not show its values: it has patterns, conditions, or too many parts."""
 
 
 def minimal_value(schema: Mapping[str, Any], size: Callable[[Any], int]) -> Any:
-    """A value, as short as may be; `size` decides between values. Raises Unclear."""
+    """Returns a value that probably fits, as short as possible; `size` decides between values.
+
+    Raises Unclear if the schema does not show its values.
+
+    >>> schema = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 3}}}
+    >>> minimal_value({**schema, "required": ["a"]}, lambda value: len(str(value)))
+    {'a': 3}
+    """
     try:
         return _Reader(schema, size).value(schema, 0)
     except (
@@ -71,7 +78,7 @@ class _Reader:
         return self._any([partial(self._typed, kind, schema, depth) for kind in kinds])
 
     def _any(self, ways: list[partial[Any]]) -> Any:
-        """The shortest of some values, of which one must be clear."""
+        """Returns the shortest of some values; at least one of them must be clear."""
         found = []
         for way in ways:
             try:
@@ -117,7 +124,7 @@ class _Reader:
 
 
 def _number(schema: Mapping[str, Any]) -> int:
-    """The whole number nearest to 0 between the bounds."""
+    """Returns the whole number nearest to 0 between the bounds."""
     low = max(
         schema.get("minimum", -math.inf),
         math.floor(schema["exclusiveMinimum"]) + 1 if "exclusiveMinimum" in schema else -math.inf,

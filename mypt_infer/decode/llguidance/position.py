@@ -1,4 +1,8 @@
-"""Where the beginning of a JSON text stops."""
+"""Finds the position at which the beginning of a JSON text stops.
+
+Input: bytes that may stop anywhere. Output: whether that is in a key, and in which member's value.
+The engine needs this to know which rules of a schema bind the next token.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from mypt_spec.bodies.json_body import ID
 
 
 class Position(NamedTuple):
-    """Whether it is inside a key; and the member whose value it is in, "" for none."""
+    """`key`: the position is inside a key. `member`: the key whose value it is in, "" for none."""
 
     key: bool
     member: str
@@ -21,10 +25,15 @@ _LEXEME = re.compile(rb'"(?:[^"\\]|\\.)*("?)|[{}\[\],:]', re.DOTALL)
 
 
 def where(text: bytes) -> Position:
-    """Reads the beginning of a JSON text; it may stop anywhere."""
-    stack: list[
-        tuple[bytes, str]
-    ] = []  # open containers, each with the key of its last member, or of its own
+    """Returns the position at which the beginning of a JSON text stops.
+
+    >>> where(b'{"name": "f", "a": 3')
+    Position(key=False, member='a')
+    >>> where(b'{"name": "f", "a')
+    Position(key=True, member='')
+    """
+    # Open containers, each with the key whose value it is.
+    stack: list[tuple[bytes, str]] = []
     member, waits = "", False
     for match in _LEXEME.finditer(text):
         found = match[0]
@@ -45,10 +54,7 @@ def where(text: bytes) -> Position:
 
 
 def last_call(text: bytes) -> bytes | None:
-    """Of the beginning of a list of calls, what stands of the last one behind its id;
-
-    None before that.
-    """
+    """Returns the text of the last call in a list of calls, after its id; None before that."""
     depth = begin = 0
     for match in _LEXEME.finditer(text):
         depth += (match[0] in b"{[") - (match[0] in b"}]")

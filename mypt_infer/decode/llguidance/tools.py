@@ -1,7 +1,6 @@
-"""What the engine "llguidance" knows of a list of tools before anything is drawn: a matcher and a
-short call of each.
+"""Prepares a list of tools for the engine "llguidance": a matcher, and a short call, of each.
 
-A tool of which no call is found is refused here, so what is offered later always has an ending.
+A tool of which no call is found is refused here, so that all that is offered later has an ending.
 """
 
 from __future__ import annotations
@@ -36,14 +35,15 @@ from mypt_spec import Dialect
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.table import LISTS
 
-_KEPT = 32  # lists of tools
+# The number of lists of tools that are kept.
+_KEPT = 32
 
 
 class Ground(NamedTuple):
-    """What all bodies of a dialect stand on.
+    """What all bodies of a dialect share.
 
-    `characters`: of each ordinary token; 0 where it holds a backslash. `opens`: it opens or closes
-    something.
+    `characters`: int32, the number of characters in each ordinary token, 0 if it holds a backslash.
+    `opens`: bool, whether the token holds a quote or an opening bracket. `fixes`: see `completion`.
     """
 
     lexemes: Lexemes
@@ -56,9 +56,9 @@ class Ground(NamedTuple):
     def proved(
         self, here: Any, before: list[int], companion: int, ending: list[int], end: int
     ) -> bool:
-        """Whether `before` and then an ending complete the body that `end` stands behind.
+        """Returns whether `before` and then an ending complete the body that `end` follows.
 
-        `companion` stands behind `before`.
+        `companion` is the companion's state after `before`.
         """
         tokens = [*before, *ending, end]
         return (
@@ -68,8 +68,10 @@ class Ground(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Of a tool: what its calls begin with (in a list behind their id), the keys of members that
-    patterns bind, and whether all members are named.
+    """What the engine has to know of a tool.
+
+    `begins`: the first bytes of its calls, in a list those after the id. `bound`: the keys of
+    members that patterns bind. `closed`: all members are named.
     """
 
     begins: bytes
@@ -79,9 +81,10 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """`tables` with a hole for each body.
+    """The calls of some tools.
 
-    `first` and `endings`, by hole: the matcher there, and a body as tokens; `rules` by tool.
+    `tables` have a hole for each body. By hole: `first` is the matcher there, `endings` is one body
+    as tokens. `rules` is by tool.
     """
 
     tables: Tables
@@ -95,7 +98,10 @@ _known: OrderedDict[tuple[str, str], Calls] = OrderedDict()
 
 
 def ground(dialect: Dialect) -> Ground:
-    """Made once a dialect. Raises EngineError where llguidance is not installed."""
+    """Returns what all bodies of a dialect share, made once.
+
+    Raises EngineError if llguidance is not installed.
+    """
     if dialect.fingerprint not in _grounds:
         words_of(dialect, call_ends(dialect)[1])  # says how to install what it lacks
         text = GrammarGraph(dialect, ()).text
@@ -116,7 +122,7 @@ def calls_of(
 ) -> Calls:
     """Returns the calls of some tools; no block of `forbidden_blocks` may open.
 
-    Keeps those asked for last. Raises SchemaFault for a tool that cannot be called.
+    Keeps the calls that were asked for last. Raises SchemaFault for a tool that cannot be called.
     """
     key = (
         dialect.fingerprint,
@@ -165,10 +171,10 @@ class _Opening:
         return around(self.kind, tool.name, self.literals)[0].encode()
 
     def _ending(self, first: Any, tool: ToolSpec) -> tuple[int, ...]:
-        """The shortest body found of a call of one tool; the matcher may know others.
+        """Returns a short body of a call of one tool, as tokens.
 
-        What the schema itself says is tried first: to prove that takes a fraction of a millisecond,
-        a search takes several.
+        The guess from the schema is tried first: proving it takes a fraction of a millisecond, a
+        search several. Raises SchemaFault if no body is found.
         """
         for way in (self.read_off, self.searched):
             found = way(first, tool)
@@ -183,9 +189,9 @@ class _Opening:
         )
 
     def read_off(self, _: Any, tool: ToolSpec) -> list[int] | None:
-        """A short body by the schema, as tokens;
+        """Returns a short body by the schema, as tokens; None if the schema does not show one.
 
-        None where it does not tell. Whether it fits is to be proved.
+        The caller must prove that the body fits.
         """
 
         def size(value: Any) -> int:  # nearly always a space stands in front
@@ -199,7 +205,7 @@ class _Opening:
         return self.ground.search.tokens(text)
 
     def searched(self, first: Any, tool: ToolSpec) -> list[int] | None:
-        """A short body by what llguidance lets follow, as tokens."""
+        """Returns a short body that a search finds, as tokens; None if it finds none."""
         search, companion, before = self.ground.search, self.ground.lexemes, self._before(tool)
         here, spelled = first.deep_copy(), [search.id_of[b] for b in before]
         at = companion.run(companion.first, spelled)
