@@ -50,6 +50,12 @@ class Memo(Generic[_K, _V]):
         self.known[key] = value
         return value
 
+    def clear(self) -> None:
+        """Forgets everything."""
+        self.known.clear()
+        self._sizes.clear()
+        self.size = 0
+
     def _forget(self, key: _K) -> None:
         self.known.pop(key, None)
         if self._sizes:

@@ -40,6 +40,7 @@ from mypt_infer.decode.tools import Declaration, ToolSpec, declare
 from mypt_spec import Dialect, Episode
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
+from mypt_spec.memo import Memo
 
 _LEFT_BITS, _BLOCK_BITS = 20, 18
 ENDLESS = (1 << _LEFT_BITS) - 1  # no budget
@@ -127,10 +128,10 @@ class Decoder:
                 self.caps[block] = _count(cap, what, UNBOUNDED - 64) + self._closing(block)
         self._check_caps(max_think_tokens, max_toolcall_tokens)
         self._order, self._bounds = self.tables.members
-        self._sets: dict[int, AllowSet] = {}
-        self._free: dict[int, tuple[int, int, AllowSet]] = {}
-        self._steps: dict[int, int] = {}
-        self._jumps: dict[tuple[int, int], int] = {}
+        self._sets = Memo[int, AllowSet](_REMEMBERED)
+        self._free = Memo[int, tuple[int, int, AllowSet]](_REMEMBERED)
+        self._steps = Memo[int, int](16 * _REMEMBERED)
+        self._jumps = Memo[tuple[int, int], int](16 * _REMEMBERED)
         self._caps, self._size = self.caps.tolist(), self.tables.size
         # The engine's states are appended as they are reached.
         self._block, self._distance, self._to_close = map(list, self.tables.lists)
@@ -192,15 +193,12 @@ class Decoder:
 
     def allow(self, state: int) -> AllowSet:
         """Returns the allow set of a state."""
-        left, inside, found = self._free.get(state >> _SHIFT) or self.free(int(state))
+        left, inside, found = self._free.known.get(state >> _SHIFT) or self.free(int(state))
         if state >> _BLOCK_BITS & ENDLESS > left and state & UNBOUNDED > inside:
             return found
         state = int(state)
-        if state not in self._sets:
-            if len(self._sets) >= _REMEMBERED:
-                self._sets.clear()
-            self._sets[state] = self._make(*_unpacked(state))
-        return self._sets[state]
+        known = self._sets.known.get(state)
+        return known or self._sets.keep(state, self._make(*_unpacked(state)))
 
     def free(self, state: int) -> tuple[int, int, AllowSet]:
         """Returns (left, block_left, allow_set): the allow set without budgets.
@@ -208,11 +206,11 @@ class Decoder:
         It is valid while more than these many tokens remain, in all and in the block.
         """
         machine = state >> _SHIFT
-        if machine not in self._free:
-            if len(self._free) >= _REMEMBERED:
-                self._free.clear()
-            self._free[machine] = *self._needs(machine), self._make(machine, ENDLESS, UNBOUNDED)
-        return self._free[machine]
+        known = self._free.known.get(machine)
+        if known is not None:
+            return known
+        made = self._make(machine, ENDLESS, UNBOUNDED)
+        return self._free.keep(machine, (*self._needs(machine), made))
 
     def ids(self, state: int) -> Ints:
         """Returns the allowed ids, sorted, int32."""
@@ -280,7 +278,7 @@ class Decoder:
 
     def next(self, state: int, token: int) -> int:
         """Returns the state after one token. Raises ValueError when it is not allowed."""
-        known = self._jumps.get((state | _MASK, token))
+        known = self._jumps.known.get((state | _MASK, token))
         if known is not None:
             if state & _MASK == _MASK:
                 return known
@@ -292,7 +290,7 @@ class Decoder:
             raise ValueError(
                 f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids"
             )
-        then = self._steps.get(machine << _ID_BITS | token) or self._step(machine, token)
+        then = self._steps.known.get(machine << _ID_BITS | token) or self._step(machine, token)
         if then == DEAD_STATE or left < 1:
             raise ValueError(f"id {token} is not allowed in state {state}")
         spent = left if left == ENDLESS else left - 1
@@ -311,18 +309,14 @@ class Decoder:
         after = then << _SHIFT | spent << _BLOCK_BITS | within
         # Without a budget of a block, only the tokens left in all can refuse this step next time.
         if inside == within == UNBOUNDED:
-            if len(self._jumps) >= 16 * _REMEMBERED:
-                self._jumps.clear()
-            self._jumps[int(state) | _MASK, int(token)] = after | _MASK
+            self._jumps.keep((int(state) | _MASK, int(token)), after | _MASK)
         return after
 
     def _step(self, machine: int, token: int) -> int:
         """Returns the engine's next state, and keeps it for next time if it is not dead."""
         then = self._noted(self.bodies.next(machine, token))
         if then != DEAD_STATE:
-            if len(self._steps) >= 16 * _REMEMBERED:
-                self._steps.clear()
-            self._steps[machine << _ID_BITS | token] = then
+            self._steps.keep(machine << _ID_BITS | token, then)
         return then
 
     def _begin(self, machine: int, events: Sequence[Event]) -> int:

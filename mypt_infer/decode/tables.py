@@ -23,7 +23,6 @@ distance 1. `<|end|>` gives then = -9: column 8 of the node's exits holds state 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -39,6 +38,7 @@ from mypt_infer.decode.compile.token_table import FAR, Rows
 from mypt_infer.decode.compile.vocab import Ints, Trie
 from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
+from mypt_spec.memo import Memo
 
 DEAD_STATE = 0
 
@@ -182,8 +182,7 @@ class Tables:
         return self.block.tolist(), self.distance.tolist(), self.to_close.tolist()
 
 
-_built: OrderedDict[tuple[str, str], Tables] = OrderedDict()
-_KEPT = 32
+_built = Memo[tuple[str, str], Tables](32)
 
 
 def build(
@@ -202,13 +201,11 @@ def build(
     if bodies is not Bodies:
         known = [t.name for t in tools] if names_in_tags(dialect) else bool(tools)
     key = (dialect.fingerprint, repr((bodies.__name__, known, sorted(forbidden_blocks))))
-    if key not in _built:
+    found = _built.known.get(key)
+    if found is None:
         spoken = GrammarGraph(dialect, tools, bodies, forbidden_blocks).build()
-        _built[key] = tables_of(spoken, token_classes(dialect, spoken.text))
-        if len(_built) > _KEPT:
-            _built.popitem(last=False)
-    _built.move_to_end(key)
-    return _built[key]
+        found = _built.keep(key, tables_of(spoken, token_classes(dialect, spoken.text)))
+    return found
 
 
 def tables_of(spoken: Spoken, leaves: TokenClasses) -> Tables:

@@ -13,6 +13,7 @@ from torch import Tensor
 from mypt_infer.decode.compile.nfa import NO_BLOCK
 from mypt_infer.decode.decoder import _BLOCK_BITS, _SHIFT, ENDLESS, UNBOUNDED, AllowSet, Decoder
 from mypt_infer.decode.tables import DEAD_STATE
+from mypt_spec.memo import Memo
 
 _REFUSED = -float("inf")
 _KEPT = 1 << 13  # allow sets as tensors
@@ -46,8 +47,8 @@ class DeviceDecoder:
         )
         self.place = put(np.stack([tables.row, tables.base, tables.frame, tables.block]))
         self.goal = put(np.stack([decoder.caps[tables.block], tables.distance, tables.to_close]))
-        self._lists: dict[AllowSet, Tensor] = {}
-        self._ready: dict[int, _Ready] = {}
+        self._lists = Memo[AllowSet, Tensor](_KEPT)
+        self._ready = Memo[int, _Ready](_PLACES)
 
     def step(self, states: Tensor, ids: Tensor) -> Tensor:
         """The states behind one token a row; int64, shape (rows,)."""
@@ -80,7 +81,7 @@ class DeviceDecoder:
         """
         if len(states) == 1:
             state, dtype = states[0], logits.dtype
-            ready = self._ready.get(state >> _SHIFT)
+            ready = self._ready.known.get(state >> _SHIFT)
             if ready is None or ready[2] is not dtype:
                 ready = self._prepare(int(state), dtype)
             if (
@@ -115,8 +116,6 @@ class DeviceDecoder:
         """For a place in which few ids are refused, or few are allowed, these as tensors; kept for
         next time.
         """
-        if len(self._ready) >= _PLACES:
-            self._ready.clear()
         left, inside, found = self.decoder.free(state)
         few = len(found.places) <= _FEW
         ids = self.list_of(found) if few else self.classes[:0]
@@ -125,8 +124,9 @@ class DeviceDecoder:
             if found.only is None
             else None
         )
-        made = self._ready[state >> _SHIFT] = (left if few else ENDLESS, inside, dtype, ids, values)
-        return made
+        return self._ready.keep(
+            state >> _SHIFT, (left if few else ENDLESS, inside, dtype, ids, values)
+        )
 
     def _mask_torch(self, logits: Tensor, states: Sequence[int]) -> Tensor:
         for row, state in zip(logits, states, strict=True):
@@ -149,11 +149,9 @@ class DeviceDecoder:
 
     def list_of(self, found: AllowSet) -> Tensor:
         """The shorter list of an allow set, as a tensor."""
-        ids = self._lists.get(found)
+        ids = self._lists.known.get(found)
         if ids is None:
-            if len(self._lists) >= _KEPT:
-                self._lists.clear()
-            ids = self._lists[found] = torch.as_tensor(found.places, device=self.classes.device)
+            ids = self._lists.keep(found, torch.as_tensor(found.places, device=self.classes.device))
         return ids
 
     def _budgets(

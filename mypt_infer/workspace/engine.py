@@ -30,6 +30,7 @@ from mypt_infer.workspace.store import (
     embedder_of,
     usable,
 )
+from mypt_spec.memo import Memo
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,7 +116,7 @@ class WorkspaceEngine:
             with self._lock:
                 self.close()
                 self._db, self._vectors = db, vectors
-                self._frequent: dict[str, bool] = {}
+                self._frequent = Memo[str, bool](_REMEMBERED)
             return
         raise WorkspaceError(
             f"{self.index_dir}: the index cannot be read; delete that folder and run mypt-index"
@@ -202,13 +203,12 @@ class WorkspaceEngine:
         return [w for w in words if not self._common(w)] or words
 
     def _common(self, word: str) -> bool:
-        if word not in self._frequent:
-            if len(self._frequent) > _REMEMBERED:
-                self._frequent.clear()
+        known = self._frequent.known.get(word)
+        if known is None:
             most = max(_COMMON, len(self._vectors) // 4)
             count = f"SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT {most})"
-            self._frequent[word] = self._all(count, f'"{word}"')[0][0] == most
-        return self._frequent[word]
+            known = self._frequent.keep(word, self._all(count, f'"{word}"')[0][0] == most)
+        return known
 
     def _match(self, table: str, terms: list[str], weights: str) -> list[int]:
         if not terms:

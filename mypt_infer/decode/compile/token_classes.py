@@ -15,6 +15,7 @@ from mypt_infer.decode.compile.grammar_graph import forbidden_texts
 from mypt_infer.decode.compile.token_table import Exit, Rows, leaf_rows
 from mypt_infer.decode.compile.vocab import Ints, Vocabulary, vocabulary
 from mypt_spec import Dialect
+from mypt_spec.memo import Memo
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +38,13 @@ class TokenClasses:
     first_exit: dict[str, int]
 
 
-_leaf_sets: dict[str, TokenClasses] = {}
+_leaf_sets = Memo[str, TokenClasses](16)
 
 
 def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
     """Returns the classes of a dialect. `text` is its leaf of texts."""
-    if dialect.fingerprint not in _leaf_sets:
+    found = _leaf_sets.known.get(dialect.fingerprint)
+    if found is None:
         words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
         leaves = [
             text,
@@ -54,16 +56,15 @@ def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
         rows = {leaf.name: leaf_rows(leaf, words, ids) for leaf in leaves}
         exits: list[Exit] = []
         parts, first_row, first_exit, at = [], {}, {}, 0
-        for name, found in rows.items():
+        for name, read in rows.items():
             first_row[name], first_exit[name] = at, len(exits)
-            parts.append(np.where(found.after < -1, found.after - len(exits), found.after))
-            exits += found.exits
-            at += found.leaf.states
+            parts.append(np.where(read.after < -1, read.after - len(exits), read.after))
+            exits += read.exits
+            at += read.leaf.states
         classes, columns = _classes(np.concatenate(parts))
-        _leaf_sets[dialect.fingerprint] = TokenClasses(
-            words, columns, classes, tuple(exits), first_row, rows, first_exit
-        )
-    return _leaf_sets[dialect.fingerprint]
+        made = TokenClasses(words, columns, classes, tuple(exits), first_row, rows, first_exit)
+        found = _leaf_sets.keep(dialect.fingerprint, made)
+    return found
 
 
 def _classes(rows: Ints) -> tuple[Ints, Ints]:

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from mypt_spec.memo import Memo
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 
 Ints = npt.NDArray[np.int32]
@@ -78,7 +79,7 @@ class Trie:
             yield from node.all(prefix + bytes([byte]))
 
 
-_known: dict[str, Vocabulary] = {}
+_vocabularies = Memo[str, Vocabulary](16)
 
 
 def vocabulary(tokenizer: Tokenizer, base: str) -> Vocabulary:
@@ -87,7 +88,8 @@ def vocabulary(tokenizer: Tokenizer, base: str) -> Vocabulary:
     `base` names the base encoding.
     """
     key = f"{base}/{tokenizer.vocab_size}"
-    if key not in _known:
+    found = _vocabularies.known.get(key)
+    if found is None:
         tokens = tuple(tokenizer.decode_bytes([i]) for i in range(tokenizer.ordinary))
-        _known[key] = Vocabulary(tokens, tokenizer.vocab_size)
-    return _known[key]
+        found = _vocabularies.keep(key, Vocabulary(tokens, tokenizer.vocab_size))
+    return found

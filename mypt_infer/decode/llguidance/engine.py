@@ -27,7 +27,6 @@ only `</myPT_toolcall>` may follow.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,6 +49,7 @@ from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID
 from mypt_spec.bodies.strict_json import Fault, faults, loads
+from mypt_spec.memo import Memo
 from mypt_spec.table import LISTS
 
 # The number of matchers, and of sets of what may follow, that are kept.
@@ -105,8 +105,8 @@ class Guided:
         self.spare = [self.ground.search.id_of[b] for b in b"0123456789"]
         self.places: list[_Place] = []
         self._numbers: dict[tuple[int, int, int], int] = {}
-        self._matchers: OrderedDict[int, Any] = OrderedDict()
-        self._options: OrderedDict[int, Options] = OrderedDict()
+        self._matchers = Memo[int, Any](_KEPT)
+        self._options = Memo[int, Options](_KEPT)
 
     def least_of(self, tool: int) -> int:
         """Returns the least number of tokens that was found for the body of a call of a tool."""
@@ -160,13 +160,7 @@ class Guided:
 
     def options(self, state: int) -> Options:
         """Returns what may follow a state."""
-        found = self._options.get(state)
-        if found is None:
-            found = self._options[state] = self._find(state)
-            if len(self._options) > _KEPT:
-                self._options.popitem(last=False)
-        self._options.move_to_end(state)
-        return found
+        return self._options.known.get(state) or self._options.keep(state, self._find(state))
 
     # Inside.
 
@@ -187,19 +181,16 @@ class Guided:
 
     def _matcher(self, state: int) -> Any:
         """Returns the matcher of a state. Callers must leave it as it is."""
-        found = self._matchers.get(state)
+        found = self._matchers.known.get(state)
         if found is None:
             place = self.places[state - self.size]
-            before = self._matchers.get(place.before)
+            before = self._matchers.known.get(place.before)
             found = (before or self.first[self.tables.holes[place.hole][0]]).deep_copy()
             if place.before >= 0 and not found.consume_tokens(
                 [place.token] if before is not None else self.tokens(state)
             ):
                 raise RuntimeError(f"llguidance stopped: {found.get_error()}")
-            self._matchers[state] = found
-            if len(self._matchers) > _KEPT:
-                self._matchers.popitem(last=False)
-        self._matchers.move_to_end(state)
+            self._matchers.keep(state, found)
         return found
 
     def _rules(self, hole: int, text: bytes) -> tuple[frozenset[str], bool]:

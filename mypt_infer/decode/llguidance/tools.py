@@ -5,7 +5,6 @@ A tool of which no call is found is refused here, so that all that is offered la
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -33,10 +32,8 @@ from mypt_infer.decode.tables import DEAD_STATE, Tables, build
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.memo import Memo
 from mypt_spec.table import LISTS
-
-# The number of lists of tools that are kept.
-_KEPT = 32
 
 
 class Ground(NamedTuple):
@@ -93,8 +90,8 @@ class Calls:
     rules: tuple[Rule, ...]
 
 
-_grounds: dict[str, Ground] = {}
-_known: OrderedDict[tuple[str, str], Calls] = OrderedDict()
+_grounds = Memo[str, Ground](16)
+_calls = Memo[tuple[str, str], Calls](32)  # by lists of tools
 
 
 def ground(dialect: Dialect) -> Ground:
@@ -102,7 +99,8 @@ def ground(dialect: Dialect) -> Ground:
 
     Raises EngineError if llguidance is not installed.
     """
-    if dialect.fingerprint not in _grounds:
+    found = _grounds.known.get(dialect.fingerprint)
+    if found is None:
         words_of(dialect, call_ends(dialect)[1])  # says how to install what it lacks
         text = GrammarGraph(dialect, ()).text
         words, companion = token_classes(dialect, text).vocabulary, lexemes(dialect, text)
@@ -110,11 +108,10 @@ def ground(dialect: Dialect) -> Ground:
         counts = [0 if b"\\" in t else sum(b & 0xC0 != 0x80 for b in t) for t in words.tokens]
         search = Search(companion, words, packed)
         opens = np.array([any(b in t for b in b'"{[') for t in words.tokens])
-        _grounds[dialect.fingerprint] = Ground(
-            companion, packed, search, np.array(counts, dtype=np.int32), opens,
-            fixes(companion, search),
-        )  # fmt: skip
-    return _grounds[dialect.fingerprint]
+        characters, closing = np.array(counts, dtype=np.int32), fixes(companion, search)
+        made = Ground(companion, packed, search, characters, opens, closing)
+        found = _grounds.keep(dialect.fingerprint, made)
+    return found
 
 
 def calls_of(
@@ -128,12 +125,8 @@ def calls_of(
         dialect.fingerprint,
         repr(([(t.name, t.schema) for t in tools], sorted(forbidden_blocks))),
     )
-    if key not in _known:
-        _known[key] = _Opening(dialect).calls(tools, forbidden_blocks)
-        if len(_known) > _KEPT:
-            _known.popitem(last=False)
-    _known.move_to_end(key)
-    return _known[key]
+    found = _calls.known.get(key)
+    return found or _calls.keep(key, _Opening(dialect).calls(tools, forbidden_blocks))
 
 
 class _Opening:

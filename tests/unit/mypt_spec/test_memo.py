@@ -51,6 +51,16 @@ def test_what_is_too_large_leaves_the_others() -> None:
     assert memo.known == {}
 
 
+def test_a_cleared_memo_has_all_its_room() -> None:
+    memo = Memo[str, str](8, room=10)
+    memo.keep("a", "x", 9)
+    memo.clear()
+    assert memo.known == {}
+    memo.keep("b", "y", 9)
+    memo.keep("c", "z", 1)
+    assert memo.known == {"b": "y", "c": "z"}
+
+
 def test_a_reader_may_hold_the_dict() -> None:
     memo = Memo[int, int](2)
     find = memo.known.get

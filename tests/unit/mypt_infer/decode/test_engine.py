@@ -16,11 +16,11 @@ import pytest
 from mypt_infer.decode import BudgetError, Decoder, PromptError, SchemaFault
 from mypt_infer.decode.compile.nfa import CALLING
 from mypt_infer.decode.decoder import machine
-from mypt_infer.decode.llguidance import engine as guided_module
 from mypt_spec.bodies.json_body import read_body
 from mypt_spec.bodies.json_schema import misfits
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event, Place
+from mypt_spec.memo import Memo
 from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, prompt
 
 llguidance = pytest.importorskip("llguidance")
@@ -232,7 +232,8 @@ def test_states_can_be_kept_forked_and_made_again(monkeypatch: pytest.MonkeyPatc
     runs = [of.dialect.tokenizer.encode(t) for t in texts]
     first = [[of.run(start, ids[:n]) for n in range(len(ids) + 1)] for ids in runs]
     sets = [of.ids(s).tolist() for s in first[0]]
-    monkeypatch.setattr(guided_module, "_KEPT", 1)
+    guided = of.bodies.guided
+    guided._matchers, guided._options = Memo(1), Memo(1)
     of._sets.clear()
     of._steps.clear()
     states = [start] * 3
