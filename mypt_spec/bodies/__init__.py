@@ -1,1 +1,1 @@
-"""What stands inside blocks: JSON read strictly, schemas, TypeScript namespaces."""
+"""Reads and writes the content of blocks: strict JSON, JSON Schemas, TypeScript namespaces."""

@@ -1,4 +1,10 @@
-"""The JSON bodies inside a serialised episode: tool calls and tool results."""
+"""Reads and writes the JSON bodies of an episode: calls, results, definitions of functions.
+
+Input is the text of a body and its kind, a value of the `body` column in tokens.toml; output is the
+canonical text, the value and findings. Parser, rules and decoder share it, so that a body is legal
+for all of them or for none. Implements section 6 of grammar/mypt/SPEC.md and sections 4 and 5 of
+grammar/usf_omega/SPEC.md.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +32,7 @@ _HELP = {
 
 
 class Body(NamedTuple):
-    """A body as read: its canonical text (None when it is not a legal body), its value, and what
-    was found.
-    """
+    """A body as read: its canonical text (None if it is not legal), its value, and findings."""
 
     text: str | None
     value: Any
@@ -38,8 +42,10 @@ class Body(NamedTuple):
 def call_text(
     name: str, arguments: dict[str, Any], literals: re.Pattern[str], kind: str = "call"
 ) -> str:
-    """The canonical body of a call: the name first, then the arguments, which in a "call" have no
-    key "name". In a list, that of one call without an id.
+    """Returns the canonical body of a call.
+
+    The name comes first, then the arguments, which in a "call" have no key "name". In a list, the
+    body is that of one call without an id.
     """
     if kind == "call":
         return canonical({NAME: name, **arguments}, literals)
@@ -51,9 +57,10 @@ def call_text(
 def read_body(
     text: str, kind: str, literals: re.Pattern[str], at: Place, name_at: Place | None = None
 ) -> Body:
-    """Read the body of a block whose `body` column is `kind`: any but "text".
+    """Reads the body of a block whose `body` column is `kind`: any kind except "text".
 
-    `name_at` is where a call's name was read, if elsewhere.
+    `literals` matches the dialect's tags, `at` is the place of the body, and `name_at` is where a
+    call's name was read, if elsewhere. Never raises.
     """
     if kind == "namespace":
         return _read_namespace(text, literals, at)
@@ -107,7 +114,7 @@ def _read_namespace(text: str, literals: re.Pattern[str], at: Place) -> Body:
 
 
 def _calls(value: Any, at: Place) -> tuple[Any, list[Finding]]:
-    """An array of calls with its keys in order, and what is wrong with it. `id` may be left out."""
+    """Returns an array of calls with its keys in order, and findings. `id` may be left out."""
     if not isinstance(value, list) or not value:
         return value, [
             _at(

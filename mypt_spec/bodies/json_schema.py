@@ -1,8 +1,9 @@
-"""JSON values against JSON Schemas. Total, and without network: a reference to another document is
-a fault of the schema.
+"""Checks JSON values against JSON Schemas, with a bound on time and without network.
 
-The library `jsonschema` does the work; it is loaded when a schema is first met. Its time is bounded
-here, because a schema is data, and data must not be able to stop the linter.
+Input are a value and a schema as read from JSON; output are the places where they disagree. A
+reference to another document is a fault of the schema. The library `jsonschema` does the work; it
+is loaded when a schema is first met. Its time is bounded here, because a schema is data, and data
+must not be able to stop the linter.
 """
 
 from __future__ import annotations
@@ -22,22 +23,21 @@ from urllib.parse import urljoin
 from mypt_spec.bodies.strict_json import escape
 
 MAX_MISFITS = 5  # named for one value
-# of processor time for one check: a few references in a small schema can mean billions of steps
+# Processor time for one check: a few references in a small schema can mean billions of steps.
 _SECONDS = 1.0
 _ALTOGETHER = 4.0  # for all checks of one record
-_FRAMES = 350  # of Python's stack: where it ends, a library beneath does not fail but panics
-_REPEATS = (
-    100_000  # times that counted repeats of a pattern may multiply to: it is expanded to that size
-)
-_SMALL = 20_000  # characters: of a schema of which many are remembered, and of a regular expression
+_FRAMES = 350  # of Python's stack: at its end, a library below panics instead of raising
+_REPEATS = 100_000  # product of a pattern's counted repeats, to which the library expands it
+_SMALL = 20_000  # characters of a schema that many are kept of, and of a regular expression
 _COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
 _clock = threading.local()
 
 
 class SchemaError(ValueError):
-    """Why a schema cannot be used; `pointer` is the place in it. `in_use`: only a value showed it.
+    """Why a schema cannot be used.
 
-    `unchecked`: a limit was met before anything wrong was.
+    `pointer` is the place in the schema. `in_use`: only a value showed it. `unchecked`: a limit was
+    met before anything wrong was.
     """
 
     def __init__(
@@ -48,19 +48,17 @@ class SchemaError(ValueError):
 
 
 class Patience:
-    """The checks of one record, and the time they took: when it is spent, every further one raises
-    SchemaError.
-    """
+    """Bounds the time of all checks of one record; when it is up, each check raises SchemaError."""
 
     def __init__(self) -> None:
         self.spent = 0.0
 
     def check_schema(self, schema: Any) -> None:
-        """As the function of that name."""
+        """Checks a schema as the function `check_schema` does."""
         self._timed(check_schema, schema)
 
     def misfits(self, value: Any, schema: Any) -> list[tuple[str, str]]:
-        """As the function of that name."""
+        """Returns misfits as the function `misfits` does."""
         found: list[tuple[str, str]] = self._timed(misfits, value, schema)
         return found
 
@@ -76,7 +74,7 @@ class Patience:
 
 
 class _Compiled(NamedTuple):
-    """A schema with what checks values against it, or why there is none."""
+    """A schema with its validator, or with the reason why there is none."""
 
     validator: Any
     fault: tuple[str, str] | None
@@ -90,14 +88,17 @@ class _Compiled(NamedTuple):
 
 
 def check_schema(schema: Any) -> None:
-    """Raises SchemaError for what is no JSON Schema, or takes too long to tell."""
+    """Raises SchemaError for a value that is no JSON Schema, or takes too long to tell."""
     _compiled(schema).usable()
 
 
 def misfits(value: Any, schema: Any) -> list[tuple[str, str]]:
-    """Where a value does not fit a schema: pointers and messages, at most MAX_MISFITS.
+    """Returns (pointer, message) of each place where a value does not fit a schema.
 
-    Raises SchemaError.
+    There are at most MAX_MISFITS, sorted. Raises SchemaError for a schema that cannot be used.
+
+    >>> misfits({"top": "3"}, {"type": "object", "properties": {"top": {"type": "integer"}}})
+    [('/top', "'3' is not of type 'integer'")]
     """
     validator = _compiled(schema).usable()
     _start()
@@ -111,7 +112,7 @@ def misfits(value: Any, schema: Any) -> list[tuple[str, str]]:
         raise SchemaError(
             "it refers to itself without end, or nests too deep", in_use=True
         ) from None
-    # a reference that leads nowhere, arithmetic on huge numbers: the schema's fault, not ours
+    # A reference that leads nowhere, arithmetic on huge numbers: the schema's fault, not ours.
     except Exception as error:
         raise SchemaError(_short(str(error)), in_use=True) from None
     return sorted(found)
@@ -181,7 +182,7 @@ def _meta_schema(kind: Any) -> Any:
 
 
 def _start() -> None:
-    """A check begins: note the time, and how deep the stack is."""
+    """Notes when a check begins, and how deep the stack is."""
     _clock.end = time.thread_time() + _SECONDS
     frame = sys._getframe()
     _clock.base = 0
@@ -191,7 +192,7 @@ def _start() -> None:
 
 
 def _left() -> float:
-    """The processor time that this check has left. Raises TimeoutError when it is over."""
+    """Returns the processor time that this check has left. Raises TimeoutError when it is over."""
     left: float = _clock.end - time.thread_time()
     if left <= 0:
         raise TimeoutError(f"checking it takes more than {_SECONDS:g} second, which is the limit")
@@ -200,7 +201,7 @@ def _left() -> float:
 
 @cache
 def _bounded(kind: Any) -> Any:
-    """A class of validators that cannot run for ever."""
+    """Returns a class of validators that cannot run for ever."""
     import jsonschema
 
     def pattern(validator: Any, wanted: str, value: Any, schema: Any) -> Iterator[Any]:
@@ -257,8 +258,10 @@ def _bounded(kind: Any) -> Any:
                 yield jsonschema.ValidationError("some items of the array are the same")
 
     def evolve(validator: Any, **changes: Any) -> Any:
-        """Every step into a schema or a reference goes through here; a `$schema` inside must not
-        lead out of this class.
+        """Makes the validator of a schema inside, after a look at time and stack.
+
+        Every step into a schema or a reference goes through here. A `$schema` inside must not lead
+        out of this class.
         """
         _left()
         with suppress(ValueError):  # the stack is not that deep
@@ -284,9 +287,9 @@ def _bounded(kind: Any) -> Any:
 
 
 def _evaluated(validator: Any, value: Any, schema: Any) -> set[Any]:
-    """Returns the keys of an object, or the positions in an array, that a schema has a say in.
+    """Returns the keys of an object, or the positions in an array, that a schema evaluates.
 
-    In place of the library's own search, which compares all with all and has no limit.
+    Replaces the library's own search, which compares all with all and has no limit.
     """
     _left()
     if not isinstance(schema, dict):
@@ -342,7 +345,7 @@ def _in_place(validator: Any, value: Any, schema: dict[str, Any]) -> Iterator[tu
 
 
 def _plain(value: Any) -> Any:
-    """A value in which numbers that are equal are written alike: `1.0` is `1` to a schema."""
+    """Returns a value in which equal numbers are written alike: `1.0` is `1` to a schema."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):

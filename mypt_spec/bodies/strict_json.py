@@ -1,7 +1,16 @@
-"""Strict JSON: what `json.loads` lets through in silence is a fault here.
+r"""Reads JSON strictly, writes it canonically, and makes JSON pointers.
+
+Input is JSON text, or a value from it; output is a value, canonical text, or faults with their
+places. `json.loads` takes duplicate keys, NaN and lone surrogates in silence; each is a fault here,
+because the model would read something else than the author wrote. Implements section 6 of
+grammar/mypt/SPEC.md.
 
 Canonical JSON is `json.dumps(value, ensure_ascii=False)`, with the first character of every tag
-literal written as a `\\u` escape: lossless, and no longer a tag.
+literal written as a `\u` escape: lossless, and no longer a tag.
+
+>>> import mypt_spec
+>>> canonical({"q": "Zürich <myPT_eot>"}, mypt_spec.dialect("mypt").table.literals)
+'{"q": "Zürich \\u003cmyPT_eot>"}'
 """
 
 from __future__ import annotations
@@ -18,7 +27,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _DIGITS = 4300  # CPython refuses to read or write longer integers; no tool reads them alike
 _TOO_LARGE = 10**_DIGITS
 _MAX_POINTER = 4096
-HELP = {  # of the faults that a message alone does not show how to mend
+# For faults whose message alone does not show how to mend them.
+HELP = {
     "MYP001": "mend the line by hand; every line is one JSON object, with nothing before or after "
     "it",
     "MYP004": "keep one of the two; which one is meant only its author knows",
@@ -29,8 +39,9 @@ HELP = {  # of the faults that a message alone does not show how to mend
 
 
 class Fault(ValueError):
-    """Why a text is not strict JSON: the rule's code, a message, and the offset where it shows
-    (None: unknown).
+    """Why a text is not strict JSON: the rule's code, a message, and the place.
+
+    `offset` is where it shows in the text or string, None if unknown; `pointer` names the value.
     """
 
     def __init__(
@@ -41,7 +52,7 @@ class Fault(ValueError):
 
 
 class _Object(dict[str, Any]):
-    """A dict that remembers the first key that stood twice."""
+    """A dict that remembers the first key that occurs twice."""
 
     duplicate: str | None = None
 
@@ -60,17 +71,15 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits.lstrip("-")) <= _DIGITS else math.inf
 
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False
-).encode  # `json.dumps` would make an encoder every time
+_encode = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` makes an encoder every time
 _decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=_integer)
 
 
 def loads(text: str) -> Any:
-    """Parse JSON. Raises Fault (MYP001, MYP008) for what is not JSON or nests too deep.
+    """Returns the value of a JSON text. Raises Fault for what is not JSON or nests too deep.
 
-    Values that JSON does not have or that would be lost (NaN, Infinity, duplicate keys, lone
-    surrogates) are kept for `faults` to find.
+    The codes are MYP001 and MYP008. Values that JSON does not have or that would be lost (NaN,
+    Infinity, duplicate keys, lone surrogates) are kept for `faults` to find.
     """
     if text.count("[") + text.count("{") > MAX_DEPTH:
         depth = _depth(text)
@@ -99,17 +108,16 @@ def _depth(text: str) -> int:
     return deepest
 
 
-Node = (
-    tuple[Any, str | int] | None
-)  # the node of the value around it, and the key or index there; None: the whole
+# A place in a value: the node of the value around it, and the key or index there. None: the whole.
+Node = tuple[Any, str | int] | None
 
 
 def pointer_to(node: Node) -> str:
-    """The RFC 6901 pointer to a value; where it would be very long, to the innermost value around
-    it with a shorter one.
+    """Returns the RFC 6901 pointer to a value.
 
-    Pointers are made only where they are shown, and are bounded: all those below one long key are
-    quadratic in the line.
+    A very long one is cut: it then names the innermost value around it that has a shorter one.
+    Pointers are only made where they are shown, and are bounded, because those of all values below
+    one long key take space quadratic in the line.
     """
     tokens = []
     while node is not None:
@@ -126,8 +134,9 @@ def pointer_to(node: Node) -> str:
 
 
 def faults(value: Any) -> Iterator[Fault]:
-    """Everything in a parsed value that strict JSON does not have, each with its pointer (RFC
-    6901).
+    """Yields all that strict JSON does not have in a parsed value, each with its RFC 6901 pointer.
+
+    Takes any Python value, and never raises.
     """
     stack: list[tuple[Any, Node, int]] = [(value, None, 0)]
     while stack:
@@ -199,7 +208,7 @@ def faults(value: Any) -> Iterator[Fault]:
 
 
 def _ascii(keys: Iterable[Any]) -> bool:
-    """Whether all keys are strings of ASCII."""
+    """Returns whether all keys are strings of ASCII."""
     try:
         return "".join(keys).isascii()
     except TypeError:
@@ -207,7 +216,7 @@ def _ascii(keys: Iterable[Any]) -> bool:
 
 
 def _sound(values: Iterable[Any]) -> bool:
-    """Whether all values are strings of whole characters."""
+    """Returns whether all values are strings without half characters."""
     try:
         return not lone_surrogate("".join(values))
     except TypeError:
@@ -215,22 +224,22 @@ def _sound(values: Iterable[Any]) -> bool:
 
 
 def lone_surrogate(text: str) -> bool:
-    """Whether a text holds half of a character."""
+    """Returns whether a text holds half of a character."""
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 
 def escape(key: str) -> str:
-    """A key as one reference token of a JSON pointer."""
+    """Returns a key as one reference token of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
 def unescape(token: str) -> str:
-    """The key that a reference token of a JSON pointer names."""
+    """Returns the key that a reference token of a JSON pointer names."""
     return token.replace("~1", "/").replace("~0", "~")
 
 
 def value_at(record: Any, pointer: str) -> Any:
-    """What a JSON pointer names, None where it names nothing."""
+    """Returns the value that a JSON pointer names, None where it names nothing."""
     for token in pointer.split("/")[1:]:
         try:
             record = record[int(token) if isinstance(record, list) else unescape(token)]
@@ -240,19 +249,19 @@ def value_at(record: Any, pointer: str) -> Any:
 
 
 def canonical(value: Any, literals: re.Pattern[str]) -> str:
-    """Canonical JSON text of a faultless value; `literals` matches the dialect's tags."""
+    """Returns canonical JSON of a faultless value; `literals` matches the dialect's tags."""
     text = _encode(value)
     return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
 
 
 def a_kind_of(value: Any) -> str:
-    """The JSON type of a value with its article, for messages."""
+    """Returns the JSON type of a value with its article, for messages."""
     kind = kind_of(value)
     return kind if kind == "null" else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 def kind_of(value: Any) -> str:
-    """The JSON type of a value, for messages."""
+    """Returns the JSON type of a value, for messages."""
     if value is None:
         return "null"
     if isinstance(value, bool):

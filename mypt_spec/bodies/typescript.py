@@ -1,12 +1,27 @@
-"""Definitions of functions as a TypeScript-style namespace, and back without loss.
-
-What TypeScript can say is said in TypeScript; what it cannot stands behind the type as JSON in a
-comment, which adds to what the type says, or replaces it where it is no object:
-
-    count?: number /* {"type": "integer", "minimum": 1} */,
+"""Writes definitions of functions as a TypeScript-style namespace, and reads it back without loss.
 
 A definition is `{"type": "function", "function": {"name", "description"?, "parameters"?,
-"strict"?}}`.
+"strict"?}}`. What TypeScript can express is written in TypeScript. The rest follows the type as
+JSON in a comment; this adds to the type, or replaces it where the comment is no object. So models
+see types as in their other training data, and no schema is lost. Implements section 4 of
+grammar/usf_omega/SPEC.md.
+
+>>> import mypt_spec
+>>> literals = mypt_spec.dialect("usf-omega").table.literals
+>>> count = {"type": "integer", "minimum": 1}
+>>> tools = [{"type": "function", "function": {"name": "find", "description": "Finds documents.",
+...     "parameters": {"type": "object", "properties": {"count": count}}}}]
+>>> print(write_namespace(tools, literals))
+namespace functions {
+<BLANKLINE>
+// Finds documents.
+type find = (_: {
+  count?: number /* {"type": "integer", "minimum": 1} */,
+}) => any;
+<BLANKLINE>
+} // namespace functions
+>>> read_namespace(write_namespace(tools, literals)) == tools
+True
 """
 
 from __future__ import annotations
@@ -48,13 +63,13 @@ class NamespaceError(ValueError):
 
 
 def write_namespace(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> str:
-    """The canonical text; no string in it spells a tag (`literals`)."""
+    """Returns the canonical text of definitions; no string in it spells a tag (`literals`)."""
     writer = _Writer(literals)
     return HEAD + "".join(writer.function(tool["function"]) + "\n\n" for tool in tools) + TAIL
 
 
 def read_namespace(text: str) -> list[dict[str, Any]]:
-    """The definitions; the text need not be canonical. Raises NamespaceError."""
+    """Returns the definitions in a text, which need not be canonical. Raises NamespaceError."""
     reader = _Reader(text)
     try:
         return reader.functions()
@@ -77,7 +92,7 @@ class _Writer:
         return name if _NAME.fullmatch(name) else self.json(name)
 
     def says(self, text: Any) -> bool:
-        """Whether a description can stand in line comments."""
+        """Returns whether a description can be written as line comments."""
         return isinstance(text, str) and text != "" and self.literals.search(text) is None
 
     def lines(self, text: str, pad: str) -> str:
@@ -99,7 +114,7 @@ class _Writer:
         )
 
     def typed(self, schema: Any, pad: str, *, but: str = "") -> str:
-        """A schema; `but` is a key that is said elsewhere."""
+        """Returns a schema as a type; `but` is a key of it that is written elsewhere."""
         if not isinstance(schema, dict):
             return "any" + self.comment(schema)
         text, said = self.base(schema, pad)
@@ -107,7 +122,7 @@ class _Writer:
         return text + (self.comment(rest) if rest else "")
 
     def base(self, schema: dict[str, Any], pad: str) -> tuple[str, dict[str, Any]]:
-        """What TypeScript can say of a schema, and what that means."""
+        """Returns TypeScript's type for a schema, and the part of the schema that it covers."""
         kind, choices = schema.get("type"), schema.get("enum")
         if (
             kind == "string"
@@ -279,7 +294,7 @@ class _Reader:
         return value
 
     def comment(self, said: dict[str, Any]) -> Any:
-        """What a type says, with the JSON comment behind it."""
+        """Returns the schema of a type, with the JSON comment after it taken in."""
         start = self.at
         if not self.takes("/*"):
             self.at = start

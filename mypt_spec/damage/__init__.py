@@ -1,1 +1,1 @@
-"""Strings that are almost tags."""
+"""Recognises strings that are almost tags: misspelt, cut short, or torn in two."""

@@ -1,10 +1,18 @@
-"""Tags of plain text that were cut: by a stop token in the middle of one, or by a header put in
-where it stopped.
+r"""Recognises tags of plain text that were cut short, or torn in two by a header put in between.
 
-A model writes `</tin>` token by token. Stopped too early it leaves `<`; made to go on in a new
-block, it writes the rest of the tag there. `cuts` finds this in a stream of events, `fragment` in a
-piece of content. Nothing is repaired here: parsing names what it finds, and only who asks for a
-repair gets one.
+Input are events, or a piece of content; output are the cut tags with their spans. A model writes
+`</tin>` token by token. Stopped too early, it leaves `<`; made to go on in a new block, it writes
+the rest of the tag there. `cuts` finds this in a stream of events, `fragment` in a piece of
+content. Nothing is repaired here: parsing names what it finds, and only a caller who asks for a
+repair gets one. Implements section 6 of grammar/praxis/SPEC.md.
+
+>>> import mypt_spec
+>>> d = mypt_spec.dialect("praxis")
+>>> text = "[BOS]assistant\n<tin>\n{}\n</ti\n[SEP]\n"
+>>> [(cut.meant, text[slice(*cut.span)]) for cut in cuts(d.lex(text), d.table, d.automaton)]
+[('\n</tin>', '\n</ti')]
+>>> fragment("Look at </tin now", ("<tin>", "</tin>"))
+(8, 13, '</tin>')
 """
 
 from __future__ import annotations
@@ -24,16 +32,14 @@ _DEPTH = 8  # deeper than blocks nest
 
 
 class Blocks:
-    """The blocks that are open while tags go by, outermost first, whether they are legal there or
-    not.
-    """
+    """Follows which blocks are open while tags go by, even where these are not legal."""
 
     def __init__(self, table: TokenTable) -> None:
         self.table = table
         self.open: list[str] = []
 
     def read(self, name: str) -> None:
-        """Go past a tag; a closing tag ends the innermost block that it can close."""
+        """Passes one tag; a closing tag ends the innermost block that it can close."""
         terminal = self.table.terminals.get(name)
         if terminal is None:
             return
@@ -47,11 +53,10 @@ class Blocks:
 
 
 class Cut(NamedTuple):
-    """A tag in pieces: what stands in events `first` to `last`, but for `head` and `tail`, is meant
-    to be `tag`, spelled `meant`.
+    """A tag in pieces: events `first` to `last`, without `head` and `tail`, are meant to be `tag`.
 
-    `split` tells a tag in two pieces, with tags between them, from one that ends early. `span`
-    counts code points.
+    `meant` is its spelling. `split` tells a tag in two pieces, with tags between them, from one
+    that ends early. `span` counts code points.
     """
 
     first: int
@@ -65,7 +70,7 @@ class Cut(NamedTuple):
 
 
 def cuts(events: Sequence[Event], table: TokenTable, automaton: Automaton) -> list[Cut]:
-    """The cut closing tags in a text's events, in order."""
+    """Returns the cut closing tags in a text's events, in order."""
     if not table.plain_tags:
         return []
     nested = nestings(table, automaton)
@@ -92,14 +97,14 @@ def cuts(events: Sequence[Event], table: TokenTable, automaton: Automaton) -> li
 
 
 def nestings(table: TokenTable, automaton: Automaton) -> set[tuple[str, ...]]:
-    """The pairs of a block and one that may stand in it."""
+    """Returns the pairs of a block and a block that may be directly inside of it."""
     return {stack[-2:] for stack in open_blocks(automaton, table).values() if len(stack) > 1}
 
 
 def inner_tags(table: TokenTable, automaton: Automaton) -> tuple[str, ...]:
-    """The tags of plain text that stand inside blocks: what a stop inside a block can cut.
+    """Returns the tags of plain text inside of blocks, which a stop inside a block can cut.
 
-    Without those with attributes.
+    Tags with attributes are left out.
     """
     if not table.plain_tags:
         return ()
@@ -109,14 +114,14 @@ def inner_tags(table: TokenTable, automaton: Automaton) -> tuple[str, ...]:
 
 
 def repaired(text: str, found: Sequence[Cut]) -> str:
-    """A text with its cut tags written out."""
+    """Returns a text with its cut tags written in full."""
     for cut in reversed(found):
         text = text[: cut.span[0]] + cut.meant + text[cut.span[1] :]
     return text
 
 
 def mended(events: Sequence[Event], found: Sequence[Cut]) -> list[Event]:
-    """The events of a text with its cut tags read as what they mean."""
+    """Returns the events of a text with its cut tags read as the tags they were meant to be."""
     out: list[Event] = []
     at = 0
     for cut in found:
@@ -132,7 +137,7 @@ def mended(events: Sequence[Event], found: Sequence[Cut]) -> list[Event]:
 
 
 def _needed(table: TokenTable, automaton: Automaton) -> dict[str, str]:
-    """Closing tag -> the opening tag that must stand behind it, where only one terminal may."""
+    """Maps each tag after which only one terminal may come, an opening tag, to that one."""
     after: dict[str, set[str]] = {}
     for row in automaton.steps:
         for name, following in row.items():
@@ -153,7 +158,7 @@ def _in_text(
     needed: dict[str, str],
     table: TokenTable,
 ) -> Cut | None:
-    """A cut tag at the end of what block holds; `events[i]` is its text."""
+    """Returns the cut tag at the end of a block's content; `events[i]` is that text."""
     if i + 1 < len(events) and events[i + 1].terminal == closer.name:
         return None
     tag, text = closer.shown, events[i].text
@@ -187,8 +192,10 @@ def _behind(
     needed: dict[str, str],
     table: TokenTable,
 ) -> Cut | None:
-    """A header between the tag `events[i]` and the block that must stand behind it, perhaps with
-    the rest of the tag again.
+    """Returns the cut where a header was put in after the tag `events[i]`.
+
+    The block that must follow the tag comes after the header, perhaps with the rest of the tag
+    again before it.
     """
     if closer.name not in needed or not _header(events, i + 1, outer, table):
         return None
@@ -206,7 +213,7 @@ def _behind(
 
 
 def _header(events: Sequence[Event], i: int, outer: str, table: TokenTable) -> bool:
-    """Whether the block around ends at `events[i]`, and one of its kind opens at once."""
+    """Returns whether the block around ends at `events[i]`, and one of its kind opens at once."""
     if i + 1 >= len(events):
         return False
     first, second = (table.terminals.get(e.terminal) for e in events[i : i + 2])
@@ -244,13 +251,14 @@ _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)
 
 
 def _in_string(text: str) -> bool:
-    """Whether a string is still open at the end of the beginning of a JSON text."""
+    """Returns whether a string is still open at the end of this beginning of a JSON text."""
     return any(not match[1] for match in _STRINGS.finditer(text))
 
 
 def fragment(text: str, tags: tuple[str, ...], start: int = 0) -> tuple[int, int, str] | None:
-    """The first piece of content, at or after `start`, that looks like one of `tags` cut: where it
-    stands, and the tag.
+    """Returns the first piece of content, at or after `start`, that looks like a cut tag of `tags`.
+
+    It is (start, end, tag), or None.
     """
     if not tags:
         return None
@@ -268,15 +276,14 @@ def fragment(text: str, tags: tuple[str, ...], start: int = 0) -> tuple[int, int
 
 @lru_cache(maxsize=32)
 def fragments(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Tags without their end, and tags without their beginning."""
+    """Returns patterns for tags without their end, and for tags without their beginning."""
     begun, ended = [], []
     for i, tag in enumerate(tags):
         if not (tag.startswith("<") and tag.endswith(">")):
             continue
-        ways = [re.escape(tag[1:-1]) + r"(?![\w>-])"]  # all but its end
-        ways += [
-            re.escape(tag[1:n]) + r"(?=\s*\Z)" for n in range(len(tag) - 2, _SHORTEST - 1, -1)
-        ]  # cut where the text ends
+        # All but its end, anywhere; or any beginning where the text ends.
+        ways = [re.escape(tag[1:-1]) + r"(?![\w>-])"]
+        ways += [re.escape(tag[1:n]) + r"(?=\s*\Z)" for n in range(len(tag) - 2, _SHORTEST - 1, -1)]
         begun.append(f"(?P<t{i}>{'|'.join(ways)})")
         if tag.startswith("</"):
             ended.append(rf"(?P<t{i}>(?<![<\w]){re.escape(tag[1:])}|\A{re.escape(tag[2:])})")

@@ -1,4 +1,13 @@
-"""Strings that are almost a tag: `<MyPT_user>`, `<myPT_asistant>`, `<myPT_tool_call>`."""
+"""Recognises strings that are almost a tag: `<MyPT_user>`, `<myPT_asistant>`, `<myPT_tool_call>`.
+
+Input is text and the token table; output is each such string with the tag that it is most like. A
+misspelt tag is silent damage: the model learns its letters as text. Implements section 5 of
+grammar/mypt/SPEC.md.
+
+>>> import mypt_spec
+>>> near_miss("Use <myPT_tool_call> here.", mypt_spec.dialect("mypt").table)
+NearMiss(text='<myPT_tool_call>', meant='<myPT_toolcall>', start=4, end=20)
+"""
 
 from __future__ import annotations
 
@@ -12,8 +21,8 @@ from mypt_spec.table import TokenTable
 
 _MAX = 60
 _CUTOFF = 0.86  # one letter missing, doubled, added or changed in a tag of seven letters or more
-# shorter tags are words that occur by themselves: `<users>` is no `<user>`, nor is `<user>` a
-# `<|user|>`
+# Shorter tags are words that occur by themselves: `<users>` is no `<user>`, nor is `<user>` a
+# `<|user|>`.
 _SHORT = 7
 
 
@@ -25,12 +34,12 @@ class NearMiss(NamedTuple):
 
 
 def near_miss(text: str, table: TokenTable, start: int = 0) -> NearMiss | None:
-    """The first near miss in a text at or after `start`; exact tags are none."""
+    """Returns the first near miss in a text at or after `start`; exact tags are none."""
     return next(near_misses(text, table, start), None)
 
 
 def near_misses(text: str, table: TokenTable, start: int = 0) -> Iterator[NearMiss]:
-    """All near misses in a text at or after `start`."""
+    """Yields all near misses in a text at or after `start`."""
     for match in _candidates(table.tags, bool(table.attributed)).finditer(text, start):
         found = match[0]
         if found not in table.tags:
@@ -43,9 +52,9 @@ def near_misses(text: str, table: TokenTable, start: int = 0) -> Iterator[NearMi
 
 @lru_cache(maxsize=32)
 def beginnings(tags: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """What each tag and near miss begins with, by first character.
+    """Returns patterns of how tags and near misses begin, by first character.
 
-    In most texts this finds nothing, and finds it fast.
+    In most texts these find nothing, and find it fast.
     """
     seconds: dict[str, set[str]] = {"<": set()}
     for tag in tags:
@@ -59,7 +68,7 @@ def beginnings(tags: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]
 
 @lru_cache(maxsize=32)
 def _candidates(tags: tuple[str, ...], attributes: bool = False) -> re.Pattern[str]:
-    """What is long enough to be a tag: most `<...>` in text fail on the first look."""
+    """Returns a pattern of strings that may be tags: most `<...>` in text fail at once."""
     shortest = min((len(_letters(t)) for t in tags), default=2) - 2
     first = "".join(re.escape(c) for c in sorted({t[0] for t in tags} or {"<"}))
     plain = rf"[{first}] ?[/|\\]?\|? ?[\w.-][\w. -]{{{max(0, shortest)},{_MAX}}}[/|]?[>\]]"
@@ -92,7 +101,7 @@ def _letters_of(tags: tuple[str, ...], closing: bool, bars: bool) -> dict[str, s
 
 @lru_cache(maxsize=4096)
 def _attributed(found: str, tags: tuple[str, ...]) -> str:
-    """The tag with attributes whose first word is almost that of `found`."""
+    """Returns the tag with attributes whose first word is almost that of `found`."""
     words = {_letters(t.split()[0]): t for t in tags}
     close = get_close_matches(
         _letters(re.split(r"(?<=\w)[ =>]", found)[0]), words, n=1, cutoff=_CUTOFF

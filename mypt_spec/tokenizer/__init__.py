@@ -1,1 +1,1 @@
-"""Text to ids and back."""
+"""Turns text into ids and back, with GPT-2's vocabulary or another."""

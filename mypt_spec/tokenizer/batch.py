@@ -1,10 +1,11 @@
-"""Many texts encoded at once, as tiktoken encodes each: joined by a character that is cut apart
-from all text.
+"""Encodes many texts in one call.
 
-Two engines. gigatoken, where it is installed, is more than ten times as fast; its tables of Unicode
-may be newer than tiktoken's, so each character is put to both before it is trusted. Without it,
-tiktoken itself runs a simpler pattern. An engine says which texts it may cut otherwise; these are
-for the slow way.
+Input are texts joined by NUL, which the pattern never merges with text; output are the ids of all,
+each text as if encoded alone. There are two engines. gigatoken, where it is installed, is more than
+ten times as fast as tiktoken; its Unicode tables may be newer, so each character is tried with both
+before it is trusted. Without gigatoken, tiktoken itself runs a simpler pattern. Each engine names
+the texts that it may cut otherwise than GPT-2's pattern; `Tokenizer.encode_batch` encodes these one
+by one.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
 
 BETWEEN = "\0"
 # gigatoken's memory of words has no bound. It is emptied when the process has grown by so many
-# bytes since it was empty, or after so many characters where the system does not tell its size.
+# bytes since it was empty, or, where the system does not tell its size, after so many characters.
 _GROWTH, _REMEMBERED = 40 << 20, 32 << 20
 
 
 class Engine(Protocol):
-    """What encodes joined texts, each as if it stood alone.
+    """Encodes joined texts, each as if it were alone.
 
     `library` is the package that does it.
     """
@@ -42,20 +43,20 @@ class Engine(Protocol):
     library: str
 
     def encode(self, joined: str) -> npt.NDArray[np.uint32]:
-        """The ids, with that of `BETWEEN` between texts."""
+        """Returns the ids (uint32, shape (n,)), with that of `BETWEEN` between texts."""
 
     def doubts(self, joined: str) -> re.Pattern[str] | None:
-        """What finds the texts among these that are for the slow way;
+        """Returns a pattern that finds the texts which must be encoded one by one, None for none.
 
-        None where there are none. Raises ValueError for a lone surrogate.
+        Raises ValueError for a lone surrogate.
         """
 
 
 @cache
 def engine(base: tiktoken.Encoding, between: int) -> Engine:
-    """The fastest that is installed and can hold the vocabulary.
+    """Returns the fastest engine that is installed and can hold the vocabulary.
 
-    `between` is the id of `BETWEEN`, which is nowhere else.
+    `between` is the id of `BETWEEN`, which no other token has.
     """
     if importlib.util.find_spec("gigatoken") is not None:
         try:
@@ -65,10 +66,9 @@ def engine(base: tiktoken.Encoding, between: int) -> Engine:
     return _Simple(base, between)
 
 
-# GPT-2's pattern cuts a run of white space so that its last character goes with what follows. Runs
-# of one or two, followed by something, are cut alike by this pattern, which needs no look-ahead: a
-# finite automaton runs it,
-# twice as fast.
+# GPT-2's pattern cuts a run of white space so that its last character goes with the following
+# piece. This pattern cuts runs of one or two, followed by something, alike. It needs no look-ahead,
+# so a finite automaton runs it, twice as fast.
 _PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s"
 _LONG_RUN = re.compile(r"\s\s\s|\s\s\Z")
 _WIDE_SPACES = (
@@ -109,9 +109,9 @@ class _Simple:
 
 
 def _long_runs(data: bytes) -> bool:
-    """Whether joined texts may hold white space that `_PATTERN` does not cut alike."""
+    """Returns whether joined texts may hold white space that `_PATTERN` does not cut alike."""
     chars = np.frombuffer(data, np.uint8)
-    low = chars <= ord(" ")  # white space, control characters, and what stands between texts
+    low = chars <= ord(" ")  # white space, control characters, and BETWEEN
     if (low[:-2] & low[1:-1] & low[2:]).any() or low[-2:].sum() == 2:
         return True
     if data.isascii():
@@ -145,7 +145,7 @@ class _Giga:
         return self.tokenizer.encode(joined)
 
     def _forget(self) -> None:
-        """Load the vocabulary, with no word remembered."""
+        """Loads the vocabulary, with no word remembered."""
         self.tokenizer = _load(self.base, {BETWEEN: self.between})
         self.spent, self.empty = 0, _resident()
 
@@ -157,7 +157,7 @@ class _Giga:
 
 
 def _resident() -> int:
-    """The bytes of memory that this process holds; 0 where the system does not say."""
+    """Returns the bytes of memory that this process holds; 0 where the system does not say."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * mmap.PAGESIZE
     except OSError:
@@ -165,7 +165,7 @@ def _resident() -> int:
 
 
 def _hand_back() -> None:
-    """Give freed memory back to the system, or the next words fill it and no growth is seen."""
+    """Returns freed memory to the system, or the next words fill it and no growth is seen."""
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # of glibc alone
         trim(0)
 
@@ -185,16 +185,16 @@ def _characters() -> _Characters:
 
 
 class _Characters:
-    """Which characters both libraries take for the same: a letter, a number, white space, or
-    something else.
+    """Knows which characters both libraries take for the same.
+
+    That is for a letter, a number, white space, or something else.
     """
 
     def __init__(self) -> None:
         import tiktoken
 
-        ranks = {
-            bytes([byte]): byte for byte in range(256)
-        }  # what a pattern does not match gives no ids
+        # Text that a pattern does not match has no ids.
+        ranks = {bytes([byte]): byte for byte in range(256)}
         self.kinds = [
             tiktoken.Encoding(p, pat_str=p, mergeable_ranks=ranks, special_tokens={})
             for p in (r"\p{L}", r"\p{N}", r"\s")
@@ -203,7 +203,7 @@ class _Characters:
         self.known[:128] = 1
 
     def odd(self, text: str) -> str:
-        """Those of its characters that are not taken for the same."""
+        """Returns the characters of a text that the two libraries do not take for the same."""
         import gigatoken
 
         codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)

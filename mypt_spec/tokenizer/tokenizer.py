@@ -1,11 +1,11 @@
-"""GPT-2's byte-pair encoding, or that of a file of ranks, and the special ids of a dialect beside
-it.
+"""Encodes text as ids and decodes ids: GPT-2's byte-pair encoding, and a dialect's special ids.
 
-No network, ever. GPT-2's vocabulary is part of the package, as data: `gpt2/vocab.bpe.gz`, checked
-against the SHA-256 that tiktoken pins for it. GPT-2's other file, `encoder.json`, follows from that
-one: a test makes its bytes and compares their SHA-256.
+Content is only ever encoded as ordinary text, and tags only by id, so text never becomes a tag
+(invariant 6). A file of ranks can replace GPT-2's vocabulary.
 
-Content is only ever encoded as ordinary text; tags only ever by id.
+There is no network, ever. GPT-2's vocabulary is part of the package, as data: `gpt2/vocab.bpe.gz`,
+checked against the SHA-256 that tiktoken pins for it. GPT-2's other file, `encoder.json`, follows
+from that one: tests/unit/mypt_spec/test_tokenizer.py makes its bytes and compares their SHA-256.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def gpt2_ranks() -> dict[bytes, int]:
 
 @cache
 def gpt2() -> tiktoken.Encoding:
-    """The GPT-2 encoding, loaded once.
+    """Returns the GPT-2 encoding, loaded once.
 
     Ordinary ids are 0-50255; 50256 is <|endoftext|>, which no dialect uses.
     """
@@ -107,8 +107,8 @@ class Tokenizer:
 
     `special` maps each single-id tag to its id, `vocab_size` is the padded size of the model's
     vocabulary, ids below `ordinary` are text, and `pad` is an id that means nothing: it fills up
-    rows. `files` names the files of the vocabulary with their SHA-256. Without `ranks` it is the
-    one that the table names, which is read when it is first needed.
+    rows. `files` maps the files of the vocabulary to their SHA-256. `ranks` replaces the vocabulary
+    that the table names. Either is read when it is first needed.
     """
 
     def __init__(self, table: TokenTable, ranks: Ranks | None = None) -> None:
@@ -120,11 +120,11 @@ class Tokenizer:
         self._by_id = {i: s.encode() for s, i in self.special.items()}
 
     def encode(self, text: str) -> list[int]:
-        """Ordinary ids only: a tag in the text becomes the ordinary tokens of its letters.
+        """Returns ordinary ids only: a tag in the text becomes the ordinary tokens of its letters.
 
         Raises ValueError when the text holds a lone surrogate, which has no bytes.
         """
-        text.encode()  # tiktoken would put U+FFFD in its place without a word
+        text.encode()  # raises; tiktoken would replace a lone surrogate by U+FFFD in silence
         ids: list[int] = []
         at = 0
         for run in _LONG_SPACE.finditer(text):
@@ -139,17 +139,17 @@ class Tokenizer:
     def encode_batch(
         self, texts: list[str]
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-        """The ids of all texts, one after another, and how many each text has: as `encode` gives
-        them, several times as fast.
+        """Returns the ids of all texts, one after another, and how many each text has.
 
-        ids: uint32, shape (n,); lengths: int64, shape (len(texts),). Raises ValueError for a lone
-        surrogate.
+        The ids (uint32, shape (n,)) are those of `encode`, several times as fast; the lengths are
+        int64, shape (len(texts),). Raises ValueError for a lone surrogate, and VocabularyError if
+        an engine encodes otherwise than tiktoken.
         """
         import numpy as np
 
         from mypt_spec.tokenizer.batch import BETWEEN, engine
 
-        between = self.pad + 1  # the first id behind text and padding
+        between = self.pad + 1  # the first id after text and padding
         quick = engine(self._base(), between)
         joined = BETWEEN.join(texts)
         doubt = quick.doubts(joined)
@@ -174,8 +174,8 @@ class Tokenizer:
                 stitched += [np.array(slow[i], np.uint32), piece]
                 lengths[i] = len(slow[i])
             ids = np.concatenate(stitched)
-        # one of them the slow way too: a release of a library may have a fault that no test here
-        # has seen
+        # One of them is encoded by itself too: a release of a library may have a fault that no test
+        # here has seen.
         if texts:
             at = len(joined) % len(texts)
             begin = int(lengths[:at].sum())
@@ -187,7 +187,7 @@ class Tokenizer:
         return ids, lengths
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """The bytes of the ids; special ids give their spelling.
+        """Returns the bytes of the ids; special ids become their spelling.
 
         Raises ValueError for an id that means nothing.
         """
@@ -208,7 +208,7 @@ class Tokenizer:
         return b"".join(out)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of the ids; half a character becomes U+FFFD.
+        """Returns the text of the ids; half a character becomes U+FFFD.
 
         Raises ValueError for an id that means nothing.
         """

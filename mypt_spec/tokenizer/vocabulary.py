@@ -1,9 +1,9 @@
-"""Another vocabulary in the place of GPT-2's: a file of ranks, as tiktoken writes them, one token a
-line.
+"""Reads another vocabulary in place of GPT-2's: a file of ranks, as tiktoken writes them.
 
-A line is a token in base64, a space, and its rank, which is its id. Text is cut as GPT-2 cuts it;
-then, of all neighbours that make a token, those of the lowest rank are joined first. The grammar is
-the same on every vocabulary; the ids of tags follow behind those of text, and one for padding.
+A line is a token in base64, a space, and its rank, which is its id. Text is cut into pieces as
+GPT-2 cuts it; then, of all neighbours that make a token, those of the lowest rank are joined first.
+The grammar is the same on every vocabulary; one id for padding follows those of text, and then the
+ids of tags.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-FILE = "vocabulary.tiktoken"  # what a copy is called, beside what was made with it
+FILE = "vocabulary.tiktoken"  # the name of a copy, which is kept with data made with it
 _SHAPE = "expected lines of a token in base64 and its rank, as tiktoken writes them"
 
 
@@ -26,7 +26,7 @@ class VocabularyError(RuntimeError):
 class Ranks:
     """A vocabulary that was read.
 
-    `name` is its own; `ranks[token]` is the id; `data` are the bytes of the file.
+    `name` is made of its SHA-256; `ranks[token]` is the id; `data` are the bytes of the file.
     """
 
     name: str
@@ -39,9 +39,9 @@ _known: dict[str, Ranks] = {}
 
 
 def read_ranks(path: str | Path) -> Ranks:
-    """The vocabulary of a file; for equal bytes the same object.
+    """Returns the vocabulary of a file; for equal bytes the same object.
 
-    Raises VocabularyError naming the line that is wrong.
+    Raises VocabularyError, which names the line that is wrong.
     """
     try:
         data = Path(path).read_bytes()
@@ -56,7 +56,7 @@ def read_ranks(path: str | Path) -> Ranks:
 
 
 def write_ranks(ranks: dict[bytes, int]) -> bytes:
-    """The file of some ranks."""
+    """Returns the bytes of a file that holds these ranks."""
     rows = sorted(ranks.items(), key=lambda item: item[1])
     return b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in rows)
 
