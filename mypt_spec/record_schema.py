@@ -36,7 +36,16 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
-from mypt_spec.bodies.strict_json import HELP, Fault, a_kind_of, escape, faults, kind_of, loads
+from mypt_spec.bodies.strict_json import (
+    HELP,
+    Fault,
+    a_kind_of,
+    escape,
+    faults,
+    key_text,
+    kind_of,
+    loads,
+)
 from mypt_spec.findings import Finding, Fix
 
 STRING, NAME, OBJECT = "string", "name", "object"
@@ -228,9 +237,12 @@ class _Checker:
         for key in [
             k
             for k in item
-            if k not in fields and not (at and k == self.schema.tag) and not str(k).startswith(kept)
+            if k not in fields
+            and not (at and k == self.schema.tag)
+            and not key_text(k).startswith(kept)
         ]:
-            self.unknown(str(key), fields, f"{at}/{escape(str(key))}", what)
+            name = key_text(key)
+            self.unknown(name, fields, f"{at}/{escape(name)}", what)
             del item[key]
         return readable
 

@@ -176,7 +176,7 @@ def faults(value: Any) -> Iterator[Fault]:
             if depth < MAX_DEPTH and _sound(item.values()):
                 continue
             stack += [
-                (v, (node, str(k)), depth + 1)
+                (v, (node, key_text(k)), depth + 1)
                 for k, v in reversed(item.items())
                 if v.__class__ is not str or not v.isascii() or depth == MAX_DEPTH
             ]
@@ -231,6 +231,14 @@ def lone_surrogate(text: str) -> bool:
 def escape(key: str) -> str:
     """Returns a key as one reference token of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")
+
+
+def key_text(key: Any) -> str:
+    """Returns a key of a dict as text, also one that no JSON has and that cannot be written."""
+    try:
+        return str(key)
+    except ValueError:  # Python writes no integer of thousands of digits
+        return f"({type(key).__name__})"
 
 
 def unescape(token: str) -> str:

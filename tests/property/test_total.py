@@ -99,7 +99,7 @@ def test_a_call_whose_name_is_no_text(name: str) -> None:
     assert "MYP313" not in codes
 
 
-@pytest.mark.parametrize("value", [float("inf"), b"x", (1,), {1: 2}, {"messages": {}}, {"messages": [None]}, {"messages": [{1: 2, "role": []}]}, object(), {"system": "s", "messages": [{"role": "user", "content": 10**5000}]}])  # fmt: skip
+@pytest.mark.parametrize("value", [float("inf"), b"x", (1,), {1: 2}, {"messages": {}}, {"messages": [None]}, {"messages": [{1: 2, "role": []}]}, object(), {"system": "s", "messages": [{"role": "user", "content": 10**5000}]}, {10**5000: [1]}, {"messages": [{"role": "user", "content": "x", 10**5000: []}]}, {"messages": [], "tools": [{"name": "x", 10**5000: 1}]}])  # fmt: skip
 @pytest.mark.parametrize("name", ALL)
 def test_values_that_are_no_json(name: str, value: Any) -> None:
     everything(mypt_spec.dialect(name), value)

@@ -17,7 +17,7 @@ from mypt_spec.adapters.usf_omega.shape import (
     TYPES,
 )
 from mypt_spec.bodies.json_schema import Patience, SchemaError
-from mypt_spec.bodies.strict_json import Fault, escape, faults, kind_of, loads
+from mypt_spec.bodies.strict_json import Fault, escape, faults, key_text, kind_of, loads
 from mypt_spec.bodies.typescript import FUNCTION_KEYS
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.record_schema import BOOLEAN, OBJECT, STRING, check_record
@@ -476,12 +476,12 @@ class _Walk:
                     f"{at}/{key}",
                     keep=keep,
                 )
-        for key in [k for k in value if k not in fields] if closed else ():
+        for key in [key_text(k) for k in value if k not in fields] if closed else ():
             message = f'{what} has an unknown key "{key}"; the model would never see it'
             self.add(
                 "MYP103",
                 message,
-                f"{at}/{escape(str(key))}",
+                f"{at}/{escape(key)}",
                 keep=keep,
                 on_key=True,
                 help=f"keys are {', '.join(fields)}",
