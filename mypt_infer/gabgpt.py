@@ -1,7 +1,7 @@
-"""GabGPT's chat log at run time: what is sent to the model, what is shown, what is dropped.
+"""Handles GabGPT's chat log at run time: what is sent to the model, shown, and dropped.
 
-A log is serialised text. Every result of `prepare` and `prepare_raw` is a legal beginning when the
-log was one, or raw text.
+Input and output are logs, which are serialised text. Implements `grammar/gabgpt/SPEC.md` section 8.
+The results of `prepare` and `prepare_raw` are legal beginnings if the log was one, or raw text.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ _T = TypeVar("_T")
 
 
 def prepare(log: str, message: str, *, think: bool = False) -> str:
-    """The log with a new user message, ready for generation: it ends with the opening tag of the
-    model's segment.
+    r"""Returns the log with a new user message, ready for generation.
 
-    A tag that the user has typed is written with `\\u003c` for its `<`, with a warning in the log:
-    it never becomes one.
+    It ends with the opening tag of the model's segment. A tag that the user typed is written with
+    `\u003c` for its `<`, so that it never becomes a tag, and a warning is logged.
 
     >>> prepare("<|user|>Hi<|assistant|>Hello!<|end|><|user|>", "How are you?")
     '<|user|>Hi<|assistant|>Hello!<|end|><|user|>How are you?<|assistant|>'
@@ -42,10 +41,10 @@ def prepare(log: str, message: str, *, think: bool = False) -> str:
 
 
 def prepare_raw(log: str, *, think: bool = False) -> str:
-    """The log as it stands, ready for generation: raw text, or a log that ends with what the user
-    said.
+    """Returns the log as it is, ready for generation.
 
-    A log that ends with thinking is made ready for the second round: the answer is what is missing.
+    The log is raw text, or ends with what the user said. If it ends with thinking, it is made ready
+    for the second round, in which the answer is written.
 
     >>> prepare_raw("Hello", think=True)
     '<|user|>Hello<|think|>'
@@ -57,10 +56,10 @@ def prepare_raw(log: str, *, think: bool = False) -> str:
 
 
 def cleanup(log: str) -> str:
-    """A log after generation, ready for what the user says next: it ends with the user's opening
-    tag.
+    """Returns a log after generation, ready for what the user says next.
 
-    Openers that nothing follows are taken off; an answer that was cut off is closed.
+    It ends with the user's opening tag. Opening tags that nothing follows are removed; an answer
+    that was cut off is closed.
 
     >>> cleanup("<|user|>Hi<|assistant|>Hello!")
     '<|user|>Hi<|assistant|>Hello!<|end|><|user|>'
@@ -74,12 +73,11 @@ def cleanup(log: str) -> str:
 def reply(
     log: str, message: str, generate: Callable[[str], str], *, think: bool = False
 ) -> tuple[str, str]:
-    """The user says something, and the model answers: what it wrote, thinking included, and the log
-    for the next message.
+    """Returns (answer, log): what the model writes, thinking included, and the log after it.
 
-    `generate` goes on with a text until the model ends, and gives what it wrote. It is asked a
-    second time where the model was to think and wrote no answer. What it writes behind the end of
-    its turn, or as a user, is left out, with a warning in the log.
+    `generate` continues a text until the model ends, and returns what the model wrote. It is called
+    a second time if the model was to think and wrote no answer. What the model writes after the end
+    of its turn, or as a user, is left out, and a warning is logged.
 
     >>> def model(text):
     ...     return "4" if text.endswith(ASSISTANT) else "Add.<|end|>"
@@ -98,7 +96,7 @@ def reply(
 
 
 def _own(text: str) -> str:
-    """What a model wrote, up to the end of its turn."""
+    """Returns what a model wrote, up to the end of its turn."""
     out = []
     for _, piece in (pieces := _pieces(text)):
         if piece in (END, USER):
@@ -113,10 +111,9 @@ def _own(text: str) -> str:
 
 
 def display(log: str) -> list[tuple[str, str]]:
-    """The bubbles of a chat window: `("user" | "think" | "assistant", text)`. Tags are not shown,
-    nor are empty segments.
+    """Returns the bubbles of a chat window: `("user" | "think" | "assistant", text)`.
 
-    Text that no tag stands before is the user's.
+    Tags and empty segments are not shown. Text before the first tag is the user's.
 
     >>> display("<|user|>2+2?<|think|>Add.<|assistant|>4<|end|><|user|>")
     [('user', '2+2?'), ('think', 'Add.'), ('assistant', '4')]
@@ -132,11 +129,11 @@ def display(log: str) -> list[tuple[str, str]]:
 
 
 def truncate(tokens: Sequence[_T], max_len: int, *, whole_turns: bool = True) -> list[_T]:
-    """The last `max_len` tokens at most, ids or strings, shape (n,); cut where a turn begins,
-    unless `whole_turns` is off.
+    """Returns at most the last `max_len` tokens, ids or strings.
 
-    Where the last turn alone is too long, its end is kept and a warning is logged.
-    Raises ValueError for a negative `max_len`.
+    The result begins where a turn begins, unless `whole_turns` is off. If the last turn alone is
+    too long, its end is returned and a warning is logged. Raises ValueError for a negative
+    `max_len`.
     """
     if max_len < 0:
         raise ValueError(f"max_len is {max_len}, expected 0 or more")
@@ -158,7 +155,7 @@ def _pieces(text: str) -> list[tuple[str, str]]:
 
 
 def _stripped(log: str) -> list[tuple[str, str]]:
-    """The log without openers that nothing follows and ends that close nothing."""
+    """Returns the log without openers that nothing follows, and without ends that close nothing."""
     pieces = _pieces(log)
     while pieces and pieces[0][1] in (THINK, ASSISTANT, END):
         pieces.pop(0)
@@ -170,12 +167,12 @@ def _stripped(log: str) -> list[tuple[str, str]]:
 
 
 def _inside(pieces: list[tuple[str, str]]) -> str:
-    """The last tag; the end where there is none."""
+    """Returns the last tag; END if there is none."""
     return next((piece for terminal, piece in reversed(pieces) if terminal != TEXT), END)
 
 
 def _open_user(log: str) -> str:
-    """The log up to a user segment that is open."""
+    """Returns the log up to a user segment that is open."""
     pieces = _stripped(log)
     text, inside = "".join(piece for _, piece in pieces), _inside(pieces)
     if inside == USER:

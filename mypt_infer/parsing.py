@@ -1,4 +1,7 @@
-"""Reads tool calls in a text, and writes results as text, in every dialect."""
+"""Reads tool calls and results in a text, and writes results as text, in each dialect.
+
+These functions are for callers that have text and no log, such as existing chat loops.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,12 @@ _SPACE = re.compile(r"\s*")
 
 
 def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
-    """Returns the last well-formed tool call in what a model wrote, or in a whole conversation;
-    None when there is none.
+    """Returns the last well-formed tool call in a text, or None.
 
-    Well formed is a block with both tags whose body the engine reads without an error. The body
-    ends where its JSON does: a tag inside one of its strings is text. What a system prompt quotes,
-    a user types or a tool returns is never a call. Raises KeyError for an unknown dialect.
+    The text is what a model wrote, or a whole conversation. A call is well formed if its block has
+    both tags and the engine reads its body without an error. The body ends where its JSON ends: a
+    tag inside a string is text. What a system prompt quotes, a user types or a tool returns is
+    never a call. Raises KeyError for an unknown dialect.
 
     >>> text = '<myPT_toolcall>{"name": "f", "x": {"y": "}"}}</myPT_toolcall>'
     >>> find_last_toolcall(text).arguments
@@ -52,9 +55,7 @@ def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
 
 
 def _closer(text: str, events: list[Event], number: int, fmt: Format) -> Event | None:
-    """Returns the tag that closes the block that event `number` opens: the one after its JSON
-    value. None if there is none.
-    """
+    """Returns the tag after the JSON value in the block that event `number` opens, or None."""
     table, begin = fmt.dialect.table, _span(events[number])[1]
     name = table.closers[table.terminals[events[number].terminal].opens].name
     try:
@@ -78,13 +79,12 @@ def _span(event: Event) -> tuple[int, int]:
 
 
 def read_toolresult(text: str, dialect: str = "mypt") -> tuple[str, Any] | None:
-    """Returns the tool's name ("" where the format does not have it there) and the value of a text
-    that is one result block.
+    r"""Returns (name, value) of a text that is one result block; None for any other text.
 
-    None for any other text. The inverse of `render_toolresult`. Raises KeyError for an unknown
-    dialect.
+    The inverse of `render_toolresult`. The name is "" if the format does not write it there. Raises
+    KeyError for an unknown dialect.
 
-    >>> read_toolresult('<toolresult name="f">\\n{"a": 1}\\n</toolresult>', "mypt-3b")
+    >>> read_toolresult('<toolresult name="f">\n{"a": 1}\n</toolresult>', "mypt-3b")
     ('f', {'a': 1})
     """
     fmt = of(dialect)
@@ -100,14 +100,13 @@ def read_toolresult(text: str, dialect: str = "mypt") -> tuple[str, Any] | None:
 
 
 def render_toolresult(name: str, result: Any, dialect: str = "mypt") -> str:
-    """The text of the result of the tool `name`: a JSON value. Tags that it spells are written with
-    an escape.
+    r"""Returns the text of the result of the tool `name`; tags in it are written with an escape.
 
-    Raises ValueError for what is no JSON value, and in a dialect without tool calls; KeyError for
-    an unknown dialect.
+    Raises ValueError for a `result` that is no JSON value, and in a dialect without tool calls;
+    KeyError for an unknown dialect.
 
     >>> render_toolresult("f", {"a": "</myPT_toolresult>"})
-    '<myPT_toolresult>{"a": "\\\\u003c/myPT_toolresult>"}</myPT_toolresult>'
+    '<myPT_toolresult>{"a": "\\u003c/myPT_toolresult>"}</myPT_toolresult>'
     """
     from mypt_spec.bodies.strict_json import faults
 

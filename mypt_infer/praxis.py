@@ -1,11 +1,10 @@
-"""What a chat loop over the praxis format needs: when to stop, what to call, where the result goes,
-and a safety net.
+r"""Helps a chat loop over the praxis format: when to stop, what to call, where the result goes.
 
-Every function takes text: a whole conversation, or only what a model wrote after the last header. A
-call is looked for in assistant blocks alone, so what a user or a tool types never is one. See
-grammar/praxis/SPEC.md, "At run time".
+Each function takes text: a whole conversation, or only what a model wrote after the last header.
+Calls are searched for in assistant blocks alone, so what a user or a tool writes is never a call.
+Implements `grammar/praxis/SPEC.md` sections 6 and 10.
 
->>> text = '<tin>\\n{"name": "calc", "arguments": {"x": "2 + 2"}}\\n</tin>'
+>>> text = '<tin>\n{"name": "calc", "arguments": {"x": "2 + 2"}}\n</tin>'
 >>> call, end = pending_call(text)
 >>> call.name, call.arguments, end == len(text)
 ('calc', {'x': '2 + 2'}, True)
@@ -31,8 +30,10 @@ from mypt_spec.table import STRAY, TEXT
 
 _log = logging.getLogger(__name__)
 _BOS = "[BOS]"
-_HEADER = "[BOS]assistant\n"  # what a text without any header continues
-_BEGIN = 40  # characters that tell whether a text begins with a header
+# The header that a text without any header continues.
+_HEADER = "[BOS]assistant\n"
+# The number of characters that tell whether a text begins with a header.
+_BEGIN = 40
 
 
 @cache
@@ -41,7 +42,7 @@ def _dialect() -> mypt_spec.Dialect:
 
 
 def _headed(text: str) -> str:
-    """The text, with a header before it if it is only what a model wrote."""
+    """Returns the text, with a header before it if it is only what a model wrote."""
     d = _dialect()
     first = next(iter(d.lex(text.lstrip()[:_BEGIN])), None)
     terminal = d.table.terminals.get(first.terminal) if first is not None else None
@@ -53,7 +54,7 @@ def _headed(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Seen:
-    """An event, the blocks that are open behind it, and where it begins and ends in the text."""
+    """An event, the blocks that are open after it, and where it begins and ends in the text."""
 
     event: Event
     open: tuple[str, ...]
@@ -62,7 +63,7 @@ class _Seen:
 
 
 def _walk(text: str) -> Iterator[_Seen]:
-    """The events of a text. A tag of plain text in a block that cannot hold it is text."""
+    """Yields the events of a text. A tag of plain text in a block that cannot hold it is text."""
     d = _dialect()
     whole = _headed(text)
     shift = len(whole) - len(text)
@@ -85,13 +86,12 @@ def _walk(text: str) -> Iterator[_Seen]:
 
 
 def stop_set(generated: str, *, max_tool_tag_tokens: int | None = None) -> set[str]:
-    """The tokens that end generation after this text: always EOS, and SEP unless a call (or its
-    result) is open.
+    r"""Returns the tokens that end generation after this text: EOS, and SEP unless a call is open.
 
-    A call of more than `max_tool_tag_tokens` tokens so far, tags included, is given up: SEP ends it
-    too.
+    A result that is open excludes SEP, too. A call that already has more than `max_tool_tag_tokens`
+    tokens, tags included, is given up: then SEP ends generation, too.
 
-    >>> sorted(stop_set("The answer is")), sorted(stop_set('<tin>\\n{"name": "calc"'))
+    >>> sorted(stop_set("The answer is")), sorted(stop_set('<tin>\n{"name": "calc"'))
     (['EOS', 'SEP'], ['EOS'])
     """
     d = _dialect()
@@ -117,10 +117,10 @@ def stop_set(generated: str, *, max_tool_tag_tokens: int | None = None) -> set[s
 
 
 def pending_call(text: str) -> tuple[ToolCall, int] | None:
-    """The first call that has no result yet, and where its `</tin>` ends; None if there is none.
+    """Returns the first call without a result, and where its `</tin>` ends; None if there is none.
 
-    A call that is not closed is not pending. One whose body is no call is passed over, with a
-    warning in the log.
+    A call that is not closed is not pending. A block whose body is no call is skipped, and a
+    warning is logged.
     """
     for call, reason, block, end in _waiting(text):
         if call is not None:
@@ -130,9 +130,7 @@ def pending_call(text: str) -> tuple[ToolCall, int] | None:
 
 
 def _waiting(text: str) -> Iterator[tuple[ToolCall | None, str, str, int]]:
-    """The blocks without a result: the call, or why it is none; the block's text; and where it
-    ends.
-    """
+    """Yields the blocks without a result: (call, why it is none, text of the block, its end)."""
     d = _dialect()
     opened: _Seen | None = None
     closed: _Seen | None = None
@@ -160,12 +158,12 @@ def _read(body: str, block: str) -> tuple[ToolCall | None, str]:
 
 
 def answer(text: str, tools: Toolbox, *, seconds: float | None = None) -> str | None:
-    """The text with the answer of its first call that has none; None when no call waits.
+    r"""Returns the text with the answer to its first call without a result; None if there is none.
 
-    Whatever goes wrong is the answer: a call that cannot be read, a tool that is unknown, raises or
-    takes longer than `seconds`.
+    Whatever goes wrong becomes the answer: a call that cannot be read, a tool that is unknown,
+    raises or takes longer than `seconds`.
 
-    >>> answer("<tin>\\n{1}\\n</tin>", Toolbox())[16:59]
+    >>> answer("<tin>\n{1}\n</tin>", Toolbox())[16:59]
     '<tout>{"error": {"type": "bad_call", "messa'
     """
     found = next(_waiting(text), None)
@@ -181,12 +179,11 @@ def answer(text: str, tools: Toolbox, *, seconds: float | None = None) -> str | 
 
 
 def splice(text: str, result: str) -> str:
-    """The text with the result, or the error, of its pending call put directly behind the `</tin>`;
-    the rest stays as it is.
+    r"""Returns the text with a result directly after the `</tin>` of the pending call.
 
-    Where the only calls that wait cannot be read, it is put behind the first of them: it says what
-    is wrong with it. What spells a tag in a result is written with a `\\u` escape, with a warning
-    in the log: a tool cannot write structure. Raises ValueError when no call waits.
+    If none of the calls without a result can be read, the result follows the first of them: it then
+    says what is wrong. Tags in a result are written with a `\u` escape, because a tool cannot write
+    structure, and a warning is logged. Raises ValueError if no call waits for a result.
     """
     waiting = list(_waiting(text))
     found = next((w for w in waiting if w[0] is not None), None) or next(iter(waiting), None)
@@ -206,11 +203,10 @@ def _spliced(text: str, at: int, body: str) -> str:
 
 
 def fix_truncated_tags(text: str) -> str:
-    """A safety net for text from elsewhere: tags that were cut short or torn in two, written in
-    full.
+    """Returns the text with tags that were cut short or torn in two written in full.
 
-    Every change is logged as a warning. Well-formed text, and what a string of an open call holds,
-    is left alone.
+    This is a safety net for text from elsewhere; each change is logged as a warning. Well-formed
+    text is not changed, nor is the content of a string in an open call.
     """
     d = _dialect()
     whole = _headed(text)

@@ -1,4 +1,8 @@
-"""Reads what running a conversation needs to know of a dialect off its grammar and token table."""
+"""Derives what running a conversation needs to know of a dialect from its grammar and token table.
+
+Input: a dialect. Output: a Format: which blocks hold calls, where a turn ends, how a result is
+written. It exists so that the controller names no tag of any dialect.
+"""
 
 from __future__ import annotations
 
@@ -29,32 +33,32 @@ class ToolCall:
 
 @dataclass(frozen=True, eq=False)
 class Format:
-    """A dialect as one who runs it sees it. Get it with `of(name)`."""
+    """A dialect, as the code that runs conversations sees it. Get it with `of(name)`."""
 
     dialect: mypt_spec.Dialect
 
     @cached_property
     def calls(self) -> frozenset[str]:
-        """The kinds of block that hold tool calls."""
+        """Returns the kinds of block that hold tool calls."""
         return frozenset(
             kind for kind, t in self.dialect.table.openers.items() if t.body in (*CALLS, *LISTS)
         )
 
     @cached_property
     def thinking(self) -> frozenset[str]:
-        """The kinds of block in which the model thinks."""
+        """Returns the kinds of block in which the model thinks."""
         return self.dialect.table.kinds("thought")
 
     @cached_property
     def citing(self) -> frozenset[str]:
-        """The kinds of block that name a source."""
+        """Returns the kinds of block that name a source."""
         return self.dialect.table.kinds("citation")
 
     @cached_property
     def result(self) -> Terminal | None:
-        """What opens the result of a call: what only the system may write behind one.
+        """Returns the terminal that opens the result of a call; None in a dialect without calls.
 
-        None in a dialect without calls.
+        This is what only the system may write after a call.
         """
         table, machine = self.dialect.table, self.dialect.automaton
         closers = {table.closers[kind].name for kind in self.calls}
@@ -73,7 +77,7 @@ class Format:
         return table.terminals[min(found)] if found else None
 
     def _behind(self, state: int) -> set[str]:
-        """The opening tags of the system that may come next, behind closing tags."""
+        """Returns the opening tags of the system that may follow, perhaps after closing tags."""
         table, machine = self.dialect.table, self.dialect.automaton
         seen, waiting, out = {state}, deque([state]), set()
         while waiting:
@@ -90,7 +94,7 @@ class Format:
 
     @cached_property
     def once(self) -> frozenset[str]:
-        """The opening tags that no conversation holds twice: what stands before all turns."""
+        """Returns the opening tags that no conversation contains twice: those before all turns."""
         machine = self.dialect.automaton
         after: dict[int, set[int]] = {s: set(machine.steps[s].values()) for s in machine.states}
         changed = True
@@ -110,9 +114,7 @@ class Format:
 
     @cached_property
     def final(self) -> str:
-        """The mark that ends a conversation where the end of a turn does not; "" where none is
-        needed.
-        """
+        """Returns the mark that ends a conversation for good; "" if the end of a turn is enough."""
         machine, opener = self.dialect.automaton, self._turn_opener
         for state in machine.states:
             if opener in machine.steps[state] and not machine.accepting(state):
@@ -123,14 +125,14 @@ class Format:
 
     @cached_property
     def begins(self) -> frozenset[str]:
-        """The marks that a conversation begins with."""
+        """Returns the marks with which a conversation begins."""
         table, start = self.dialect.table, self.dialect.automaton.start
         rows = {n: table.terminals[n] for n in self.dialect.automaton.steps[start] if n != TEXT}
         return frozenset(n for n, t in rows.items() if not t.opens and not t.closes)
 
     @cached_property
     def between(self) -> frozenset[int]:
-        """The states in which a turn has ended and another may begin."""
+        """Returns the states in which a turn has ended and another may begin."""
         machine = self.dialect.automaton
         return frozenset(
             s
@@ -146,21 +148,24 @@ class Format:
 
     @cached_property
     def _spelled(self) -> re.Pattern[str]:
-        """What in a text would be read as a tag though it is made of ordinary ids."""
+        """Returns a pattern of what is read as a tag though it is made of ordinary ids."""
         return re.compile(
             "|".join(pattern(t, core=True) for t in self.dialect.table.plain_tags) or r"(?!)"
         )
 
     def harmless(self, text: str) -> str:
-        """A text that cannot be read as a tag of plain text: the first character of what can is
-        written as a `\\u` escape.
+        r"""Returns a text that cannot be read as a tag of plain text.
 
-        Single-id tags in it are harmless as they are: they become ordinary ids.
+        The first character of each such spelling is written as a `\u` escape. Tags of one id are
+        harmless in a text, because the text becomes ordinary ids.
         """
         return self._spelled.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
 
     def result_body(self, value: Any) -> str:
-        """The text of a result: canonical JSON, or a string as it is where the block holds text."""
+        """Returns the text of a result: canonical JSON, or, in a block of text, a plain string.
+
+        Raises ValueError in a dialect without tool calls.
+        """
         if self.result is None:
             raise ValueError(f"{self.dialect.name} has no tool calls")
         literals = self.dialect.table.literals
@@ -173,7 +178,7 @@ class Format:
 
     @cached_property
     def _may_be_empty(self) -> bool:
-        """Whether the block of a result may hold nothing."""
+        """Returns whether the block of a result may be empty."""
         machine, result = self.dialect.automaton, self.result
         assert result is not None
         closer = self.dialect.table.closers[result.opens].name
@@ -182,10 +187,10 @@ class Format:
         )
 
     def result_events(self, name: str, value: Any, call: str = "") -> list[Event]:
-        """The events of a result of the tool `name`: a JSON value; `call` is the id of the call, if
-        it has one.
+        """Returns the events of the result of the tool `name`.
 
-        Raises ValueError in a dialect without calls.
+        `value` is a JSON value; `call` is the id of the call, if it has one. Raises ValueError in a
+        dialect without calls.
         """
         parts = [Part("text", self.result_body(value))]
         assert self.result is not None
@@ -211,8 +216,9 @@ class Format:
         )
 
     def read_calls(self, opener: Event, body: str, raw: str) -> tuple[list[ToolCall], str]:
-        """The calls of a block, given its opening tag and what it holds; where that is none,
-        nothing and the reason.
+        """Returns the calls of a block and "", or no calls and the reason why they cannot be read.
+
+        `opener` is the block's opening tag, `body` its content, `raw` its text with tags.
         """
         table = self.dialect.table
         read = read_body(body, table.terminals[opener.terminal].body, table.literals, Place())
@@ -233,8 +239,8 @@ class Format:
 
 @cache
 def of(dialect: str | mypt_spec.Dialect) -> Format:
-    """The format of a dialect, or of that name, looked at once.
+    """Returns the format of a dialect or of a name, derived once.
 
-    Raises KeyError naming the known ones.
+    Raises KeyError, naming the known dialects, for an unknown name.
     """
     return Format(mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect)

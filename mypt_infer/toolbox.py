@@ -1,6 +1,7 @@
-"""Tools that a model can call: their schemas, and calls that never fail.
+"""Holds the tools that a model can call: their schemas, and calls that never raise.
 
-Whatever goes wrong is a result that says so.
+Input: the name and the arguments of a call. Output: a JSON value. Whatever goes wrong becomes a
+result that says so, because the model is the one who can correct it.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ from typing import Any
 from mypt_spec.bodies.json_schema import SchemaError, misfits
 from mypt_spec.bodies.strict_json import faults
 
-MAX_MESSAGE = 300  # characters of an error's message
+# The most characters of an error's message.
+MAX_MESSAGE = 300
+# The types of error that the toolbox itself reports.
 FAULTS = (
     "unknown_tool",
     "bad_arguments",
     "tool_error",
     "timeout",
     "bad_result",
-)  # the types of error that calls have by themselves
+)
 
 
 class ToolFault(Exception):
-    """What a tool raises to answer with an error of a type of its own."""
+    """A tool raises this to answer with an error; `kind` is the type of the error."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -46,7 +49,7 @@ class Tool:
 
     @property
     def usage(self) -> str:
-        """One line for a system prompt.
+        """Returns one line for a system prompt.
 
         >>> schema = {"properties": {"a": {}, "b": {"default": 5}}, "required": ["a"]}
         >>> print(Tool("f", "does it", schema, dict).usage)
@@ -90,7 +93,7 @@ class Toolbox:
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
-        """The tools as OpenAI's API has them."""
+        """Returns the tools in the form of OpenAI's API."""
         return [
             {
                 "type": "function",
@@ -105,15 +108,14 @@ class Toolbox:
 
     @property
     def usage(self) -> str:
-        """The part of a system prompt that declares the tools."""
+        """Returns the part of a system prompt that declares the tools."""
         return "Tools:\n" + "\n".join(tool.usage for tool in self._tools.values())
 
     def call(self, name: str, arguments: dict[str, Any], *, seconds: float | None = None) -> Any:
-        """What a tool answers: a JSON value, or `{"error": {"type", "message"}}`. Raises nothing
-        but KeyboardInterrupt.
+        """Returns the result of a tool: a JSON value, or `{"error": {"type", "message"}}`.
 
-        A tool that takes longer than `seconds` is left alone: it goes on in its thread, and its
-        answer is not waited for.
+        Raises nothing but KeyboardInterrupt. A tool that takes longer than `seconds` is not waited
+        for: it continues in its thread, and its result is ignored.
         """
         tool = self._tools.get(name)
         if tool is None:
@@ -146,7 +148,7 @@ class Toolbox:
 
 
 class _Answer:
-    """Where the answer of a tool is put, perhaps by another thread."""
+    """Holds the result of a tool, which another thread may set."""
 
     def __init__(self) -> None:
         self.value: Any = None
@@ -171,7 +173,7 @@ class _Answer:
 
 
 def error(kind: str, message: str) -> dict[str, Any]:
-    """An error as a result."""
+    """Returns an error as a result."""
     text = message.encode("utf-8", "replace").decode()
     return {
         "error": {
@@ -182,6 +184,6 @@ def error(kind: str, message: str) -> dict[str, Any]:
 
 
 def error_type(value: Any) -> str:
-    """The type of the error that a result is; "" for any other."""
+    """Returns the type of the error if a result is one; "" for any other result."""
     inner = value.get("error") if isinstance(value, dict) else None
     return str(inner.get("type", "")) if isinstance(inner, dict) else ""

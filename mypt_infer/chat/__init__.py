@@ -1,1 +1,1 @@
-"""A chat on the terminal, over a workspace."""
+"""Chats on the terminal, over a workspace."""

@@ -1,4 +1,4 @@
-"""The command `mypt-chat`."""
+"""Runs `mypt-chat`: a chat on the terminal."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Runs the command; returns its exit status."""
     return run(PROG, lambda: _run(parser().parse_args(argv)), errors=(ValueError,))
 
 
@@ -151,7 +151,7 @@ def _run(chosen: argparse.Namespace) -> int:
 
 
 def _open(chosen: argparse.Namespace) -> Session:
-    """Returns the chat that was asked for.
+    """Returns the session that the options ask for.
 
     Raises OSError, ValueError or WorkspaceError saying what is wrong.
     """
@@ -192,7 +192,7 @@ def _open(chosen: argparse.Namespace) -> Session:
 
 
 def _named(name: str, vocabulary: Path | None = None) -> Dialect:
-    """Returns the dialect of that name. Raises ValueError naming those that there are."""
+    """Returns the dialect of that name. Raises ValueError naming the known ones."""
     try:
         return dialect(name, vocabulary=vocabulary)
     except KeyError as error:
@@ -200,7 +200,7 @@ def _named(name: str, vocabulary: Path | None = None) -> Dialect:
 
 
 def _engine(chosen: argparse.Namespace, spoken: Dialect) -> WorkspaceEngine | None:
-    """Returns the workspace, its index brought up to date; None where no folder is named."""
+    """Returns the workspace with its index brought up to date, or None if no folder is named."""
     from mypt_infer.workspace import WorkspaceEngine
 
     if chosen.workspace is None:
@@ -213,7 +213,7 @@ def _engine(chosen: argparse.Namespace, spoken: Dialect) -> WorkspaceEngine | No
 
 
 def _tools(engine: WorkspaceEngine | None, played: _Played | None) -> Toolbox:
-    """Returns the tools of a workspace. Where there is a model, it is what summarizes."""
+    """Returns the tools of a workspace; if there is a model, it summarizes."""
     from mypt_infer.toolbox import Toolbox
     from mypt_infer.workspace import WorkspaceTools, toolbox
 
@@ -224,7 +224,7 @@ def _tools(engine: WorkspaceEngine | None, played: _Played | None) -> Toolbox:
 
 
 def _system(given: str | None, spoken: Dialect, tools: Toolbox) -> str | None:
-    """Returns the system prompt; None where the dialect has no place for one."""
+    """Returns the system prompt, or None if the dialect has no place for one."""
     schema = spoken.adapter.SCHEMA
     if "system" not in schema.top and "system" not in schema.roles:
         if given:

@@ -1,6 +1,6 @@
-"""A stand-in for a model: it searches for what the user says, and answers with what was found.
+"""Stands in for a model: searches for what the user says, and answers with what was found.
 
-For demonstrations and tests.
+For demonstrations and tests: all but the model is real.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from mypt_spec.table import TEXT
 from mypt_spec.validator import Run
 
 _SENTENCE = re.compile(r"[^.!?]+[.!?]?")
-_SHOWN = 200  # characters of a document that are quoted
+# The most characters of a document that are quoted.
+_SHOWN = 200
 _WORD = re.compile(r"\w{3,}")
-_STEM = 5  # first letters of a word that a document must have
+# The number of first letters of a word that a document must have.
+_STEM = 5
 # Words of a question that say nothing about its subject.
 _QUESTION = (
     "about and any are can could did does for from give has have how into may must not please shall"
@@ -39,16 +41,17 @@ _COMMON = frozenset(_QUESTION.split())
 
 
 class Demo:
-    """A source for every dialect: see `Source`.
+    """A `Source` for each dialect.
 
-    It thinks and cites where the dialect can, and calls a tool if it has `calls`.
+    It thinks and cites if the dialect can, and calls a tool if it has `calls`.
     """
 
     def __init__(self, dialect: str | Dialect, *, calls: bool = True) -> None:
         self._format, self._calls = of(dialect), calls
         self._ids: list[int] = []
         self._coming: list[int] = []
-        self._asked = ""  # what the call that was made last looks for
+        # The text that the last call searches for.
+        self._asked = ""
         self._forbidden: frozenset[str] = frozenset()
 
     def bar(self, kinds: frozenset[str]) -> None:
@@ -70,8 +73,9 @@ class Demo:
         return self._ids[-1]
 
     def _write(self) -> list[int]:
-        """Returns what a model would write now: a call if the user has just spoken, an answer if a
-        tool has.
+        """Returns what a model would write now.
+
+        This is a call if the user has just spoken, and an answer if a tool has.
         """
         d = self._format.dialect
         events, _ = lex_ids(self._ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
@@ -124,10 +128,9 @@ class Demo:
         ]
 
     def _ids_of(self, parts: list[Part], state: int) -> list[int]:
-        """Returns the ids of parts of an assistant block, and those that end the turn after an
-        answer.
+        """Returns the ids of an assistant block; after an answer, those of the turn's end, too.
 
-        What the format has no block for is left out, but for a reference: that becomes text.
+        Parts for which the format has no block are left out, but a reference becomes text.
         """
         d, table = self._format.dialect, self._format.dialect.table
         events: list[Event] = []
@@ -155,7 +158,7 @@ class Demo:
         return out
 
     def _closing(self, state: int) -> list[str]:
-        """Returns the tag that ends the assistant's block where the result of a call comes next."""
+        """Returns the tag that ends the assistant's block, if the result of a call comes next."""
         machine, result = self._format.dialect.automaton, self._format.result
         closer = self._format.dialect.table.closers.get("assistant")
         if closer is None or result is None or closer.name not in machine.allowed(state):
@@ -164,7 +167,7 @@ class Demo:
         return [closer.name] if result.name in follows else []
 
     def _fitting(self, parts: list[Part]) -> list[Part]:
-        """Returns the parts with references as text where the format has none."""
+        """Returns the parts, with references as text if the format has no block for them."""
         if "cite" in self._format.dialect.table.openers:
             return parts
         text = "".join(
@@ -192,13 +195,13 @@ class Demo:
 
     @property
     def _speaking(self) -> set[str]:
-        """The kinds of block that hold what the model says."""
+        """Returns the kinds of block that hold the model's answer."""
         mine = (t for t in self._format.dialect.table.openers.values() if t.by_model)
         return {t.opens for t in mine if t.body == "text"} - self._format.thinking
 
 
 def _fits(document: Any, asked: str) -> bool:
-    """Returns whether a document has a word of the question: a search has hits for any letters."""
+    """Returns whether a document has a word of the question: searches always find something."""
     words = {w[:_STEM] for w in _WORD.findall(asked.casefold()) if w not in _COMMON}
     text = f"{document.get('title', '')} {document.get('text', '')}".casefold()
     return any(word in text for word in words)

@@ -1,6 +1,7 @@
-"""What a chat shows.
+"""Shows a chat on a terminal.
 
-Text of models, users, tools and documents is never markup, and no terminal obeys it.
+Input: events. Output: lines. Text of models, users, tools and documents is never markup, and cannot
+control the terminal.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ from mypt_infer.controller.events import (
     TurnsDropped,
 )
 
-_LINE = 100  # characters of a call or a result on its line
+# The most characters of a call or a result on its line.
+_LINE = 100
 
 
 class Screen:
-    """Shows events as they come. `details` are what `/show` expands, `notes` the references of the
-    last answer, both from 1.
+    """Shows events as they come.
 
-    Steps (what is thought, called and found) are shown as they come where it is `verbose`, else
-    kept for `steps`.
+    `details` are what `/show` expands, `notes` the references of the last answer, both counted from
+    1. Steps (thoughts, calls and results) are shown as they come if `verbose`, and kept for `steps`
+    if not.
     """
 
     def __init__(self, stream: TextIO, *, verbose: bool = False) -> None:
@@ -49,13 +51,13 @@ class Screen:
         self._thought: list[str] = []
 
     def say(self, text: str, style: str = "") -> None:
-        """A line, or several, of ours or anybody's."""
+        """Shows a text, on one line or several."""
         self._fresh()
         self._named = False
         self.console.print(Text(self.display.line(text, keep="\n\t"), style=style), soft_wrap=True)
 
     def show(self, event: Event) -> None:
-        """What a user sees of an event."""
+        """Shows what a user is to see of an event."""
         if self._thought and not isinstance(event, ThinkDelta):
             thought = "".join(self._thought)
             self._thought = []
@@ -93,12 +95,12 @@ class Screen:
             self._end(event)
 
     def begin(self) -> None:
-        """A turn begins."""
+        """Begins a turn."""
         self.notes, self._steps = [], []
         self._named = self._answered = False
 
     def forget(self) -> None:
-        """A conversation begins."""
+        """Begins a conversation."""
         self.begin()
         self.details.clear()
 
@@ -158,7 +160,7 @@ def _short(text: str) -> str:
 
 
 def _told(value: Any) -> str:
-    """A result in a few words."""
+    """Returns a result in a few words."""
     if isinstance(value, dict) and isinstance(value.get("error"), dict):
         return _short(f"error {value['error'].get('type')}: {value['error'].get('message')}")
     if isinstance(value, dict) and isinstance(value.get("documents"), list):

@@ -1,4 +1,4 @@
-"""A chat: turns, and commands that begin with a slash."""
+"""Runs a chat: turns, and commands that begin with a slash."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Session:
         self.transcript = transcript
 
     def turn(self, text: str) -> None:
-        """The user says something; the answer is shown as it comes."""
+        """Takes a text of the user, and shows the answer as it comes."""
         self.screen.begin()
         try:
             with _interrupts(self.controller):
@@ -54,7 +54,7 @@ class Session:
             self.screen.say(f"the model failed: {type(error).__name__}: {error}", "bold red")
 
     def command(self, line: str) -> bool:
-        """A command; whether the chat goes on."""
+        """Runs a command; returns whether the chat continues."""
         name, _, rest = line[1:].partition(" ")
         rest = rest.strip()
         if name in ("quit", "exit"):
@@ -162,14 +162,13 @@ class Session:
             self.screen.say(f"added to {rest}")
 
     def keep(self) -> bool:
-        """Adds the conversation to the file that was named for all of them; returns False where it
-        cannot be written.
-        """
+        """Adds the conversation to the file of transcripts; returns False if that fails."""
         return self.transcript is None or not self.controller.log.ids or self._add(self.transcript)
 
     def _add(self, path: Path) -> bool:
-        """Adds the conversation to a file, and says which of its turns are no training data;
-        returns whether that worked.
+        """Adds the conversation to a file; returns whether that worked.
+
+        Also says which of its turns are no training data.
         """
         if not self.controller.log.ids:
             self.screen.say("nothing was said yet")
@@ -214,7 +213,7 @@ def _known(log: Any, token: int) -> bool:
 
 @contextmanager
 def _interrupts(controller: Controller) -> Iterator[None]:
-    """Ctrl-C ends the turn, a second one what runs now."""
+    """Makes Ctrl-C end the turn, and a second Ctrl-C interrupt what runs."""
     pressed = False
 
     def press(number: int, frame: Any) -> None:

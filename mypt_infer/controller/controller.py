@@ -1,6 +1,7 @@
-"""The controller: a conversation, a source of ids and tools, put together.
+"""Runs a conversation: joins a source of ids, tools and the turns.
 
-The turn itself is in `turn`; here are the clock, the threads and the exceptions.
+Input: messages of the user. Output: events, or the answer as a message. `turn` holds the logic of a
+turn; this module holds the clock, the threads and the exceptions.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ Core = Generator[Event | Ask, Reply, None]
 
 
 class Controller:
-    """Runs one conversation: `say` or `run` take the next turn, `cancel` ends it, from another
-    thread or a signal handler too.
+    """One conversation. `say` or `run` take the next turn.
 
-    `system` is the system prompt of a new conversation.
+    `cancel` ends the turn, from another thread or a signal handler, too. `system` is the system
+    prompt of a new conversation.
     """
 
     def __init__(
@@ -66,32 +67,33 @@ class Controller:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new conversation."""
+        """Begins a new conversation."""
         self.log = Log(self.dialect)
         self.replies = Replies()
         self._events: list[Event] = []
         self._known: list[Message] = []
 
     def cancel(self) -> None:
-        """End the turn at the next id; what was said stays, and the log is legal."""
+        """Ends the turn at the next id; what was said stays, and the log is legal."""
         self._cancelled = True
 
     # Turns
 
     def say(self, text: str, **keys: Any) -> Iterator[Event]:
-        """The user says something; the events of the turn.
+        """Takes a text of the user; yields the events of the turn.
 
         `keys` are further keys of the message, such as `context`.
         """
         return self.turn([{"role": "user", "content": text, **keys}])
 
     def run(self, history: Sequence[Message], max_steps: int | None = None) -> Message:
-        """The answer to a history of messages that ends with what the user says: a message of the
-        assistant, without its thinking.
+        """Returns the assistant's answer to a history that ends with a user's message.
 
-        A history that begins as the last one did, followed by the message that was returned, goes
-        on with the same ids: nothing is encoded anew. Any other begins a new conversation. Raises
-        ValueError for a history that the format cannot hold.
+        The answer is a message, without its thinking.
+
+        A history that begins with the last one, followed by the answer that was returned, continues
+        on the same ids: nothing is encoded again. Any other history begins a new conversation.
+        Raises ValueError for a history that the format cannot hold.
         """
         known = len(self._known)
         if not known or list(history[:known]) != self._known:
@@ -104,11 +106,11 @@ class Controller:
         return answer
 
     def turn(self, messages: list[Message], *, max_steps: int | None = None) -> Iterator[Event]:
-        """Messages, the last of them the user's, and the turn that follows. Raises ValueError
-        before anything is drawn.
+        """Takes messages, the last of them the user's; yields the events of the turn that follows.
 
-        What the source raises ends the turn legally, with the reason "error", and is raised again
-        then. Who stops asking for events cancels the turn.
+        Raises ValueError, before anything is drawn, for messages that the format cannot hold. What
+        the source raises ends the turn legally, with the reason "error", and is then raised again.
+        A caller that stops asking for events cancels the turn.
         """
         mark, told = self.log.mark(), len(self._events)
         core = self._begin(messages, max_steps)
@@ -148,7 +150,7 @@ class Controller:
     async def aturn(
         self, messages: list[Message], *, max_steps: int | None = None
     ) -> AsyncIterator[Event]:
-        """As `turn`; the model and the tools work in a thread, one ask at a time."""
+        """Yields events as `turn` does; the model and the tools work in another thread."""
         events = self.turn(messages, max_steps=max_steps)
         while True:
             try:
@@ -181,7 +183,7 @@ class Controller:
     def _answer(
         self, ask: Ask, end: float | None, fault: list[BaseException]
     ) -> int | Returned | Stop:
-        """What a turn asks for, or that it must end."""
+        """Returns the reply to what a turn asks for, or that it must end."""
         left = None if end is None else end - self._clock()
         if self._cancelled:
             return Stop("cancelled")
@@ -203,7 +205,7 @@ class Controller:
             return Stop("error", f"{type(error).__name__}: {error}")
 
     def _draw(self, left: int) -> int:
-        """The next id, from a source that has taken in what the model is to see, once."""
+        """Returns the source's next id, after giving it, once, all that the model is to see."""
         same = self.log.settled()
         if same < self._taken:
             self.source.truncate(same)
@@ -219,9 +221,9 @@ class Controller:
     # What was said
 
     def _hear(self, messages: Iterable[Message]) -> list[Notice]:
-        """Put messages behind the log, as ids.
+        """Appends messages to the log, as ids; returns notices of what was changed.
 
-        Raises ValueError, and changes nothing, where the format cannot hold them.
+        Raises ValueError, and changes nothing, if the format cannot hold the messages.
         """
         d, fmt = self.log.dialect, self.log.format
         held = heard(messages, d)
@@ -275,15 +277,18 @@ class Controller:
         return notices
 
     def messages(self) -> list[Message]:
-        """The conversation so far, as messages of a record; thinking included.
+        """Returns the conversation so far as messages of a record, thinking included.
 
-        Raises ValueError where no record can hold it.
+        Raises ValueError if no record can hold it.
         """
         record = written(self.log.dialect, self.log.ids)
         return list(record[self.log.dialect.adapter.SCHEMA.messages])
 
     def answer(self) -> Message:
-        """The last answer, as a message without its thinking."""
+        """Returns the last answer as a message, without its thinking.
+
+        Raises ValueError if the log cannot be read.
+        """
         d = self.log.dialect
         begin = self.log.turns[-1] if self.log.turns else 0
         episode, findings = d.parse_ids(self.log.ids[: self.log.head] + self.log.ids[begin:])
@@ -291,9 +296,9 @@ class Controller:
             raise ValueError(f"the log cannot be read: {findings[0].message}")
         try:
             message = dict(d.write(episode)[d.adapter.SCHEMA.messages][-1])
-        except (
-            ValueError
-        ):  # the answer spells a whole reference in ordinary letters; no record keeps the two apart
+        except ValueError:
+            # The answer spells a whole reference in ordinary letters, which no record can tell from
+            # a real one.
             message = {
                 "role": "assistant",
                 "content": "".join(p.text for p in episode.messages[-1].parts)
@@ -302,12 +307,13 @@ class Controller:
         return {key: value for key, value in message.items() if key not in ("think", "reasoning")}
 
     def record(self) -> Message:
-        """Returns the conversation as a record that can be trained on, all of it under a key of its
-        own; see `transcript`.
+        """Returns the conversation as a record that can be trained on, with its transcript.
+
+        The key for the transcript and its content are described in `transcript`.
         """
         return record_of(self.log, self.replies, self._events, seed=self.seed)
 
     @property
     def last_end(self) -> TurnEnd | None:
-        """How the last turn ended."""
+        """Returns how the last turn ended, or None."""
         return next((e for e in reversed(self._events) if isinstance(e, TurnEnd)), None)

@@ -1,4 +1,4 @@
-"""The shortest way to a legal end of a turn, for one that is stopped."""
+"""Finds the shortest way to a legal end of a turn, for a turn that is stopped."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from mypt_spec.table import TEXT
 
 
 def ending(fmt: Format, state: int) -> list[str]:
-    """The terminals that lead from a state to the next one in which a conversation may end, without
-    a new call or reference.
+    """Returns the terminals from a state to the next state in which a conversation may end.
 
-    If possible one where another turn may begin. Raises ValueError where there is no such way.
+    The way opens no call and no reference. If possible it leads to a state in which another turn
+    may begin. Raises ValueError if there is no way.
     """
     table, machine = fmt.dialect.table, fmt.dialect.automaton
     avoided = {

@@ -1,6 +1,6 @@
-"""What happens in a turn, what a turn asks for, and what it is answered.
+"""Defines what happens in a turn, what a turn asks for, and the replies.
 
-All are values: a turn can be recorded and replayed.
+All are plain values, so a turn can be recorded and replayed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class TurnsDropped:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that was changed or put in, in words."""
+    """Something was changed or put in; the message says what."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class ThinkDelta:
-    """A piece of what the model thinks: for the log, not for the user."""
+    """A piece of the model's thinking: for the log, not for the user."""
 
     text: str
 
@@ -49,14 +49,14 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class Cite:
-    """A whole reference, where it stands in the answer."""
+    """A whole reference, at its place in the answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallStart:
-    """A tool call begins; `name` is known here only where the tag says it."""
+    """A tool call begins; `name` is known here only if the tag contains it."""
 
     name: str
 
@@ -78,9 +78,9 @@ class CallParsed:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What the model is told:
+    """The result that the model is given.
 
-    `value` is a JSON value, `error` the type of the error that it is, or "".
+    `value` is a JSON value; `error` is the type of the error if the result is one, or "".
     """
 
     name: str
@@ -100,7 +100,7 @@ class StepEnd:
 class TurnEnd:
     """The turn is complete and legal.
 
-    `sampled` counts the ids that the model drew; `message` says more of an unusual end.
+    `sampled` counts the ids that the model drew; `message` explains an unusual end.
     """
 
     reason: Reason
@@ -126,14 +126,14 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Asks for the next id, one of `left` that the turn has room for: an int, or Stop."""
+    """Asks for the next id; `left` ids may still be drawn. The reply is an int, or Stop."""
 
     left: int
 
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """Asks for the answer of a tool: Returned, or Stop."""
+    """Asks for the result of a tool. The reply is Returned, or Stop."""
 
     name: str
     arguments: dict[str, Any]
@@ -144,14 +144,14 @@ Ask = Sample | Execute
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What a tool answered, a JSON value."""
+    """The result of a tool, a JSON value."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The turn is to end now."""
+    """Ends the turn now."""
 
     reason: Reason
     message: str = ""

@@ -1,6 +1,9 @@
-"""The ids of a conversation, each with its origin. Ids are only ever put behind the others; what a
-turn that was stopped cannot keep is taken off its end again, and remembered. The model sees all of
-them, or the head and the newest turns."""
+"""Holds the ids of a conversation, each with its origin.
+
+Input: ids and events as they are written. Output: the context that the model sees: all ids, or the
+head and the newest turns. Ids are only appended. What a stopped turn cannot keep is cut off the end
+again, and remembered in `dropped`, so that a transcript can be replayed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ ORIGINS = (PROMPT, SAMPLED, FORCED, INJECTED)
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Ids that the model drew and that the conversation does not keep; their position was `at`."""
+    """Ids that the model drew and the conversation does not keep; `at` was their index."""
 
     at: int
     ids: tuple[int, ...]
@@ -30,7 +33,7 @@ class Dropped:
 class Log:
     """One conversation in one dialect.
 
-    `ids` and `origins` have equal length; `turns` are the places where turns begin.
+    `ids` and `origins` have equal length; `turns` are the indices where turns begin.
     """
 
     def __init__(self, dialect: str | mypt_spec.Dialect) -> None:
@@ -39,40 +42,44 @@ class Log:
         self.ids: list[int] = []
         self._origins = bytearray()
         self.turns: list[int] = []
-        self.first = 0  # of the turns, the oldest that the model sees
+        # The index of the oldest turn that the model sees.
+        self.first = 0
         self.dropped: list[Dropped] = []
-        self.stopped: dict[int, str] = {}  # turns, from 0, that did not end by themselves: why not
+        # Turns, from 0, that were stopped, and why.
+        self.stopped: dict[int, str] = {}
         self.state = self.dialect.automaton.start
-        self._last = 0, self.state  # where the last event begins, and the state before it
-        self.unchanged = 0  # ids of the context that are as they were when `settled` was called
+        # Where the last event begins, and the state before it.
+        self._last = 0, self.state
+        # The number of ids of the context that have not changed since `settled` was called.
+        self.unchanged = 0
         self._blocks = open_blocks(self.dialect.automaton, self.dialect.table)
 
     @property
     def origins(self) -> list[tuple[str, int]]:
-        """The origins of the ids, in runs: origin and number."""
+        """Returns the origins of the ids in runs: (origin, number)."""
         return [(ORIGINS[code], len(list(run))) for code, run in groupby(self._origins)]
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The blocks that are open, outermost first."""
+        """Returns the kinds of the open blocks, outermost first."""
         return self._blocks[self.state]
 
     @property
     def head(self) -> int:
-        """The number of ids before all turns."""
+        """Returns the number of ids before all turns."""
         return self.turns[0] if self.turns else len(self.ids)
 
     @property
     def start(self) -> int:
-        """Where the oldest turn begins that the model sees."""
+        """Returns the index at which the oldest turn begins that the model sees."""
         return self.turns[self.first] if self.turns else len(self.ids)
 
     def __len__(self) -> int:
-        """The number of ids that the model sees."""
+        """Returns the number of ids that the model sees."""
         return self.head + len(self.ids) - self.start
 
     def context(self, begin: int = 0) -> list[int]:
-        """The ids that the model sees, from the `begin`-th on."""
+        """Returns the ids that the model sees, from the `begin`-th on."""
         head, start = self.head, self.start
         return (
             self.ids[begin:head] + self.ids[start:]
@@ -81,19 +88,19 @@ class Log:
         )
 
     def settled(self) -> int:
-        """The number of ids of the context that have not changed since this was last called."""
+        """Returns the number of ids of the context that have not changed since the last call."""
         out, self.unchanged = min(self.unchanged, len(self)), len(self)
         return out
 
     def add(self, ids: Sequence[int], origin: str) -> None:
-        """Put ids behind the others."""
+        """Appends ids."""
         self.ids += ids
         self._origins += bytes([ORIGINS.index(origin)]) * len(ids)
 
     def write(self, events: Iterable[Event], origin: str) -> int:
-        """Put the ids of events behind the others, and step.
+        """Appends the ids of events, and steps; returns the number of ids.
 
-        Returns their number. Raises ValueError for what may not stand here.
+        Raises ValueError for an event that may not occur here.
         """
         before = len(self.ids)
         table, tokenizer = self.dialect.table, self.dialect.tokenizer
@@ -108,7 +115,7 @@ class Log:
         return len(self.ids) - before
 
     def step(self, event: Event, begin: int) -> None:
-        """Note that an event stands at the id `begin`. Raises ValueError when it may not."""
+        """Steps by an event that begins at index `begin`. Raises ValueError if it may not occur."""
         machine = self.dialect.automaton
         state = machine.step(self.state, event.terminal)
         terminal = self.dialect.table.terminals.get(event.terminal)
@@ -120,21 +127,21 @@ class Log:
 
     @property
     def ended(self) -> tuple[int, int] | None:
-        """Where the mark stands that ends the conversation for good, and the state before it;
+        """Returns (index, state) of the mark that ends the conversation for good.
 
-        None if there is none.
+        The state is that before the mark. Returns None if there is no such mark.
         """
         final = self.format.final
         ends = final and self.state == self.dialect.automaton.steps[self._last[1]].get(final)
         return self._last if ends else None
 
     def reopen(self) -> None:
-        """Take off the mark that ends the conversation for good: it goes on."""
+        """Cuts off the mark that ends the conversation for good, so that it can continue."""
         if self.ended is not None:
             self.cut(*self.ended)
 
     def cut(self, length: int, state: int) -> None:
-        """Take off all ids but the first `length`, and go back to the state there."""
+        """Cuts off all ids but the first `length`, and returns to `state`, the state there."""
         if length < len(self.ids):
             self.dropped.append(Dropped(length, tuple(self.ids[length:])))
             self.unchanged = min(self.unchanged, self.head + max(0, length - self.start))
@@ -142,20 +149,19 @@ class Log:
         self.state = state
 
     def mark(self) -> tuple[int, int, int, int]:
-        """Returns where the log is now, for `back`."""
+        """Returns the present position, for `back`."""
         return len(self.ids), self.state, len(self.turns), self.first
 
     def back(self, mark: tuple[int, int, int, int]) -> None:
-        """Takes off what was put behind a mark, as if it had never been said."""
+        """Removes what was appended after a mark, as if it had never been said."""
         length, self.state, turns, self.first = mark
         del self.ids[length:], self._origins[length:], self.turns[turns:]
         self.unchanged = min(self.unchanged, len(self))
 
     def forget(self, most: int) -> tuple[int, int]:
-        """Let the model not see as many of the oldest turns as it takes to leave `most` ids; the
-        last one stays.
+        """Hides the oldest turns from the model until it sees at most `most` ids.
 
-        Returns the numbers of turns and ids that it does not see any more.
+        The last turn always stays. Returns the numbers of turns and ids that were hidden.
         """
         first, before = self.first, len(self)
         while len(self) > most and self.first < len(self.turns) - 1:
@@ -165,7 +171,7 @@ class Log:
         return self.first - first, before - len(self)
 
     def own(self) -> frozenset[str]:
-        """The terminals that the model may write now."""
+        """Returns the terminals that the model may write now."""
         table = self.dialect.table
         mine = all(table.openers[kind].body_loss for kind in self.open)
         return frozenset(
@@ -180,5 +186,5 @@ class Log:
 
     @property
     def _closing(self) -> set[str]:
-        """Closing tags, which belong to who has opened the block."""
+        """Returns the closing tags: the writer of a block also closes it."""
         return {name for name, t in self.dialect.table.terminals.items() if t.closes}

@@ -1,8 +1,8 @@
 """Reads the messages of a history as the messages of a record of the format.
 
-In a history a role may have the name that other formats use (`tool`), a call may be the block that
-the model wrote, and a result the block that was rendered, or have no name: it is that of the call
-before it.
+In a history, a role may have the name that other formats use (`tool`), a call may be the block that
+the model wrote, and a result may be the block that was rendered. A result may have no name; then it
+has the name of the call before it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Message = dict[str, Any]
 
 
 def heard(messages: Iterable[Message], dialect: Dialect) -> list[Message]:
-    """Returns messages as those of a record.
+    """Returns messages as the messages of a record.
 
-    Raises ValueError for a block, or a result, under another name than its own.
+    Raises ValueError if a message has another name than the block in it, or than its call.
     """
     schema = dialect.adapter.SCHEMA
     out: list[Message] = []
@@ -42,7 +42,7 @@ def heard(messages: Iterable[Message], dialect: Dialect) -> list[Message]:
 
 
 def _call(message: Message, dialect: Dialect) -> None:
-    """Puts the name and the arguments of a call in the place of its block."""
+    """Replaces the block of a call by its name and arguments."""
     call = find_last_toolcall(message["content"], dialect.name)
     if call is not None:
         del message["content"]
@@ -51,7 +51,7 @@ def _call(message: Message, dialect: Dialect) -> None:
 
 
 def _result(message: Message, dialect: Dialect, called: str | None) -> None:
-    """Puts the value of a result in the place of its block, and names it after its call."""
+    """Replaces the block of a result by its value, and names it after its call."""
     content = message.get("content")
     found = read_toolresult(content, dialect.name) if isinstance(content, str) else None
     if found is not None:
@@ -68,7 +68,7 @@ def _name(message: Message, name: str) -> None:
 
 
 def _clean(message: Message) -> Message:
-    """Returns a message without halves of characters, which no token has."""
+    """Returns a message without lone surrogates, which no token has."""
 
     def of(value: Any) -> Any:
         return (

@@ -1,5 +1,7 @@
-"""A model behind a decoder as a source of ids: nothing illegal is drawn, and every turn ends within
-its budget.
+"""Draws ids for a conversation from a model under a decoder.
+
+Input: ids that the conversation adds. Output: the next id. Nothing illegal is drawn, and each turn
+ends within its budget.
 """
 
 from __future__ import annotations
@@ -16,18 +18,17 @@ from mypt_infer.generate.device import DeviceDecoder
 from mypt_infer.generate.generate import Model
 from mypt_infer.generate.sample import Sampling, draw
 
-_LEAST = 512  # ids that a cache has room for at first
+# The number of ids that a new KV cache has room for.
+_LEAST = 512
 
 
 class ModelSource:
-    """Draws ids for a conversation: see `Source`. Give the decoder the tools of the conversation.
+    """A `Source` that draws from a model. Give the decoder the tools of the conversation.
 
-    The model reads every id once; what was put in is read as one chunk with the next draw.
-    `refused_mass` holds, for each id that was chosen, the probability that the model gave to ids
-    that are not allowed.
-    The same seed draws the same ids.
-
-    Raises ValueError for a model with another vocabulary.
+    The model reads each id once, through its KV cache; what the system wrote is read as one chunk
+    at the next draw. `refused_mass` holds, for each id that was drawn, the probability that the
+    model gave to ids that are not allowed. The same seed draws the same ids. Raises ValueError for
+    a model with another vocabulary than the decoder's.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class ModelSource:
         self._read = self._room = 0
 
     def bar(self, kinds: frozenset[str]) -> None:
-        """Open no block of these kinds, or of those that the decoder was given with."""
+        """Forbids blocks of these kinds, and those that the decoder was given with, from now on."""
         if kinds not in self._barring:
             given = self._barring[frozenset()]
             found = given[0].barring(given[0].forbidden_blocks | kinds)
@@ -77,7 +78,7 @@ class ModelSource:
             return
         try:
             self._state = self.decoder.run(self._state, ids)
-        except ValueError:  # the system's: the next draw begins behind them
+        except ValueError:  # ids of the system: the next draw starts after them
             self._state = None
 
     def truncate(self, length: int) -> None:
@@ -87,8 +88,9 @@ class ModelSource:
             self._rewind(length)
 
     def next(self, left: int) -> int:
-        """Raises NoRoom when no legal ending fits, PromptError where it is not for the model to go
-        on.
+        """Returns the next id.
+
+        Raises NoRoom if no legal ending fits, and PromptError if the model may not write here.
         """
         if self._state is None or self.decoder.final(self._state):
             try:
@@ -108,7 +110,7 @@ class ModelSource:
         return token
 
     def _logits(self) -> torch.Tensor:
-        """Logits behind the last id, shape (vocabulary,)."""
+        """Returns the logits after the last id, shape (vocabulary,)."""
         if self._cache is None or len(self._ids) > self._room:
             self._room = max(_LEAST, 2 * len(self._ids))
             self._cache, self._read = self.model.begin(1, self._room), 0

@@ -1,6 +1,7 @@
-"""Where sampled ids come from.
+"""Defines a source of ids: whatever draws the next id of a conversation.
 
-A model behind a decoder is one; a list of ids is another, for tests and demonstrations.
+A model under a decoder is one (`model_source`); a list of ids is another, for tests and
+demonstrations.
 """
 
 from __future__ import annotations
@@ -10,40 +11,38 @@ from typing import Protocol, runtime_checkable
 
 
 class Source(Protocol):
-    """A context of ids that grows, and draws the next one.
+    """A context of ids that grows, and draws the next id.
 
-    What it has taken in is never given to it again.
+    No id is given to it twice, so that a model can keep its KV cache.
     """
 
     def append(self, ids: Sequence[int]) -> None:
-        """Take ids behind all that it has."""
+        """Appends ids to the context."""
         ...
 
     def next(self, left: int) -> int:
-        """Draw the next id and take it in;
+        """Draws the next id, and appends it; `left` ids may be drawn in this turn.
 
-        `left` ids may be drawn in this turn. May raise anything; the turn then ends.
+        May raise any exception, which ends the turn.
         """
         ...
 
     def truncate(self, length: int) -> None:
-        """Forget all but the first `length` ids."""
+        """Forgets all but the first `length` ids."""
         ...
 
 
 @runtime_checkable
 class Forbidding(Protocol):
-    """A source that draws tags by what may stand somewhere, and can be told of a block that this
-    conversation does not want.
-    """
+    """A source that can be told not to open certain blocks in this conversation."""
 
     def bar(self, kinds: frozenset[str]) -> None:
-        """From now on open no block of these kinds, of the dialect's; of others again."""
+        """Opens no block of these kinds from now on; other kinds are no longer forbidden."""
         ...
 
 
 class NoRoom(RuntimeError):
-    """What a source raises when no legal ending fits into what is left of the turn."""
+    """No legal ending fits into what is left of the turn."""
 
 
 class ScriptEnd(RuntimeError):
@@ -51,7 +50,7 @@ class ScriptEnd(RuntimeError):
 
 
 class Script:
-    """Draws the ids of a list, whatever the context is; `context` is what it has taken in."""
+    """Draws the ids of a list, whatever the context is; `context` is what was appended."""
 
     def __init__(self, ids: Iterable[int]) -> None:
         self._ids = iter(ids)

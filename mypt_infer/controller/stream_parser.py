@@ -1,9 +1,28 @@
-"""Ids, one at a time, to tags and text: a tag as soon as it is whole, text as soon as it can belong
-to no tag.
+"""Turns ids, one at a time, into tags and text.
 
-Cutting is done by the surface of the engine. What is new here is only how much must be held back:
-half a character, and text that a tag may begin with. Text is let go a whole id at a time, so that
-ids can be counted off exactly.
+Input: ids as they are drawn. Output: a tag as soon as it is whole, a text as soon as it can belong
+to no tag. The lexer of the engine does the cutting. This module only decides how much must be held
+back: half a character, and text that may be the beginning of a tag.
+
+Theory of operation. `_text` is the text that is held back, `_ends` where each held id ends in it.
+After each id, a partial match of all tags finds the first place that may still become a tag, or a
+longer one. Everything before that place is certain, is lexed, and leaves in whole ids, so that the
+caller can count how many ids belong to each piece. In dialects whose tags are all single ids,
+nothing but half a character is ever held back.
+
+In dialect praxis tags are text. " <", "t", "in" and ">" are held back, since they may be a call's
+tag. The line break completes it. The space before the tag ends inside the first held id, so its
+piece is not exact:
+
+>>> parser = StreamParser(mypt_spec.dialect("praxis"))
+>>> for token in (17250, 1279, 83, 259, 29, 198):  # "Hi", " <", "t", "in", ">", line break
+...     print([(p.event.terminal, p.end, p.exact) for p in parser.push(token)])
+[('TEXT', 1, True)]
+[]
+[]
+[]
+[]
+[('TEXT', 1, False), ('TIN_OPEN', 6, True)]
 """
 
 from __future__ import annotations
@@ -20,9 +39,9 @@ from mypt_spec.table import STRAY, TEXT, TokenTable, pattern
 
 
 class Piece(NamedTuple):
-    """An event, and how many of the ids so far stand before its end;
+    """An event, and the number of ids up to its end.
 
-    `exact` unless it ends inside of the next one.
+    `exact` is False if the event ends inside the next id.
     """
 
     event: Event
@@ -31,10 +50,9 @@ class Piece(NamedTuple):
 
 
 class StreamParser:
-    """`push` ids;
+    """Parses ids that are pushed one by one.
 
-    `position` is the number of ids that were let go, `pushed` of all. A fault is an id that can
-    stand nowhere.
+    `position` is the number of ids whose events were returned, `pushed` that of all ids.
     """
 
     def __init__(self, dialect: mypt_spec.Dialect) -> None:
@@ -42,8 +60,10 @@ class StreamParser:
         self._by_id = {i: self._table.sentinels[s] for s, i in self._table.special.items()}
         self._beginning = _beginning(dialect.name)
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
-        self._text = ""  # what is held back, single-id tags as sentinels
-        self._ends: list[int] = []  # where in it the ids end that are held back
+        # The text that is held back, with tags of one id as sentinels.
+        self._text = ""
+        # The ends in it of the ids that are held back.
+        self._ends: list[int] = []
         self.position = 0
 
     @property
@@ -51,10 +71,9 @@ class StreamParser:
         return self.position + len(self._ends)
 
     def push(self, token: int) -> list[Piece]:
-        """What is certain now.
+        """Takes an id; returns the pieces that are now certain.
 
-        Raises ValueError for an id that means nothing, or bytes that are no UTF-8: the id is not
-        taken.
+        Raises ValueError, and does not take the id, if it has no meaning or its bytes are no UTF-8.
         """
         if token in self._by_id:
             if self._utf8.getstate()[0]:
@@ -70,18 +89,16 @@ class StreamParser:
         else:
             raise ValueError(f"id {token} means nothing in {self._d.name}")
         self._text += piece
-        half = bool(self._utf8.getstate()[0])  # of a character that will stand behind the text
+        half = bool(self._utf8.getstate()[0])  # of a character that comes after the text
         self._ends.append(len(self._text) + half)
         return self._settled(end=False)
 
     def flush(self) -> list[Piece]:
-        """Everything that is held back but half a character: no tag is to follow."""
+        """Returns all that is held back but half a character, because no tag will follow."""
         return self._settled(end=True)
 
     def missing(self) -> str:
-        """The white space that the format writes behind a tag that is whole but for it; "" where
-        there is no such tag.
-        """
+        """Returns the white space that a tag still needs after it to be whole; "" if none."""
         last = (
             next(reversed(list(lex_sentinels(self._text, self._table))), None)
             if self._ends
@@ -123,9 +140,7 @@ class StreamParser:
         return out
 
     def _free(self, *, end: bool) -> int:
-        """How much of the text is certain: up to a tag that may yet become another, or a beginning
-        of one; and then whole ids.
-        """
+        """Returns how much of the text is certain, in characters, cut to whole ids."""
         whole = len(self._text)
         if end or self._beginning is None:
             return self._ids_before(whole, tags=0)
@@ -141,7 +156,7 @@ class StreamParser:
         return self._ids_before(free, tags=tags)
 
     def _goes_on(self, tag: str) -> bool:
-        """Whether white space that comes next would belong to the tag."""
+        """Returns whether white space that comes next would belong to the tag."""
         behind = {
             t.spelling[-1].value
             for t in self._table.terminals.values()
@@ -150,15 +165,13 @@ class StreamParser:
         return any(not tag.endswith(v) and self._beginning.fullmatch(tag + v) for v in behind)
 
     def _ids_before(self, free: int, *, tags: int) -> int:
-        """The last end of an id, or of a tag, that is not behind `free`."""
+        """Returns the last end of an id, or of a tag, at or before `free`."""
         return max([tags, *(e for e in self._ends if e <= free)])
 
 
 @cache
 def _beginning(name: str) -> Any:
-    """Finds tags and beginnings of tags, or nothing where every tag is one id: there text is free
-    at once.
-    """
+    """Returns a pattern of tags, for partial matches; None if all tags are single ids."""
     table = mypt_spec.dialect(name).table
     if all(
         len(t.spelling) == 1 and t.spelling[0].kind == "special" for t in table.terminals.values()
@@ -170,7 +183,7 @@ def _beginning(name: str) -> Any:
 
 
 def _whole(table: TokenTable, name: str) -> str:
-    """A tag with the white space that is written in front of it."""
+    """Returns the pattern of a tag with the white space that is written before it."""
     terminal = table.terminals[name]
     led = re.escape(terminal.spelling[0].value) if terminal.led else ""
     body = pattern(terminal, table.sentinels).replace("\\s*+", _after(table, name))
@@ -178,6 +191,6 @@ def _whole(table: TokenTable, name: str) -> str:
 
 
 def _after(table: TokenTable, name: str) -> str:
-    """White space inside and behind a tag: only that which the format writes is waited for."""
+    """Returns the pattern of the white space in and after a tag: only what the format writes."""
     values = {p.value for p in table.terminals[name].spelling if p.kind == "space" and not p.exact}
     return f"(?:{'|'.join(re.escape(v) for v in sorted(values))}|)" if values else ""

@@ -1,22 +1,22 @@
-"""Transcripts: a conversation as one line of JSONL that lints, trains, and replays to the same ids.
+"""Writes a conversation as one line of JSONL that lints, trains, and replays to the same ids.
 
-The line is a record of the dialect. Its messages are the turns that can be trained on. A turn that
-was stopped is left out of them: its end is not the model's. So is a turn whose text spells a tag:
-no record tells it from a real one. Its metadata key `_transcript` holds the whole conversation:
+Input: a log, the replies to its turns, and its events. Output: a record of the dialect. The
+messages of the record are the turns that can be trained on. A stopped turn is left out of the
+messages, because its end is not the model's. So is a turn whose text spells a tag, because no
+record can tell it from a real tag. The metadata key `_transcript` holds the whole conversation:
 
     version   2; 1 is read, too: it has no `left_out`
     grammar   fingerprint of the grammar that the ids belong to
     ids       all token ids
     origins   [origin, number] in runs: prompt, sampled, forced, injected
-    turns     where turns begin in `ids`
-    dropped   [[place, [ids]]]: what was drawn and taken off again
-    replies   one list a turn: {"begin": ids before the turn, "options": {...}, "replies": [...]}; a
-    reply is an id, {"value": ...}
-              for the answer of a tool, or {"stop": [reason, message]}
+    turns     indices of `ids` where turns begin
+    dropped   [[index, [ids]]]: ids that were drawn and cut off again
+    replies   for each turn: {"begin": ids before the turn, "options": {...}, "replies": [...]};
+              a reply is an id, {"value": ...} for the result of a tool, or
+              {"stop": [reason, message]}
     events    [[kind, {...}]]: what happened
     seed      the seed of the source, or null
-    left_out  [[turn, reason]]: turns, from 1, that are not among the messages; only where there are
-    any
+    left_out  [[turn, reason]]: turns, from 1, that are not among the messages; absent if none
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ VERSION = 2
 
 
 class Replies:
-    """What turns were answered: with it they can be run again."""
+    """Records the replies that turns were given, with which they can be run again."""
 
     def __init__(self) -> None:
         self.turns: list[dict[str, Any]] = []
 
     def begin(self, options: Options, *, ids: int = 0, calls: bool = True) -> None:
-        """A turn begins behind so many ids."""
+        """Begins a turn after `ids` ids."""
         self.turns.append({"begin": ids, "calls": calls, "options": asdict(options), "replies": []})
 
     def add(self, reply: int | Returned | Stop) -> int | Returned | Stop:
-        """Note a reply, and hand it back."""
+        """Records a reply, and returns it."""
         said: Any = reply
         if isinstance(reply, Returned):
             said = {"value": reply.value}
@@ -64,14 +64,15 @@ class Replies:
 
 
 class TranscriptError(ValueError):
-    """A transcript that cannot be replayed; the message says where it differs."""
+    """A transcript cannot be replayed; the message says where it differs."""
 
 
 def record_of(
     log: Log, replies: Replies, events: Iterable[Event], *, seed: int | None
 ) -> dict[str, Any]:
-    """Returns the record of a log: the turns that can be trained on as messages, all of it as the
-    transcript.
+    """Returns the record of a log.
+
+    Its messages are the turns that can be trained on; its transcript is the whole log.
     """
     ids, left_out = trainable(log)
     transcript: dict[str, Any] = {
@@ -90,9 +91,7 @@ def record_of(
 
 
 def trainable(log: Log) -> tuple[list[int], list[tuple[int, str]]]:
-    """Returns the ids of what can be trained on, and the turns that cannot, from 1, each with its
-    reason.
-    """
+    """Returns the ids that can be trained on, and the other turns, from 1, with the reasons."""
     ids, left_out = log.ids[: log.head], []
     for number, (begin, end) in enumerate(pairwise([*log.turns, len(log.ids)])):
         turn = log.ids[begin:end]
@@ -111,7 +110,7 @@ def trainable(log: Log) -> tuple[list[int], list[tuple[int, str]]]:
 def written(dialect: Dialect, ids: Sequence[int]) -> dict[str, Any]:
     """Returns the record of a conversation given as ids.
 
-    Raises ValueError where no record can hold it.
+    Raises ValueError if no record can hold it.
     """
     final = of(dialect).final
     end = tag_ids(Tag(final, ""), dialect.table, dialect.tokenizer) if final else []
@@ -132,15 +131,15 @@ def _fault(dialect: Dialect, ids: Sequence[int]) -> str:
 
 
 def save(path: Path, record: dict[str, Any]) -> None:
-    """Add a record to a file of transcripts, as one line."""
+    """Appends a record to a file of transcripts, as one line."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[Log, list[Event]]:
-    """Run the turns of a transcript again: the same ids and the same events.
+    """Runs the turns of a transcript again; returns the log and the events.
 
-    Raises TranscriptError where they are not.
+    Raises TranscriptError unless ids and events are the same as in the transcript.
     """
     kept = record.get(KEY)
     if not isinstance(kept, dict) or kept.get("version") not in (1, VERSION):
@@ -157,7 +156,7 @@ def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[Log, list[Ev
         log.reopen()
         _hear(log, kept["ids"][len(log.ids) : turn["begin"]])
         while len(events) < len(told) and isinstance(told[len(events)], kinds.Notice):
-            events.append(told[len(events)])  # of how the prompt was written: that is behind us
+            events.append(told[len(events)])  # notices about the prompt, which is not read again
         _run(Turn(log, Options(**turn["options"]), calls=turn["calls"]), turn["replies"], events)
     _hear(log, kept["ids"][len(log.ids) :])
     for name, ours, theirs in (
@@ -173,7 +172,7 @@ def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[Log, list[Ev
 
 
 def _hear(log: Log, ids: Sequence[int]) -> None:
-    """Ids of a prompt, as they are."""
+    """Appends the ids of a prompt, as they are."""
     feed, base = StreamParser(log.dialect), len(log.ids)
     begin = base
     try:
@@ -208,7 +207,7 @@ def _run(turn: Turn, replies: list[Any], events: list[Event]) -> None:
 
 
 def restored(kind: str, fields: dict[str, Any]) -> Event:
-    """An event of a transcript. Raises TranscriptError for one that is unknown."""
+    """Returns an event of a transcript. Raises TranscriptError for an unknown one."""
     made = getattr(kinds, kind, None)
     try:
         event: Event = made(**fields)  # type: ignore[misc]

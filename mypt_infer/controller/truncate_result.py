@@ -1,5 +1,7 @@
-"""A JSON value made to fit a number of tokens: items of lists are dropped first, from their ends,
-then texts are shortened.
+"""Shortens a JSON value to a number of tokens.
+
+Items of lists are dropped first, from their ends; then texts are shortened. So a large result of a
+tool still fits into the context, and says that it is not whole.
 """
 
 from __future__ import annotations
@@ -8,19 +10,20 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-LEAST = 64  # tokens that any result may have: enough to say that it is too large
-_TOKEN = 128  # characters of a token at most
+# The number of tokens that each result may have: enough to say that it is too large.
+LEAST = 64
+# The most characters of a token.
+_TOKEN = 128
 _MARK = "…"
 _DEEP = 200
 
 
 def truncate_result(value: Any, most: int, count: Callable[[Any], int]) -> tuple[Any, bool]:
-    """The value, and whether something of it was left out to stay within `most` tokens as `count`
-    counts them.
+    """Returns (value, truncated): the value within `most` tokens, as `count` counts them.
 
-    If so it is an object with `"truncated": true` and `"omitted"`, the number of items dropped;
-    what is not an object stands under "result". Where nothing of it fits, it is an error that says
-    so. Raises ValueError for less than LEAST tokens.
+    A shortened value is an object with `"truncated": true` and `"omitted"`, the number of items
+    dropped; a value that was no object is under "result". If nothing of the value fits, the result
+    is an error that says so. Raises ValueError if `most` is less than LEAST.
 
     >>> truncate_result({"documents": ["a" * 40, "b" * 40, "c"]}, 64, lambda v: len(str(v)))
     ({'documents': ['aaaaaaaaaaa…'], 'truncated': True, 'omitted': 2}, True)
@@ -58,7 +61,7 @@ def truncate_result(value: Any, most: int, count: Callable[[Any], int]) -> tuple
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:
-    """The largest number from 0 to `most` that fits, by bisection; -1 if none does."""
+    """Returns the largest number from 0 to `most` that fits, by bisection; -1 if none does."""
     low, high = -1, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -67,7 +70,7 @@ def _largest(most: int, fits: Callable[[int], bool]) -> int:
 
 
 class _Shape:
-    """An object, and how long its longest list and text are."""
+    """An object, and the lengths of its longest list and text."""
 
     def __init__(self, whole: dict[str, Any]) -> None:
         self.whole = whole
@@ -84,7 +87,7 @@ class _Shape:
                 self.longest_text = max(self.longest_text, len(item))
 
     def cut(self, items: int, letters: int) -> dict[str, Any]:
-        """The object with at most `items` in every list and `letters` in every text."""
+        """Returns the object with at most `items` in each list and `letters` in each text."""
         omitted = 0
 
         def of(value: Any) -> Any:

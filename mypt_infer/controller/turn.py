@@ -1,9 +1,58 @@
-"""One turn of the model: from the user's last word to the legal end of the answer. Nothing here
-waits, reads or draws.
+"""Runs one turn of the model: from the user's last word to the legal end of the answer.
 
-A turn is a generator. It yields events, and asks (`Sample`, `Execute`), which are to be answered by
-sending a reply; see `events`. The same replies give the same ids and the same events, whatever
-clock, model or tool they came from.
+Input: a log that ends with a user's message, and the replies to what the turn asks for. Output:
+events, and a longer log. Nothing here waits, reads a clock, draws or calls a tool, so each turn can
+be tested, recorded and replayed exactly (invariant 8 of ARCHITECTURE.md).
+
+Theory of operation. A turn is a generator. It yields events, and asks: `Sample` for the next id,
+`Execute` for the result of a tool. The caller answers by `send`. In each round the grammar's state
+decides who writes:
+
+1. the system, where the model may write nothing or a result is due: the result of a call, or the
+   header of the model's next block;
+2. nobody, where only one tag may come or a limit demands one: the tag is put in without asking;
+3. the model: one id is sampled, and given to the StreamParser, which returns tags and texts as soon
+   as they are certain.
+
+An event that may not occur in its state ends the turn as "illegal". A turn that is stopped, for any
+reason, is cut back to the last point where something can be completed, and ended by the shortest
+legal way (`ending`). `_marks` holds the points where ids can be cut off, with their states.
+
+One turn in dialect mypt. The model writes a call, then an answer. Four tags are forced: the two
+that open the assistant's blocks and the two that come when nothing else may. The result is
+injected:
+
+>>> import mypt_spec
+>>> from mypt_infer.controller.history import PROMPT
+>>> from mypt_spec.encoder import encode_events
+>>> d = mypt_spec.dialect("mypt")
+>>> log = Log(d)
+>>> _ = log.write(d.lex("<myPT_system>S</myPT_system><myPT_user>2+2?</myPT_user>"), PROMPT)
+>>> body = '{"name": "calc", "x": "2+2"}'
+>>> said = d.lex(f"<myPT_toolcall>{body}</myPT_toolcall>4</myPT_assistant>")
+>>> model = iter(encode_events(said, d.table, d.tokenizer).ids.tolist())
+>>> turn, reply = Turn(log, Options(), calls=True).run(), None
+>>> try:
+...     while True:
+...         got, reply = turn.send(reply), None
+...         if isinstance(got, Sample):
+...             reply = next(model)
+...         elif isinstance(got, Execute):
+...             reply = Returned(4)
+...         if isinstance(got, CallParsed | ToolResult | TurnEnd):
+...             print(got)
+... except StopIteration:
+...     pass
+CallParsed(name='calc', arguments={'x': '2+2'})
+ToolResult(name='calc', value=4, truncated=False, error='')
+TurnEnd(reason='stop', sampled=19, message='')
+>>> print(d.tokenizer.decode(log.ids[9:]).replace("><", ">" + chr(10) + "<"))
+<myPT_assistant>
+<myPT_toolcall>{"name": "calc", "x": "2+2"}</myPT_toolcall>
+</myPT_assistant>
+<myPT_toolresult>4</myPT_toolresult>
+<myPT_assistant>4</myPT_assistant>
+<myPT_eot>
 """
 
 from __future__ import annotations
@@ -43,17 +92,26 @@ from mypt_infer.toolbox import error, error_type
 from mypt_spec.episode import Event as Tag
 from mypt_spec.table import TEXT
 
-STOPPED = "(stopped)"  # the answer of a turn that was stopped before it had one
-RESERVE = 128  # ids of the context that are kept free: enough to end any turn legally
+# The answer of a turn that was stopped before it had one.
+STOPPED = "(stopped)"
+# The ids of the context that are kept free: enough to end any turn legally.
+RESERVE = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Limits of a turn; None is no limit. Tokens are ids that the model draws, but for
-    `max_result_tokens`, those of one result.
+    """The limits of a turn; None is no limit.
 
-    `think`: whether the model is made to think first, or not allowed to; None leaves it to the
-    model.
+    - `max_steps`: calls with their results, and the answer; each is a step.
+    - `max_tokens`: ids that the model draws.
+    - `max_think_tokens`, `max_toolcall_tokens`: ids in one such block.
+    - `max_result_tokens`: ids of one result; longer ones are shortened.
+    - `context_length`: ids that the model can see; the oldest turns are dropped.
+    - `seconds`, `tool_seconds`: for the turn, and for one call of a tool.
+    - `think`: True makes the model think first, False forbids thinking, None leaves it to the
+      model.
+
+    Raises ValueError for a limit that no turn can keep.
     """
 
     max_steps: int = 3
@@ -90,34 +148,40 @@ def mixed_up(before: list[ToolCall], calls: list[ToolCall]) -> str:
 
 
 class ContextError(ValueError):
-    """The newest turn alone is too long for the context."""
+    """The system prompt and the newest turn alone are too long for the context."""
 
 
 @dataclass(slots=True)
 class _Block:
+    """A block that was opened in this turn.
+
+    `begin` is the index of its opening tag in the log's ids, `before` the state before this tag.
+    """
+
     kind: str
     tag: Tag
-    begin: int  # where its opening tag stands, in the log's ids
-    before: int  # the state in front of it
+    begin: int
+    before: int
     text: list[str] = field(default_factory=list)
 
 
 class Turn:
-    """One turn on a log that ends with what the user says. `calls`: whether the model may call
-    tools.
+    """One turn on a log that ends with a message of the user.
 
-    `forbidden_blocks` are the kinds of block that the model may not open in it.
+    `calls` says whether the model may call tools. `forbidden_blocks` are the kinds of block that
+    the model may not open in this turn.
     """
 
     def __init__(self, log: Log, options: Options, *, calls: bool) -> None:
         self.log, self.options = log, options
         self._feed = StreamParser(log.dialect)
-        self._blocks: list[_Block] = []  # that are open, of those opened in this turn
+        # The open blocks of those that were opened in this turn.
+        self._blocks: list[_Block] = []
         self._opened: list[_Block] = []
-        self._marks = [
-            (len(log.ids), log.state)
-        ]  # places that ids can be cut at, and the states there
-        self._pending: list[ToolCall] = []  # that have no result yet, in the order of their results
+        # The lengths to which the ids can be cut, and the states there.
+        self._marks = [(len(log.ids), log.state)]
+        # The calls that have no result yet, in the order of their results.
+        self._pending: list[ToolCall] = []
         self.forbidden_blocks = (frozenset() if calls else log.format.calls) | (
             log.format.thinking if options.think is False else frozenset()
         )
@@ -125,8 +189,9 @@ class Turn:
         self.step, self.sampled = 1, 0
 
     def run(self) -> Generator[Event | Ask, Reply, None]:
-        """Raises ContextError, before anything else, when the newest turn leaves no room for an
-        answer.
+        """Yields the events of the turn, and what it asks for; takes the replies.
+
+        Raises ContextError, before anything else, if the newest turn leaves no room for an answer.
         """
         yield from self._make_room()
         yield TurnStart(len(self.log))
@@ -174,7 +239,7 @@ class Turn:
     # What may come next
 
     def _own(self) -> frozenset[str]:
-        """What the model may write now."""
+        """Returns the terminals that the model may write now."""
         openers = self.log.dialect.table.openers
         return self.log.own() - {openers[kind].name for kind in self.forbidden_blocks}
 
@@ -207,17 +272,17 @@ class Turn:
         return ""
 
     def _way_out(self, own: frozenset[str]) -> str:
-        """The one tag that ends the thinking; "" where it may not end yet."""
+        """Returns the one tag that ends the thinking; "" if thinking may not end yet."""
         tags = own - {TEXT}
         return next(iter(tags)) if len(tags) == 1 else ""
 
     def _left(self) -> int:
-        """Ids that the model may still draw."""
+        """Returns the number of ids that the model may still draw."""
         left, length = self.options.max_tokens - self.sampled, self.options.context_length
         return left if length is None else min(left, length - RESERVE - len(self.log))
 
     def _limit(self) -> str:
-        """Why the model may draw no further id; "" if it may."""
+        """Returns why the model may draw no further id; "" if it may."""
         if self.sampled >= self.options.max_tokens:
             return f"{self.options.max_tokens} tokens were drawn"
         if self._left() <= 0:
@@ -235,7 +300,7 @@ class Turn:
     # What comes
 
     def _take(self, ids: list[int], origin: str) -> Generator[Event | Ask, Reply, None]:
-        """Ids of the model, or white space that belongs to its tag."""
+        """Takes ids of the model, or white space that belongs to its tag."""
         for token in ids:
             self.log.add([token], origin)
             try:
@@ -258,8 +323,9 @@ class Turn:
                 yield from self._piece(piece, base)
 
     def _leads_nowhere(self, token: int) -> bool:
-        """Whether an id is a tag, or a part of one, that the model may not write now: no need to
-        wait for the rest.
+        """Returns whether an id is a tag, or part of a tag, that the model may not write now.
+
+        Then there is no need to wait for the rest.
         """
         table = self.log.dialect.table
         spelled = {
@@ -307,8 +373,9 @@ class Turn:
             self._marks.append((base + piece.end, self.log.state))
 
     def _instead(self, name: str, own: frozenset[str]) -> str:
-        """The tag that closes the same block as this mark, where the mark would end the
-        conversation for good.
+        """Returns the tag that closes the block in place of a mark that ends the conversation.
+
+        Returns "" for any other terminal.
         """
         table, machine = self.log.dialect.table, self.log.dialect.automaton
         terminal = table.terminals.get(name)
@@ -328,7 +395,7 @@ class Turn:
         )
 
     def _put(self, tag: Tag, origin: str) -> Generator[Event | Ask, Reply, None]:
-        """Write a tag that is not the model's choice."""
+        """Writes a tag that is not the model's choice."""
         begin, state = len(self.log.ids), self.log.state
         self.log.write([tag], origin)
         self.log.state = state
@@ -337,7 +404,7 @@ class Turn:
             self._marks.append((len(self.log.ids), self.log.state))
 
     def _event(self, event: Tag, begin: int) -> Generator[Event | Ask, Reply, None]:
-        """A tag or a run of text that may stand here."""
+        """Reads a tag or a run of text that may occur here."""
         table = self.log.dialect.table
         before = self.log.state
         self.log.step(event, begin)
@@ -394,7 +461,7 @@ class Turn:
             yield CallParsed(call.name, call.arguments)
 
     def _awaited(self) -> bool:
-        """Whether a result is to be written now, though the model might go on."""
+        """Returns whether a result must be written now, though the model might continue."""
         result = self.log.format.result
         return (
             bool(self._pending)
@@ -405,7 +472,7 @@ class Turn:
     # What the system writes
 
     def _system_writes(self) -> Generator[Event | Ask, Reply, None]:
-        """The result of a call, or the header of what the model is to write."""
+        """Writes the result of a call, or the header of the model's next block."""
         table = self.log.dialect.table
         if self._pending:
             yield from self._result(self._pending[0])
@@ -456,16 +523,16 @@ class Turn:
     # The end
 
     def _cut(self, index: int) -> None:
-        """Take off the ids from the last place at or before `index` that can be cut at."""
+        """Takes off the ids after the last mark at or before `index`."""
         while self._marks[-1][0] > index:
             self._marks.pop()
         self.log.cut(*self._marks[-1])
         self._feed = StreamParser(self.log.dialect)
 
     def _finish(self, reason: Reason, message: str = "") -> Generator[Event | Ask, Reply, None]:
-        """End the turn legally now.
+        """Ends the turn legally now.
 
-        What cannot be completed, a call or a reference, is taken off.
+        A call or reference that cannot be completed is taken off.
         """
         self._cut(len(self.log.ids) - (self._feed.pushed - self._feed.position))
         while (block := self._unfinished()) is not None:
@@ -495,8 +562,9 @@ class Turn:
         yield TurnEnd(reason, self.sampled, message)
 
     def _unfinished(self) -> _Block | None:
-        """The innermost block, if it is open and cannot stay as it is: a call, a reference, or one
-        inside another without text.
+        """Returns the innermost block if it is open and cannot stay as it is.
+
+        That is a call, a reference, or a block inside another one that has no text.
         """
         around, machine = self.log.open, self.log.dialect.automaton
         kind = around[-1] if around else ""
