@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from mypt_convert.compare import Loss, align, beside, leaves, same
+from mypt_convert.metadata import as_given, held, in_the_way, renamed
 from mypt_convert.steps import IDENTITY, IDS, Bridge, Conversation, Step
 from mypt_lint.check.checker import Checker
 from mypt_lint.run.plan import checker
@@ -36,8 +37,8 @@ class Converted:
     """The outcome for one record. `record` is None when it cannot be converted; `findings` then say
     why.
 
-    Pointers are those of the source record. `losses` are in the order of the source. `kept` are
-    the unknown keys that are metadata now, under a name that begins with `_`.
+    Pointers are those of the source record. `losses` are in the order of the source. `kept` points
+    to the unknown keys that are metadata of the new record, under a name that begins with `_`.
     """
 
     record: dict[str, Any] | None
@@ -70,7 +71,8 @@ class Converter:
         if source not in readable():
             raise KeyError(f"no format {source!r}; known are {', '.join(readable())}")
         self.target, self.bridge, self.system = dialect(target), _bridge(target), system
-        self.source, self.take_apart = source, reader(source, rules)
+        self.source = source
+        self.take_apart = reader(source, rules, takes=self.bridge.EXTRAS)
         # Phases and lengths are of the dialect that the settings were written for.
         hiding = [pair for pair in rules.values if pair[0] not in ("phase", "max-tokens")]
         self.checker = checker(Settings(tuple(hiding), ()), self.target, with_fixes=False)
@@ -80,8 +82,9 @@ class Converter:
         conversation, findings, losses = self.take_apart(value)
         if conversation is None:
             return Converted(None, findings=tuple(findings))
-        kept = tuple(finding.pointer for finding in findings)
-        out = replace(self._converted(conversation, losses, self.system), kept=kept)
+        out = self._converted(conversation, losses, self.system)
+        lost = tuple(as_given(out.losses, findings))
+        out = replace(out, losses=lost, kept=held(findings, lost))
         if out.record is None and self.system is None:
             prompted = self._converted(conversation, losses, "S")
             if out.findings[0].code not in {finding.code for finding in prompted.findings}:
@@ -231,8 +234,8 @@ class _Apart:
         self.checker = checker(rules, source, with_fixes=False)
 
     def __call__(self, value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
-        """Returns the conversation, what stands against it or the unknown keys that it keeps as
-        metadata, and what is lost.
+        """Returns the conversation, what stands against it or its unknown keys, which are metadata
+        now, and what is lost.
         """
         episode, findings = self.checker.read(value)
         unknown = [f for f in self.source.read(value)[1] if f.code == _UNKNOWN]
@@ -241,11 +244,9 @@ class _Apart:
             against = [f for f in against if f.code != _UNKNOWN]
         if episode is None or against:
             return None, against, []
-        clash = [found for f in unknown if (found := _clash(value, f)) is not None]
-        if clash:
+        if clash := in_the_way(value, unknown):
             return None, clash, []
-        for finding in unknown:
-            value = _renamed(value, finding.pointer.split("/")[1:])
+        value = renamed(value, unknown)
         episode, findings = self.source.read(value)
         if episode is None:
             return None, findings, []
@@ -256,42 +257,12 @@ class _Apart:
         moved = [Loss("order", f.pointer, f.message) for f in findings if f.code in _MOVED]
         left_out = _left_out(value, canonical, self.source, [f.pointer for f in findings])
         steps = self.bridge.steps(canonical, self.source.table)
-        # The adapter may drop metadata that deep, such as that of an item of `contents`.
-        lost = {loss.pointer for loss in left_out}
-        kept = [f for f in unknown if "/_".join(f.pointer.rsplit("/", 1)) not in lost]
-        return steps, kept, [*left_out, *moved]
+        return steps, unknown, [*left_out, *moved]
 
 
 def _against(judge: Checker, findings: Iterable[Finding], counting: Sequence[str]) -> list[Finding]:
     """Those of some findings for which a record is refused."""
     return [f for f in findings if judge.selects(f.code) and judge.severity(f) in counting]
-
-
-def _clash(value: Any, finding: Finding) -> Finding | None:
-    """Returns what is wrong with keeping an unknown key as metadata, if anything."""
-    *parents, last = finding.pointer.split("/")[1:]
-    for name in parents:
-        value = value[_at(value, name)]
-    key = _at(value, last)
-    if f"_{key}" not in value:
-        return None
-    message = f'unknown key "{key}" cannot be kept as "_{key}", which is there: rename one of them'
-    return replace(finding, message=message)
-
-
-def _renamed(value: Any, path: Sequence[str]) -> Any:
-    """Returns a value in which the key at `path` begins with `_`; all else is shared."""
-    key = _at(value, path[0])
-    if len(path) == 1:
-        return {f"_{k}" if k == key else k: v for k, v in value.items()}
-    if isinstance(value, list):
-        return [_renamed(v, path[1:]) if i == key else v for i, v in enumerate(value)]
-    return value | {key: _renamed(value[key], path[1:])}
-
-
-def _at(value: Any, name: str) -> Any:
-    """Returns the key or index that a part of a JSON pointer names."""
-    return int(name) if isinstance(value, list) else name.replace("~1", "/").replace("~0", "~")
 
 
 def _left_out(
@@ -314,12 +285,27 @@ def _left_out(
     return losses
 
 
-def reader(name: str, rules: Settings = NO_SETTINGS) -> Read:
-    """Returns what takes records of a format apart, by the settings of `mypt-lint`."""
+def reader(
+    name: str, rules: Settings = NO_SETTINGS, *, takes: frozenset[str] = frozenset()
+) -> Read:
+    """Returns what takes records of a format apart, by the settings of `mypt-lint`.
+
+    `takes` are top-level keys that the target knows, which are no metadata.
+    """
     if name != _READ_ONLY:
         return _Apart(dialect(name), _bridge(name), rules)
-    read = importlib.import_module(f"mypt_convert.bridges.{name}").read
-    return lambda value: (*read(value), [])
+    bridge = importlib.import_module(f"mypt_convert.bridges.{name}")
+
+    def apart(value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
+        conversation, findings = bridge.read(value)
+        unknown = [] if conversation is None else bridge.unknown(value, takes)
+        if not unknown:
+            return conversation, findings, []
+        if clash := in_the_way(value, unknown):
+            return None, clash, []
+        return bridge.read(renamed(value, unknown))[0], unknown, []
+
+    return apart
 
 
 def _bridge(name: str) -> Bridge:

@@ -27,7 +27,7 @@ class Report:
         self.reasons: Counter[str] = Counter()  # a finding's code, or "loss" -> refused records
         self.records: Counter[str] = Counter()  # field -> records that lost it
         self.values: Counter[str] = Counter()  # field -> times it was lost
-        self.kept: Counter[str] = Counter()  # unknown key -> written records with it as metadata
+        self.kept: Counter[str] = Counter()  # key -> written records with it as metadata
         self.hints: list[str] = []
 
     def misnamed(self, path: str, source: str, formats: Sequence[str]) -> None:
@@ -105,8 +105,8 @@ class Report:
                 "writes them without it"
             )
         for key, count in sorted(self.kept.items()):
-            text = f'  unknown key "{key}" kept as "_{key}" in {counted(count, "record")}'
-            yield self.display.line(text)
+            where = f'key "{key}" kept as "_{key}" in {counted(count, "record")}'
+            yield self.display.line(f"  {where}: metadata, which has no effect")
         yield from self.hints
 
     def as_dict(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ IDENTITY = "model_identity"
 BOUNDARY = "message boundary"  # on the first step of a message that follows one of the same role
 # metadata that keeps the ids of calls, in order, where a format has no place for them
 IDS = "_tool_call_ids"
+UNNAMED = "_unnamed_results"  # metadata: no result has the name of its tool beside it
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from mypt_convert.steps import BOUNDARY, Conversation, Step, extras_of, first_carries, result_value
-from mypt_spec.bodies.strict_json import Fault, a_kind_of, faults, kind_of, loads
+from mypt_spec.bodies.strict_json import Fault, a_kind_of, escape, faults, kind_of, loads
 from mypt_spec.findings import Finding
 
 _KEYS = {
@@ -18,6 +18,31 @@ _KEYS = {
     "assistant": {"content", "tool_calls"},
     "tool": {"content", "tool_call_id", "name"},
 }
+# What the model is given to see, beside the messages; and what a message says, beside its content.
+# Neither is metadata: a target that has no place for it loses it.
+_SEEN = {"messages", "system", "language", "tools", "functions", "response_format"}
+_SAID = {"role", "refusal", "audio", "function_call"}
+# Further keys of OpenAI's own; null in their place, and in the place of those above, says nothing.
+_OF_RECORD = {"parallel_tool_calls", "tool_choice", "function_call", "reasoning_effort"}
+_OF_MESSAGE = {"name", "weight", "annotations", "logprobs", "tool_calls", "tool_call_id"}
+
+
+def unknown(record: Any, takes: frozenset[str]) -> list[Finding]:
+    """Returns a finding for each key of a record that `read` reads, and that becomes metadata: it
+    is no part of the conversation.
+
+    `takes` are the top-level keys that the target has a place for.
+    """
+    places = [("", record, _SEEN | takes, _OF_RECORD)]
+    for i, message in enumerate(record["messages"]):
+        known = _SAID | _KEYS[message["role"]]
+        places.append((f"/messages/{i}", message, known, _OF_MESSAGE))
+    return [
+        Finding("MYP103", f'unknown key "{key}"', f"{at}/{escape(key)}", on_key=True)
+        for at, where, known, void in places
+        for key, value in where.items()
+        if not (key in known or key.startswith("_") or (value is None and key in void))
+    ]
 
 
 def read(record: Any) -> tuple[Conversation | None, list[Finding]]:
@@ -40,8 +65,13 @@ def read(record: Any) -> tuple[Conversation | None, list[Finding]]:
             out += reader.message(message, f"/messages/{i}")
     if reader.findings:
         return None, reader.findings
-    extras = {key: value for key, value in extras_of(record, "system").items() if value is not None}
+    extras = {k: v for k, v in extras_of(record, "system").items() if not _void(k, v)}
     return Conversation(tuple(out), extras), []
+
+
+def _void(key: str, value: Any) -> bool:
+    """Whether a key says nothing; metadata that is null is metadata."""
+    return value is None and not key.startswith("_")
 
 
 class _Reader:
@@ -65,7 +95,7 @@ class _Reader:
         self.beside = {
             k: v
             for k, v in message.items()
-            if k != "role" and k not in _KEYS[role] and v is not None
+            if k != "role" and k not in _KEYS[role] and not _void(k, v)
         }
         if role == self.before == "assistant":
             self.beside[BOUNDARY] = True

@@ -6,6 +6,7 @@ from typing import Any
 
 from mypt_convert.steps import (
     IDENTITY,
+    UNNAMED,
     Conversation,
     Step,
     extras_of,
@@ -26,7 +27,6 @@ EXTRAS = frozenset({
     "citations_enabled", "self_reflection_enabled", "reasoning_effort", "thinking_budget", "label",
 })  # fmt: skip
 HAS_IDS = PARALLEL = True
-UNNAMED = "_unnamed_results"  # metadata: no result has the name of its tool beside it
 _ITEMS = {"reasoning": "think", "text": "text", "self_reflection": "reflection"}
 _TYPES = {kind: name for name, kind in _ITEMS.items()}
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_convert import Converter, readable
 from mypt_convert.steps import result_text, result_value
+from mypt_spec.bodies.strict_json import escape, unescape
 from tests.support.strategies import DIALECTS, json_values, records
 
 PAIRS = [(source, target) for source in DIALECTS for target in DIALECTS]
@@ -107,6 +108,47 @@ def test_anything_is_converted_or_refused(source: str, data: st.DataObject) -> N
     for target in DIALECTS:
         out = Converter(source, target, system=data.draw(st.none() | st.just("S"))).record(value)
         assert (out.record is None) == bool(out.findings)
+
+
+KEYS = st.sampled_from(["note", "_note", "weight", "name", "_name", "a/b", "~", "", "content "])
+
+
+@pytest.mark.parametrize("source", [*DIALECTS, "openai"])
+@given(st.data())
+def test_unknown_keys_are_metadata_or_lost_or_refused(source: str, data: st.DataObject) -> None:
+    """The values are as they were, what was there before is not written over, and each key is
+    either said to be kept or said to be lost."""
+    record = data.draw(records("gabgpt" if source == "openai" else source))
+    meant = {key for message in record["messages"] for key in message} | {*record, "name"}
+    meant -= {"think"} if source == "openai" else set()
+    unknown: dict[str, Any] = {}
+    places = [(f"/messages/{i}", message) for i, message in enumerate(record["messages"])]
+    for at, where in [("", record), *places]:
+        more = data.draw(st.dictionaries(KEYS, json_values(st.text(max_size=3)), max_size=3))
+        where |= {k: v for k, v in more.items() if k not in meant or k.startswith("_")}
+        unknown |= {
+            f"{at}/{escape(k)}": v
+            for k, v in where.items()
+            if k not in meant and not k.startswith("_")
+        }
+    given_as = json.dumps(record)
+    for target in DIALECTS:
+        out = Converter(source, target, system="S").record(record)
+        assert json.dumps(record) == given_as, "converting changes nothing"
+        if out.record is None:
+            continue
+        lost = {loss.pointer for loss in out.losses}
+        below = {at for at in unknown if any(f"{loss}/".startswith(f"{at}/") for loss in lost)}
+        void = {at for at, value in unknown.items() if value is None and at.endswith("/weight")}
+        assert not below & set(out.kept)
+        assert set(unknown) == below | set(out.kept) | (void if source == "openai" else set())
+        held = json.dumps(out.record)
+        for at in out.kept:
+            name = unescape(at.rpartition("/")[2])
+            assert json.dumps({f"_{name}": unknown[at]})[1:-1] in held
+        for key, value in record.items():
+            if key.startswith("_") and f"/{key}" not in lost:
+                assert json.dumps(out.record[key]) == json.dumps(value)
 
 
 def anything() -> st.SearchStrategy[Any]:

@@ -135,7 +135,8 @@ FEATURES: dict[str, dict[str, Record]] = {
     "self-reflection": {"usf-omega": _openai(_user(), _said(self_reflection="Fine."), self_reflection_enabled=True)},
     "flags of an answer": {"usf-omega": _openai(_user(), _said("{}"), json_mode=True, reasoning_effort="none")},
     "preferred and rejected": {"usf-omega": {"messages": [_user()], "chosen": _said(), "rejected": _said("Go away.")}},
-    "weight of a message": {"openai": _openai(_user(), _said(weight=0))},
+    "keys of its own": {"openai": _openai(_user(name="ann"), _said(weight=0), parallel_tool_calls=False)},
+    "any other key": {"openai": _openai(_user(), _said(score=0.5), source={"id": 7})},
     "language": {
         name: _openai(_user(), _said(), language="de") | ({"system": SYSTEM} if name == "mypt" else {})
         for name in ("mypt", "mypt-3b", "gabgpt", "praxis")
@@ -223,7 +224,11 @@ def page() -> str:
         "",
         "Ids of calls are kept as metadata (`_tool_call_ids`) where the target has none, and come back from there. Results are JSON values",
         "in some formats and text in others: a text that is canonical JSON is its value, any other text is a string, and back.",
-        "An unknown key of a dialect's record is kept as metadata, `note` as `_note`; where that name is taken, it is refused.",
+        "A key of a record or message that its format does not know is kept as metadata, `note` as `_note`; where that name is taken, the",
+        "record is refused. Keys of OpenAI's own for which no dialect has a meaning, such as `weight`, `logprobs` or the `name` of a user, are",
+        "kept in the same way. Metadata has no effect: an answer of weight 0 is trained. What the model is given to see (`tools`,",
+        "`response_format`) or what a message says beside its content (`refusal`, `audio`, `function_call`) is no metadata: where the target",
+        "has no place for it, it is lost.",
         "",
     ]
     for source in sources():
