@@ -1,4 +1,4 @@
-"""Holds what is said about data: findings, their fixes, and the rows of the rules.
+"""Holds findings about data, their fixes, and the rows of the rules.
 
 A rule is a row of `rules/rules.toml`. Code that meets a fault names the rule's code and the place;
 name and severity come from the row, so a code means the same wherever it is raised.

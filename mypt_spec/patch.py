@@ -1,7 +1,7 @@
 """Applies a finding's fix: RFC 6902 operations to a record, or edits to a serialised text.
 
 Input is a JSON value or a text, and a `Fix`; output is a new value, and the old one stays as it is.
-All that fixes data goes through here, so that what is shown is what is done.
+All that fixes data goes through here, so that a fix does what its report shows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _operate(data: Any, operation: dict[str, Any]) -> Any:
     if not parents:  # the path "": the record itself
         return deepcopy(operation["value"])
     try:
-        owner = data = copy(data)  # what is around the change is made anew, the rest is shared
+        owner = data = copy(data)  # values around the change are copied, the rest is shared
         for token in parents[1:]:
             inner: Any = int(token) if isinstance(owner, list) else token
             owner[inner] = copy(owner[inner])

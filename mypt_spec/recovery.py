@@ -1,4 +1,4 @@
-"""Finds the cheapest repair of a refused event, so that one mistake gives one finding.
+"""Finds the cheapest repair of a refused event, so that one mistake is one finding.
 
 Input are the events, the position of the refused one and the automaton's state there; output is a
 `Repair` for the validator. A repair only steers the validator; nothing is ever repaired in the

@@ -48,7 +48,7 @@ class Terminal:
     `loss` is 1 when the model learns to produce it; `origin` is who writes it at run time, "model"
     or "system". `opens` and `closes` name a kind of block; a terminal with neither is a mark, which
     is complete by itself. `shared` are other kinds of block that it closes too. With `mark`, it
-    closes its block in place of the closing tag and is a message of its own.
+    closes its block in place of the closing tag and is itself a message.
 
     `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object,
     "name" first), "arguments" (a JSON object; the tool's name is the attribute "name" of the tag),

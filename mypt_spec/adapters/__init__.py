@@ -1,0 +1,1 @@
+"""Turns records into messages and back: the only code that knows a dialect's JSON."""

@@ -1,4 +1,7 @@
-"""What adapters share: places, inline tags, JSON bodies. No dialect's JSON is known here."""
+"""Shares what adapters need: places in a record, inline tags, JSON bodies.
+
+No dialect's JSON is known here; each adapter knows that of one.
+"""
 
 from __future__ import annotations
 
@@ -14,60 +17,60 @@ from mypt_spec.lexer import lex
 from mypt_spec.record_schema import RecordSchema
 from mypt_spec.table import TEXT, TokenTable
 
-CHAT_ROLES = {
-    "human": "user",
-    "gpt": "assistant",
-    "model": "assistant",
-    "bot": "assistant",
-}  # what other chat data calls the two
+# Names of the two roles in other chat data.
+CHAT_ROLES = {"human": "user", "gpt": "assistant", "model": "assistant", "bot": "assistant"}
 
 
 class Adapter(Protocol):
-    """A module that turns a dialect's record into messages and back; see adapters/<dialect>.py.
+    """A module that turns a dialect's record into messages and back: adapters/<dialect>.py.
 
-    It may also have `check(record) -> (record | None, findings, lifted)`, where SCHEMA cannot say
-    all of a record's shape; `metadata(record)`, what an Episode keeps beside its text;
-    `validate(context, findings) -> findings`, what a record says about its text;
-    `likeness(record)`, for the linter's fast path: see lint/alike.py; and `preference(record)`, as
-    `Dialect.preference`.
+    It may have more functions. `check(record)` returns (record or None, findings, lifted), where
+    SCHEMA cannot express all of a record's shape. `metadata(record)` returns what an Episode keeps
+    besides its text. `validate(context, findings)` returns the findings, completed by what a record
+    says about its text. `preference(record)` is that of `Dialect`. `likeness(record)` is for the
+    linter's fast path, where SCHEMA does not describe the record (mypt_lint/fast).
     """
 
     SCHEMA: RecordSchema
 
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
-        """The messages of a record that fits SCHEMA; faults go to `reader.findings`."""
+        """Returns the messages of a record that fits SCHEMA; faults go to `reader.findings`."""
         ...
 
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
-        """The canonical record of an Episode, without its metadata."""
+        """Returns the canonical record of an Episode, without its metadata.
+
+        Raises ValueError when no record can express the Episode.
+        """
         ...
 
 
 class Reader:
-    """One reading of one record: the token table, the findings so far, and places in the record as
-    it was given.
+    """One reading of one record: the token table, the findings so far, and places in the record.
 
-    `lifted` is the top-level key whose text was the first message.
+    `lifted` is the top-level key whose text was the first message. Places are those of the record
+    as it was given, with that message.
     """
 
     def __init__(self, table: TokenTable, findings: list[Finding], lifted: str = "") -> None:
         self.table, self.findings, self.lifted = table, findings, lifted
 
     def place(self, pointer: str) -> Place:
-        """A place of the record."""
+        """Returns the place of a pointer into the record."""
         return Place(pointer)
 
     def top(self, key: str) -> Place:
-        """The place of the text of a top-level key."""
+        """Returns the place of the text of a top-level key."""
         return Place("/messages/0/content" if key == self.lifted else f"/{key}")
 
     def at(self, index: int, key: str) -> Place:
-        """The place of a key of message `index`."""
+        """Returns the place of a key of message `index`."""
         return Place(f"/messages/{index + bool(self.lifted)}/{key}")
 
     def inline(self, text: str, at: Place, *kinds: str) -> list[Part]:
-        """Cut a string into text and the well-formed blocks of `kinds` in it; any other tag stays
-        text, for the rules.
+        """Cuts a string into text and the well-formed blocks of `kinds` in it.
+
+        Any other tag stays text, for the rules to find.
         """
         if not self.table.literals.search(text):
             return [Part("text", text, at=at)]
@@ -92,19 +95,19 @@ class Reader:
     def call(
         self, kind: str, name: str, arguments: dict[str, Any], at: Place, name_at: Place
     ) -> Part:
-        """A tool call as a part with its canonical JSON body."""
+        """Returns a tool call as a part with its canonical JSON body."""
         text = call_text(name, arguments, self.table.literals, self.table.openers[kind].body)
         return Part(kind, text, at=at, name_at=name_at)
 
     def json(self, value: Any, at: Place) -> Part:
-        """A JSON value as a text part."""
+        """Returns a JSON value as a text part."""
         return Part("text", canonical(value, self.table.literals), at=at)
 
 
 def spelled(parts: Iterable[Part], table: TokenTable) -> str:
-    """Parts as one string with inline tags: the inverse of `Reader.inline`.
+    """Returns parts as one string with inline tags: the inverse of `Reader.inline`.
 
-    Raises ValueError when a text part holds a tag literal that would come back as a part.
+    Raises ValueError when a text part holds a tag literal that would be read back as a part.
     """
     out = []
     for part in parts:
@@ -132,7 +135,7 @@ def _pairs(text: str, table: TokenTable) -> bool:
 
 
 def call_of(part: Part) -> tuple[str, dict[str, Any]]:
-    """Name and arguments of a call part. Raises ValueError for a body that is not a call."""
+    """Returns name and arguments of a call part. Raises ValueError for a body that is no call."""
     value = json.loads(part.text)
     if not isinstance(value, dict) or not isinstance(value.get(NAME), str):
         raise ValueError(f"not a tool call: {part.text[:80]!r}")

@@ -1,4 +1,4 @@
-"""GabGPT's JSONL record <-> messages (grammar/gabgpt/SPEC.md, section 5)."""
+"""Turns GabGPT's JSONL record into messages and back (grammar/gabgpt/SPEC.md, section 5)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ SCHEMA = RecordSchema(
 
 
 def read(record: dict[str, Any], reader: Reader) -> list[Message]:
+    """Returns the messages of a record; each assistant message is followed by an end."""
     out = []
     for i, message in enumerate(record["messages"]):
         at, body, meta = reader.at(i, "role"), reader.at(i, "content"), metadata(message)
@@ -38,11 +39,12 @@ def read(record: dict[str, Any], reader: Reader) -> list[Message]:
 
 
 def _text(text: str, at: Place) -> tuple[Part, ...]:
-    """An empty segment holds no part, as when its text is read."""
+    """Returns the parts of a segment. An empty one holds no part, as when its text is read."""
     return (Part("text", text, at=at),) if text else ()
 
 
 def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
+    """Returns the canonical record of an Episode."""
     messages = []
     think: dict[str, str] = {}
     for message in episode.messages:

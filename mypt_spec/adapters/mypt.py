@@ -1,4 +1,4 @@
-"""MyPT's JSONL record <-> messages (grammar/mypt/SPEC.md, section 7)."""
+"""Turns MyPT's JSONL record into messages and back (grammar/mypt/SPEC.md, section 7)."""
 
 from __future__ import annotations
 
@@ -52,6 +52,10 @@ _NESTED = {"context": "user_context", "think": "think"}
 
 
 def read(record: dict[str, Any], reader: Reader) -> list[Message]:
+    """Returns the messages of a record; each answer is followed by an end of turn.
+
+    A result that has another name than its call is a finding (MYP312).
+    """
     out = []
     if "system" in record:
         at = reader.top("system")
@@ -95,6 +99,7 @@ def read(record: dict[str, Any], reader: Reader) -> list[Message]:
 
 
 def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
+    """Returns the canonical record of an Episode. The name of a result is that of its call."""
     record: dict[str, Any] = {}
     messages = []
     called = ""
@@ -127,8 +132,10 @@ def _write_message(message: Message, called: str, table: TokenTable) -> dict[str
 
 
 def _split_cite(parts: list[Part]) -> tuple[list[Part], dict[str, str]]:
-    """A cite that one space parts from the text before it, at the end, is the record's "cite"; any
-    other stays inline.
+    """Returns the parts before a closing cite, and the cite as the record's "cite".
+
+    That is a cite at the end which one space separates from the text before it; any other stays
+    inline.
     """
     if (
         len(parts) < 2

@@ -1,4 +1,7 @@
-"""The JSONL record of MyPT's phase 3B <-> messages (grammar/mypt_3b/SPEC.md, section 7)."""
+"""Turns the JSONL record of MyPT's phase 3B into messages and back.
+
+Implements section 7 of grammar/mypt_3b/SPEC.md.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,7 @@ SCHEMA = RecordSchema(
 
 
 def read(record: dict[str, Any], reader: Reader) -> list[Message]:
+    """Returns the messages of a record; the context of a user message is a block before it."""
     out = []
     if "system" in record:
         at = reader.top("system")
@@ -74,6 +78,7 @@ def read(record: dict[str, Any], reader: Reader) -> list[Message]:
 
 
 def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
+    """Returns the canonical record of an Episode."""
     record: dict[str, Any] = {}
     messages = []
     context: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Praxis's JSON record <-> messages (grammar/praxis/SPEC.md, section 7)."""
+"""Turns Praxis's JSON record into messages and back (grammar/praxis/SPEC.md, section 7)."""
 
 from __future__ import annotations
 
@@ -47,14 +47,15 @@ SCHEMA = RecordSchema(
 )
 
 
-_ASSISTANT = [
-    "assistant",
-    *(name for name, role in CHAT_ROLES.items() if role == "assistant"),
-]  # a list: roles may be anything
+# A list, because a role of a record may be any value, and not all can be in a set.
+_ASSISTANT = ["assistant", *(name for name, role in CHAT_ROLES.items() if role == "assistant")]
 
 
 def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
-    """The check of SCHEMA, and that an assistant message has one of its two keys."""
+    """Checks a record by SCHEMA, and that each assistant message has one of its two keys.
+
+    Returns as `check_record` does.
+    """
     checked, findings, lifted = check_record(record, SCHEMA)
     messages = record.get("messages") if isinstance(record, dict) else None
     for i, message in enumerate(messages if isinstance(messages, list) else []):
@@ -82,6 +83,7 @@ def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
 
 
 def read(record: dict[str, Any], reader: Reader) -> list[Message]:
+    """Returns the messages of a record that `check` let through."""
     out = []
     for i, message in enumerate(record["messages"]):
         at = reader.at(i, "content")
@@ -111,6 +113,10 @@ def _part(item: dict[str, Any], at: str, reader: Reader) -> Part:
 
 
 def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
+    """Returns the canonical record of an Episode.
+
+    An assistant message has `contents` only where there are calls or results.
+    """
     return {"messages": [_write_message(message) | message.meta for message in episode.messages]}
 
 

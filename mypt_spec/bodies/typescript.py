@@ -212,7 +212,7 @@ class _Reader:
             raise self.fail("the end")
         if not out:
             raise NamespaceError("no function is defined", 0)
-        if next(faults([out]), None) is not None:  # each string was strict; what is left is depth
+        if next(faults([out]), None) is not None:  # each string was strict; only depth can be wrong
             raise NamespaceError("types nest too deep", 0)
         return out
 

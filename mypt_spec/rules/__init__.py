@@ -1,7 +1,8 @@
-"""The rules: rows in rules.toml, a page each in pages/, and checks for what the grammar cannot see.
+"""Checks an Episode by all rules, and collects the checks for what the grammar cannot see.
 
-Importing this package registers the checks. The Bad and Good blocks of a page are run as tests.
-Codes are `MYP` and three digits, of which the first is the family.
+Rules are rows in rules.toml, each with a page in pages/, whose Bad and Good blocks are run as
+tests. Importing this package registers the checks. Codes are `MYP` and three digits, of which the
+first is the family.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ def check_episode(
     limits: Limits,
     more: Callable[[Context, list[Finding]], list[Finding]] | None = None,
 ) -> list[Finding]:
-    """Every finding about an Episode, in a fixed order. Never raises.
+    """Returns every finding about an Episode, in a fixed order. Never raises.
 
-    `more` adds what the adapter knows beyond the text: from the findings, it makes the whole list.
+    `more` adds what the adapter knows beyond the text: it takes the findings so far and returns the
+    whole list.
     """
     try:
         events = list(events_of(episode.messages, table))

@@ -1,4 +1,4 @@
-"""What a rule's check gets to see."""
+"""Holds what a rule's check can see: an episode, its events, and the limits that the user set."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class ToolSchema(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the user asked to be checked, beyond the format.
+    """Limits that the user asked to be checked, beyond the format.
 
-    `tools` are names declared in configuration, beside those that the system prompt declares;
-    `schemas` are the schemas of some of these tools.
+    `tools` are names declared in configuration, in addition to those that the system prompt
+    declares; `schemas` are the schemas of some of these tools.
     """
 
     phase: int | None = None
@@ -38,7 +38,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Context:
-    """One episode with its events; `before` has the automaton's state before each event it read."""
+    """One episode with its events; `before` has the automaton's state before each that it read."""
 
     episode: Episode
     table: TokenTable
@@ -50,7 +50,7 @@ class Context:
 
     @cached_property
     def texts(self) -> list[Run]:
-        """Every text run, with its innermost block and the automaton's state before it."""
+        """Returns every text run, with its innermost block and the automaton's state before it."""
         out: list[Run] = []
         inside: Stack = ()
         for at, event in enumerate(self.events):
@@ -66,11 +66,14 @@ class Context:
 
     @cached_property
     def content(self) -> str:
-        """Returns all runs of text, joined by line ends: one search of it tells of all of them."""
+        """Returns all runs of text, joined by line ends, so that one search covers them all."""
         return "\n".join([run.event.text for run in self.texts if run.body == "text"])
 
     def _state(self, at: int, inside: tuple[str, ...]) -> int | None:
-        """Returns the state before a text run; in skipped events, one with the same blocks open."""
+        """Returns the state before a text run.
+
+        In skipped events, it is a state in which the same blocks are open.
+        """
         state = self.before.get(at)
         if state is not None and TEXT in self.automaton.steps[state]:
             return state
@@ -86,7 +89,7 @@ class Context:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether the format has prompts, and the episode ends where the model is to go on."""
+        """Returns whether the format has prompts, and the episode is one for the model to go on."""
         if not self.table.prompts or not self.events:
             return False
         last = self.table.terminals.get(self.events[-1].terminal)
@@ -100,12 +103,12 @@ class Context:
 
     @cached_property
     def inner_tags(self) -> tuple[str, ...]:
-        """The tags of plain text that stand inside blocks; see truncated.py."""
+        """Returns the tags of plain text that may be inside of blocks; see damage/cut_tags.py."""
         return inner_tags(self.table, self.automaton)
 
     @cached_property
     def calls(self) -> list[Part]:
-        """The tool calls of the episode, without quoted ones."""
+        """Returns the tool calls of the episode, without quoted ones."""
         return [
             part
             for message in self.episode.messages
@@ -118,7 +121,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A text run. `body` is "text", "json" or "call".
+    """A text run. `body` is a kind of body, such as "text", "json" or "call".
 
     `state` is the automaton's state before the run, None where no text may be.
     """

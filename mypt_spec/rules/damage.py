@@ -1,6 +1,6 @@
 """Family 8, damage: finds tags of plain text that a stop cut short, or tore in two.
 
-Nothing is repaired here; see damage/cut_tags.py.
+Nothing is repaired here; damage/cut_tags.py recognises them, and most are found by the parser.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mypt_spec.rules.registry import check
 
 @check("MYP801")
 def truncated_tag(context: Context) -> Iterator[Finding]:
-    """A tag of plain text is cut short."""
+    """Finds pieces of tags of plain text in content."""
     for run in context.texts:
         found = fragment(run.event.text, context.inner_tags) if run.body == "text" else None
         while found is not None:

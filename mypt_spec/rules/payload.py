@@ -1,4 +1,4 @@
-"""Family 3, payload: what stands inside the blocks."""
+"""Family 3, payload: finds faults in the content of blocks."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from mypt_spec.rules.registry import check
 from mypt_spec.table import CALLS, TEXT, Terminal, TokenTable
 from mypt_spec.validator import mistake_of, name_refusal
 
-_LONG = 400  # code points of a body that is remembered
+_LONG = 400  # code points of a body whose result is kept
 _BLANK = "write what belongs there, or leave the field or the message out"
 
 
 @lru_cache(maxsize=1000)
 def _faultless(text: str, body: str, literals: re.Pattern[str]) -> bool:
-    """Whether there is nothing to say about a body. Short ones come again and again."""
+    """Returns whether a body has no findings. Short ones occur again and again."""
     return not read_body(text, body, literals, Place()).findings
 
 
 @lru_cache(maxsize=1000)
 def _called(text: str) -> Any:
-    """The name in the body of a call."""
+    """Returns the name in the body of a call."""
     return json.loads(text)[NAME]
 
 
@@ -45,16 +45,19 @@ def _span(event: Event, start: int, end: int) -> tuple[int, int]:
 
 @check("MYP301")
 def tag_in_content(context: Context) -> Iterator[Finding]:
-    """A tag is spelled inside content."""
+    """Finds tags that are spelled inside content."""
     for run in context.texts if context.table.literals.search(context.content) else ():
         if run.body == "text" and context.table.literals.search(run.event.text):
             yield from _tags(run, context)
 
 
 def _tags(run: Run, context: Context) -> Iterator[Finding]:
-    """Yields a finding for each block or stray tag: a closing tag belongs to its opening tag's."""
+    """Yields a finding for each block or stray tag.
+
+    A closing tag belongs to the finding of its opening tag.
+    """
     table = context.table
-    owed: Counter[str] = Counter()  # by closing tag
+    owed: Counter[str] = Counter()  # blocks whose closing tag is still to come, by kind
     for event in lex(run.event.text, table):
         if event.terminal == TEXT:
             continue
@@ -81,9 +84,7 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
         )
         row = mistake_of(event, expected, run.inside, "", table, lesser=False)
         fits = row is not None and row.terminal == event.terminal and code[3] == "2"
-        if (
-            event.terminal in expected or not fits
-        ):  # no name of a misplacement is about this very tag
+        if event.terminal in expected or not fits:  # no misplacement's name fits this very tag
             code, message = (
                 "MYP301",
                 f"`{event.text}` in the content of `{table.openers[run.inside].shown}`"
@@ -99,7 +100,7 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
 
 @check("MYP302")
 def tag_in_json(context: Context) -> Iterator[Finding]:
-    """A string inside a JSON body spells a tag."""
+    """Finds strings inside JSON bodies that spell a tag."""
     for run in context.texts:
         if run.body == "text" or "\\u" not in run.event.text:
             continue
@@ -144,7 +145,7 @@ def _spelled(
 
 @check("MYP303")
 def near_miss_tag(context: Context) -> Iterator[Finding]:
-    """Text that is almost a tag."""
+    """Finds text that is almost a tag."""
     for run in context.texts if near_miss(context.content, context.table) else ():
         if run.body != "text":
             continue
@@ -164,7 +165,7 @@ def near_miss_tag(context: Context) -> Iterator[Finding]:
 
 @check("MYP304")
 def body_not_json(context: Context) -> Iterator[Finding]:
-    """A tool call or result is not JSON."""
+    """Finds tool calls and results that are not legal or not canonical."""
     for run in context.texts:
         if run.body != "text":
             event = run.event
@@ -178,7 +179,7 @@ def body_not_json(context: Context) -> Iterator[Finding]:
 
 @check("MYP312")
 def result_name_mismatch(context: Context) -> Iterator[Finding]:
-    """A tool result carries another name than the call before it."""
+    """Finds tool results that have another name than the call before them."""
     called: str | None = None
     for message in context.episode.messages:
         name = dict(message.attrs).get(NAME) if message.attrs else None
@@ -197,7 +198,7 @@ def result_name_mismatch(context: Context) -> Iterator[Finding]:
 
 @check("MYP313")
 def unknown_tool(context: Context) -> Iterator[Finding]:
-    """A call of a tool that is declared nowhere."""
+    """Finds calls of tools that are declared nowhere."""
     declared = context.limits.tools | declared_tools(context.episode, context.table)
     if not declared:
         return
@@ -219,7 +220,7 @@ def unknown_tool(context: Context) -> Iterator[Finding]:
 
 
 def declared_tools(episode: Episode, table: TokenTable) -> frozenset[str]:
-    """The tools that an Episode declares in its own text."""
+    """Returns the names of the tools that an Episode declares in its own text."""
     names = table.tool_names
     if names is None:
         return frozenset()
@@ -231,7 +232,7 @@ def declared_tools(episode: Episode, table: TokenTable) -> frozenset[str]:
 
 @check("MYP314")
 def blank_content(context: Context) -> Iterator[Finding]:
-    """A block holds nothing but white space."""
+    """Finds blocks that hold nothing but white space."""
     openers = context.table.openers
     for message in context.episode.messages:
         if not any(part.text.isspace() for part in message.parts):
@@ -259,7 +260,7 @@ def blank_content(context: Context) -> Iterator[Finding]:
 
 @check("MYP320")
 def attribute_value(context: Context) -> Iterator[Finding]:
-    """An attribute of a tag has a value that the tag cannot hold."""
+    """Finds attributes whose value the tag cannot hold."""
     table = context.table
     tags = {**table.openers, **table.marks}
     for message in context.episode.messages:
@@ -289,7 +290,7 @@ def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding
 
 @check("MYP356")
 def result_misfit(context: Context) -> Iterator[Finding]:
-    """A result does not fit the schema of its tool."""
+    """Finds results and arguments that do not fit the schema of their tool."""
     schemas = {schema.name: schema for schema in context.limits.schemas}
     if not schemas:
         return
@@ -335,7 +336,7 @@ def result_misfit(context: Context) -> Iterator[Finding]:
 
 
 def _call(part: Part, body: str) -> tuple[str, Any]:
-    """The name and the arguments of a call; no name where its body is none."""
+    """Returns the name and the arguments of a call; the name is empty where the body is no call."""
     try:
         value = json.loads(part.text)
     except (ValueError, RecursionError):

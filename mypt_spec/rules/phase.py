@@ -1,4 +1,4 @@
-"""Family 4, phase: what the curriculum has not introduced yet. Only with a phase given."""
+"""Family 4, phase: finds what the curriculum has not introduced yet, if a phase is given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mypt_spec.rules.registry import check
 
 @check("MYP401")
 def tag_of_later_phase(context: Context) -> Iterator[Finding]:
-    """A tag belongs to a later phase than the one given."""
+    """Finds tags that belong to a later phase than the one given."""
     phase = context.limits.phase
     if phase is None:
         return
@@ -27,7 +27,7 @@ def tag_of_later_phase(context: Context) -> Iterator[Finding]:
 
 @check("MYP402")
 def turn_of_later_phase(context: Context) -> Iterator[Finding]:
-    """A second turn, in a phase of single turns."""
+    """Finds a second turn in a phase of single turns."""
     phase, first = context.limits.phase, context.table.multi_turn_phase
     if phase is None or phase >= first:
         return

@@ -1,4 +1,7 @@
-"""Family 2, placement: tags where the grammar refuses them; validator.py finds most of these."""
+"""Family 2, placement: finds misplacements that the grammar takes.
+
+Most of this family the grammar refuses; validator.py finds that.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from mypt_spec.rules.registry import check
 
 @check("MYP252")
 def prompt_only(context: Context) -> Iterator[Finding]:
-    """A conversation ends before an answer."""
+    """Finds a conversation that ends before an answer."""
     if context.is_prompt:
         event = context.events[-1]
         text = "the conversation ends before an answer: this is a prompt, for online training"

@@ -1,4 +1,4 @@
-"""The page of a rule as Markdown, and the reference of all rules."""
+"""Writes the page of a rule as Markdown, and the reference of all rules."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from mypt_spec.findings import RULES
 
 
 def page(code: str) -> str:
-    """Heading, severity, fix and the rule's own text."""
+    """Returns heading, severity, fix and page of a rule."""
     rule = RULES[code]
     return f"# {rule.name} ({code})\n\nSeverity: {rule.severity}. Fix: {rule.fix}.\n\n{rule.doc}"
 
 
 def table(codes: list[str]) -> list[str]:
-    """A row of a Markdown table for each rule, with a link to its page."""
+    """Returns a Markdown table with a row for each rule, which links to its page."""
     rows = ["| code | name | severity | fix | finds |", "|---|---|---|---|---|"]
     for code in codes:
         rule = RULES[code]
@@ -25,7 +25,7 @@ def table(codes: list[str]) -> list[str]:
 
 
 def reference(families: dict[str, str]) -> str:
-    """All pages behind a table for each family."""
+    """Returns a table for each family, and then all pages."""
     lines = [
         "# Rules of mypt-lint",
         "",

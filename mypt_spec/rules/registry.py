@@ -1,4 +1,4 @@
-"""The functions that find what the grammar cannot, each registered under its rule's code."""
+"""Registers the functions that find what the grammar cannot, each under its rule's code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Family 5, tokens and shards."""
+"""Family 5, tokens and shards: finds episodes that train nothing, or are too long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mypt_spec.rules.registry import check
 
 @check("MYP501")
 def no_trained_token(context: Context) -> Iterator[Finding]:
-    """Nothing in an episode is trained."""
+    """Finds an episode of which nothing is trained."""
     if context.is_prompt:  # which says more
         return
     terminals = context.table.terminals
@@ -29,7 +29,7 @@ def no_trained_token(context: Context) -> Iterator[Finding]:
 
 @check("MYP502")
 def too_many_tokens(context: Context) -> Iterator[Finding]:
-    """An episode is longer than the limit in tokens."""
+    """Finds an episode that is longer than the limit in tokens."""
     limit = context.limits.max_tokens
     if limit is None:
         return

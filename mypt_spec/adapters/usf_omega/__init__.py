@@ -1,7 +1,7 @@
-"""USF Omega's JSONL record <-> messages (grammar/usf_omega/SPEC.md, section 6).
+"""Turns USF Omega's JSONL record into messages and back (grammar/usf_omega/SPEC.md, section 6).
 
-A record states its answers in several ways, and has flags that are not in the text: the flags are
-an Episode's metadata.
+A record states its answers in several ways, which `record` brings into one form. It has flags that
+are not in the text: they are an Episode's metadata, and `flags` checks the text against them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ SCHEMA = RECORD
 
 
 def read(record: dict[str, Any], reader: Reader) -> list[Message]:
+    """Returns the messages of a record in the form that `record.check` makes."""
     out = [Message("bos")]
     if "model_identity" in record:
         out.append(_block("system", record["model_identity"], "/model_identity"))
@@ -85,7 +86,7 @@ def _block(
 
 
 def answer(given: Answer, at: str, table: TokenTable, meta: dict[str, Any]) -> Message:
-    """An assistant message; tool calls become their JSON."""
+    """Returns an assistant message; tool calls become their JSON."""
     parts = [
         Part(
             kind,
@@ -98,6 +99,7 @@ def answer(given: Answer, at: str, table: TokenTable, meta: dict[str, Any]) -> M
 
 
 def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
+    """Returns the canonical record of an Episode, its flags included."""
     record: dict[str, Any] = {}
     messages: list[dict[str, Any]] = []
     tools: dict[str, Any] = {}
@@ -138,7 +140,7 @@ def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
 
 
 def _instructions(message: Message) -> list[dict[str, Any]]:
-    """The messages of a developer block; one, if it was read from a text."""
+    """Returns the messages of a developer block; one, if it was read from a text."""
     lines = message.meta.get("lines", [])
     if "\n".join(line["content"] for line in lines) != message.text or not lines:
         return [{"role": "developer", "content": message.text}]
@@ -146,7 +148,10 @@ def _instructions(message: Message) -> list[dict[str, Any]]:
 
 
 def preference(record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
-    """The record with the other answer, and whether its own is good."""
+    """Returns the record with the rejected answer in place of the chosen one, and its label.
+
+    Either is None where the record has none.
+    """
     other = (
         record | {"chosen": record["rejected"], "rejected": record["chosen"]}
         if "rejected" in record
@@ -159,7 +164,10 @@ _KEYS = {"message": "content", "tool_calls": "tool_calls", "self_reflection": "s
 
 
 def _assistant(message: Message) -> dict[str, Any]:
-    """Plain fields where they say it all, in their order; else `contents`."""
+    """Returns an assistant message.
+
+    It has plain fields where their order is that of the parts, else `contents`.
+    """
     kinds = [part.kind for part in message.parts]
     values = [json.loads(p.text) if p.kind == "tool_calls" else p.text for p in message.parts]
     if kinds == [kind for kind in _KEYS if kind in kinds]:

@@ -1,5 +1,8 @@
-"""What a USF Omega record's flags, tools and call ids say about its text; and places that its text
-does not show.
+"""Checks a USF Omega conversation against its record's flags, tools and call ids.
+
+Input is the context of the rules and the findings so far; output are all findings. What a record
+says about its text, the text alone does not show. Places are corrected where one block holds
+several messages. Implements sections 5, 7 and 8 of grammar/usf_omega/SPEC.md.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ def _some(names: list[str]) -> str:
 
 
 def validate(context: Context, findings: list[Finding]) -> list[Finding]:
-    """The findings about an Episode, in place and complete."""
+    """Returns all findings about an Episode, with their places in the record."""
     patience = Patience()
     out = list(_relocated(findings, context.episode))
     out += _without_user(context)
@@ -42,9 +45,10 @@ def validate(context: Context, findings: list[Finding]) -> list[Finding]:
 
 
 def _relocated(findings: list[Finding], episode: Episode) -> Iterator[Finding]:
-    """A developer block is several messages: a span in it is a span in one of them.
+    """Yields findings with their places in the record.
 
-    A definition may lack its wrapper.
+    A developer block is several messages, so a span in it is a span in one of them; and a
+    definition may lack its wrapper.
     """
     metas: dict[str, dict[str, Any]] = {
         m.role: m.meta for m in reversed(episode.messages) if m.role in ("developer", "functions")
@@ -111,7 +115,7 @@ def _calls(context: Context, patience: Patience) -> Iterator[Finding]:
 
 
 def _inside(place: Place, pointer: str) -> Place:
-    """A place in a JSON value, if that stands in a record; in a text there are only spans."""
+    """Returns a place in a JSON value if that is in a record; in a text there are only spans."""
     return Place(place.pointer + pointer) if place.pointer else place
 
 
@@ -156,13 +160,13 @@ def _ids(asked: list[list[Call]]) -> Iterator[Finding]:
 def _results(
     message: Message, asked: list[list[Call]], results: list[Message]
 ) -> Iterator[Finding]:
-    """Results against the calls of the message before them.
+    """Compares results with the calls of the message before them.
 
-    Where none follow, the grammar says whether one must.
+    Where no result follows, the grammar says whether one must.
     """
     calls = [call for group in asked for call in group]
     if not calls:
-        return  # the grammar says it
+        return  # the grammar refuses results without a call
     waiting = {id(call): call for call in calls}
     by_id = {call[0]["id"]: call for call in reversed(calls) if "id" in call[0]}
     known = f"the ids are: {_some(list(reversed(by_id))) or 'none'}"
@@ -222,7 +226,7 @@ def _arguments(
     try:
         found = patience.misfits(arguments, tool["parameters"])
     except SchemaError as error:
-        if error.in_use:  # anything else was said of the definition
+        if error.in_use:  # any other fault was found in the definition itself
             yield Finding("MYP128", f"the arguments of {name!r} cannot be checked: {error}", *place)
         return
     for pointer, message in found:
@@ -267,7 +271,7 @@ def _reasoning(context: Context) -> Iterator[Finding]:
 
 
 def _answer(context: Context, patience: Patience) -> Iterator[Finding]:
-    """The final answer against the format that the record asks for."""
+    """Checks the final answer against the format that the record asks for."""
     meta = context.episode.meta
     wanted = meta.get("response_format")
     form = wanted if isinstance(wanted, dict) else {}
@@ -313,7 +317,7 @@ def _answer(context: Context, patience: Patience) -> Iterator[Finding]:
         try:
             found = patience.misfits(value, schema)
         except SchemaError as error:
-            if error.in_use:  # anything else was said of the record
+            if error.in_use:  # any other fault was found in the record itself
                 yield Finding("MYP128", f"the answer cannot be checked: {error}", place)
             continue
         for pointer, message in found:
@@ -326,8 +330,9 @@ def _answer(context: Context, patience: Patience) -> Iterator[Finding]:
 
 
 def _rejected(context: Context) -> Iterator[Finding]:
-    """A rejected answer must be as legal as the chosen one, in its place; flags say nothing about
-    it.
+    """Yields findings about a rejected answer, which must be as legal as the chosen one.
+
+    Flags say nothing about it.
     """
     raw, messages = context.episode.meta.get("rejected"), list(context.episode.messages)
     places = [i for i, m in enumerate(messages) if m.role == "assistant"]

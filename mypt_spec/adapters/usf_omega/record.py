@@ -1,4 +1,10 @@
-"""The one form in which usf_omega.py reads a USF Omega record, and the check of its shape."""
+"""Checks the shape of a USF Omega record, and brings it into one form for reading.
+
+Input is any JSON value; output is a record in which each answer is an `Answer`, and tools are in
+their wrappers, with findings of family 1. Answers have four spellings and inner objects of several
+kinds, which a `RecordSchema` alone cannot describe. Implements sections 6 to 8 of
+grammar/usf_omega/SPEC.md.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +31,22 @@ from mypt_spec.record_schema import metadata as notes
 
 
 class Answer(NamedTuple):
-    """The parts of an assistant message: kind, text or calls, pointer; and the pointer of the
-    whole.
-    """
+    """An assistant message: its parts, each (kind, text or calls, pointer), and its pointer."""
 
     parts: tuple[tuple[str, Any, str], ...]
     pointer: str
 
 
 def metadata(record: dict[str, Any]) -> dict[str, Any]:
-    """What an Episode keeps of a record beside its text."""
+    """Returns what an Episode keeps of a record besides its text."""
     return {k: record[k] for k in FLAGS if k in record} | notes(record)
 
 
 def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
-    """As schema.check_record.
+    """Checks a record. Returns as `record_schema.check_record` does.
 
-    Answers and tools come out in one form: `answer` of a message and of the record, `tools`.
+    In the record that is returned, answers and tools are in one form: `answer` of a message and of
+    the record, and `tools`.
     """
     checked, findings, _ = check_record(record, RECORD)
     if not isinstance(record, dict):
@@ -53,7 +58,7 @@ def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
 
 
 def answer_at(message: dict[str, Any], pointer: str) -> Answer | None:
-    """The answer in an assistant message, if it can be read."""
+    """Returns the answer in an assistant message, None if it cannot be read."""
     walk = _Walk([])
     answer = walk.answer(message, pointer, lambda key: f"{pointer}/{key}")
     return answer if walk.readable else None
@@ -61,7 +66,7 @@ def answer_at(message: dict[str, Any], pointer: str) -> Answer | None:
 
 @dataclass
 class _Walk:
-    """Goes through a record, of which nothing is known but that it is an object."""
+    """Goes through a record of which nothing is known but that it is an object."""
 
     findings: list[Finding]
     readable: bool = True
@@ -70,8 +75,9 @@ class _Walk:
     def add(
         self, code: str, message: str, pointer: str, *, keep: bool = False, **more: Any
     ) -> None:
-        """A finding; an error makes the record unreadable unless its Episode can `keep` what is
-        wrong.
+        """Adds a finding.
+
+        An error makes the record unreadable, unless its Episode can `keep` the fault.
         """
         finding = Finding(code, message, pointer, **more)
         self.findings.append(finding)
@@ -111,7 +117,7 @@ class _Walk:
             )
 
     def last(self, work: dict[str, Any], messages: list[Any]) -> None:
-        """The answer that stands outside of `messages`, if one does."""
+        """Reads the answer that is outside of `messages`, if there is one."""
         top = [key for key in ("assistant", *ANSWER) if key in work]
         pair = [key for key in ("chosen", "rejected") if key in work]
         if "messages" not in work and (pair or not top):
@@ -155,7 +161,7 @@ class _Walk:
                 self.add("MYP129", "the rejected answer is the chosen one", "/rejected")
 
     def preferred(self, value: Any, key: str) -> Answer | None:
-        """The answer in `chosen` or `rejected`, which is an assistant message."""
+        """Returns the answer in `chosen` or `rejected`, each of which is an assistant message."""
         if not isinstance(value, dict):
             return None  # a finding of check_record
         base = "/messages/0"
@@ -228,7 +234,7 @@ class _Walk:
         return Answer(tuple(parts), pointer)
 
     def item(self, value: Any, at: str) -> list[tuple[str, Any, str]]:
-        """An item of `contents`."""
+        """Returns the parts of an item of `contents`."""
         if not isinstance(value, dict):
             self.add("MYP104", f"an item of contents must be an object, got {kind_of(value)}", at)
             return []
@@ -292,7 +298,7 @@ class _Walk:
         }
 
     def unquoted(self, text: str, at: str) -> Any:
-        """Arguments written as a JSON string, as other formats have them."""
+        """Returns arguments that were written as a JSON string, as other formats have them."""
         try:
             value = loads(text)
         except Fault:
@@ -346,7 +352,7 @@ class _Walk:
             work[key] = [self.tool(tool, f"/{key}/{i}", names) for i, tool in enumerate(work[key])]
 
     def tool(self, tool: Any, at: str, names: set[str]) -> dict[str, Any] | None:
-        """A definition, with or without the "function" around it."""
+        """Returns a definition, which may come with or without the "function" around it."""
         if not self.is_object(tool, at, "a tool"):
             return None
         function: Any = tool
@@ -460,9 +466,10 @@ class _Walk:
         closed: bool = True,
         keep: bool = False,
     ) -> bool:
-        """Check the keys of an inner object:
+        """Checks the keys of an inner object. Returns whether it has no fault.
 
-        `fields` are their types, and whether they must be there.
+        `fields` maps each key to its type, and whether it must be there; if `closed`, there may be
+        no other.
         """
         before = len(self.findings)
         for key, (kind, required) in fields.items():

@@ -1,4 +1,4 @@
-"""The shape of a USF Omega record, as data: its keys, roles, flags and the words that they take."""
+"""States the shape of a USF Omega record: its keys, roles, flags and the values that they take."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANSWER = {
     "tool_calls": _MAYBE[LIST],
     "self_reflection": _MAYBE[STRING],
 }
-# Beside the text: kept in an Episode's metadata, in this order in a canonical record.
+# Not in the text: kept in an Episode's metadata, in this order in a canonical record.
 FLAGS = (
     "rejected", "response_schema", "response_format", "json_mode", "search_enabled",
     "citations_enabled",
