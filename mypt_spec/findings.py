@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 SEVERITIES = ("info", "warning", "error")
+SEES = ("structure", "text", "episode", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +80,16 @@ def regraded(finding: Finding, severity: str) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A row of `rules/rules.toml`. `fix` says how safe its fixes are, "none" where it has none."""
+    """A row of `rules/rules.toml`, whose head says what the columns mean.
+
+    `sees` is one of SEES. A rule whose row does not have it may look at anything.
+    """
 
     code: str
     name: str
     severity: str
     fix: str = "none"
+    sees: str = "episode"
 
     @property
     def doc(self) -> str:

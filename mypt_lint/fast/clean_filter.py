@@ -21,7 +21,6 @@ record of each is checked, and another is as clean if its texts are (see alike.p
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from io import BytesIO
@@ -33,6 +32,7 @@ from msgspec import UNSET
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.suppress import OPT_OUT
+from mypt_lint.fast.answered import longest
 from mypt_lint.fast.findings_cache import FindingsCache
 from mypt_lint.fast.likeness import Alike
 from mypt_lint.fast.quotes import unescaped_quotes
@@ -65,15 +65,13 @@ class CleanFilter:
     def __init__(self, checker: Checker) -> None:
         self.checker = checker
         dialect = checker.dialect
-        self.table, limit = dialect.table, checker.limits.max_tokens
+        self.table = dialect.table
         self.layout = Layout.of(dialect.adapter.SCHEMA)
         self.inner_tags = inner_tags(self.table, dialect.automaton)
         self.first = tuple(
             sorted(self.table.first_characters | {tag[-1] for tag in self.inner_tags})
         )
-        # Lines up to this length cannot have too many tokens: a token is a byte or more, spaces in
-        # JSON may be added.
-        self.longest = sys.maxsize if limit is None else limit // 2
+        self.longest = longest(checker)
         self.shapes: dict[Shape, int] = {}
         self.ends: dict[str, int | None] = {}
         self.heads: dict[Head, bool] = {}
