@@ -54,7 +54,7 @@ class Demo:
         self._asked = ""
         self._forbidden: frozenset[str] = frozenset()
 
-    def bar(self, kinds: frozenset[str]) -> None:
+    def forbid(self, kinds: frozenset[str]) -> None:
         self._forbidden = kinds
 
     def append(self, ids: Sequence[int]) -> None:

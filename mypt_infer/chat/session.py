@@ -24,7 +24,7 @@ HELP = """\
 /save FILE  add the transcript to a file of JSONL
 /reset      a new conversation
 /quit       leave (or end of input)
-Ctrl-C ends the turn; what was said stays, and the log is legal. Twice: leaves."""
+Ctrl-C ends the turn; what was said stays, and the history is legal. Twice: leaves."""
 
 
 class Session:
@@ -117,43 +117,50 @@ class Session:
         from mypt_view.items import Item
         from mypt_view.terminal import Terminal
 
-        log = self.controller.log
-        ids, left_out = trainable(log)
+        history = self.controller.history
+        ids, left_out = trainable(history)
         for number, reason in left_out:
             self.screen.say(f"turn {number} is not trained: {reason}")
-        episode, findings = log.dialect.parse_ids(ids)
+        episode, findings = history.dialect.parse_ids(ids)
         if episode is None:
-            self.screen.say("nothing was said yet" if not log.ids else "nothing of it is trained")
+            self.screen.say(
+                "nothing was said yet" if not history.ids else "nothing of it is trained"
+            )
             return
-        findings += log.dialect.validate(episode)
+        findings += history.dialect.validate(episode)
         item = Item(
-            "the log", log.dialect, episode, tuple(log.dialect.segments(episode)), tuple(findings)
+            "the history",
+            history.dialect,
+            episode,
+            tuple(history.dialect.segments(episode)),
+            tuple(findings),
         )
         Terminal(self.screen.stream).show(item, "mask")
 
     def _why(self, rest: str) -> None:
-        end, log = self.controller.last_end, self.controller.log
+        end, history = self.controller.last_end, self.controller.history
         if end is None:
             self.screen.say("no turn has ended yet")
             return
         said: Counter[str] = Counter()
-        for origin, number in log.origins:
+        for origin, number in history.origins:
             said[origin] += number
         self.screen.say(
             f"the last turn ended with {end.reason!r}{f': {end.message}' if end.message else ''}"
         )
         self.screen.say(
-            "ids in the log: " + ", ".join(f"{number} {origin}" for origin, number in said.items())
+            "ids in the history: "
+            + ", ".join(f"{number} {origin}" for origin, number in said.items())
         )
-        hidden = log.first
+        hidden = history.first
         self.screen.say(
-            f"the model sees {len(log)} ids" + (f"; {hidden} turns are dropped" if hidden else "")
+            f"the model sees {len(history)} ids"
+            + (f"; {hidden} turns are dropped" if hidden else "")
         )
-        for dropped in log.dropped:
-            self.screen.say(
-                f"taken off at {dropped.at}: "
-                f"{log.dialect.tokenizer.decode([i for i in dropped.ids if _known(log, i)])!r}"
-            )
+        for dropped in history.dropped:
+            ids = [i for i in dropped.ids if _known(history, i)]
+            text = history.dialect.tokenizer.decode(ids)
+            self.screen.say(f"taken off at {dropped.at}: {text!r}")
 
     def _save(self, rest: str) -> None:
         if not rest:
@@ -163,14 +170,16 @@ class Session:
 
     def keep(self) -> bool:
         """Adds the conversation to the file of transcripts; returns False if that fails."""
-        return self.transcript is None or not self.controller.log.ids or self._add(self.transcript)
+        return (
+            self.transcript is None or not self.controller.history.ids or self._add(self.transcript)
+        )
 
     def _add(self, path: Path) -> bool:
         """Adds the conversation to a file; returns whether that worked.
 
         Also says which of its turns are no training data.
         """
-        if not self.controller.log.ids:
+        if not self.controller.history.ids:
             self.screen.say("nothing was said yet")
             return False
         record = self.controller.record()
@@ -182,7 +191,7 @@ class Session:
         left_out = record[KEY].get("left_out", [])
         for number, reason in left_out:
             print(f"mypt-chat: {path}: turn {number} is left out: {reason}", file=sys.stderr)
-        if left_out and len(left_out) == len(self.controller.log.turns):
+        if left_out and len(left_out) == len(self.controller.history.turns):
             print(f"mypt-chat: {path}: no turn of it can be trained on", file=sys.stderr)
         return True
 
@@ -204,10 +213,10 @@ def _pick(items: list[str], number: str) -> str | None:
     )
 
 
-def _known(log: Any, token: int) -> bool:
+def _known(history: Any, token: int) -> bool:
     return (
-        0 <= token < log.dialect.tokenizer.ordinary
-        or token in log.dialect.tokenizer.special.values()
+        0 <= token < history.dialect.tokenizer.ordinary
+        or token in history.dialect.tokenizer.special.values()
     )
 
 

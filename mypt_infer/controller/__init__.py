@@ -1,7 +1,8 @@
 """Runs the agent loop, model, call, result, answer, on one list of token ids.
 
-Input: a source of ids (a model under the decoder) and tools. Output: events, and a log of ids that
-is legal after each turn. ARCHITECTURE.md describes the way of a user's message through the package.
+Input: a source of ids (a model under the decoder) and tools. Output: events, and a history of ids
+that is legal after each turn. ARCHITECTURE.md describes the way of a user's message through the
+package.
 """
 
 from mypt_infer.controller.controller import Controller

@@ -22,7 +22,7 @@ from mypt_infer.controller.events import (
     Stop,
     TurnEnd,
 )
-from mypt_infer.controller.history import PROMPT, Log
+from mypt_infer.controller.history import PROMPT, History
 from mypt_infer.controller.messages import heard
 from mypt_infer.controller.source import Forbidding, NoRoom, Source
 from mypt_infer.controller.transcript import Replies, record_of, written
@@ -68,13 +68,13 @@ class Controller:
 
     def reset(self) -> None:
         """Begins a new conversation."""
-        self.log = Log(self.dialect)
+        self.history = History(self.dialect)
         self.replies = Replies()
         self._events: list[Event] = []
         self._known: list[Message] = []
 
     def cancel(self) -> None:
-        """Ends the turn at the next id; what was said stays, and the log is legal."""
+        """Ends the turn at the next id; what was said stays, and the history is legal."""
         self._cancelled = True
 
     # Turns
@@ -112,7 +112,7 @@ class Controller:
         the source raises ends the turn legally, with the reason "error", and is then raised again.
         A caller that stops asking for events cancels the turn.
         """
-        mark, told = self.log.mark(), len(self._events)
+        mark, told = self.history.mark(), len(self._events)
         core = self._begin(messages, max_steps)
         fault: list[BaseException] = []
         end = None if self.options.seconds is None else self._clock() + self.options.seconds
@@ -124,7 +124,7 @@ class Controller:
                 pass
             raise
         except ContextError:  # it was not said: the conversation is as it was
-            self.log.back(mark)
+            self.history.back(mark)
             self.replies.turns.pop()
             del self._events[told:]
             raise
@@ -169,10 +169,10 @@ class Controller:
         notices = self._hear(messages)
         options = self.options if max_steps is None else replace(self.options, max_steps=max_steps)
         calls = len(self.tools) > 0
-        self.replies.begin(options, ids=len(self.log.ids), calls=calls)
-        turn = Turn(self.log, options, calls=calls)
+        self.replies.begin(options, ids=len(self.history.ids), calls=calls)
+        turn = Turn(self.history, options, calls=calls)
         if isinstance(self.source, Forbidding):
-            self.source.bar(turn.forbidden_blocks)
+            self.source.forbid(turn.forbidden_blocks)
 
         def events() -> Core:
             yield from notices
@@ -206,14 +206,16 @@ class Controller:
 
     def _draw(self, left: int) -> int:
         """Returns the source's next id, after giving it, once, all that the model is to see."""
-        same = self.log.settled()
+        same = self.history.settled()
         if same < self._taken:
             self.source.truncate(same)
-        self.source.append(self.log.context(same))
-        self._taken = len(self.log)
+        self.source.append(self.history.context(same))
+        self._taken = len(self.history)
         token = int(self.source.next(left))
         self._taken += 1
-        self.log.unchanged = self._taken  # the turn will put it there, or take it off and say so
+        self.history.unchanged = (
+            self._taken
+        )  # the turn will put it there, or take it off and say so
         return token
 
     _taken = 0
@@ -221,14 +223,14 @@ class Controller:
     # What was said
 
     def _hear(self, messages: Iterable[Message]) -> list[Notice]:
-        """Appends messages to the log, as ids; returns notices of what was changed.
+        """Appends messages to the history, as ids; returns notices of what was changed.
 
         Raises ValueError, and changes nothing, if the format cannot hold the messages.
         """
-        d, fmt = self.log.dialect, self.log.format
+        d, fmt = self.history.dialect, self.history.format
         held = heard(messages, d)
         given: dict[str, Any] = {d.adapter.SCHEMA.messages: held}
-        if not self.log.ids:
+        if not self.history.ids:
             system = (
                 {"role": "system", "content": self._system} if self._system is not None else None
             )
@@ -251,7 +253,7 @@ class Controller:
         notices = []
         events: list[Tag] = []
         for event in events_of(episode.messages, d.table):
-            if self.log.ids and event.terminal in fmt.begins:
+            if self.history.ids and event.terminal in fmt.begins:
                 continue  # it stands there already
             if event.terminal == TEXT and (harmless := fmt.harmless(event.text)) != event.text:
                 notices.append(
@@ -263,17 +265,17 @@ class Controller:
                 event = event._replace(text=harmless)
             events.append(event)
         run = Run(d.table, d.automaton, spaces=False, complete=False)
-        last = (f"{d.table.turn_opener}" if self.log.turns else "") or None
-        state = self.log.ended[1] if self.log.ended is not None else self.log.state
-        outcome = (run.start_at(state, last) if self.log.ids else run).check(events)
+        last = (f"{d.table.turn_opener}" if self.history.turns else "") or None
+        state = self.history.ended[1] if self.history.ended is not None else self.history.state
+        outcome = (run.start_at(state, last) if self.history.ids else run).check(events)
         if outcome.findings:
             first = outcome.findings[0]
             raise ValueError(
                 f"{first.code} {first.message} at {first.pointer}; expected "
                 f"{' or '.join(first.expected)}"
             )
-        self.log.reopen()
-        self.log.write(events, PROMPT)
+        self.history.reopen()
+        self.history.write(events, PROMPT)
         return notices
 
     def messages(self) -> list[Message]:
@@ -281,19 +283,21 @@ class Controller:
 
         Raises ValueError if no record can hold it.
         """
-        record = written(self.log.dialect, self.log.ids)
-        return list(record[self.log.dialect.adapter.SCHEMA.messages])
+        record = written(self.history.dialect, self.history.ids)
+        return list(record[self.history.dialect.adapter.SCHEMA.messages])
 
     def answer(self) -> Message:
         """Returns the last answer as a message, without its thinking.
 
-        Raises ValueError if the log cannot be read.
+        Raises ValueError if the history cannot be read.
         """
-        d = self.log.dialect
-        begin = self.log.turns[-1] if self.log.turns else 0
-        episode, findings = d.parse_ids(self.log.ids[: self.log.head] + self.log.ids[begin:])
+        d = self.history.dialect
+        begin = self.history.turns[-1] if self.history.turns else 0
+        episode, findings = d.parse_ids(
+            self.history.ids[: self.history.head] + self.history.ids[begin:]
+        )
         if episode is None:
-            raise ValueError(f"the log cannot be read: {findings[0].message}")
+            raise ValueError(f"the history cannot be read: {findings[0].message}")
         try:
             message = dict(d.write(episode)[d.adapter.SCHEMA.messages][-1])
         except ValueError:
@@ -311,7 +315,7 @@ class Controller:
 
         The key for the transcript and its content are described in `transcript`.
         """
-        return record_of(self.log, self.replies, self._events, seed=self.seed)
+        return record_of(self.history, self.replies, self._events, seed=self.seed)
 
     @property
     def last_end(self) -> TurnEnd | None:

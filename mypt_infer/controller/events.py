@@ -35,7 +35,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class ThinkDelta:
-    """A piece of the model's thinking: for the log, not for the user."""
+    """A piece of the model's thinking: for the history, not for the user."""
 
     text: str
 

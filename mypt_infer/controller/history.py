@@ -30,7 +30,7 @@ class Dropped:
     ids: tuple[int, ...]
 
 
-class Log:
+class History:
     """One conversation in one dialect.
 
     `ids` and `origins` have equal length; `turns` are the indices where turns begin.

@@ -52,23 +52,23 @@ class ModelSource:
             DeviceDecoder(decoder),
             random.Random(seed),
         )
-        self._barring = {frozenset[str](): (decoder, self._tensors)}
+        self._forbidding = {frozenset[str](): (decoder, self._tensors)}
         self._ids: list[int] = []
         self._state: int | None = None
         self._cache: Any = None
         self._read = self._room = 0
 
-    def bar(self, kinds: frozenset[str]) -> None:
+    def forbid(self, kinds: frozenset[str]) -> None:
         """Forbids blocks of these kinds, and those that the decoder was given with, from now on."""
-        if kinds not in self._barring:
-            given = self._barring[frozenset()]
-            found = given[0].barring(given[0].forbidden_blocks | kinds)
-            self._barring[kinds] = (
+        if kinds not in self._forbidding:
+            given = self._forbidding[frozenset()]
+            found = given[0].forbidding(given[0].forbidden_blocks | kinds)
+            self._forbidding[kinds] = (
                 given
                 if found.forbidden_blocks == given[0].forbidden_blocks
                 else (found, DeviceDecoder(found))
             )
-        decoder, tensors = self._barring[kinds]
+        decoder, tensors = self._forbidding[kinds]
         if decoder is not self.decoder:  # its states are others
             self.decoder, self._tensors, self._state = decoder, tensors, None
 

@@ -36,7 +36,7 @@ class Source(Protocol):
 class Forbidding(Protocol):
     """A source that can be told not to open certain blocks in this conversation."""
 
-    def bar(self, kinds: frozenset[str]) -> None:
+    def forbid(self, kinds: frozenset[str]) -> None:
         """Opens no block of these kinds from now on; other kinds are no longer forbidden."""
         ...
 

@@ -1,6 +1,6 @@
 """Writes a conversation as one line of JSONL that lints, trains, and replays to the same ids.
 
-Input: a log, the replies to its turns, and its events. Output: a record of the dialect. The
+Input: a history, the replies to its turns, and its events. Output: a record of the dialect. The
 messages of the record are the turns that can be trained on. A stopped turn is left out of the
 messages, because its end is not the model's. So is a turn whose text spells a tag, because no
 record can tell it from a real tag. The metadata key `_transcript` holds the whole conversation:
@@ -30,7 +30,7 @@ from typing import Any
 
 from mypt_infer.controller import events as kinds
 from mypt_infer.controller.events import Event, Execute, Returned, Sample, Stop
-from mypt_infer.controller.history import PROMPT, Dropped, Log
+from mypt_infer.controller.history import PROMPT, Dropped, History
 from mypt_infer.controller.stream_parser import StreamParser
 from mypt_infer.controller.turn import Options, Turn
 from mypt_infer.run_format import of
@@ -68,37 +68,37 @@ class TranscriptError(ValueError):
 
 
 def record_of(
-    log: Log, replies: Replies, events: Iterable[Event], *, seed: int | None
+    history: History, replies: Replies, events: Iterable[Event], *, seed: int | None
 ) -> dict[str, Any]:
-    """Returns the record of a log.
+    """Returns the record of a history.
 
-    Its messages are the turns that can be trained on; its transcript is the whole log.
+    Its messages are the turns that can be trained on; its transcript is the whole history.
     """
-    ids, left_out = trainable(log)
+    ids, left_out = trainable(history)
     transcript: dict[str, Any] = {
-        "version": VERSION, "grammar": log.dialect.fingerprint, "ids": list(log.ids),
-        "origins": [list(run) for run in log.origins],
-        "turns": list(log.turns), "dropped": [[d.at, list(d.ids)] for d in log.dropped],
+        "version": VERSION, "grammar": history.dialect.fingerprint, "ids": list(history.ids),
+        "origins": [list(run) for run in history.origins],
+        "turns": list(history.turns), "dropped": [[d.at, list(d.ids)] for d in history.dropped],
         "replies": replies.turns,
         "events": [[type(e).__name__, asdict(e)] for e in events], "seed": seed,
     }  # fmt: skip
     if left_out:
         transcript["left_out"] = [list(turn) for turn in left_out]
-    record: dict[str, Any] = {log.dialect.adapter.SCHEMA.messages: []}
-    if len(left_out) < len(log.turns):
-        record = written(log.dialect, ids)
+    record: dict[str, Any] = {history.dialect.adapter.SCHEMA.messages: []}
+    if len(left_out) < len(history.turns):
+        record = written(history.dialect, ids)
     return record | {KEY: transcript}
 
 
-def trainable(log: Log) -> tuple[list[int], list[tuple[int, str]]]:
+def trainable(history: History) -> tuple[list[int], list[tuple[int, str]]]:
     """Returns the ids that can be trained on, and the other turns, from 1, with the reasons."""
-    ids, left_out = log.ids[: log.head], []
-    for number, (begin, end) in enumerate(pairwise([*log.turns, len(log.ids)])):
-        turn = log.ids[begin:end]
+    ids, left_out = history.ids[: history.head], []
+    for number, (begin, end) in enumerate(pairwise([*history.turns, len(history.ids)])):
+        turn = history.ids[begin:end]
         reason = (
-            f"it was stopped: {log.stopped[number]}"
-            if number in log.stopped
-            else _fault(log.dialect, log.ids[: log.head] + turn)
+            f"it was stopped: {history.stopped[number]}"
+            if number in history.stopped
+            else _fault(history.dialect, history.ids[: history.head] + turn)
         )
         if reason:
             left_out.append((number + 1, reason))
@@ -136,52 +136,54 @@ def save(path: Path, record: dict[str, Any]) -> None:
         file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[Log, list[Event]]:
-    """Runs the turns of a transcript again; returns the log and the events.
+def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[History, list[Event]]:
+    """Runs the turns of a transcript again; returns the history and the events.
 
     Raises TranscriptError unless ids and events are the same as in the transcript.
     """
     kept = record.get(KEY)
     if not isinstance(kept, dict) or kept.get("version") not in (1, VERSION):
         raise TranscriptError(f'no transcript of version 1 or {VERSION} under the key "{KEY}"')
-    log = Log(dialect)
-    if kept["grammar"] != log.dialect.fingerprint:
+    history = History(dialect)
+    if kept["grammar"] != history.dialect.fingerprint:
         raise TranscriptError(
             "the transcript belongs to another grammar or vocabulary than that of "
-            f"{log.dialect.name}"
+            f"{history.dialect.name}"
         )
     events: list[Event] = []
     told = [restored(kind, fields) for kind, fields in kept["events"]]
     for turn in kept["replies"]:
-        log.reopen()
-        _hear(log, kept["ids"][len(log.ids) : turn["begin"]])
+        history.reopen()
+        _hear(history, kept["ids"][len(history.ids) : turn["begin"]])
         while len(events) < len(told) and isinstance(told[len(events)], kinds.Notice):
             events.append(told[len(events)])  # notices about the prompt, which is not read again
-        _run(Turn(log, Options(**turn["options"]), calls=turn["calls"]), turn["replies"], events)
-    _hear(log, kept["ids"][len(log.ids) :])
+        _run(
+            Turn(history, Options(**turn["options"]), calls=turn["calls"]), turn["replies"], events
+        )
+    _hear(history, kept["ids"][len(history.ids) :])
     for name, ours, theirs in (
-        ("ids", log.ids, kept["ids"]),
-        ("origins", [list(run) for run in log.origins], kept["origins"]),
-        ("turns", log.turns, kept["turns"]),
-        ("dropped", log.dropped, [Dropped(at, tuple(ids)) for at, ids in kept["dropped"]]),
+        ("ids", history.ids, kept["ids"]),
+        ("origins", [list(run) for run in history.origins], kept["origins"]),
+        ("turns", history.turns, kept["turns"]),
+        ("dropped", history.dropped, [Dropped(at, tuple(ids)) for at, ids in kept["dropped"]]),
         ("events", events, told),
     ):  # fmt: skip
         if ours != theirs:
             raise TranscriptError(f"the replay has other {name}")
-    return log, events
+    return history, events
 
 
-def _hear(log: Log, ids: Sequence[int]) -> None:
+def _hear(history: History, ids: Sequence[int]) -> None:
     """Appends the ids of a prompt, as they are."""
-    feed, base = StreamParser(log.dialect), len(log.ids)
+    parser, base = StreamParser(history.dialect), len(history.ids)
     begin = base
     try:
-        for piece in [*(piece for token in ids for piece in feed.push(token)), *feed.flush()]:
-            log.step(piece.event, begin)
+        for piece in [*(piece for token in ids for piece in parser.push(token)), *parser.flush()]:
+            history.step(piece.event, begin)
             begin = base + piece.end
     except ValueError as error:
         raise TranscriptError(f"what was said does not fit: {error}") from None
-    log.add(ids, PROMPT)
+    history.add(ids, PROMPT)
 
 
 def _run(turn: Turn, replies: list[Any], events: list[Event]) -> None:

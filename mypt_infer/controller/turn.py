@@ -1,8 +1,8 @@
 """Runs one turn of the model: from the user's last word to the legal end of the answer.
 
-Input: a log that ends with a user's message, and the replies to what the turn asks for. Output:
-events, and a longer log. Nothing here waits, reads a clock, draws or calls a tool, so each turn can
-be tested, recorded and replayed exactly (invariant 8 of ARCHITECTURE.md).
+Input: a history that ends with a user's message, and the replies to what the turn asks for. Output:
+events, and a longer history. Nothing here waits, reads a clock, draws or calls a tool, so each turn
+can be tested, recorded and replayed exactly (invariant 8 of ARCHITECTURE.md).
 
 Theory of operation. A turn is a generator. It yields events, and asks: `Sample` for the next id,
 `Execute` for the result of a tool. The caller answers by `send`. In each round the grammar's state
@@ -26,12 +26,12 @@ injected:
 >>> from mypt_infer.controller.history import PROMPT
 >>> from mypt_spec.encoder import encode_events
 >>> d = mypt_spec.dialect("mypt")
->>> log = Log(d)
->>> _ = log.write(d.lex("<myPT_system>S</myPT_system><myPT_user>2+2?</myPT_user>"), PROMPT)
+>>> history = History(d)
+>>> _ = history.write(d.lex("<myPT_system>S</myPT_system><myPT_user>2+2?</myPT_user>"), PROMPT)
 >>> body = '{"name": "calc", "x": "2+2"}'
 >>> said = d.lex(f"<myPT_toolcall>{body}</myPT_toolcall>4</myPT_assistant>")
 >>> model = iter(encode_events(said, d.table, d.tokenizer).ids.tolist())
->>> turn, reply = Turn(log, Options(), calls=True).run(), None
+>>> turn, reply = Turn(history, Options(), calls=True).run(), None
 >>> try:
 ...     while True:
 ...         got, reply = turn.send(reply), None
@@ -46,7 +46,7 @@ injected:
 CallParsed(name='calc', arguments={'x': '2+2'})
 ToolResult(name='calc', value=4, truncated=False, error='')
 TurnEnd(reason='stop', sampled=19, message='')
->>> print(d.tokenizer.decode(log.ids[9:]).replace("><", ">" + chr(10) + "<"))
+>>> print(d.tokenizer.decode(history.ids[9:]).replace("><", ">" + chr(10) + "<"))
 <myPT_assistant>
 <myPT_toolcall>{"name": "calc", "x": "2+2"}</myPT_toolcall>
 </myPT_assistant>
@@ -84,7 +84,7 @@ from mypt_infer.controller.events import (
     TurnsDropped,
     TurnStart,
 )  # fmt: skip
-from mypt_infer.controller.history import FORCED, INJECTED, SAMPLED, Log
+from mypt_infer.controller.history import FORCED, INJECTED, SAMPLED, History
 from mypt_infer.controller.stream_parser import Piece, StreamParser
 from mypt_infer.controller.truncate_result import LEAST, truncate_result
 from mypt_infer.run_format import ToolCall
@@ -155,7 +155,7 @@ class ContextError(ValueError):
 class _Block:
     """A block that was opened in this turn.
 
-    `begin` is the index of its opening tag in the log's ids, `before` the state before this tag.
+    `begin` is the index of its opening tag in the history, `before` the state before this tag.
     """
 
     kind: str
@@ -166,24 +166,24 @@ class _Block:
 
 
 class Turn:
-    """One turn on a log that ends with a message of the user.
+    """One turn on a history that ends with a message of the user.
 
     `calls` says whether the model may call tools. `forbidden_blocks` are the kinds of block that
     the model may not open in this turn.
     """
 
-    def __init__(self, log: Log, options: Options, *, calls: bool) -> None:
-        self.log, self.options = log, options
-        self._feed = StreamParser(log.dialect)
+    def __init__(self, history: History, options: Options, *, calls: bool) -> None:
+        self.history, self.options = history, options
+        self._parser = StreamParser(history.dialect)
         # The open blocks of those that were opened in this turn.
         self._blocks: list[_Block] = []
         self._opened: list[_Block] = []
         # The lengths to which the ids can be cut, and the states there.
-        self._marks = [(len(log.ids), log.state)]
+        self._marks = [(len(history.ids), history.state)]
         # The calls that have no result yet, in the order of their results.
         self._pending: list[ToolCall] = []
-        self.forbidden_blocks = (frozenset() if calls else log.format.calls) | (
-            log.format.thinking if options.think is False else frozenset()
+        self.forbidden_blocks = (frozenset() if calls else history.format.calls) | (
+            history.format.thinking if options.think is False else frozenset()
         )
         self._ended = False
         self.step, self.sampled = 1, 0
@@ -194,20 +194,20 @@ class Turn:
         Raises ContextError, before anything else, if the newest turn leaves no room for an answer.
         """
         yield from self._make_room()
-        yield TurnStart(len(self.log))
+        yield TurnStart(len(self.history))
         while not self._ended:
             own = self._own()
-            if self._feed.pushed > self._feed.position:
-                space = self._feed.missing()
+            if self._parser.pushed > self._parser.position:
+                space = self._parser.missing()
                 if space:
-                    yield from self._take(self.log.dialect.tokenizer.encode(space), FORCED)
+                    yield from self._take(self.history.dialect.tokenizer.encode(space), FORCED)
                     continue
             elif not own or self._awaited():
                 yield from self._system_writes()
                 continue
             elif forced := self._forced(own):
                 yield from self._put(
-                    Tag(forced, self.log.dialect.table.terminals[forced].spell()), FORCED
+                    Tag(forced, self.history.dialect.table.terminals[forced].spell()), FORCED
                 )
                 continue
             limit = self._limit()
@@ -227,10 +227,10 @@ class Turn:
         if length is None:
             return
         most = length - RESERVE - min(self.options.max_tokens, length // 2)
-        turns, ids = self.log.forget(most)
-        if len(self.log) > length - RESERVE:
+        turns, ids = self.history.forget(most)
+        if len(self.history) > length - RESERVE:
             raise ContextError(
-                f"the system prompt and the newest turn have {len(self.log)} ids; a context of "
+                f"the system prompt and the newest turn have {len(self.history)} ids; a context of "
                 f"{length} has room for {length - RESERVE}"
             )
         if turns:
@@ -240,33 +240,33 @@ class Turn:
 
     def _own(self) -> frozenset[str]:
         """Returns the terminals that the model may write now."""
-        openers = self.log.dialect.table.openers
-        return self.log.own() - {openers[kind].name for kind in self.forbidden_blocks}
+        openers = self.history.dialect.table.openers
+        return self.history.own() - {openers[kind].name for kind in self.forbidden_blocks}
 
     def _forced(self, own: frozenset[str]) -> str:
         """Returns the tag that must come: the only one, or one that a limit asks for; else ""."""
-        table = self.log.dialect.table
+        table = self.history.dialect.table
         if len(own) == 1 and TEXT not in own:
             return next(iter(own))
-        kind = self.log.open[-1] if self.log.open else ""
+        kind = self.history.open[-1] if self.history.open else ""
         thinking = [
             table.openers[k].name
-            for k in self.log.format.thinking
+            for k in self.history.format.thinking
             if k in table.openers and table.openers[k].name in own
         ]
         if (
             self.options.think
             and thinking
-            and kind not in self.log.format.thinking
-            and not any(b.kind in self.log.format.thinking for b in self._blocks)
+            and kind not in self.history.format.thinking
+            and not any(b.kind in self.history.format.thinking for b in self._blocks)
         ):
             return thinking[0]
         limit = self.options.max_think_tokens
         if (
             limit is not None
-            and kind in self.log.format.thinking
+            and kind in self.history.format.thinking
             and self._blocks
-            and len(self.log.ids) - self._blocks[-1].begin > limit
+            and len(self.history.ids) - self._blocks[-1].begin > limit
         ):
             return self._way_out(own)
         return ""
@@ -279,7 +279,7 @@ class Turn:
     def _left(self) -> int:
         """Returns the number of ids that the model may still draw."""
         left, length = self.options.max_tokens - self.sampled, self.options.context_length
-        return left if length is None else min(left, length - RESERVE - len(self.log))
+        return left if length is None else min(left, length - RESERVE - len(self.history))
 
     def _limit(self) -> str:
         """Returns why the model may draw no further id; "" if it may."""
@@ -291,8 +291,8 @@ class Turn:
         if (
             block is not None
             and most is not None
-            and block.kind in self.log.format.calls
-            and len(self.log.ids) - block.begin > most
+            and block.kind in self.history.format.calls
+            and len(self.history.ids) - block.begin > most
         ):
             return f"a tool call is longer than {most} tokens"
         return ""
@@ -302,21 +302,21 @@ class Turn:
     def _take(self, ids: list[int], origin: str) -> Generator[Event | Ask, Reply, None]:
         """Takes ids of the model, or white space that belongs to its tag."""
         for token in ids:
-            self.log.add([token], origin)
+            self.history.add([token], origin)
             try:
-                pieces = self._feed.push(token)
+                pieces = self._parser.push(token)
             except ValueError as fault:
-                self.log.cut(len(self.log.ids) - 1, self.log.state)
+                self.history.cut(len(self.history.ids) - 1, self.history.state)
                 yield from self._finish("illegal", str(fault))
                 return
             if not pieces and self._leads_nowhere(token):
                 yield from self._finish(
                     "illegal",
-                    f"the model wrote {self.log.dialect.tokenizer.decode([token])!r}, which "
+                    f"the model wrote {self.history.dialect.tokenizer.decode([token])!r}, which "
                     "nothing that may stand here holds",
                 )
                 return
-            base = len(self.log.ids) - self._feed.pushed
+            base = len(self.history.ids) - self._parser.pushed
             for piece in pieces:
                 if self._ended:
                     return
@@ -327,7 +327,7 @@ class Turn:
 
         Then there is no need to wait for the rest.
         """
-        table = self.log.dialect.table
+        table = self.history.dialect.table
         spelled = {
             p.value for name in self._own() if name != TEXT for p in table.terminals[name].spelling
         }
@@ -337,25 +337,25 @@ class Turn:
         own, name = self._own(), piece.event.terminal
         begin = self._marks[-1][0]
         if name not in own:
-            terminal = self.log.dialect.table.terminals.get(name)
+            terminal = self.history.dialect.table.terminals.get(name)
             ends = (
                 terminal is not None
                 and not terminal.opens
-                and self.log.open
-                and self.log.open[-1] in self.log.format.thinking
+                and self.history.open
+                and self.history.open[-1] in self.history.format.thinking
             )
             out = self._way_out(own) if ends else ""
             if out:
                 self._cut(begin)
                 yield Notice(
                     "the model ended its turn while thinking; "
-                    f"{self.log.dialect.table.terminals[out].shown} was put in, and it goes on"
+                    f"{self.history.dialect.table.terminals[out].shown} was put in, and it goes on"
                 )
                 yield from self._put(
-                    Tag(out, self.log.dialect.table.terminals[out].spell()), FORCED
+                    Tag(out, self.history.dialect.table.terminals[out].spell()), FORCED
                 )
                 return
-            expected = " or ".join(self.log.dialect.table.describe(own))
+            expected = " or ".join(self.history.dialect.table.describe(own))
             yield from self._finish(
                 "illegal",
                 f"the model wrote {piece.event.text[:60]!r} where only {expected} may stand",
@@ -365,24 +365,24 @@ class Turn:
         if instead:
             self._cut(begin)
             yield from self._put(
-                Tag(instead, self.log.dialect.table.terminals[instead].spell()), FORCED
+                Tag(instead, self.history.dialect.table.terminals[instead].spell()), FORCED
             )
             return
         yield from self._event(piece.event, begin)
         if piece.exact and not self._ended:
-            self._marks.append((base + piece.end, self.log.state))
+            self._marks.append((base + piece.end, self.history.state))
 
     def _instead(self, name: str, own: frozenset[str]) -> str:
         """Returns the tag that closes the block in place of a mark that ends the conversation.
 
         Returns "" for any other terminal.
         """
-        table, machine = self.log.dialect.table, self.log.dialect.automaton
+        table, machine = self.history.dialect.table, self.history.dialect.automaton
         terminal = table.terminals.get(name)
         if (
             terminal is None
             or not terminal.mark
-            or machine.allowed(machine.step(self.log.state, name))
+            or machine.allowed(machine.step(self.history.state, name))
         ):
             return ""
         return next(
@@ -396,40 +396,40 @@ class Turn:
 
     def _put(self, tag: Tag, origin: str) -> Generator[Event | Ask, Reply, None]:
         """Writes a tag that is not the model's choice."""
-        begin, state = len(self.log.ids), self.log.state
-        self.log.write([tag], origin)
-        self.log.state = state
+        begin, state = len(self.history.ids), self.history.state
+        self.history.write([tag], origin)
+        self.history.state = state
         yield from self._event(tag, begin)
         if not self._ended:
-            self._marks.append((len(self.log.ids), self.log.state))
+            self._marks.append((len(self.history.ids), self.history.state))
 
     def _event(self, event: Tag, begin: int) -> Generator[Event | Ask, Reply, None]:
         """Reads a tag or a run of text that may occur here."""
-        table = self.log.dialect.table
-        before = self.log.state
-        self.log.step(event, begin)
+        table = self.history.dialect.table
+        before = self.history.state
+        self.history.step(event, begin)
         terminal = table.terminals.get(event.terminal)
         if terminal is None:
             yield from self._text(event.text)
             return
         closed = (
             self._blocks.pop()
-            if self._blocks and len(self._blocks) > len(self.log.open) - bool(terminal.opens)
+            if self._blocks and len(self._blocks) > len(self.history.open) - bool(terminal.opens)
             else None
         )
         if terminal.opens:
             self._blocks.append(_Block(terminal.opens, event, begin, before))
             self._opened.append(self._blocks[-1])
-            if terminal.opens in self.log.format.calls:
+            if terminal.opens in self.history.format.calls:
                 yield CallStart(dict(event.attrs).get("name", ""))
-        elif closed is not None and closed.kind in self.log.format.citing:
+        elif closed is not None and closed.kind in self.history.format.citing:
             yield Cite("".join(closed.text))
-        elif closed is not None and closed.kind in self.log.format.calls:
+        elif closed is not None and closed.kind in self.history.format.calls:
             yield from self._called(closed, event)
         if (
             not self._ended
-            and not self.log.open
-            and self.log.dialect.automaton.accepting(self.log.state)
+            and not self.history.open
+            and self.history.dialect.automaton.accepting(self.history.state)
             and not self._own()
         ):
             yield StepEnd(self.step)
@@ -440,16 +440,16 @@ class Turn:
         kind = self._blocks[-1].kind if self._blocks else ""
         if self._blocks:
             self._blocks[-1].text.append(text)
-        if kind in self.log.format.calls:
+        if kind in self.history.format.calls:
             yield ArgumentsDelta(text)
-        elif kind in self.log.format.thinking:
+        elif kind in self.history.format.thinking:
             yield ThinkDelta(text)
-        elif kind not in self.log.format.citing:
+        elif kind not in self.history.format.citing:
             yield TextDelta(text)
 
     def _called(self, block: _Block, closer: Tag) -> Generator[Event | Ask, Reply, None]:
         body = "".join(block.text)
-        calls, reason = self.log.format.read_calls(
+        calls, reason = self.history.format.read_calls(
             block.tag, body, (block.tag.text + body + closer.text).strip()
         )
         reason = reason or mixed_up(self._pending, calls)
@@ -462,37 +462,37 @@ class Turn:
 
     def _awaited(self) -> bool:
         """Returns whether a result must be written now, though the model might continue."""
-        result = self.log.format.result
+        result = self.history.format.result
         return (
             bool(self._pending)
             and result is not None
-            and (result.name in self.log.dialect.automaton.allowed(self.log.state))
+            and (result.name in self.history.dialect.automaton.allowed(self.history.state))
         )
 
     # What the system writes
 
     def _system_writes(self) -> Generator[Event | Ask, Reply, None]:
         """Writes the result of a call, or the header of the model's next block."""
-        table = self.log.dialect.table
+        table = self.history.dialect.table
         if self._pending:
             yield from self._result(self._pending[0])
             return
         openers = [
             n
-            for n in sorted(self.log.dialect.automaton.allowed(self.log.state))
+            for n in sorted(self.history.dialect.automaton.allowed(self.history.state))
             if n in table.terminals and table.terminals[n].body_loss
         ]
         if not openers:
             raise ValueError(
                 "the conversation does not end where the model may answer; expected "
-                f"{self.log.dialect.automaton.allowed(self.log.state)}"
+                f"{self.history.dialect.automaton.allowed(self.history.state)}"
             )
         yield from self._put(Tag(openers[0], table.terminals[openers[0]].spell()), INJECTED)
 
     def _result(self, call: ToolCall) -> Generator[Event | Ask, Reply, None]:
         most = self.options.max_result_tokens
         if self.options.context_length is not None:
-            most = min(most, self.options.context_length - len(self.log) - RESERVE)
+            most = min(most, self.options.context_length - len(self.history) - RESERVE)
         if self.step >= self.options.max_steps or most < LEAST:
             full = self.step < self.options.max_steps
             yield from self._finish(
@@ -513,12 +513,12 @@ class Turn:
 
     def _give(self, call: ToolCall, value: Any, truncated: bool) -> Iterator[Event]:
         self._pending.remove(call)
-        self.log.write(self.log.format.result_events(call.name, value, call.id), INJECTED)
-        self._marks.append((len(self.log.ids), self.log.state))
+        self.history.write(self.history.format.result_events(call.name, value, call.id), INJECTED)
+        self._marks.append((len(self.history.ids), self.history.state))
         yield ToolResult(call.name, value, truncated, error_type(value))
 
     def _count(self, value: Any) -> int:
-        return len(self.log.dialect.tokenizer.encode(self.log.format.result_body(value)))
+        return len(self.history.dialect.tokenizer.encode(self.history.format.result_body(value)))
 
     # The end
 
@@ -526,21 +526,21 @@ class Turn:
         """Takes off the ids after the last mark at or before `index`."""
         while self._marks[-1][0] > index:
             self._marks.pop()
-        self.log.cut(*self._marks[-1])
-        self._feed = StreamParser(self.log.dialect)
+        self.history.cut(*self._marks[-1])
+        self._parser = StreamParser(self.history.dialect)
 
     def _finish(self, reason: Reason, message: str = "") -> Generator[Event | Ask, Reply, None]:
         """Ends the turn legally now.
 
         A call or reference that cannot be completed is taken off.
         """
-        self._cut(len(self.log.ids) - (self._feed.pushed - self._feed.position))
+        self._cut(len(self.history.ids) - (self._parser.pushed - self._parser.position))
         while (block := self._unfinished()) is not None:
             self._cut(block.begin)
-        result = self.log.format.result
+        result = self.history.format.result
         inside = ""
-        for name in ending(self.log.format, self.log.state):
-            terminal = self.log.dialect.table.terminals.get(name)
+        for name in ending(self.history.format, self.history.state):
+            terminal = self.history.dialect.table.terminals.get(name)
             if result is not None and name == result.name:
                 said = "the turn was ended before the tool was called or gave an answer"
                 for call in list(self._pending):
@@ -549,15 +549,15 @@ class Turn:
             elif inside:
                 inside = "" if terminal is not None and inside in terminal.ends else inside
             elif terminal is None:
-                self.log.write([Tag(TEXT, STOPPED)], FORCED)
+                self.history.write([Tag(TEXT, STOPPED)], FORCED)
                 yield Notice(f"{STOPPED} was put in where the format wants text")
             else:
-                self.log.write(
+                self.history.write(
                     [Tag(name, terminal.spell())],
                     INJECTED if not terminal.by_model else FORCED,
                 )
         self._ended = True
-        self.log.stopped[len(self.log.turns) - 1] = reason
+        self.history.stopped[len(self.history.turns) - 1] = reason
         yield StepEnd(self.step)
         yield TurnEnd(reason, self.sampled, message)
 
@@ -566,13 +566,17 @@ class Turn:
 
         That is a call, a reference, or a block inside another one that has no text.
         """
-        around, machine = self.log.open, self.log.dialect.automaton
+        around, machine = self.history.open, self.history.dialect.automaton
         kind = around[-1] if around else ""
         block = next(
-            (b for b in reversed(self._opened) if b.kind == kind and b.begin < len(self.log.ids)),
+            (
+                b
+                for b in reversed(self._opened)
+                if b.kind == kind and b.begin < len(self.history.ids)
+            ),
             None,
         )
-        if block is None or kind in self.log.format.calls or kind in self.log.format.citing:
+        if block is None or kind in self.history.format.calls or kind in self.history.format.citing:
             return block
-        empty = self.log.state == machine.step(block.before, block.tag.terminal)
+        empty = self.history.state == machine.step(block.before, block.tag.terminal)
         return block if empty and len(around) > 1 else None

@@ -137,7 +137,7 @@ class Decoder:
         self._block, self._distance, self._to_close = map(list, self.tables.lists)
         self._final: list[bool] = self.tables.final.tolist()
 
-    def barring(self, kinds: Iterable[str]) -> Decoder:
+    def forbidding(self, kinds: Iterable[str]) -> Decoder:
         """Returns a decoder with the same tools and limits that forbids exactly these blocks.
 
         States of one decoder mean nothing to the other.

@@ -1,4 +1,4 @@
-"""Whatever models, tools, users and clocks do, every log is legal, nothing is lost, and every
+"""Whatever models, tools, users and clocks do, every history is legal, nothing is lost, and every
 transcript replays.
 """
 
@@ -44,7 +44,7 @@ TEXTS = (
 @pytest.mark.parametrize("dialect", DIALECTS)
 @given(said=TEXTS, found=TEXTS)
 def test_no_text_becomes_structure(dialect: str, said: str, found: str) -> None:
-    """What users type and tools return: the blocks of the log are those of a harmless conversation."""
+    """What users type and tools return: the blocks of the history are those of a harmless conversation."""
     logs = []
     for user, value in (("Hi", "found"), (said, found)):
         chaos = Chaos(dialect, random.Random(1))
@@ -58,12 +58,12 @@ def test_no_text_becomes_structure(dialect: str, said: str, found: str) -> None:
             system=chaos.system,
         )
         list(controller.say(user))
-        episode, findings = controller.log.dialect.parse_ids(controller.log.ids)
+        episode, findings = controller.history.dialect.parse_ids(controller.history.ids)
         assert not findings
         assert episode is not None
         logs.append([(m.role, [p.kind for p in m.parts]) for m in episode.messages])
         record = json.loads(json.dumps(controller.record()))
-        assert replay(record, dialect)[0].ids == controller.log.ids
+        assert replay(record, dialect)[0].ids == controller.history.ids
     assert logs[0] == logs[1]
 
 
@@ -80,5 +80,5 @@ def test_the_script_of_a_dialect_is_its_own() -> None:
         list(controller.say("Hi"))
         assert controller.last_end is not None
         assert controller.last_end.reason == "stop"
-        assert not controller.log.dropped
+        assert not controller.history.dropped
         assert ids_of("x", dialect)

@@ -104,7 +104,7 @@ class Chaos:
 
 
 def conversation(dialect: str, seed: int, *, turns: int) -> None:
-    """Run some turns; raises AssertionError where the log is not legal, the source was told
+    """Run some turns; raises AssertionError where the history is not legal, the source was told
     otherwise, or a replay differs.
     """
     rng = random.Random(seed)
@@ -144,32 +144,32 @@ def conversation(dialect: str, seed: int, *, turns: int) -> None:
         else:
             assert [e for e in events if isinstance(e, TurnEnd)] == [events[-1]]
         done += 1
-    d = controller.log.dialect
-    assert len(controller.log.turns) == done, "what was refused was not said"
-    assert sum(n for _, n in controller.log.origins) == len(controller.log.ids)
+    d = controller.history.dialect
+    assert len(controller.history.turns) == done, "what was refused was not said"
+    assert sum(n for _, n in controller.history.origins) == len(controller.history.ids)
     if not done:
         return
-    d = controller.log.dialect
-    for ids in (controller.log.ids, controller.log.context()):
+    d = controller.history.dialect
+    for ids in (controller.history.ids, controller.history.context()):
         episode, findings = d.parse_ids(ids)
         assert episode is not None, (findings[0].message, d.tokenizer.decode(ids))
         assert not [
             f for f in d.validate(episode) if f.severity == "error" and f.code not in TEXTUAL
         ], d.validate(episode)
     drawn = [r for turn in controller.replies.turns for r in turn["replies"] if isinstance(r, int)]
-    origins = [origin for origin, n in controller.log.origins for _ in range(n)]
+    origins = [origin for origin, n in controller.history.origins for _ in range(n)]
     kept = [
         token
-        for token, origin in zip(controller.log.ids, origins, strict=True)
+        for token, origin in zip(controller.history.ids, origins, strict=True)
         if origin == "sampled"
     ]
-    lost = [token for dropped in controller.log.dropped for token in dropped.ids]
+    lost = [token for dropped in controller.history.dropped for token in dropped.ids]
     assert not Counter(drawn) - Counter(kept + lost), (
-        "what was drawn is in the log, or is known to have been taken off"
+        "what was drawn is in the history, or is known to have been taken off"
     )
     record = json.loads(json.dumps(controller.record()))
-    log, events = replay(record, dialect)
-    assert log.ids == controller.log.ids
+    history, events = replay(record, dialect)
+    assert history.ids == controller.history.ids
     left_out = {number for number, _ in record["_transcript"].get("left_out", [])}
     ends = [e.reason for e in events if isinstance(e, TurnEnd)]
     assert (

@@ -155,9 +155,9 @@ def test_the_transcript_is_kept_and_replays(chat: Any, tmp_path: Path) -> None:
         "toolresult",
         "assistant",
     ] * 3
-    log, _ = replay(record, "mypt")
-    assert log.ids == record["_transcript"]["ids"]
-    episode, findings = mypt_spec.dialect("mypt").parse_ids(log.ids)
+    history, _ = replay(record, "mypt")
+    assert history.ids == record["_transcript"]["ids"]
+    episode, findings = mypt_spec.dialect("mypt").parse_ids(history.ids)
     assert episode is not None
     assert not findings
 
@@ -170,8 +170,8 @@ def test_an_answer_that_no_record_can_hold_is_kept_all_the_same(chat: Any, tmp_p
     ((turn, reason),) = record["_transcript"]["left_out"]
     assert turn == 1
     assert "no record can say this" in reason
-    log, _ = replay(record, "mypt")
-    assert "Zeppelin </myPT_toolresult>" in log.dialect.tokenizer.decode(log.ids)
+    history, _ = replay(record, "mypt")
+    assert "Zeppelin </myPT_toolresult>" in history.dialect.tokenizer.decode(history.ids)
     assert lint([str(path), "--quiet"]) == 1
 
 
@@ -220,7 +220,7 @@ def test_a_turn_that_was_stopped_is_not_trained(
     controller.source = Script(ids_of("Good.</myPT_assistant>"))
     controller._taken = 0
     session.turn("Now")
-    assert "(stopped)" in controller.log.dialect.tokenizer.decode(controller.log.ids)
+    assert "(stopped)" in controller.history.dialect.tokenizer.decode(controller.history.ids)
     assert session.keep()
     assert capsys.readouterr().err.count("is left out: it was stopped: ") == 3
     record = json.loads(path.read_text())
@@ -228,7 +228,7 @@ def test_a_turn_that_was_stopped_is_not_trained(
     options = ["--out", str(tmp_path / "sft"), "--context-length", "512", "--quiet"]
     assert prepare([str(path), *options]) == 0
     (shard,) = ShardReader(tmp_path / "sft").shards("train")
-    assert "(stopped)" not in controller.log.dialect.tokenizer.decode(
+    assert "(stopped)" not in controller.history.dialect.tokenizer.decode(
         shard.ids[: shard.index[0][1]].tolist()
     )
 
@@ -294,7 +294,7 @@ def test_ctrl_c_ends_the_turn_and_the_chat_goes_on() -> None:
     controller._taken = 0
     session.turn("And now?")
     assert out.getvalue().splitlines()[-1] == "assistant> Yes."
-    episode, findings = controller.log.dialect.parse_ids(controller.log.ids)
+    episode, findings = controller.history.dialect.parse_ids(controller.history.ids)
     assert episode is not None
     assert not findings
 

@@ -78,19 +78,19 @@ def say(
 
 
 def check(controller: Controller, *, tags: bool = False) -> mypt_spec.Episode:
-    """The log is legal, but for texts that spell tags, and its transcript replays."""
-    d = controller.log.dialect
-    episode, findings = d.parse_ids(controller.log.ids)
+    """The history is legal, but for texts that spell tags, and its transcript replays."""
+    d = controller.history.dialect
+    episode, findings = d.parse_ids(controller.history.ids)
     assert not findings
     assert episode is not None
     assert tags or not [f for f in d.validate(episode) if f.severity == "error"]
     replayed, _ = replay(json.loads(json.dumps(controller.record())), controller.dialect)
-    assert replayed.ids == controller.log.ids
+    assert replayed.ids == controller.history.ids
     return episode
 
 
 def text_of(controller: Controller) -> str:
-    return controller.log.dialect.serialize(check(controller))
+    return controller.history.dialect.serialize(check(controller))
 
 
 def reason(events: list[Event]) -> str:
@@ -112,7 +112,7 @@ def test_the_references_examples_come_out_of_a_run(vector: dict[str, Any]) -> No
         shown += list(controller.turn(prompt))
         rest = [i for i, m in enumerate(messages) if m["role"] == "user" and i]
         messages = messages[rest[0] :] if rest else []
-    assert controller.log.ids == oracle.ids
+    assert controller.history.ids == oracle.ids
     assert D.serialize(check(controller), layout="lines") == vector["text"]
     assert controller.messages() == record["messages"]
     assert controller.answer() == {k: v for k, v in record["messages"][-1].items() if k != "think"}
@@ -138,11 +138,11 @@ def test_the_events_of_a_run() -> None:
         "name": "f",
         "q": "ü",
     }
-    forced = [n for origin, n in controller.log.origins if origin == "forced"]
+    forced = [n for origin, n in controller.history.origins if origin == "forced"]
     assert sum(forced) == 4, (
         "two openings of the assistant, the end of the call's block, the end of the turn"
     )
-    assert controller.log.origins[0] == ("prompt", events[0].prompt)  # type: ignore[union-attr]
+    assert controller.history.origins[0] == ("prompt", events[0].prompt)  # type: ignore[union-attr]
 
 
 def test_what_was_drawn_is_never_encoded_anew() -> None:
@@ -156,18 +156,18 @@ def test_what_was_drawn_is_never_encoded_anew() -> None:
     controller = Controller(Script([*ids, *ids]), system="S")
     history = [{"role": "user", "content": "Hi"}]
     history.append(controller.run(history))
-    before = list(controller.log.ids)
+    before = list(controller.history.ids)
     history.append({"role": "user", "content": "Again"})
     history.append(controller.run(history))
-    assert controller.log.ids[: len(before)] == before
+    assert controller.history.ids[: len(before)] == before
     assert [m["content"] for m in history if m["role"] == "assistant"] == ["Hello world"] * 2
     assert isinstance(controller.source, Script)
-    assert controller.source.context == controller.log.ids[:-1], (
+    assert controller.source.context == controller.history.ids[:-1], (
         "the end of the turn is given with the next turn"
     )
     controller.source._ids = iter(ids)
     controller.run([{"role": "system", "content": "T"}, {"role": "user", "content": "Other"}])
-    assert controller.source.context == controller.log.ids[:-1] != before
+    assert controller.source.context == controller.history.ids[:-1] != before
     check(controller)
 
 
@@ -231,8 +231,8 @@ def test_results_are_bounded_in_tokens() -> None:
 def test_results_of_any_kind_are_legal(value: Any) -> None:
     controller, events = say("x", call("workspace.search") + DONE, box([value]))
     assert reason(events) == "stop"
-    assert controller.log.ids.count(D.table.special["<myPT_toolresult>"]) == 1
-    assert len(controller.log.ids) < 700
+    assert controller.history.ids.count(D.table.special["<myPT_toolresult>"]) == 1
+    assert len(controller.history.ids) < 700
 
 
 def test_too_many_steps() -> None:
@@ -259,12 +259,12 @@ def test_too_many_tokens(script: str, answer: str) -> None:
     assert reason(events) == "max_tokens"
     assert events[-1] == TurnEnd("max_tokens", most, f"{most} tokens were drawn")
     assert controller.answer()["content"] == answer
-    dropped = [i for d in controller.log.dropped for i in d.ids]
+    dropped = [i for d in controller.history.dropped for i in d.ids]
     sampled = [
         i
         for i, o in zip(
-            controller.log.ids,
-            [o for o, n in controller.log.origins for _ in range(n)],
+            controller.history.ids,
+            [o for o, n in controller.history.origins for _ in range(n)],
             strict=True,
         )
         if o == "sampled"
@@ -312,7 +312,7 @@ def test_what_the_model_may_not_write_is_taken_off(script: str) -> None:
     assert reason(events) == "illegal"
     assert isinstance(events[-1], TurnEnd)
     assert events[-1].message
-    assert controller.log.dropped
+    assert controller.history.dropped
     assert controller.answer()["content"] in (STOPPED, "Yes.", "Yes ", "a")
     controller.source = Script(ids_of(DONE))
     controller._taken = 0
@@ -412,12 +412,12 @@ def test_what_is_too_long_was_not_said(before: int) -> None:
     for i in range(before):
         list(controller.say(f"Question {i}" + " word" * 60))
     for _ in range(2):
-        said = list(controller.log.ids)
+        said = list(controller.history.ids)
         with pytest.raises(ContextError, match="newest turn"):
             list(controller.say("word </myPT_user>" * 600))
-        assert controller.log.ids == said
+        assert controller.history.ids == said
     assert reason(list(controller.say("Hi"))) == "stop"
-    assert source.context == controller.log.context()[: len(source.context)]
+    assert source.context == controller.history.context()[: len(source.context)]
     episode = check(controller)
     assert len([m for m in episode.messages if m.role == "user"]) == before + 1
     assert "left_out" not in controller.record()["_transcript"]
@@ -432,17 +432,19 @@ def test_a_full_context_drops_whole_oldest_turns() -> None:
         events = list(controller.say(f"Question {i}"))
         assert reason(events) == "stop"
         dropped += [e for e in events if isinstance(e, TurnsDropped)]
-        assert len(controller.log) <= 500
-        seen, findings = D.parse_ids(controller.log.context())
+        assert len(controller.history) <= 500
+        seen, findings = D.parse_ids(controller.history.context())
         assert not findings
         assert seen is not None
         assert seen.messages[0].text == "S"
         assert seen.messages[-3].text == f"Question {i}"
-        assert source.context == controller.log.context()[: len(source.context)]
-        assert len(controller.log.context()) - len(source.context) == 1
+        assert source.context == controller.history.context()[: len(source.context)]
+        assert len(controller.history.context()) - len(source.context) == 1
     assert sum(d.turns for d in dropped) > 4
     episode = check(controller)
-    assert len([m for m in episode.messages if m.role == "user"]) == 12, "the log keeps all of it"
+    assert len([m for m in episode.messages if m.role == "user"]) == 12, (
+        "the history keeps all of it"
+    )
     with pytest.raises(ContextError, match="newest turn"):
         list(controller.say("word " * 500))
     small = Controller(
@@ -467,8 +469,8 @@ def test_what_a_user_types_never_becomes_structure(text: str, tmp_path: Path) ->
     controller = Controller(Script(ids_of(DONE)), system="S")
     assert reason(list(controller.say(text))) == "stop"
     check(controller, tags=True)
-    assert controller.log.ids.count(D.table.special["<myPT_user>"]) == 1
-    assert sum(i >= 50257 for i in controller.log.ids) == 7
+    assert controller.history.ids.count(D.table.special["<myPT_user>"]) == 1
+    assert sum(i >= 50257 for i in controller.history.ids) == 7
     save(tmp_path / "t.jsonl", controller.record())
     assert lint([str(tmp_path / "t.jsonl"), "--quiet"]) == ("\ud800" not in text), (
         "the linter flags the text"
@@ -494,13 +496,13 @@ def test_transcripts_lint_train_and_replay(
         record = json.loads(line)
         assert list(record) == ["system", "messages", "_transcript"]
         assert record["_transcript"]["seed"] == 7
-        log, events = replay(record, "mypt")
-        assert log.ids == controller.log.ids
+        history, events = replay(record, "mypt")
+        assert history.ids == controller.history.ids
         assert [e for e in events if isinstance(e, TurnEnd)] == [
             e for e in controller._events if isinstance(e, TurnEnd)
         ]
         encoded = D.encode(D.read(record)[0])  # type: ignore[arg-type]
-        assert encoded.ids.tolist() == log.ids
+        assert encoded.ids.tolist() == history.ids
     for key, value in [
         ("ids", [1, 2]),
         ("version", 3),

@@ -41,15 +41,18 @@ def run(
         Script(ids_of(script, dialect)), tools, dialect=dialect, options=Options(**options)
     )
     events = list(controller.say(said))
-    episode, findings = controller.log.dialect.parse_ids(controller.log.ids)
+    episode, findings = controller.history.dialect.parse_ids(controller.history.ids)
     assert episode is not None
     assert not findings
-    assert replay(json.loads(json.dumps(controller.record())), dialect)[0].ids == controller.log.ids
+    assert (
+        replay(json.loads(json.dumps(controller.record())), dialect)[0].ids
+        == controller.history.ids
+    )
     return controller, events
 
 
 def text(controller: Controller) -> str:
-    return controller.log.dialect.tokenizer.decode(controller.log.ids)
+    return controller.history.dialect.tokenizer.decode(controller.history.ids)
 
 
 def end(events: list[Event]) -> str:
@@ -100,7 +103,7 @@ def test_praxis_stops_at_sep_and_eos_in_text_alone() -> None:
     for tag in ("[SEP]", "[EOS]", "[BOS]"):
         script = [
             *ids_of('<tin>\n{"name": "calc"', "praxis"),
-            controller.log.dialect.table.special[tag],
+            controller.history.dialect.table.special[tag],
         ]
         controller = Controller(Script(script), CALC, dialect="praxis")
         assert end(list(controller.say("Hi"))) == "illegal"
@@ -248,7 +251,7 @@ def test_the_conversation_of_phase_3b() -> None:
     controller = Controller(oracle, tools, dialect="mypt-3b")
     history = [{"role": "system", "content": record["system"]}, record["messages"][0]]
     assert controller.run(history) == record["messages"][-1]
-    assert controller.log.ids == oracle.ids
+    assert controller.history.ids == oracle.ids
     assert controller.messages() == record["messages"]
 
 
@@ -336,10 +339,10 @@ SAYS = "<message_start>Done.<message_end>\n<end>\n"
 def trains(controller: Controller) -> dict[str, Any]:
     """The record of a session: without errors, and the same ids as the session's own."""
     record = controller.record()
-    episode, findings = controller.log.dialect.check(record)
+    episode, findings = controller.history.dialect.check(record)
     assert episode is not None
     assert not [f for f in findings if f.severity != "info"]
-    assert controller.log.dialect.encode(episode).ids.tolist() == controller.log.ids
+    assert controller.history.dialect.encode(episode).ids.tolist() == controller.history.ids
     assert "left_out" not in record["_transcript"]
     return record
 
@@ -382,10 +385,10 @@ def test_a_session_of_usf_omega_goes_on() -> None:
         events = list(controller.say(said))
         assert end(events) == "stop"
         trains(controller)
-    assert len(controller.log.turns) == 3
+    assert len(controller.history.turns) == 3
     assert text(controller).count("<eos>") == 1
     assert controller.answer() == {"role": "assistant", "content": "Done."}
-    assert replay(json.loads(json.dumps(controller.record())), "usf-omega")[0].ids == controller.log.ids  # fmt: skip
+    assert replay(json.loads(json.dumps(controller.record())), "usf-omega")[0].ids == controller.history.ids  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,8 @@ def test_random_weights_hold_legal_conversations(dialect: str) -> None:
         controller, played = talk(
             dialect, seed, ["Hi", "And <myPT_user>?", "Well"], max_tokens=rng.randrange(12, 60)
         )
-        d = controller.log.dialect
-        episode, findings = d.parse_ids(controller.log.ids)
+        d = controller.history.dialect
+        episode, findings = d.parse_ids(controller.history.ids)
         assert episode is not None
         errors = [f.code for f in [*findings, *d.validate(episode)] if f.severity == "error"]
         assert set(errors) <= {"MYP301"}  # what the user typed
@@ -118,8 +118,8 @@ def test_random_weights_hold_legal_conversations(dialect: str) -> None:
             for event in controller.record()["_transcript"]["events"]
             if event[0] == "TurnEnd"
         )
-        assert played.read <= len(controller.log.ids) + sum(
-            len(dropped.ids) for dropped in controller.log.dropped
+        assert played.read <= len(controller.history.ids) + sum(
+            len(dropped.ids) for dropped in controller.history.dropped
         )
     assert stopped
 
@@ -134,7 +134,7 @@ def test_calls_are_made_and_answered() -> None:
 
 
 def test_a_seed_draws_the_same() -> None:
-    first, second, other = (talk("mypt", seed, ["Hi", "Ho"])[0].log.ids for seed in (1, 1, 2))
+    first, second, other = (talk("mypt", seed, ["Hi", "Ho"])[0].history.ids for seed in (1, 1, 2))
     assert first == second
     assert first != other
 
@@ -268,9 +268,9 @@ def test_calls_are_not_drawn_where_there_are_no_tools() -> None:
 def test_a_bar_of_its_own_stays() -> None:
     decoder = Decoder("mypt", TOOLS.schemas, forbidden_blocks=["cite"])
     source = ModelSource(model(decoder), decoder)
-    source.bar(frozenset({"think"}))
+    source.forbid(frozenset({"think"}))
     assert source.decoder.forbidden_blocks == {"cite", "think"}
-    source.bar(frozenset({"cite"}))
+    source.forbid(frozenset({"cite"}))
     assert source.decoder is decoder
-    source.bar(frozenset())
+    source.forbid(frozenset())
     assert source.decoder is decoder

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import mypt_spec
-from mypt_infer.controller.history import Log
+from mypt_infer.controller.history import History
 from mypt_infer.generate.cli import main as generate
 from mypt_lint.cli import main as lint
 from mypt_spec.tokenizer.vocabulary import FILE, VocabularyError, read_ranks, write_ranks
@@ -170,7 +170,7 @@ def test_another_vocabulary_does_not_go_on_with_what_was_begun(
 
 
 def test_the_log_of_a_conversation_takes_a_dialect() -> None:
-    assert Log(small("mypt")).dialect is small("mypt")
+    assert History(small("mypt")).dialect is small("mypt")
 
 
 def test_generating_finds_the_vocabulary_beside_the_model(

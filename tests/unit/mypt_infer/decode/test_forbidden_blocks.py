@@ -102,12 +102,12 @@ def test_what_cannot_be_forbidden(forbidden_blocks: Any, says: str) -> None:
 
 def test_bars_can_be_set_anew() -> None:
     made = Decoder("mypt", TOOLS, max_think_tokens=5, max_toolcall_tokens=64)
-    bar = made.barring(["think", "cite"])
-    assert bar.forbidden_blocks == {"think", "cite"}
-    assert bar.caps.tolist() == made.caps.tolist()
-    state = bar.next(bar.start(prompt("mypt")), 50261)
-    assert [i for i in bar.ids(state).tolist() if i > 50256] == [50267]
-    assert bar.barring([]).tables is made.tables
+    other = made.forbidding(["think", "cite"])
+    assert other.forbidden_blocks == {"think", "cite"}
+    assert other.caps.tolist() == made.caps.tolist()
+    state = other.next(other.start(prompt("mypt")), 50261)
+    assert [i for i in other.ids(state).tolist() if i > 50256] == [50267]
+    assert other.forbidding([]).tables is made.tables
     assert Decoder("mypt", forbidden_blocks=["toolcall"]).tables is Decoder("mypt").tables, (
         "there are no calls anyway"
     )

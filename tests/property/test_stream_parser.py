@@ -32,25 +32,25 @@ def merged(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def fed(name: str, ids: list[int]) -> tuple[list[Piece], StreamParser]:
-    feed = StreamParser(mypt_spec.dialect(name))
+    parser = StreamParser(mypt_spec.dialect(name))
     pieces: list[Piece] = []
     for i, token in enumerate(ids):
-        pieces += feed.push(token)
-        assert feed.pushed == i + 1
-        assert not pieces or pieces[-1].end == feed.position
-    pieces += feed.flush()
-    return pieces, feed
+        pieces += parser.push(token)
+        assert parser.pushed == i + 1
+        assert not pieces or pieces[-1].end == parser.position
+    pieces += parser.flush()
+    return pieces, parser
 
 
 def check(name: str, ids: list[int]) -> None:
     d = mypt_spec.dialect(name)
-    pieces, feed = fed(name, ids)
+    pieces, parser = fed(name, ids)
     whole, findings = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
     assert not findings
     assert merged([(p.event.terminal, p.event.text) for p in pieces]) == [
         (e.terminal, e.text) for e in whole
     ]
-    assert feed.position == len(ids)
+    assert parser.position == len(ids)
 
 
 @given(data=st.data(), name=st.sampled_from(DIALECTS))
@@ -75,36 +75,38 @@ def test_letters_of_tags_in_any_order(data: st.DataObject, name: str) -> None:
 @given(text=st.text(max_size=30), name=st.sampled_from(DIALECTS))
 def test_a_text_without_tags_is_let_go_at_once(text: str, name: str) -> None:
     d = mypt_spec.dialect(name)
-    feed = StreamParser(d)
+    parser = StreamParser(d)
     clean = "".join(c for c in text if c not in "<[\n")
     said = ""
     for token in d.tokenizer.encode(clean):
-        said += "".join(p.event.text for p in feed.push(token))
-        assert feed.position == feed.pushed or not d.tokenizer.decode_bytes([token]).isascii()
+        said += "".join(p.event.text for p in parser.push(token))
+        assert parser.position == parser.pushed or not d.tokenizer.decode_bytes([token]).isascii()
     assert said == clean
 
 
 def test_what_is_held_back() -> None:
     d = mypt_spec.dialect("praxis")
-    feed = StreamParser(d)
-    assert [p.event.text for t in d.tokenizer.encode("Hello") for p in feed.push(t)] == ["Hello"]
-    assert not [p for t in d.tokenizer.encode("\n<") for p in feed.push(t)]
-    feed = StreamParser(d)
-    assert not [p for t in d.tokenizer.encode("<tin>") for p in feed.push(t)]
-    assert feed.missing() == "\n"
-    assert [p.event.terminal for t in d.tokenizer.encode("\n") for p in feed.push(t)] == [
+    parser = StreamParser(d)
+    assert [p.event.text for t in d.tokenizer.encode("Hello") for p in parser.push(t)] == ["Hello"]
+    assert not [p for t in d.tokenizer.encode("\n<") for p in parser.push(t)]
+    parser = StreamParser(d)
+    assert not [p for t in d.tokenizer.encode("<tin>") for p in parser.push(t)]
+    assert parser.missing() == "\n"
+    assert [p.event.terminal for t in d.tokenizer.encode("\n") for p in parser.push(t)] == [
         "TIN_OPEN"
     ]
-    assert feed.missing() == ""
+    assert parser.missing() == ""
 
 
 def test_faults_leave_it_as_it_was() -> None:
     d = mypt_spec.dialect("mypt")
-    feed = StreamParser(d)
+    parser = StreamParser(d)
     half = d.tokenizer.encode("😀")[0]
-    assert not feed.push(half)
+    assert not parser.push(half)
     for token in (d.table.special["<myPT_eot>"], d.tokenizer.encode("a")[0], 50256, -1, 10**9):
         with pytest.raises(ValueError, match=r"nothing|UTF-8|half"):
-            feed.push(token)
-    assert (feed.position, feed.pushed) == (0, 1)
-    assert "".join(p.event.text for t in d.tokenizer.encode("😀")[1:] for p in feed.push(t)) == "😀"
+            parser.push(token)
+    assert (parser.position, parser.pushed) == (0, 1)
+    assert (
+        "".join(p.event.text for t in d.tokenizer.encode("😀")[1:] for p in parser.push(t)) == "😀"
+    )
