@@ -1,1 +1,1 @@
-"""Models that run under the decoder. Needs torch."""
+"""Runs models under the decoder. Needs torch."""

@@ -1,4 +1,4 @@
-"""The command `mypt-generate`: a model goes on from a prompt, within the format.
+"""Runs `mypt-generate`: a model continues a prompt, within the format.
 
 Text goes to stdout, errors to stderr.
 """
@@ -42,7 +42,7 @@ Exit status: 0 done, 2 failure, 130 interrupted.
 
 
 class CliError(ValueError):
-    """What the command was given cannot be used."""
+    """The arguments of the command cannot be used."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -103,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Runs the command; returns its exit status."""
     return run(PROG, lambda: _run(parser().parse_args(argv)), errors=(ValueError,))
 
 
@@ -127,9 +127,8 @@ def _run(chosen: argparse.Namespace) -> int:
     decoder = Decoder(
         dialect, tools, engine=chosen.engine, forbidden_blocks=forbidden_blocks, **caps
     )
-    decoder.start(
-        prompt, max_new_tokens=chosen.max_new_tokens
-    )  # what is wrong with it is said before the weights are read
+    # An error in the prompt is reported before the weights are read.
+    decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)
     try:
         device = torch.device(chosen.device)
         model = load(chosen.model).to(device)
@@ -156,9 +155,7 @@ def _run(chosen: argparse.Namespace) -> int:
 
 
 def _dialect(chosen: argparse.Namespace) -> Dialect:
-    """Returns the dialect of the model, on the vocabulary that was named, or that lies beside the
-    model.
-    """
+    """Returns the dialect of the model, on the vocabulary of --vocab or of the model's folder."""
     from mypt_model.folder import beside, dialect_of
 
     name = dialect_of(chosen.model, wanted=chosen.dialect, default="mypt")
@@ -169,9 +166,9 @@ def _dialect(chosen: argparse.Namespace) -> Dialect:
 
 
 def read_prompt(dialect: Dialect, text: str) -> list[int]:
-    """The ids of a prompt given as a record, or as serialised text in any layout.
+    """Returns the ids of a prompt, a record or serialised text in any layout.
 
-    Raises ValueError saying where it is wrong.
+    Raises CliError saying where the prompt is wrong.
     """
     from mypt_infer.decode.prompt import opening
 
@@ -203,7 +200,7 @@ def _refuse(findings: list[Finding], what: str) -> None:
 
 
 def summary(found: Generation) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Returns what `--json` prints."""
     episode, _ = found.episode
     record = None
     if isinstance(episode, Episode):
@@ -246,7 +243,7 @@ def _tools(path: str | None) -> list[Any]:
 
 
 class _Raw:
-    """Exactly the text, byte by byte."""
+    """Writes exactly the text, byte by byte."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.tokenizer = dialect.tokenizer
@@ -260,7 +257,7 @@ class _Raw:
 
 
 class _Screen:
-    """Blocks by name, text as it comes. Nothing of the model's text is ever read as markup."""
+    """Shows blocks by name, and text as it comes. No text of the model is read as markup."""
 
     def __init__(self, dialect: Dialect) -> None:
         from rich.console import Console

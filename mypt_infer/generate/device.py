@@ -1,5 +1,7 @@
-"""The decoder on tensors: a batch steps with static shapes and without a word to the host, so it
-compiles as one graph.
+"""Runs the decoder on tensors, for a batch of rows on one device.
+
+Input: states, int64, (rows,). Output: biases for logits and next states. Shapes are static and
+nothing is sent to the host, so a step compiles as one graph.
 """
 
 from __future__ import annotations
@@ -16,21 +18,21 @@ from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec.memo import Memo
 
 _REFUSED = -float("inf")
-_KEPT = 1 << 13  # allow sets as tensors
-_PLACES, _FEW = (
-    1 << 11,
-    1 << 11,
-)  # places that one row is masked in by the short way, and ids in each
-# Of a place with more tokens left than this, in all and in the block: the type of logits; the ids
-# that are refused, and -inf for each; or those that are allowed, and None.
+# The number of allow sets that are kept as tensors.
+_KEPT = 1 << 13
+# The most states whose ids are kept ready for single rows, and the most ids of each.
+_PLACES, _FEW = 1 << 11, 1 << 11
+# (left, block_left, dtype, ids, values): valid while more than these many tokens remain, in all and
+# in the block, for logits of this dtype. The refused ids and -inf for each, or the allowed ids and
+# None.
 _Ready = tuple[int, int, torch.dtype, Tensor, Tensor | None]
 
 
 class DeviceDecoder:
-    """`bias` and `step` of a Decoder for int64 tensors of its states, shape (rows,), on one device.
+    """A Decoder for tensors of its states: int64, (rows,), on one device.
 
-    A refused token leads to state 0, in which nothing is allowed, instead of an error: an error
-    would have to ask the device.
+    A refused token leads to state 0, in which nothing is allowed, and raises no error, because an
+    error would have to ask the device.
     """
 
     def __init__(self, decoder: Decoder, device: torch.device | str = "cpu") -> None:
@@ -51,7 +53,11 @@ class DeviceDecoder:
         self._ready = Memo[int, _Ready](_PLACES)
 
     def step(self, states: Tensor, ids: Tensor) -> Tensor:
-        """The states behind one token a row; int64, shape (rows,)."""
+        """Returns the states after one token for each row: int64, (rows,).
+
+        Raises ValueError if some states are known only to the host, as with the engine
+        "llguidance".
+        """
         self._check()
         row, base, frame, block = self.place.index_select(1, states >> _SHIFT)
         after = self.after[row, self.classes[ids]]
@@ -62,22 +68,25 @@ class DeviceDecoder:
         return torch.where(ok, then << _SHIFT | left << _BLOCK_BITS | inside, DEAD_STATE)
 
     def bias(self, states: Tensor) -> Tensor:
-        """0 for allowed ids and -inf for all others, to be added to logits; float32, shape (rows,
-        vocabulary).
+        """Returns biases for logits, 0 for allowed ids and -inf for others.
+
+        The result is float32, (rows, vocabulary).
+
+        Raises ValueError as `step` does.
         """
         self._check()
         row, base, frame, block = self.place.index_select(1, states >> _SHIFT)
-        after = self.after.index_select(0, row)  # several times as quick as by an index
+        after = self.after.index_select(0, row)  # several times as fast as an index
         inner = self.exits.index_select(0, frame).gather(1, (-1 - after).clamp(min=0))
         then = torch.where(after >= 0, base[:, None] + after, inner)
         ok = self._budgets(states[:, None], block[:, None], then)[0]
         return torch.where(ok, 0.0, -torch.inf).index_select(1, self.classes)
 
     def apply_(self, logits: Tensor, states: Sequence[int]) -> Tensor:
-        """Set the logits of refused ids to -inf, in place, writing only what has to change; shape
-        (rows, vocabulary).
+        """Sets the logits of refused ids to -inf, in place; returns the logits, (rows, vocabulary).
 
-        For states that the host knows, as integers; the quicker way on a CPU.
+        `states` are integers on the host. On a CPU this is the fastest way, because it writes only
+        what has to change.
         """
         if len(states) == 1:
             state, dtype = states[0], logits.dtype
@@ -97,10 +106,8 @@ class DeviceDecoder:
             raise ValueError(f"{len(logits)} rows of logits, {len(states)} states")
         try:
             rows = logits.numpy()
-        except (
-            TypeError,
-            RuntimeError,
-        ):  # on another device, of a type that NumPy lacks, or part of a graph
+        except (TypeError, RuntimeError):
+            # The logits are on another device, of a type that NumPy lacks, or part of a graph.
             return self._mask_torch(logits, states)
         for row, state in zip(rows, states, strict=True):
             found = self.decoder.allow(state)
@@ -113,9 +120,7 @@ class DeviceDecoder:
         return logits
 
     def _prepare(self, state: int, dtype: torch.dtype) -> _Ready:
-        """For a place in which few ids are refused, or few are allowed, these as tensors; kept for
-        next time.
-        """
+        """Returns the ids of a state as tensors, if few are refused or few allowed; keeps them."""
         left, inside, found = self.decoder.free(state)
         few = len(found.places) <= _FEW
         ids = self.list_of(found) if few else self.classes[:0]
@@ -148,7 +153,7 @@ class DeviceDecoder:
             )
 
     def list_of(self, found: AllowSet) -> Tensor:
-        """The shorter list of an allow set, as a tensor."""
+        """Returns the shorter list of an allow set as a tensor."""
         ids = self._lists.known.get(found)
         if ids is None:
             ids = self._lists.keep(found, torch.as_tensor(found.places, device=self.classes.device))
@@ -157,11 +162,10 @@ class DeviceDecoder:
     def _budgets(
         self, states: Tensor, block: Tensor, then: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Whether the next states fit into the budgets, and what is then left in all and in the
-        block. `block` is that of the states.
+        """Returns (fits, left, block_left) of the next states.
 
-        State 0 is further from any end than there are tokens to count, and where none are left, -1
-        are left behind.
+        `fits`: whether the next states fit into the budgets. `block` is that of `states`. State 0
+        never fits: its distance is larger than any budget.
         """
         left, inside = states >> _BLOCK_BITS & ENDLESS, states & UNBOUNDED
         left = torch.where(left == ENDLESS, left, left - 1)

@@ -1,4 +1,9 @@
-"""The loop: a model, a prompt, a decoder. Batched; tokens that must come are not asked for."""
+"""Runs the sampling loop: a model, prompts and a decoder become legal answers.
+
+Input: a Model and prompts. Output: a Generation for each. Rows run as one batch. Tokens that have
+no alternative are not sampled: they are read by the model later, in one chunk with the next sampled
+token.
+"""
 
 from __future__ import annotations
 
@@ -18,31 +23,34 @@ from mypt_spec import Dialect, Episode, Finding
 
 
 class Model(Protocol):
-    """What is asked of a model;
+    """What the loop asks of a model.
 
     `mypt_infer.generate.llama.Llama` is one, and `plain` makes one of a function.
     """
 
     @property
     def vocab_size(self) -> int:
-        """Logits of a row."""
+        """Returns the number of logits of a row."""
 
     def begin(self, rows: int, capacity: int) -> Any:
-        """An empty cache for so many rows of at most so many tokens."""
+        """Returns an empty KV cache for `rows` rows of at most `capacity` tokens."""
 
     def __call__(self, ids: Tensor, lengths: Tensor, cache: Any) -> Tensor:
-        """Read the next tokens of every row; logits behind the last real one, (rows, vocabulary).
+        """Reads the next tokens of each row; returns logits, (rows, vocabulary).
+
+        The logits are those after the last real token.
 
         `ids`: int64, (rows, n); of each row only the first `lengths` (rows,) are real. A row of
-        length 0 is left alone.
+        length 0 stays as it is.
         """
 
 
 @dataclass(frozen=True)
 class Step:
-    """One token: the decoder's state it was chosen in, and the probability lost to refused ids;
+    """One token, and the decoder's state in which it was chosen.
 
-    None where it was forced.
+    `refused_mass` is the probability that the model gave to refused ids; None if the token was
+    forced.
     """
 
     token: int
@@ -52,9 +60,10 @@ class Step:
 
 @dataclass
 class Generation:
-    """What came of one prompt.
+    """The answer to one prompt.
 
-    `ended`: "turn" (complete), "call" (a tool's result has to come) or "stop".
+    `ended` is "turn" (complete), "call" (a tool's result has to come) or "stop" (at a tag to stop
+    at).
     """
 
     dialect: Dialect
@@ -68,27 +77,28 @@ class Generation:
 
     @property
     def text(self) -> str:
-        """The text that was generated, tags included."""
+        """Returns the text that was generated, tags included."""
         return self.dialect.tokenizer.decode(self.ids)
 
     @property
     def episode(self) -> tuple[Episode | None, list[Finding]]:
-        """Prompt and generation as the validator reads them."""
+        """Returns prompt and answer as an episode, and the validator's findings."""
         return self.dialect.parse_ids(self.prompt + self.ids)
 
     @property
     def refused_mass(self) -> float:
-        """The mean probability lost to refused ids, over the steps that were drawn:
+        """Returns the mean probability of refused ids, over the sampled steps.
 
-        0 is a model that keeps the format by itself.
+        0 means that the model keeps the format without the decoder.
         """
         found = [s.refused_mass for s in self.steps if s.refused_mass is not None]
         return sum(found) / len(found) if found else 0.0
 
     @property
     def refused_mass_by_state(self) -> dict[int, float]:
-        """The same by place: the mean over the steps drawn in each state of the machine, budgets
-        left aside, the worst first.
+        """Returns the mean probability of refused ids in each state of the machine, worst first.
+
+        Budgets are not part of the state here. Forced steps do not count.
         """
         found: dict[int, list[float]] = {}
         for step in self.steps:
@@ -122,14 +132,19 @@ def generate(
     on_step: Listener | None = None,
     device: torch.device | str = "cpu",
 ) -> list[Generation]:
-    """One Generation a prompt, all complete and legal. A prompt is a partial Episode, or ids.
+    """Returns one Generation for each prompt, all complete and legal.
 
-    A `decoder` may be given in place of tools and budgets of blocks. `stop` are tags behind which
-    to stop before the end. `on_step(row, step)` is called for every token. With a seed, a row's
-    tokens depend on the row's number and logits alone.
+    A prompt is a partial Episode, or ids.
 
-    Raises PromptError, BudgetError, SchemaFault, or ValueError for bad options; all of them before
-    the model is asked.
+    - `decoder` takes the place of `dialect`, `tools` and the budgets of blocks.
+    - `max_new_tokens`: the budget of each answer, in tokens.
+    - `temperature`, `top_k`, `top_p`, `greedy_calls`: see `Sampling`.
+    - `seed`: with a seed, a row's tokens depend on the row's number and logits alone.
+    - `stop`: tags after which to stop before the end.
+    - `on_step(row, step)` is called for each token.
+
+    Raises PromptError, BudgetError, SchemaFault, or ValueError for bad options, all before the
+    model is called; and ValueError when logits are not finite numbers.
     """
     if isinstance(prompts, Episode):
         prompts = [prompts]
@@ -234,9 +249,7 @@ class _Loop:
             return self.model(ids, lengths, cache).cpu()
 
     def _forced(self, row: int, g: Generation, state: int, pending: list[int]) -> int:
-        """Tokens that have no alternative are read later, as one chunk with the next one that is
-        drawn.
-        """
+        """Takes the tokens that have no alternative; they are read with the next sampled token."""
         for token in self.decoder.forced(state):
             if not g.ended:
                 state = self._add(row, g, state, token, None, pending)
@@ -264,14 +277,14 @@ class _Loop:
         return state
 
     def _stopped(self, g: Generation) -> bool:
-        """Whether the last token completes one of the tags to stop at: text cannot spell them."""
+        """Returns whether the last token completes a tag to stop at; no text can spell a tag."""
         tokenizer = self.decoder.dialect.tokenizer
         tail = tokenizer.decode_bytes(g.ids[-32:])
         fresh = len(tokenizer.decode_bytes(g.ids[-1:]))
         return any(s in tail[-fresh - len(s) + 1 :] for s in self.stops)
 
     def _awaits(self, g: Generation) -> bool:
-        """Whether the end is a call's: the system has a result to give."""
+        """Returns whether the answer ended with a call, whose result the system has to write."""
         return g.episode[0] is None
 
 
@@ -292,8 +305,8 @@ class _Plain:
 
 
 def plain(function: Callable[[Tensor], Tensor], vocab_size: int) -> Model:
-    """A Model of a function from ids, (1, n), to logits, (1, n, vocabulary).
+    """Returns a Model made of a function from ids, (1, n), to logits, (1, n, vocabulary).
 
-    Without a cache: it reads everything every time.
+    It has no KV cache: each step reads the whole row.
     """
     return _Plain(function, vocab_size)

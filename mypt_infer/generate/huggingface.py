@@ -1,6 +1,6 @@
-"""The decoder in the generation loop of `transformers`, as a logits processor.
+"""Offers the decoder as a logits processor of `transformers`.
 
-Nothing of that library is imported here.
+It imports nothing of that library.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from mypt_infer.generate.device import DeviceDecoder
 class TagLogitsProcessor:
     """For `model.generate(..., logits_processor=[TagLogitsProcessor(decoder, max_new_tokens=64)])`.
 
-    Prompts may be filled up on the left with `pad_token_id`. Where a turn is complete, only
-    `eos_token_id` may follow (the base vocabulary's end of text, which no dialect uses): give the
-    model the same, and `max_new_tokens` one more than here. Any search may be used; rows may be
-    reordered, since states are found by what has been generated.
+    Prompts may be padded on the left with `pad_token_id`. After a complete turn, only
+    `eos_token_id` may follow; by default it is the base vocabulary's end of text, which no dialect
+    uses. Pass the same `eos_token_id` to the model, and a `max_new_tokens` that is larger by one.
+    Each search strategy works, and rows may be reordered, because states are found by the ids that
+    were generated.
     """
 
     def __init__(
@@ -35,15 +36,14 @@ class TagLogitsProcessor:
         self.eos = decoder.dialect.tokenizer.ordinary if eos_token_id is None else eos_token_id
         self.pad = self.eos if pad_token_id is None else pad_token_id
         self.device: DeviceDecoder | None = None
-        self.states: dict[
-            tuple[int, ...], int | None
-        ] = {}  # of what the last call saw; None behind the end
+        # The rows that the last call saw -> their states, None after the end.
+        self.states: dict[tuple[int, ...], int | None] = {}
         self.begun = 0
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """The scores, -inf for refused ids; shapes (rows, n) and (rows, vocabulary).
+        """Returns the scores with -inf for refused ids; shapes (rows, n) and (rows, vocabulary).
 
-        Raises as `Decoder.start`, at first.
+        The first call raises what `Decoder.start` raises.
         """
         if self.device is None:
             self.device = DeviceDecoder(self.decoder, scores.device)
@@ -79,8 +79,6 @@ class TagLogitsProcessor:
         return list(row[at:])
 
     def generated(self, row: Sequence[int]) -> list[int]:
-        """The tokens that were generated in a row of `model.generate`'s output, without the end and
-        what fills it up.
-        """
+        """Returns the tokens that were generated in a row of `model.generate`'s output."""
         new = [int(i) for i in row[self.begun :]]
         return new[: new.index(self.eos)] if self.eos in new else new

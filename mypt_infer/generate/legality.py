@@ -1,5 +1,7 @@
-"""Legality by generation: how often a model answers legally, by itself and under the constraint,
-and how it fails.
+"""Measures how often a model answers legally, freely and under the constraint, and how it fails.
+
+Input: a model, prompts and a decoder. Output: "legal", or the reason, for each prompt. This shows
+what the grammar buys (docs/training.md) and what training has achieved.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ LEGAL, UNFINISHED, NOT_DECLARED, NARROWER = (
 
 
 def judge(dialect: Dialect, ids: Sequence[int]) -> str:
-    """ "legal" for a complete episode, or one that waits for the system's result; else the name of
-    the first error, or "unfinished".
+    """Returns "legal" for ids that are a complete episode, or wait for a result of the system.
+
+    Returns the name of the first error otherwise, or "unfinished".
     """
     episode, found = dialect.parse_ids(ids)
     if episode is not None:
@@ -73,12 +76,12 @@ def alone(
     temperature: float,
     seed: int,
 ) -> list[str]:
-    """Let a model go on from prompts without a constraint; for each, "legal" or why not.
+    """Lets a model continue prompts without a constraint; returns "legal" or the reason for each.
 
     A generation stops where it is complete, at the first token that the decoder would refuse, or
-    when its tokens are spent. Legal is what the decoder could write: calls are of declared tools
-    with arguments that fit. A refused token that the validator has nothing against is
-    "call-not-as-declared", or "text-not-offered".
+    when its tokens are spent. Legal is what the decoder could write, so calls are of declared tools
+    with arguments that fit. A refused token in which the validator finds no error is
+    "call-not-as-declared" or "text-not-offered".
     """
     if not prompts:
         return []
@@ -130,7 +133,7 @@ def constrained(
     temperature: float,
     seed: int,
 ) -> list[str]:
-    """The same under the constraint; judged as the answers of `alone` are."""
+    """Lets a model continue prompts under the constraint; returns the same as `alone`."""
     if not prompts:
         return []
     found = generate(
@@ -146,9 +149,9 @@ def constrained(
 
 
 def accepted(prompts: Iterable[Sequence[int]], decoder: Decoder) -> list[list[int] | None]:
-    """The prompts with the header that makes room for the model, where the format has one;
+    """Returns the prompts with the header after which the model writes, if the format has one.
 
-    None for one that the decoder refuses.
+    A prompt that the decoder refuses becomes None.
     """
     out: list[list[int] | None] = []
     for prompt in prompts:
@@ -163,10 +166,10 @@ def accepted(prompts: Iterable[Sequence[int]], decoder: Decoder) -> list[list[in
 
 
 def observed_tools(episodes: Iterable[Episode], dialect: Dialect) -> list[ToolSpec]:
-    """Tools as some episodes call them: the types of arguments that were seen, required where they
-    were always there.
+    """Returns tools as some episodes call them.
 
-    Raises SchemaFault where a schema cannot be told from what was seen.
+    The arguments have the types that were seen, and are required if no call was without them.
+    Raises SchemaFault if no schema can be told from what was seen.
     """
     seen: dict[str, list[dict[str, Any]]] = {}
     for episode in episodes:
@@ -195,7 +198,7 @@ def _calls(body: str, text: str, attrs: dict[str, str]) -> list[tuple[str, dict[
 
 
 def _schema(tool: str, values: Sequence[Any]) -> dict[str, Any]:
-    """A schema that all values fit."""
+    """Returns a schema that all values fit."""
     kinds = sorted({_KINDS.get(type(value), "") for value in values})
     if "" in kinds:
         raise SchemaFault(tool, "", "a value of a type that no schema has")

@@ -1,6 +1,6 @@
-"""A Llama with a cache: what `mypt-generate` runs, and what chunks are checked against.
+"""Runs the Llama of `mypt_model` with a KV cache.
 
-The model is that of `mypt_model`.
+Input: a folder of a model, and ids in chunks. Output: logits after each chunk.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ __all__ = ["Cache", "Llama", "LlamaConfig", "ModelError", "load", "random_model"
 
 @dataclass
 class Cache:
-    """Keys and values of every layer, (layers, rows, heads, capacity, head), and how much of each
-    row is filled.
+    """The KV cache: keys and values, (layers, rows, heads, capacity, head).
+
+    `filled`, int64, (rows,), is the number of tokens in each row.
     """
 
     keys: Tensor
@@ -31,10 +32,7 @@ class Cache:
 
 
 class Llama:
-    """`begin` makes a cache, a call reads the next tokens of every row.
-
-    See `mypt_infer.generate.generate.Model`.
-    """
+    """A Model (see `mypt_infer.generate.generate.Model`) with the weights of a Llama."""
 
     def __init__(self, config: LlamaConfig, weights: dict[str, Tensor]) -> None:
         self.config, self.net = config, of_weights(config, weights)
@@ -45,19 +43,19 @@ class Llama:
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        """All weights by name."""
+        """Returns all weights by name."""
         return {name: weight.detach() for name, weight in self.net.named_parameters()}
 
     def to(self, device: torch.device | str) -> Llama:
-        """The same model on another device."""
+        """Returns the same model on another device."""
         return Llama(
             self.config, {name: weight.to(device) for name, weight in self.weights.items()}
         )
 
     def begin(self, rows: int, capacity: int) -> Cache:
-        """An empty cache for so many rows of at most so many tokens.
+        """Returns an empty KV cache for `rows` rows of at most `capacity` tokens.
 
-        What fills up chunks goes to a place behind these.
+        It has one place more, which takes the padding of chunks.
         """
         c, like = self.config, next(self.net.parameters())
         shape = (c.num_hidden_layers, rows, c.num_key_value_heads, capacity + 1, c.head)
@@ -69,11 +67,11 @@ class Llama:
 
     @torch.no_grad()
     def __call__(self, ids: Tensor, lengths: Tensor, cache: Cache) -> Tensor:
-        """Logits behind the last new token of every row, (rows, vocabulary).
+        """Returns logits after the last new token of each row, (rows, vocabulary).
 
-        `ids`: int64, (rows, n), filled up with anything behind the `lengths` (rows,) that are real.
-        A token sees what is in the cache and what stands before it in the chunk: the mask is
-        causal, and begins where the cache ends.
+        `ids`: int64, (rows, n), with any padding after the `lengths` (rows,) real ones. A token
+        attends to the cache and to the tokens before it in the chunk: the mask is causal, and
+        starts where the cache ends.
         """
         rows, n = ids.shape
         at = cache.filled[:, None] + torch.arange(n, device=ids.device)
@@ -95,23 +93,24 @@ class Llama:
         return logits
 
     def rewind(self, cache: Cache, length: int) -> None:
-        """Forget all but the first `length` tokens of every row: what stands behind them is written
-        over.
-        """
+        """Forgets all but the first `length` tokens of each row.
+
+        The keys and values of later tokens are overwritten by the next ones."""
         cache.filled = cache.filled.clamp(max=length)
 
 
 def load(folder: str | Path) -> Llama:
-    """A model folder (`config.json` and `*.safetensors`), or the output of a training run.
+    """Returns the model in a folder, or the latest of a training run.
 
-    Raises ModelError naming the file and what is wrong.
+    The folder has `config.json` and `*.safetensors`. Raises ModelError naming the file and what is
+    wrong.
     """
     folder = newest(folder)
     return Llama(read_config(folder), read_weights(folder))
 
 
 def random_model(config: LlamaConfig, seed: int = 0, *, scale: float = 0.05) -> Llama:
-    """A model of random weights, for tests and measurements."""
+    """Returns a model with random weights, for tests and measurements."""
     generator = torch.Generator().manual_seed(seed)
     weights = {
         n: torch.ones(s)

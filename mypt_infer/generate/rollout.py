@@ -1,4 +1,6 @@
-"""Rollouts for an outside trainer (PPO, GRPO): exact ids, which of them are the model's, and their
+"""Makes rollouts for an outside trainer (PPO, GRPO).
+
+Input: a model, prompts and a decoder. Output: exact ids, which of them the model chose, and their
 log-probabilities.
 """
 
@@ -20,12 +22,16 @@ from mypt_spec import Episode
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
-    """One answer. All arrays have the shape (n,), of prompt and answer together.
+    """One answer. All arrays have shape (n,), for prompt and answer together.
 
-    `ids`: uint32. `mask`: uint8, 1 for a token that was drawn, which is an action; 0 for the
-    prompt, and for tokens that had no alternative. `logprobs`: float32, of the model as it is
-    (temperature 1, the whole vocabulary). `drawn_logprobs`: float32, of the distribution that it
-    was drawn from: tempered, and only over what was allowed. Both are 0 where `mask` is 0.
+    - `ids`: uint32.
+    - `mask`: uint8, 1 for a sampled token, which is an action; 0 for the prompt and for forced
+      tokens.
+    - `logprobs`: float32, under the model as it is (temperature 1, the whole vocabulary).
+    - `drawn_logprobs`: float32, under the distribution that was sampled from: with the temperature,
+      and over the allowed ids alone.
+
+    Both log-probabilities are 0 where `mask` is 0.
     """
 
     ids: npt.NDArray[np.uint32]
@@ -36,7 +42,7 @@ class Rollout:
 
 
 class _Watched:
-    """A model of which the last logits are kept."""
+    """Wraps a model, and keeps its last logits."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -59,10 +65,10 @@ def rollout(
     max_new_tokens: int = 256,
     temperature: float = 1.0, group: int = 1, seed: int | None = None,
 ) -> list[Rollout]:  # fmt: skip
-    """`group` answers to each prompt, those to the same one behind one another. Every token is
-    drawn, inside calls too.
+    """Returns `group` answers to each prompt; answers to the same prompt are adjacent.
 
-    Raises as `generate`, and ValueError at temperature 0: nothing is drawn there.
+    All tokens are sampled, also inside calls. Raises what `generate` raises, and ValueError for a
+    temperature of 0, at which nothing is sampled, or a group below 1.
     """
     if temperature <= 0:
         raise ValueError(f"temperature is {temperature}; rollouts are drawn, above 0")

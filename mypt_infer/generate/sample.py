@@ -1,6 +1,7 @@
-"""Drawing from an allow set.
+"""Samples from an allow set, and measures the probability of what was refused.
 
-What the model would have put elsewhere is measured, never renormalised in silence.
+Input: logits and a state. Output: a token and the refused mass. The mass is reported and never
+renormalised in silence, because it shows how well a model keeps the format.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from mypt_infer.generate.device import DeviceDecoder
 
 _BLOCK = 64
 _BELOW_ONE = 1 - 2**-53
-_NEARLY_ALL = (
-    0.999  # lost: what is left is weighed anew, so that it does not vanish beside what is refused
-)
+# With more refused mass than this, the softmax is computed again over the allowed ids alone, so
+# that their small probabilities do not vanish.
+_NEARLY_ALL = 0.999
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How tokens are drawn. Temperature 0 takes the best; `top_k` and `top_p` choose among what is
-    allowed.
+    """How tokens are sampled.
 
-    `greedy_calls`: the best inside tool calls, whatever the temperature.
+    Temperature 0 takes the best token. `top_k` and `top_p` choose among the allowed ids.
+    `greedy_calls` takes the best token inside tool calls, whatever the temperature. Raises
+    ValueError for values out of range.
     """
 
     temperature: float = 1.0
@@ -44,8 +46,10 @@ class Sampling:
 
 
 class Drawn(NamedTuple):
-    """A token, and the probability that the model, at this temperature, gave to all that was
-    refused ("format lock").
+    """A token, and the refused mass.
+
+    The refused mass is the probability that the model, at this temperature, gave to all refused
+    ids.
     """
 
     token: int
@@ -55,10 +59,10 @@ class Drawn(NamedTuple):
 def draw(
     logits: Tensor, state: int, device: DeviceDecoder, sampling: Sampling, chance: float
 ) -> Drawn:
-    """One token of the allow set of `state`; `logits` has shape (vocabulary,), `chance` is drawn
-    evenly from [0, 1).
+    """Returns one token of the allow set of `state`, and the refused mass.
 
-    Raises ValueError when the logits are not numbers: nothing can be drawn from these.
+    `logits` has shape (vocabulary,); `chance` is uniform in [0, 1). Raises ValueError if the logits
+    are not finite numbers.
     """
     greedy = sampling.temperature == 0 or (sampling.greedy_calls and device.decoder.calling(state))
     scaled = (
@@ -83,24 +87,24 @@ def draw(
             weights = _weights(kept).index_fill_(0, short, 0.0)
     if not greedy:
         at = _chosen(_best(weights, sampling), chance)
-    # weights that are too small for a float are all 0: the logits say which is best, unless the
-    # model rules out all
     else:
+        # Weights too small for a float are all 0, so the logits say which is best, unless the model
+        # rules out all.
         at = int((kept if bool(kept.max() > -torch.inf) else weights).argmax())
     return Drawn(at if found.only is None else int(short[at]), refused_mass)
 
 
 def _weights(kept: Tensor) -> Tensor:
-    """Shares of what is allowed, not yet summing to 1.
+    """Returns the weights of the allowed ids, not yet summing to 1.
 
-    Where the model rules out all of it, all is as good.
+    If the model rules out all of them, they are equal.
     """
     best = kept.max()
     return (kept - best).exp_() if bool(best > -torch.inf) else torch.ones_like(kept)
 
 
 def _best(weights: Tensor, sampling: Sampling) -> Tensor:
-    """The weights, 0 for what top_k and top_p leave out."""
+    """Returns the weights, 0 for those that top_k and top_p leave out."""
     if sampling.top_k is not None and sampling.top_k < len(weights):
         weights = torch.where(weights >= weights.topk(sampling.top_k).values[-1], weights, 0.0)
     if sampling.top_p is not None and sampling.top_p < 1:
@@ -113,9 +117,9 @@ def _best(weights: Tensor, sampling: Sampling) -> Tensor:
 
 
 def _chosen(weights: Tensor, chance: float) -> int:
-    """A position, drawn by its share.
+    """Returns an index, sampled by its weight.
 
-    First among blocks, then inside one: sums stay exact, and most are never made.
+    A block is sampled first, then an index inside: sums stay exact, and most are never computed.
     """
     if len(weights) % _BLOCK == 0:
         block, chance = _place(weights.view(-1, _BLOCK).sum(1), chance)
@@ -124,7 +128,7 @@ def _chosen(weights: Tensor, chance: float) -> int:
 
 
 def _place(weights: Tensor, chance: float) -> tuple[int, float]:
-    """Where the sum of the weights reaches this share of itself, and how far inside that weight."""
+    """Returns (index, rest): where the sum reaches `chance` of the total, and how far inside."""
     sums = weights.double().cumsum(0)
     goal = float(sums[-1]) * chance
     at = int(torch.searchsorted(sums, goal, right=True))

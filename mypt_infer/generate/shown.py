@@ -1,4 +1,4 @@
-"""Generated tokens as they come, for people: tags by the name of their block, text as it is."""
+"""Shows generated tokens to people as they come: tags by the name of their block, text as it is."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ TAG, PLAIN = "tag", "text"
 
 
 class Shown:
-    """Turns tokens into (kind, text) pieces; what may still become a tag, or is half a character,
-    is held back.
+    """Turns tokens into (kind, text) pieces.
+
+    Text that may still become a tag, and half a character, are held back.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -25,7 +26,7 @@ class Shown:
         self.tags = [t.spell().lstrip() for t in dialect.table.plain_tags]
 
     def token(self, token: int) -> Iterator[tuple[str, str]]:
-        """The pieces that one more token makes certain."""
+        """Yields the pieces that one more token makes certain."""
         if token in self.by_id:
             yield from self.rest()
             self.held = self.by_id[token]
@@ -35,7 +36,7 @@ class Shown:
             yield from self._pieces(whole=False)
 
     def rest(self) -> Iterator[tuple[str, str]]:
-        """What was held back."""
+        """Yields what was held back."""
         self.held += self.decoder.decode(b"", True)
         self.decoder.reset()
         yield from self._pieces(whole=True)
@@ -50,7 +51,7 @@ class Shown:
                 yield TAG, name + "".join(f" {value}" for _, value in event.attrs)
 
     def _unsure(self) -> int:
-        """How many characters at the end may be the beginning of a tag."""
+        """Returns how many characters at the end may be the beginning of a tag."""
         firsts = {tag[0] for tag in self.tags}
         for at in range(max(0, len(self.held) - 200), len(self.held)):
             tail = self.held[at:]
