@@ -7,14 +7,15 @@ then a line for each word, with its help as the shell wants it.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+from argparse import Action, Namespace
 from collections.abc import Sequence
-from importlib import import_module
 
 from mypt_cli import main as umbrella
-from mypt_cli.parser import suggestion, visible
+from mypt_cli.command import Command
+from mypt_cli.errors import UsageError, suggestion
+from mypt_cli.parser import Parser, visible
 
 _FILES = ("FILE", "DIR", "PATH", "GLOB", "OUT", "CHECKPOINT", ".jsonl", ".html")
 
@@ -55,26 +56,32 @@ for name in {names}
 end
 """
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
-HELP = """\
-Print a script that completes mypt and its commands:
+_EPILOG = """\
+examples:
   bash:  eval "$(mypt completion bash)"
   zsh:   eval "$(mypt completion zsh)"
-  fish:  mypt completion fish | source"""
+  fish:  mypt completion fish | source
+"""
 
 
-def main(arguments: Sequence[str], prog: str = umbrella.PROG) -> int:
-    """Prints the script for the shell that is named; returns the exit status."""
-    shell = arguments[0] if arguments else ""
-    if shell in SCRIPTS:
-        names = " ".join(["mypt", *(f"mypt-{name}" for name in umbrella.MODULES)])
-        sys.stdout.write(SCRIPTS[shell].format(names=names))
-        return 0
-    if shell in ("-h", "--help"):
-        print(f"usage: {prog} completion {{{','.join(SCRIPTS)}}}\n\n{HELP}")
-        return 0
-    said = f"no script for {shell!r}{suggestion(shell, list(SCRIPTS))}" if shell else "no shell"
-    print(f"{prog}: error: {said}; name one of {', '.join(SCRIPTS)}", file=sys.stderr)
-    return 2
+def command(name: str) -> Command:
+    """Returns the command that prints a script, by the name that it is called by."""
+    return Command(name, "Print a script that completes mypt and its commands.", _EPILOG,
+                   _options, _print_script, quiet="")  # fmt: skip
+
+
+def _options(out: Parser) -> None:
+    out.group("input")("SHELL", "bash, zsh or fish", dest="shell", nargs="?", default="")
+
+
+def _print_script(chosen: Namespace) -> int:
+    shell = chosen.shell
+    if shell not in SCRIPTS:
+        said = f"no script for {shell!r}{suggestion(shell, list(SCRIPTS))}" if shell else "no shell"
+        raise UsageError(f"{said}; name one of {', '.join(SCRIPTS)}")
+    names = " ".join(["mypt", *(f"mypt-{name}" for name in umbrella.MODULES)])
+    sys.stdout.write(SCRIPTS[shell].format(names=names))
+    return 0
 
 
 def complete(arguments: Sequence[str]) -> int:
@@ -109,7 +116,7 @@ def candidates(words: Sequence[str]) -> tuple[dict[str, str], bool]:
 
 def _of_command(name: str, before: list[str], word: str) -> tuple[dict[str, str], bool]:
     """Returns the candidates for a word of a command, after the words `before`."""
-    parser = import_module(umbrella.MODULES[name]).parser()
+    parser = umbrella.command(name).parser()
     option, equals, value = word.partition("=")
     last = option if equals else before[-1] if before else ""
     action = parser._option_string_actions.get(last)
@@ -133,7 +140,7 @@ def _of_command(name: str, before: list[str], word: str) -> tuple[dict[str, str]
     return {}, True
 
 
-def _values(action: argparse.Action, word: str) -> dict[str, str] | None:
+def _values(action: Action, word: str) -> dict[str, str] | None:
     """Returns the candidates for the value of an option; None where any value will do."""
     if action.choices:
         return _begin(dict.fromkeys(map(str, action.choices), ""), word)
@@ -165,6 +172,6 @@ def _begin(words: dict[str, str], word: str) -> dict[str, str]:
     return {name: about for name, about in words.items() if name.startswith(word)}
 
 
-def _help(action: argparse.Action) -> str:
+def _help(action: Action) -> str:
     text = (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")
     return " ".join(text.split())

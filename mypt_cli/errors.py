@@ -1,8 +1,9 @@
-"""Faults of the call, not of the data."""
+"""Faults of the call, not of the data, and what was probably meant."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 
 class UsageError(Exception):
@@ -25,3 +26,16 @@ def unreadable(path: str, error: OSError) -> UsageError:
     return UsageError(
         f"{path}: cannot be read: {error.strerror or error}; check its permissions and links"
     )
+
+
+def nearest(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
+    """Returns the known word that was probably meant; "" where none is near."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, known, 1, cutoff)), "")
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """Returns the end of a message that names what was probably meant; "" where nothing is near."""
+    near = nearest(word, known)
+    return f"; did you mean {near}?" if near else ""

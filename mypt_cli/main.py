@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 
-from mypt_cli.parser import coloured, suggestion
+from mypt_cli.command import Command
+from mypt_cli.errors import suggestion
+from mypt_cli.parser import coloured
 
 DONE, FAILED = 0, 2
 # By groups, each command: its module and what it does.
@@ -61,13 +63,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name in ("completion", "complete"):
         from mypt_cli import completion
 
-        return completion.complete(rest) if name == "complete" else completion.main(rest)
+        named = completion.command(f"{PROG} completion")
+        return completion.complete(rest) if name == "complete" else named(rest)
     return _unknown(name)
 
 
-def command(name: str) -> Callable[[Sequence[str]], int]:
-    """Returns the main of a command."""
-    found: Callable[[Sequence[str]], int] = import_module(MODULES[name]).main
+def command(name: str) -> Command:
+    """Returns a command."""
+    found: Command = import_module(MODULES[name]).main
     return found
 
 

@@ -1,14 +1,18 @@
-"""Parsers of command lines: coloured help on a terminal, one-line errors, old names of options."""
+"""Reads command lines: grouped and coloured help, one-line errors, old names of options."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from mypt_cli.errors import suggestion
+
+_WIDTH = 100  # cells that help takes at most
 _COLOURS = (  # what is coloured, and the code of the colour
     (re.compile(r"^\S[^\n]*:$|^usage:", re.MULTILINE), "1;33"),
     (re.compile(r"(?<![\w/-])--?[A-Za-z][\w-]*"), "36"),
@@ -25,21 +29,92 @@ def coloured(text: str, stream: TextIO) -> str:
     return text
 
 
-def nearest(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
-    """Returns the known word that was probably meant; "" where none is near."""
-    import difflib
+class Options:
+    """Adds options to one group of the help, each spelled as the help shows it."""
 
-    return next(iter(difflib.get_close_matches(word, known, 1, cutoff)), "")
+    def __init__(self, group: argparse._ArgumentGroup) -> None:
+        self._group = group
+
+    def __call__(self, names: str, about: str, *, old: Sequence[str] = (), **more: Any) -> None:
+        """Adds an option: its names and that of its value, and what it does.
+
+        `-n --number N` takes a value, `--all` takes none, and `PATH` is no option but an argument.
+        A default is added to the help. `old` are names that are still read, but not shown.
+        """
+        words = names.split()
+        flags = [word for word in words if word.startswith("-")]
+        if words[-1] not in flags:
+            more["metavar"] = words[-1]
+        elif not {"choices", "action"} & set(more):
+            more["action"] = "store_true"
+        if more.get("default") and "default" not in about:
+            about += " (default: %(default)s)"
+        if not flags:
+            flags = [more.pop("dest")]
+        action = self._group.add_argument(*flags, *old, help=about, **more)
+        action.option_strings = [name for name in action.option_strings if name not in old]
+
+    def one_of(self, *, required: bool = False) -> Options:
+        """Returns what adds options of which only one may be given."""
+        return Options(self._group.add_mutually_exclusive_group(required=required))
+
+    def dialect(self, otherwise: str) -> None:
+        """Adds `--dialect`, worded alike for all commands; `otherwise` says what holds without."""
+        self("--dialect NAME", f"the format, or auto to find out (default: {otherwise})")
 
 
-def suggestion(word: str, known: Sequence[str]) -> str:
-    """Returns the end of a message that names what was probably meant; "" where nothing is near."""
-    near = nearest(word, known)
-    return f"; did you mean {near}?" if near else ""
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Lays out help in at most 100 cells; the usage names only what must be given."""
+
+    def __init__(self, prog: str) -> None:
+        width = min(shutil.get_terminal_size().columns - 2, _WIDTH)
+        super().__init__(f"{prog} [OPTION ...]", width=width)
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        either = [group for group in groups if group.required]
+        needed = {id(action) for group in either for action in group._group_actions}
+        named = [a for a in actions if a.required or not a.option_strings or id(a) in needed]
+        super().add_usage(usage, named, either, prefix)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"  # as Python does it from 3.13 on
 
 
-class _Parser(argparse.ArgumentParser):
+class _Version(argparse.Action):
+    """Prints the version, which is asked of the engine only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from mypt_spec import __version__
+
+        print(f"{parser.prog} {__version__}")
+        parser.exit()
+
+
+class Parser(argparse.ArgumentParser):
+    """Reads a command line. Options are added to groups, which the help shows in their order."""
+
     color = False  # argparse's own, of Python 3.14 on
+
+    def __init__(self, prog: str, about: str, epilog: str = "") -> None:
+        super().__init__(
+            prog, description=about, epilog=epilog, formatter_class=_Formatter, add_help=False
+        )
+
+    def group(self, title: str) -> Options:
+        """Returns what adds options to the group of that title."""
+        there = (group for group in self._action_groups if group.title == title)
+        return Options(next(there, None) or self.add_argument_group(title))
+
+    def add_common(self, quiet: str) -> None:
+        """Adds what every command takes; `quiet` says what -q leaves out, "" is without -q."""
+        add = self.group("other")
+        if quiet:
+            add("-q --quiet", quiet)
+        add("-h --help", "show this help and exit", action="help")
+        add("--version", "show the version and exit", action=_Version, nargs=0)
 
     def print_help(self, file: Any = None) -> None:
         stream = file or sys.stdout
@@ -52,23 +127,23 @@ class _Parser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
         return chosen
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = [*map(str, action.choices or ())]
+        if choices and value not in choices:
+            near = suggestion(str(value), choices)
+            listed = ", ".join(choices)
+            raise argparse.ArgumentError(action, f"no {value!r}{near}; it is one of {listed}")
+
     def error(self, message: str) -> Any:
         self.exit(2, f"{self.prog}: error: {message}\nTry {self.prog} --help.\n")
 
 
-def parser(prog: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
-    """Returns a parser without arguments for a command."""
-    return _Parser(
-        prog=prog,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-
-
-def hide(action: argparse.Action, *old: str) -> None:
-    """Hides old names of an option: they are still read."""
-    action.option_strings = [name for name in action.option_strings if name not in old]
+def positive(text: str) -> int:
+    """Returns the number that an option is given. Raises ArgumentTypeError for one below 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not a positive number")
+    return number
 
 
 def shown(of: argparse.ArgumentParser) -> list[str]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from mypt_cli.parser import hide
-from mypt_cli.parser import parser as command_line
-from mypt_cli.run import run
-from mypt_lint.cli import DEFAULTS, add_settings
-from mypt_spec import __version__
+from mypt_cli.command import Command
+from mypt_cli.errors import UsageError
+from mypt_cli.parser import Parser
+from mypt_lint.options import DEFAULTS, add_ignore, add_settings
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.blocks import Source
@@ -32,60 +30,46 @@ written, 1 some refused, 2 failure. docs/conversion.md says what survives betwee
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    out = command_line(
-        PROG, "Convert chat training data from one format to another, and say what is lost.", EPILOG
-    )
-    add = out.add_argument
+def _options(out: Parser) -> None:
+    add = out.group("input")
     add(
-        "paths",
+        "IN.jsonl",
+        "files, folders, patterns, or - for standard input; .gz and .zst too",
+        dest="paths",
         nargs="+",
-        metavar="IN.jsonl",
-        help="files, folders, patterns, or - for standard input; .gz and .zst too",
     )
-    out_option = add(
-        "-o",
-        "--out",
-        "--output",
+    add(
+        "--from FORMAT",
+        "openai, a dialect, or auto to find out (default: that of the settings, or mypt)",
+        dest="source",
+    )
+    add = out.group("conversion")
+    add("--to DIALECT", "the dialect to write", dest="target", required=True)
+    add(
+        "--on-loss",
+        "a record that would lose something: refuse it, write it and say so, or write it and count "
+        "it",
+        choices=("error", "warn", "drop"),
+        default="error",
+    )
+    add(
+        "--system TEXT",
+        "the system prompt of records that have none, where the target has one",
+    )
+    add_ignore(add)
+    add = out.group("output")
+    add(
+        "-o --out OUT.jsonl",
+        "where the records go, or - for standard output; .gz is compressed",
         dest="output",
         required=True,
-        metavar="OUT.jsonl",
-        help="where the records go, or - for standard output; .gz is compressed",
+        old=["--output"],
     )
-    hide(out_option, "--output")
-    add(
-        "--from",
-        dest="source",
-        metavar="FORMAT",
-        help="openai, a dialect, or auto to find out (default: that of the settings, or mypt)",
-    )
-    add("--to", dest="target", required=True, metavar="DIALECT", help="the dialect to write")
-    add("--on-loss", choices=("error", "warn", "drop"), default="error",
-        help="a record that would lose something: refuse it, write it and say so, or write it and "
-             "count it (default: %(default)s)")  # fmt: skip
-    add(
-        "--system",
-        metavar="TEXT",
-        help="the system prompt of records that have none, where the target has one",
-    )
-    add("--report", metavar="PATH", help="write the counts as JSON")
-    add_settings(add)
-    add("-q", "--quiet", action="store_true", help="no progress, no summary")
-    add("--version", action="version", version=f"{PROG} {__version__}")
-    return out
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
-    return run(
-        PROG,
-        lambda: _run(parser().parse_args(argv)),
-        interrupted="interrupted; nothing was written",
-    )
+    add("--report PATH", "write the counts as JSON")
+    add_settings(out)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from mypt_cli.errors import UsageError
     from mypt_cli.jsonl.atomic import Output
     from mypt_cli.jsonl.values import lines
     from mypt_cli.progress import Bar
@@ -141,6 +125,15 @@ def _run(options: argparse.Namespace) -> int:
         print("\n".join(report.lines()), file=sys.stderr)
     return REFUSED if report.refused else CLEAN
 
+
+main = Command(
+    PROG,
+    "Convert chat training data from one format to another, and say what is lost.",
+    EPILOG,
+    _options,
+    _run,
+    interrupted="interrupted; nothing was written",
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -8,39 +8,20 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from mypt_cli.errors import UsageError
-from mypt_cli.parser import hide, nearest
-from mypt_cli.parser import parser as command_line
-from mypt_cli.run import run
-from mypt_spec import __version__
+from mypt_cli.command import Command
+from mypt_cli.errors import UsageError, nearest
+from mypt_cli.parser import Parser, positive
+from mypt_lint.commands import COMMANDS, subcommand
+from mypt_lint.options import DEFAULTS, add_dialect, add_ignore, add_settings
+from mypt_lint.report import FORMATS
 
 if TYPE_CHECKING:
     from mypt_lint.run.runner import Chunk
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
-_FORMATS = (
-    "text",
-    "concise",
-    "grouped",
-    "json",
-    "jsonl",
-    "sarif",
-    "github",
-    "gitlab",
-    "junit",
-    "summary",
-)
-COMMANDS = (
-    "explain",
-    "rules",
-    "init",
-    "completion",
-    "server",
-)  # as in commands.py, which is loaded for them only
-DEFAULTS = {"dialect": "mypt", "kind": "record", "fail-on": "error", "format": "text"}
 
 PROG = "mypt-lint"
 EPILOG = """\
@@ -59,207 +40,120 @@ examples:
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    out = command_line(PROG, "Check chat training data against the grammar of its format.", EPILOG)
-    add = out.add_argument
+def options(out: Parser) -> None:
+    """Adds the options of linting."""
+    add = out.group("input")
+    add("PATH", "files, folders, patterns, or - for standard input", dest="paths", nargs="*")
+    add_dialect(add)
     add(
-        "paths", nargs="*", metavar="PATH", help="files, folders, patterns, or - for standard input"
+        "--kind",
+        f"JSONL records, serialised text, or what a model wrote (default: {DEFAULTS['kind']})",
+        choices=("record", "text", "generation"),
     )
     add(
-        "--dialect",
-        metavar="NAME",
-        help="the format of the data, or auto to find out for every file (default: "
-        f"{DEFAULTS['dialect']})",
-    )
-    add("--kind", choices=("record", "text", "generation"),
-        help="JSONL records, serialised text, or what a model wrote (default: "
-             f"{DEFAULTS['kind']})")  # fmt: skip
-    add(
-        "--phase",
-        type=int,
-        metavar="N",
-        help="allow only what the curriculum has introduced by phase N",
-    )
-    add("--max-tokens", type=positive, metavar="N", help="report episodes of more than N tokens")
-    add(
-        "--tool",
+        "--exclude PATTERN",
+        "in folders and patterns, leave out what matches, written as in .gitignore",
         action="append",
         default=[],
-        metavar="NAME",
-        help="declare a tool, beside those in the system prompt",
+    )
+    add("--no-respect-gitignore", "read what .gitignore files leave out, too")
+    add = out.group("what is checked")
+    add("--phase N", "allow only what the curriculum has introduced by phase N", type=int)
+    add("--max-tokens N", "report episodes of more than N tokens", type=positive)
+    add(
+        "--tool NAME",
+        "declare a tool, beside those in the system prompt",
+        action="append",
+        default=[],
     )
     add(
         "--data-set",
-        action="store_true",
-        help="compare the episodes of all files too: duplicates, overlap, sources, languages "
-        "(MYP6)",
+        "compare the episodes of all files too: duplicates, overlap, sources, languages (MYP6)",
     )
     add(
-        "--eval",
+        "--eval GLOB",
+        "with --data-set: files for evaluation; without it, their names say so (eval, val, test)",
         action="append",
-        metavar="GLOB",
-        help="with --data-set: files for evaluation; without it, their names say so (eval, val, "
-        "test)",
     )
+    add("--eval-prompts FILE", "with --data-set: prompts, one a line, that must not be trained on")
     add(
-        "--eval-prompts",
-        metavar="FILE",
-        help="with --data-set: prompts, one a line, that must not be trained on",
-    )
-    add(
-        "--select",
+        "--select CODES",
+        "report only these: codes, beginnings of codes (MYP2), or names; comma-separated",
         action="append",
-        metavar="CODES",
-        help="report only these: codes, beginnings of codes (MYP2), or names; comma-separated",
     )
-    add_settings(add)
-    add("--fail-on", choices=("error", "warning", "info"),
-        help="lowest severity that makes the exit status 1 (default: "
-             f"{DEFAULTS['fail-on']})")  # fmt: skip
+    add_ignore(add)
+    add = out.group("known findings")
+    add("--write-baseline FILE", "write what is found now to FILE as known, and exit with 0")
     add(
-        "--exit-zero",
-        action="store_true",
-        help="exit with 0 whatever is found; failures still are 2",
+        "--baseline FILE", "report only what FILE does not know; an edited episode is known no more"
     )
-    add(
-        "--exclude",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="in folders and patterns, leave out what matches, written as in .gitignore",
-    )
-    add(
-        "--no-respect-gitignore",
-        action="store_true",
-        help="read what .gitignore files leave out, too",
-    )
-    add("--format", action="append", metavar="NAME[=FILE]",
-        help=f"how findings are printed: {', '.join(_FORMATS)} (default: {DEFAULTS['format']}); "
-             "more than one with a file each")  # fmt: skip
-    add(
-        "--show-all",
-        action="store_true",
-        help="print all findings of a kind in text and grouped, not the first three of a file",
-    )
-    add(
-        "--show-settings",
-        action="store_true",
-        help="print the settings, for each file if some are named, and where they come from",
-    )
-    out_option = add(
-        "-o",
-        "--out",
-        "--output",
-        dest="output",
-        metavar="FILE",
-        help="write the findings to FILE; with --fix the fixed data, - for standard output",
-    )
-    hide(out_option, "--output")
-    add(
-        "--fix",
-        action="store_true",
-        help="repair what has a safe fix, in place, then report what is left",
-    )
+    add("--prune-baseline", "with --baseline: take out of FILE what is found no more")
+    add = out.group("fixing")
+    add("--fix", "repair what has a safe fix, in place, then report what is left")
     add(
         "--unsafe-fixes",
-        action="store_true",
-        help="with --fix, --fix-only or --diff: make the fixes too that may change content",
+        "with --fix, --fix-only or --diff: make the fixes too that may change content",
     )
-    add("--fix-only", action="store_true", help="as --fix, but report nothing else and exit with 0")
+    add("--fix-only", "as --fix, but report nothing else and exit with 0")
     add(
         "--diff",
-        action="store_true",
-        help="show as a diff what --fix would change, and write nothing; exit status 1 if anything",
+        "show as a diff what --fix would change, and write nothing; exit status 1 if anything",
     )
+    add = out.group("output")
     add(
-        "--write-baseline",
-        metavar="FILE",
-        help="write what is found now to FILE as known, and exit with 0",
-    )
-    add(
-        "--baseline",
-        metavar="FILE",
-        help="report only what FILE does not know; an edited episode is known no more",
-    )
-    add(
-        "--prune-baseline",
-        action="store_true",
-        help="with --baseline: take out of FILE what is found no more",
-    )
-    add("--statistics", action="store_true", help="print counts by rule instead of the findings")
-    add("--watch", action="store_true", help="run again whenever a file changes")
-    add(
-        "-j",
-        "--jobs",
-        type=int,
-        default=0,
-        metavar="N",
-        help="processes; 0 chooses by size and cores (default)",
-    )
-    add("-q", "--quiet", action="store_true", help="print findings and nothing else")
-    add("--explain", metavar="CODE", help="explain a rule (code or name, or `all`) and exit")
-    add("--version", action="version", version=f"{PROG} {__version__}")
-    return out
-
-
-def add_settings(add: Callable[..., Any]) -> None:
-    """Add the options that say which settings hold; they are the same for every command that reads
-    data.
-    """
-    add(
-        "--ignore",
+        "--format NAME[=FILE]",
+        f"how findings are printed: {', '.join(FORMATS)} (default: {DEFAULTS['format']}); more "
+        "than one with a file each",
         action="append",
-        metavar="CODES",
-        help="leave these findings out, as codes, beginnings of codes, or names; comma-separated",
     )
     add(
-        "--config",
-        metavar="FILE",
-        help="settings; without it, mypt-lint.toml or [tool.mypt-lint] in pyproject.toml, here or "
-        "above",
+        "-o --out FILE",
+        "write the findings to FILE; with --fix the fixed data, - for standard output",
+        dest="output",
+        old=["--output"],
     )
-    add("--no-config", action="store_true", help="look for no settings")
+    add(
+        "--show-all",
+        "print all findings of a kind in text and grouped, not the first three of a file",
+    )
+    add("--statistics", "print counts by rule instead of the findings")
+    add(
+        "--fail-on",
+        f"lowest severity that makes the exit status 1 (default: {DEFAULTS['fail-on']})",
+        choices=("error", "warning", "info"),
+    )
+    add("--exit-zero", "exit with 0 whatever is found; failures still are 2")
+    add = add_settings(out)
+    add(
+        "--show-settings",
+        "print the settings, for each file if some are named, and where they come from",
+    )
+    add = out.group("performance")
+    add("-j --jobs N", "processes; 0 chooses by size and cores (default)", type=int, default=0)
+    add = out.group("other")
+    add("--explain CODE", "explain a rule (code or name, or `all`) and exit")
+    add("--watch", "run again whenever a file changes")
 
 
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not a positive number")
-    return number
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    return run(PROG, lambda: _run(given), gone=FOUND)
-
-
-def _run(given: list[str]) -> int:
-    if given[:1] and (meant := _meant(given[0])):
-        raise UsageError(f"{given[0]}: no such file or folder; did you mean mypt-lint {meant}?")
-    if given[:1] and given[0] in COMMANDS:
-        return _command(given[0], given[1:])
-    options = parser().parse_args(given)
-    if options.explain:
-        return _command("explain", [options.explain])
+def _lint(chosen: argparse.Namespace) -> int:
     from mypt_lint.session import lint, watched
 
-    if options.watch:
-        watched(options, defaults=DEFAULTS, folders=_prepared)
-    return lint(options, defaults=DEFAULTS, folders=_prepared)
+    if chosen.explain:
+        return subcommand("explain")([chosen.explain])
+    if chosen.watch:
+        watched(chosen, defaults=DEFAULTS, folders=_prepared)
+    return lint(chosen, defaults=DEFAULTS, folders=_prepared)
 
 
-def _meant(word: str) -> str:
-    """The command that a word that names nothing misspells, if any."""
-    if word in COMMANDS or word.startswith("-") or len(word) > 20 or os.path.lexists(word):
-        return ""
-    return nearest(word, COMMANDS, cutoff=0.75)
-
-
-def _command(name: str, arguments: list[str]) -> int:
-    from mypt_lint.commands import run as run_command
-
-    return run_command(name, arguments, parser(), DEFAULTS)
+def _subcommand(words: Sequence[str]) -> int | None:
+    """Runs what the first word names; returns its exit status, or None where it names nothing."""
+    first = words[0] if words else ""
+    if first in COMMANDS:
+        return subcommand(first)(words[1:])
+    near = not (first.startswith("-") or len(first) > 20 or os.path.lexists(first))
+    if near and (meant := nearest(first, COMMANDS, cutoff=0.75)):
+        raise UsageError(f"{first}: no such file or folder; did you mean mypt-lint {meant}?")
+    return None
 
 
 def _prepared(folders: list[str], codes: frozenset[str]) -> Iterator[Chunk]:
@@ -270,6 +164,17 @@ def _prepared(folders: list[str], codes: frozenset[str]) -> Iterator[Chunk]:
         for folder in folders:
             yield from check_folder(folder, codes)
 
+
+main = Command(
+    PROG,
+    "Check chat training data against the grammar of its format.",
+    EPILOG,
+    options,
+    _lint,
+    quiet="print findings and nothing else",
+    before=_subcommand,
+    gone=FOUND,
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,13 +7,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
+from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
-from mypt_cli.parser import parser as command_line
+from mypt_cli.parser import Parser
 
-COMMANDS = ("explain", "rules", "init", "completion", "server")
+PROG = "mypt-lint "
 _PAGE_WIDTH = 100  # cells of a terminal that a page takes at most
 STARTER = """\
 # Settings; `mypt-lint --show-settings` says what holds and why. Lines with # are suggestions.
@@ -37,65 +36,66 @@ fail-on = "error"                  # or "warning", "info"
 """
 
 
-def run(
-    name: str,
-    arguments: Sequence[str],
-    options: argparse.ArgumentParser,
-    defaults: Mapping[str, Any],
-) -> int:
-    """Run one of COMMANDS; the exit status.
-
-    `options` and `defaults` are those of linting. Raises UsageError.
-    """
-    if name == "server":
-        return _server(options, arguments, defaults)
-    if name == "completion":
-        from mypt_cli.completion import main
-
-        return main(arguments, "mypt-lint")
-    commands: dict[str, Callable[[argparse.ArgumentParser, Sequence[str]], int]] = {
-        "explain": _explain,
-        "rules": _rules,
-        "init": _init,
-    }
-    return commands[name](command_line(f"mypt-lint {name}", f"{ABOUT[name]}."), arguments)
-
-
 ABOUT = {
-    "explain": "Say what a rule finds, why it matters, and show what is wrong and what is right",
-    "rules": "List all rules",
-    "init": "Write a starter mypt-lint.toml into this folder",
-    "completion": "Print a script that completes this and the other commands, for bash, zsh or "
-    "fish",
-    "server": "The language server, on standard input and output; settings as for linting, paths "
-    "come from the editor",
+    "explain": "Say what a rule finds, why it matters, and show what is wrong and what is right.",
+    "rules": "List all rules.",
+    "init": "Write a starter mypt-lint.toml into this folder.",
+    "completion": "Print a script that completes this and the other commands, for a shell.",
+    "server": "Serve an editor, by the protocol of language servers, on standard input and output."
+    "\nSettings are given as for linting; paths come from the editor.",
 }
+COMMANDS = tuple(ABOUT)
 
 
-def _explain(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
+def subcommand(name: str) -> Command:
+    """Returns one of COMMANDS."""
+    if name == "completion":
+        from mypt_cli.completion import command
+
+        return command(PROG + name)
+    if name == "server":
+        from mypt_lint.cli import main, options
+
+        return Command(PROG + name, ABOUT[name], "", options, _serve, quiet=main.quiet)
+    options, body = {
+        "explain": (_explaining, _explain),
+        "rules": (_listing, _rules),
+        "init": (_beginning, _init),
+    }[name]
+    return Command(PROG + name, ABOUT[name], "", options, body, quiet="")
+
+
+def _explaining(out: Parser) -> None:
+    out.group("input")("CODE", "a code, the beginning of one, a name, or `all`", dest="rule")
+    out.group("output")(
+        "--format", "md is not laid out on a terminal; with `all` it is the whole reference",
+        choices=("text", "md"), default="text",
+    )  # fmt: skip
+
+
+def _listing(out: Parser) -> None:
+    out.group("output")(
+        "--format", "how they are listed", choices=("text", "md", "json"), default="text"
+    )
+
+
+def _beginning(out: Parser) -> None:
+    out.group("input").dialect("what the first file here or below is in")
+
+
+def _explain(chosen: argparse.Namespace) -> int:
     from mypt_lint.settings.selection import UnknownRuleError, named
     from mypt_spec.rules import FAMILIES
     from mypt_spec.rules.reference import page, reference
 
-    parser.add_argument(
-        "rule", metavar="CODE", help="a code, the beginning of one, a name, or `all`"
-    )
-    parser.add_argument(
-        "--format",
-        choices=("text", "md"),
-        default="text",
-        help="md is not laid out on a terminal; with `all` it is the whole reference (default: "
-        "text)",
-    )
-    options = parser.parse_args(arguments)
-    if options.rule == "all" and options.format == "md":
+    if chosen.rule == "all" and chosen.format == "md":
         sys.stdout.write(reference(FAMILIES))
         return 0
     try:
-        text = "\n\n".join(page(code) for code in named(options.rule))
+        text = "\n\n".join(page(code) for code in named(chosen.rule))
     except UnknownRuleError as error:
         raise UsageError(str(error)) from None
-    if options.format == "text" and sys.stdout.isatty():
+    if chosen.format == "text" and sys.stdout.isatty():
         _lay_out(text)
     else:
         print(text)
@@ -117,17 +117,13 @@ def _lay_out(text: str) -> None:
     console.print(Markdown(text, code_theme="ansi_dark", hyperlinks=False), width=width)
 
 
-def _rules(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
+def _rules(chosen: argparse.Namespace) -> int:
     from mypt_spec.findings import RULES
     from mypt_spec.rules.reference import table
 
-    parser.add_argument(
-        "--format", choices=("text", "md", "json"), default="text", help="(default: text)"
-    )
-    options = parser.parse_args(arguments)
-    if options.format == "md":
+    if chosen.format == "md":
         print("\n".join(table(sorted(RULES))))
-    elif options.format == "json":
+    elif chosen.format == "json":
         keys = ("code", "name", "severity", "summary", "fix")
         rows = [
             (code, rule.name, rule.severity, rule.summary, rule.fix)
@@ -141,23 +137,17 @@ def _rules(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _init(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
+def _init(chosen: argparse.Namespace) -> int:
     from mypt_cli.jsonl.left_out import LeftOut
     from mypt_cli.jsonl.paths import expand
     from mypt_lint.check.detect import candidates, detect
     from mypt_lint.settings.config import FILES
 
-    parser.add_argument(
-        "--dialect",
-        metavar="NAME",
-        help="the format of the data; without it, the first file here or below says so",
-    )
-    options = parser.parse_args(arguments)
     path = FILES[0]
     if os.path.lexists(path):
         raise UsageError(f"{path} is here already; delete it first, or edit it")
     known = candidates("")
-    dialect = options.dialect
+    dialect = chosen.dialect
     if dialect is None:
         try:
             source = expand(["."], left_out=LeftOut())[0]
@@ -175,15 +165,12 @@ def _init(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _server(
-    parser: argparse.ArgumentParser, arguments: Sequence[str], defaults: Mapping[str, Any]
-) -> int:
-    parser.prog = "mypt-lint server"
-    parser.description = ABOUT["server"]
-    options = parser.parse_args(arguments)
-    if options.paths:
+def _serve(chosen: argparse.Namespace) -> int:
+    from mypt_lint.options import DEFAULTS
+
+    if chosen.paths:
         raise UsageError(
-            f"the editor names the files, not the command line: leave out {options.paths[0]}"
+            f"the editor names the files, not the command line: leave out {chosen.paths[0]}"
         )
     try:
         from mypt_lint.editor.server import serve
@@ -191,5 +178,5 @@ def _server(
         raise UsageError(
             f"the language server needs {error.name}; pip install 'mypt-tags[lsp]'"
         ) from None
-    serve(options, defaults=defaults)
+    serve(chosen, defaults=DEFAULTS)
     return 0

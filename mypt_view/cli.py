@@ -6,14 +6,14 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mypt_cli.parser import parser as command_line
-from mypt_cli.run import run
-from mypt_lint.cli import DEFAULTS, add_settings, positive
-from mypt_spec import __version__
+from mypt_cli.command import Command
+from mypt_cli.errors import UsageError
+from mypt_cli.parser import Parser, positive
+from mypt_lint.options import DEFAULTS, add_dialect, add_ignore, add_settings
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.blocks import Source
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CLEAN, FOUND = 0, 1
 AUTO = "auto"
+_LINE_OF_STDIN = re.compile(r"-:[0-9]+$")
 _VIEWS = {
     "mask": "the serialised text, trained against masked",
     "ids": "one token a line: position, id, loss, block, text",
@@ -44,65 +45,37 @@ Exit status: 0 nothing wrong with what was shown, 1 an error in it, 2 failure.
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    out = command_line(
-        PROG,
-        "Show episodes of chat training data as a chat, with their loss mask, their token ids and "
-        "their findings.",
-        EPILOG,
-    )
-    add = out.add_argument
+def _options(out: Parser) -> None:
+    add = out.group("input")
     add(
-        "file",
-        metavar="FILE[:LINE]",
-        help="JSONL or text, .gz and .zst too, or - for standard input; from its first line, or "
-        "LINE",
+        "FILE[:LINE]",
+        "JSONL or text, .gz and .zst too, or - for standard input; from its first line, or LINE",
+        dest="file",
     )
-    views = out.add_mutually_exclusive_group()
-    for view, text in _VIEWS.items():
-        views.add_argument(f"--{view}", dest="view", action="store_const", const=view, help=text)
-    views.add_argument(
-        "-o",
-        "--out",
-        "--html",
-        dest="html",
-        metavar="OUT.html",
-        help="write one page with everything in it; needs no network",
-    )
-    some = out.add_mutually_exclusive_group()
-    some.add_argument(
-        "-n", "--number", type=positive, metavar="N", help="show N episodes (default: 1)"
-    )
-    some.add_argument("--all", action="store_true", help="show all episodes to the end of the file")
-    add(
-        "--dialect",
-        metavar="NAME",
-        help="the format of the data, or auto to find out (default: that of the settings, or auto)",
-    )
+    some = add.one_of()
+    some("-n --number N", "show N episodes (default: 1)", type=positive)
+    some("--all", "show all episodes to the end of the file")
+    add_dialect(add, "auto")
     add(
         "--kind",
+        "JSONL records, or serialised text (default: that of the settings, or record)",
         choices=("record", "text"),
-        help="JSONL records, or serialised text (default: that of the settings, or record)",
+    )
+    add = out.group("output")
+    views = add.one_of()
+    for view, text in _VIEWS.items():
+        views(f"--{view}", text, dest="view", action="store_const", const=view)
+    views(
+        "-o --out --html OUT.html",
+        "write one page with everything in it; needs no network",
+        dest="html",
     )
     add(
-        "--layout",
-        metavar="NAME",
-        help="of --text: one of the dialect's layouts (default: compact, or the text as it was "
-        "read)",
+        "--layout NAME",
+        "of --text: one of the dialect's layouts (default: compact, or the text as it was read)",
     )
-    add_settings(add)
-    add("--version", action="version", version=f"{PROG} {__version__}")
-    return out
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
-    # A word with a space in it is no option: `-:3` is line 3 of standard input.
-    words = [
-        f" {word}" if re.fullmatch(r"-:[0-9]+", word) else word
-        for word in (sys.argv[1:] if argv is None else argv)
-    ]
-    return run(PROG, lambda: _run(parser().parse_args(words)))
+    add_ignore(add_settings(out))
+    out._negative_number_matcher = _LINE_OF_STDIN  # a name, not an option
 
 
 def split_line(name: str) -> tuple[str, int | None]:
@@ -111,8 +84,6 @@ def split_line(name: str) -> tuple[str, int | None]:
     >>> split_line("data.jsonl:118"), split_line("-:2"), split_line("a:b")
     (('data.jsonl', 118), ('-', 2), ('a:b', None))
     """
-    from mypt_cli.errors import UsageError
-
     match = re.fullmatch(r"(.+):([0-9]{1,18})", name, re.DOTALL)
     if match is None or os.path.lexists(name):
         return name, None
@@ -122,22 +93,18 @@ def split_line(name: str) -> tuple[str, int | None]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from mypt_cli.errors import UsageError
     from mypt_cli.jsonl.paths import is_prepared
     from mypt_view.items import first
 
     if options.layout is not None and options.view != "text":
         raise UsageError("--layout is of --text: give both")
-    options.file = (
-        options.file.removeprefix(" ") if options.file.startswith(" -:") else options.file
-    )
     path, line = split_line(options.file)
     if path != "-" and is_prepared(path):
         from mypt_train.commands.view import shard_items
 
         items = first(shard_items(path, line or 1), None if options.all else options.number or 1)
         if options.html is not None:
-            return _page(items, path, options.html)
+            return _page(items, path, options)
         return (
             _text(items, options.layout)
             if options.view == "text"
@@ -152,7 +119,7 @@ def _run(options: argparse.Namespace) -> int:
         )
     items = _items(checker, source, kind, line, doubt, options)
     if options.html is not None:
-        return _page(items, source.path, options.html)
+        return _page(items, source.path, options)
     return (
         _text(items, options.layout)
         if options.view == "text"
@@ -161,7 +128,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _source(name: str) -> tuple[Source, int | None]:
-    from mypt_cli.errors import UsageError
     from mypt_cli.jsonl.paths import expand
 
     path, line = split_line(name)
@@ -204,7 +170,6 @@ def _items(
     doubt: str,
     options: argparse.Namespace,
 ) -> Iterator[Item]:
-    from mypt_cli.errors import UsageError
     from mypt_view.items import first, read_items
 
     for at, item in enumerate(
@@ -215,7 +180,7 @@ def _items(
     ):
         if at == 0 and line is not None and not item.raw.strip():
             raise UsageError(f"{source.path}:{line}: the line is empty, there is nothing to show")
-        if at == 0 and doubt:
+        if at == 0 and doubt and not options.quiet:
             print(f"mypt-view: {doubt}", file=sys.stderr)
         yield item
 
@@ -261,15 +226,15 @@ def _text(items: Iterator[Item], layout: str | None) -> int:
     return status
 
 
-def _page(items: Iterator[Item], source: str, path: str) -> int:
+def _page(items: Iterator[Item], source: str, options: argparse.Namespace) -> int:
     from mypt_cli.jsonl.atomic import Output
     from mypt_lint.report.totals import counted
     from mypt_view.page import collect, page
 
-    held = collect(items)
+    held, path = collect(items), options.html
     with Output(path, [source]) as output:
         output.write_bytes(page(held, source))
-    if path != "-":
+    if path != "-" and not options.quiet:
         shown = counted(len(held.rows), "episode")
         print(f"mypt-view: wrote {path}: {shown} of {source}", file=sys.stderr)
     return FOUND if any("error" in row["counts"] for row in held.rows) else CLEAN
@@ -278,6 +243,15 @@ def _page(items: Iterator[Item], source: str, path: str) -> int:
 def _status(item: Item) -> int:
     return FOUND if any(f.severity == "error" for f in item.findings) else CLEAN
 
+
+main = Command(
+    PROG,
+    "Show episodes of chat training data as a chat: loss mask, token ids and findings.",
+    EPILOG,
+    _options,
+    _run,
+    quiet="no doubt about the format, no summary",
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -184,6 +184,7 @@ ENGINE = [
 ]
 COMMANDS = [
     "mypt_lint.cli",
+    "mypt_lint.options",
     "mypt_convert.cli",
     "mypt_view.cli",
     "mypt_cli.main",

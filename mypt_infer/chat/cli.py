@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mypt_cli.parser import parser as command_line
-from mypt_cli.run import run
+from mypt_cli.command import Command
+from mypt_cli.parser import Parser
 from mypt_infer.run_format import of
-from mypt_spec import Dialect, __version__, dialect
+from mypt_spec import Dialect, dialect
 from mypt_spec.tokenizer.vocabulary import FILE as VOCABULARY
 
 if TYPE_CHECKING:
@@ -39,106 +39,51 @@ Exit status: 0 done, 2 failure.
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line."""
-    out = command_line(
-        PROG, "Chat over a folder of documents: the model searches, reads and cites them.", EPILOG
+def _options(out: Parser) -> None:
+    add = out.group("input")
+    source = add.one_of(required=True)
+    source(
+        "--model --model_ckpt DIR",
+        "config.json and *.safetensors of a Llama, or a run of mypt-train; needs the extra infer",
     )
-    add = out.add_argument
-    source = out.add_mutually_exclusive_group(required=True)
-    source.add_argument(
-        "--model",
-        "--model_ckpt",
-        metavar="DIR",
-        help="config.json and *.safetensors of a Llama, or a run of mypt-train; needs the extra "
-        "infer",
-    )
-    source.add_argument(
+    source(
         "--scripted",
-        action="store_true",
-        help="a stand-in for a model, which searches for what you say and quotes what it finds",
+        "a stand-in for a model, which searches for what you say and quotes what it finds",
     )
-    add("--dialect", metavar="NAME", help="the format (default: that of the model, or mypt)")
+    add.dialect(f"that of the checkpoint, or {DIALECT}")
     add(
-        "--workspace",
-        "--workspace_dir",
-        metavar="DIR",
-        help="a folder of documents for the tools; without it there are none",
+        "--workspace --workspace_dir DIR",
+        "a folder of documents for the tools; without it there are none",
     )
+    add("--index-dir --index_dir DIR", "where its index is kept (default: as mypt-index says)")
+    add("--system TEXT", "the system prompt; the tools are added to it")
+    add = out.group("limits")
+    add("--max-steps N", "calls and answers of a turn", type=int, default=5)
+    add("--max-tokens N", "tokens of a turn that the model draws", type=int, default=512)
+    add("--max-think-tokens N", "tokens of a thought", type=int, default=256)
+    add("--no-think", "the model answers or calls at once, without a thought")
+    add("--max-toolcall-tokens N", "tokens of a call", type=int, default=128)
     add(
-        "--index-dir",
-        "--index_dir",
-        metavar="DIR",
-        help="where its index is kept (default: as mypt-index says)",
-    )
-    add("--system", metavar="TEXT", help="the system prompt; the tools are added to it")
-    add(
-        "--transcript",
-        metavar="FILE",
-        help="add each conversation to this file of JSONL when it ends",
-    )
-    add(
-        "-v",
-        "--verbose",
-        action="store_true",
-        help="show what is thought, called and found as it comes, not only the answer",
-    )
-    add(
-        "--max-steps",
+        "--context-length N",
+        "ids that the model sees; the oldest turns are left out (default: what its config.json "
+        "says)",
         type=int,
-        default=5,
-        metavar="N",
-        help="calls and answers of a turn (default: %(default)s)",
     )
+    add = out.group("sampling")
     add(
-        "--max-tokens",
-        type=int,
-        default=512,
-        metavar="N",
-        help="tokens of a turn that the model draws (default: %(default)s)",
-    )
-    add(
-        "--max-think-tokens",
-        type=int,
-        default=256,
-        metavar="N",
-        help="tokens of a thought (default: %(default)s)",
-    )
-    add(
-        "--no-think",
-        action="store_true",
-        help="the model answers or calls at once, without a thought",
-    )
-    add(
-        "--max-toolcall-tokens",
-        type=int,
-        default=128,
-        metavar="N",
-        help="tokens of a call (default: %(default)s)",
-    )
-    add(
-        "--context-length",
-        type=int,
-        metavar="N",
-        help="ids that the model sees; the oldest turns are left out (default: what its "
-        "config.json says)",
-    )
-    add(
-        "--temperature",
+        "--temperature T",
+        "0 takes the best (default: %(default)s); calls always do",
         type=float,
         default=0.7,
-        metavar="T",
-        help="0 takes the best (default: %(default)s); calls always do",
     )
-    add("--top-p", type=float, metavar="P", help="choose among the best that hold a share P")
-    add("--seed", type=int, help="the same answers again")
-    add("--version", action="version", version=f"{PROG} {__version__}")
-    return out
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
-    return run(PROG, lambda: _run(parser().parse_args(argv)), errors=(ValueError,))
+    add("--top-p P", "choose among the best that hold a share P", type=float)
+    add("--seed SEED", "the same answers again", type=int)
+    add = out.group("output")
+    add("--transcript FILE", "add each conversation to this file of JSONL when it ends")
+    add(
+        "-v --verbose",
+        "show what is thought, called and found as it comes, not only the answer",
+    )
 
 
 def _run(chosen: argparse.Namespace) -> int:
@@ -292,6 +237,16 @@ def _talk(session: Session) -> None:
         elif line.strip():
             session.turn(line)
 
+
+main = Command(
+    PROG,
+    "Chat over a folder of documents: the model searches, reads and cites them.",
+    EPILOG,
+    _options,
+    _run,
+    quiet="",
+    errors=(ValueError,),
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -8,15 +8,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mypt_spec
-from mypt_cli.parser import parser as command_line
-from mypt_cli.run import run
+from mypt_cli.command import Command
+from mypt_cli.parser import Parser
 from mypt_infer.run_format import of
-from mypt_spec import Dialect, Finding, VocabularyError, __version__
+from mypt_spec import Dialect, Finding, VocabularyError
 from mypt_spec.encoder import encode_events
 from mypt_spec.episode import Episode
 from mypt_spec.tokenizer.vocabulary import FILE
@@ -45,66 +44,41 @@ class CliError(ValueError):
     """The arguments of the command cannot be used."""
 
 
-def parser() -> argparse.ArgumentParser:
-    out = command_line(PROG, "Generate one turn: legal, complete, and within budget.", EPILOG)
-    add = out.add_argument
-    add("--model", required=True, metavar="DIR", help="config.json and *.safetensors")
-    add("--prompt", required=True, metavar="FILE", help="a record or a serialised text; - is stdin")
-    add("--dialect", metavar="NAME", help="the format (default: that of the checkpoint, or mypt)")
+def _options(out: Parser) -> None:
+    add = out.group("input")
+    add("--model DIR", "config.json and *.safetensors", required=True)
+    add("--prompt FILE", "a record or a serialised text; - is stdin", required=True)
+    add.dialect("that of the checkpoint, or mypt")
     add(
-        "--vocab",
-        metavar="FILE",
-        help=f"the vocabulary, as ranks (default: {FILE} of the model, where it has one)",
+        "--vocab FILE",
+        f"the vocabulary, as ranks (default: {FILE} of the model, where it has one)",
     )
     add(
-        "--tools",
-        metavar="FILE",
-        help="a JSON list of tools in OpenAI's style; without it the model cannot call any",
+        "--tools FILE",
+        "a JSON list of tools in OpenAI's style; without it the model cannot call any",
     )
+    add = out.group("limits")
+    add("--max-new-tokens N", "of the turn", type=int, default=256)
+    add("--max-think-tokens N", "of each thought", type=int)
+    add("--no-think", "the model may not begin a thought")
+    add("--max-toolcall-tokens N", "of each call", type=int)
+    add("--stop TAG", "stop after this tag, too; may be repeated", action="append", default=[])
+    add = out.group("sampling")
+    add("--temperature T", "0 takes the best", type=float, default=1.0)
+    add("--top-k K", "choose among the K best", type=int)
+    add("--top-p P", "choose among the best that hold a share P", type=float)
+    add("--seed SEED", "the same tokens again", type=int)
+    shape = out.group("output").one_of()
+    shape("--raw", "exactly the generated text, tags included")
+    shape("--json", "one JSON object: text, ids, how it ended, the record, what was lost")
+    add = out.group("performance")
     add(
         "--engine",
-        default="auto",
+        "what reads calls; auto: tables where they hold the schemas",
         choices=("table", "llguidance", "auto"),
-        help="what reads calls; auto: tables where they hold the schemas",
+        default="auto",
     )
-    add("--max-new-tokens", type=int, default=256, metavar="N", help="default: %(default)s")
-    add("--max-think-tokens", type=int, metavar="N", help="of each thought")
-    add("--no-think", action="store_true", help="the model may not begin a thought")
-    add("--max-toolcall-tokens", type=int, metavar="N", help="of each call")
-    add(
-        "--temperature",
-        type=float,
-        default=1.0,
-        metavar="T",
-        help="0 takes the best (default: %(default)s)",
-    )
-    add("--top-k", type=int, metavar="K", help="choose among the K best")
-    add("--top-p", type=float, metavar="P", help="choose among the best that hold a share P")
-    add("--seed", type=int, help="the same tokens again")
-    add(
-        "--stop",
-        action="append",
-        default=[],
-        metavar="TAG",
-        help="stop behind this tag, too; may be repeated",
-    )
-    add("--device", default="cpu", help="where the model runs (default: %(default)s)")
-    shape = out.add_mutually_exclusive_group()
-    shape.add_argument(
-        "--raw", action="store_true", help="exactly the generated text, tags included"
-    )
-    shape.add_argument(
-        "--json",
-        action="store_true",
-        help="one JSON object: text, ids, how it ended, the record, what was lost",
-    )
-    add("--version", action="version", version=f"{PROG} {__version__}")
-    return out
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
-    return run(PROG, lambda: _run(parser().parse_args(argv)), errors=(ValueError,))
+    add("--device DEVICE", "where the model runs", default="cpu")
 
 
 def _run(chosen: argparse.Namespace) -> int:
@@ -294,6 +268,16 @@ class _Screen:
                 )
             self.fresh = False
 
+
+main = Command(
+    PROG,
+    "Generate one turn: legal, complete, and within budget.",
+    EPILOG,
+    _options,
+    _run,
+    quiet="",
+    errors=(ValueError,),
+)
 
 if __name__ == "__main__":
     sys.exit(main())

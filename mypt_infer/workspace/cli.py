@@ -9,14 +9,12 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from mypt_cli.parser import parser as command_line
-from mypt_cli.run import run
-from mypt_spec import __version__
+from mypt_cli.command import Command
+from mypt_cli.parser import Parser
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -44,45 +42,26 @@ The index is kept in $XDG_CACHE_HOME/mypt-tags or ~/.cache/mypt-tags (macOS:
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    out = command_line(PROG, "Index a folder of documents for the tools of a workspace.", EPILOG)
-    add = out.add_argument
-    add("folder", metavar="DIR", help="the folder of documents")
+def _options(out: Parser) -> None:
+    add = out.group("input")
+    add("DIR", "the folder of documents", dest="folder")
     add(
-        "--index-dir",
-        metavar="DIR",
-        help="where the index is kept (default: a folder of its own in the user's cache folder)",
+        "--index-dir DIR",
+        "where the index is kept (default: a folder of its own in the user's cache folder)",
     )
     add(
         "--embedder",
+        "what makes vectors of texts (default: that of the index, or hashing)",
         choices=("hashing", "minilm"),
-        help="what makes vectors of texts (default: that of the index, or hashing)",
     )
+    add = out.group("search")
     add(
-        "--search",
-        metavar="QUERY",
-        help="bring the index up to date, and show the chunks that fit the query best",
+        "--search QUERY",
+        "bring the index up to date, and show the chunks that fit the query best",
     )
-    add("--top-k", type=int, default=5, metavar="N", help="chunks to show (default: %(default)s)")
-    add(
-        "-v",
-        "--verbose",
-        action="store_true",
-        help="name every file that was left out, not only how many",
-    )
-    add("-q", "--quiet", action="store_true", help="no progress, no summary")
-    add("--version", action="version", version=f"{PROG} {__version__}")
-    return out
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
-    return run(
-        PROG,
-        lambda: _run(parser().parse_args(argv)),
-        errors=(ValueError, RuntimeError),
-        interrupted="interrupted; the index is as it was",
-    )
+    add("--top-k N", "chunks to show", type=int, default=5)
+    add = out.group("output")
+    add("-v --verbose", "name every file that was left out, not only how many")
 
 
 def _run(chosen: argparse.Namespace) -> int:
@@ -173,6 +152,16 @@ class _Progress:
         if self._status is not None:
             self._status.stop()
 
+
+main = Command(
+    PROG,
+    "Index a folder of documents for the tools of a workspace.",
+    EPILOG,
+    _options,
+    _run,
+    errors=(ValueError, RuntimeError),
+    interrupted="interrupted; the index is as it was",
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,9 +6,10 @@ A format is a module of this package, named as the user names it, with a class `
 from __future__ import annotations
 
 import importlib
-from typing import Protocol, TextIO, cast
+from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
-from mypt_lint.check.diagnostic import Diagnostic, Summary
+if TYPE_CHECKING:
+    from mypt_lint.check.diagnostic import Diagnostic, Summary
 
 FORMATS: tuple[str, ...] = (
     "text",

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 
-from mypt_cli.parser import parser as command_line
-from mypt_cli.run import run
-from mypt_spec import __version__
-from mypt_train.export.folder import export
-from mypt_train.export.tokenizer_file import ExportError
+from mypt_cli.command import Command
+from mypt_cli.parser import Parser
 
 DONE = 0
 
@@ -25,38 +21,37 @@ template refuses content that spells a tag. Exit status: 0 done, 2 failure.
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    out = command_line(PROG, "Write a checkpoint as a Hugging Face folder.", EPILOG)
-    add = out.add_argument
+def _options(out: Parser) -> None:
+    add = out.group("input")
     add(
-        "checkpoint",
-        metavar="CHECKPOINT",
-        help="config.json and model.safetensors, or what mypt-train has written to",
+        "CHECKPOINT",
+        "config.json and model.safetensors, or what mypt-train has written to",
+        dest="checkpoint",
     )
-    add("-o", "--out", metavar="DIR", help="an empty folder, or a new one; required")
-    add("old_out", nargs="?", help=argparse.SUPPRESS)  # the folder as a second word
-    add("--dialect", metavar="NAME", help="the format (default: that of the checkpoint, or mypt)")
+    add.dialect("that of the checkpoint, or mypt")
     add(
-        "--vocab",
-        metavar="FILE",
-        help="the vocabulary, as ranks (default: the one in the checkpoint, or GPT-2's)",
+        "--vocab FILE",
+        "the vocabulary, as ranks (default: the one in the checkpoint, or GPT-2's)",
     )
-    add("--version", action="version", version=f"{PROG} {__version__}")
-    return out
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
-    return run(PROG, lambda: _run(parser().parse_args(argv)))
+    add = out.group("output")
+    add("-o --out DIR", "an empty folder, or a new one; required")
+    add("OUT", argparse.SUPPRESS, dest="old_out", nargs="?")  # the folder as a second word
 
 
 def _run(chosen: argparse.Namespace) -> int:
+    from mypt_train.export.folder import export
+    from mypt_train.export.tokenizer_file import ExportError
+
     out = chosen.out or chosen.old_out
     if out is None or None not in (chosen.out, chosen.old_out):
         raise ExportError("name the folder to write once, with --out DIR")
     print(export(chosen.checkpoint, out, dialect=chosen.dialect, vocabulary=chosen.vocab))
     return DONE
 
+
+main = Command(
+    PROG, "Write a checkpoint as a Hugging Face folder.", EPILOG, _options, _run, quiet=""
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -8,15 +8,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mypt_cli.parser import hide
-from mypt_cli.parser import parser as command_line
-from mypt_cli.run import run
-from mypt_lint.cli import DEFAULTS, add_settings
-from mypt_spec import __version__
+from mypt_cli.command import Command
+from mypt_cli.errors import UsageError
+from mypt_cli.parser import Parser
+from mypt_lint.options import DEFAULTS, add_dialect, add_ignore, add_settings
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.blocks import Source
@@ -39,101 +37,71 @@ Exit status: 0 done, 1 lines were refused, 2 failure.
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    out = command_line(
-        PROG, "Make training shards with exact loss masks from checked JSONL.", EPILOG
-    )
-    add = out.add_argument
-    add("paths", nargs="+", metavar="PATH", help="files, folders and patterns; .gz and .zst too")
-    add("-o", "--out", required=True, metavar="DIR", help="an empty folder, or a new one")
-    add(
-        "--dialect",
-        metavar="NAME",
-        help="the format of the data, or auto to find out (default: that of the settings, or mypt)",
-    )
-    add(
-        "--vocab",
-        metavar="FILE",
-        dest="vocabulary",
-        help="a vocabulary in the place of GPT-2's: ranks, as tiktoken writes them",
-    )
-    add(
-        "--phase",
-        type=int,
-        metavar="N",
-        help="refuse what the curriculum has not introduced by phase N",
-    )
-    add(
-        "--context-length",
-        type=int,
-        default=2048,
-        metavar="N",
-        help="tokens of a row (default: %(default)s)",
-    )
-    add(
-        "--pack",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="whole episodes side by side in rows (default: yes)",
-    )
-    add(
-        "--val-fraction",
-        type=float,
-        default=0.0,
-        metavar="F",
-        help="share of the episodes, by their hash, for val (default: %(default)s)",
-    )
-    add("--tokens-per-shard", type=int, default=10_000_000, metavar="N", help="default: 10_000_000")
-    add("--seed", type=int, default=0, help="of the order of rows (default: %(default)s)")
-    add(
-        "--long",
-        choices=("error", "drop", "split-turns"),
-        default="error",
-        help="what becomes of episodes that no row can hold (default: %(default)s)",
-    )
+def _options(out: Parser) -> None:
+    add = out.group("input")
+    add("PATH", "files, folders and patterns; .gz and .zst too", dest="paths", nargs="+")
+    add_dialect(add)
+    add = out.group("what is checked")
+    add("--phase N", "refuse what the curriculum has not introduced by phase N", type=int)
+    add_ignore(add)
     add(
         "--on-error",
+        "when a line is refused: make no data set, or go on without it",
         choices=("fail", "reject"),
         default="fail",
-        help="when a line is refused: make no data set, or go on without it (default: %(default)s)",
     )
-    add("--dedup", action="store_true", help="leave out episodes that were there before")
+    add = out.group("tokens and rows")
+    add(
+        "--vocab FILE",
+        "a vocabulary in the place of GPT-2's: ranks, as tiktoken writes them",
+        dest="vocabulary",
+    )
+    add("--context-length N", "tokens of a row", type=int, default=2048)
+    add(
+        "--pack",
+        "whole episodes side by side in rows (default: yes)",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+    )
+    add(
+        "--long",
+        "what becomes of episodes that no row can hold",
+        choices=("error", "drop", "split-turns"),
+        default="error",
+    )
+    add("--dedup", "leave out episodes that were there before")
+    add("--preferences", "keep rejected answers and labels, for DPO, ORPO and KTO")
+    add(
+        "--val-fraction F",
+        "share of the episodes, by their hash, for val (default: 0.0)",
+        type=float,
+        default=0.0,
+    )
+    add("--seed SEED", "of the order of rows (default: 0)", type=int, default=0)
+    add = out.group("output")
+    add("-o --out DIR", "an empty folder, or a new one", required=True)
+    add("--resume", "go on with what a run that was stopped has left")
+    add(
+        "--tokens-per-shard N",
+        "tokens of a shard (default: 10_000_000)",
+        type=int,
+        default=10_000_000,
+    )
     add(
         "--format",
+        "of the shards (default: %(default)s); parquet needs pyarrow",
         choices=("bin", "parquet"),
         default="bin",
-        help="of the shards (default: %(default)s); parquet needs pyarrow",
     )
+    add_settings(out)
+    add = out.group("performance")
     add(
-        "--preferences",
-        action="store_true",
-        help="keep rejected answers and labels, for DPO, ORPO and KTO",
-    )
-    jobs = add(
-        "-j",
-        "--jobs",
-        "--workers",
+        "-j --jobs N",
+        "processes; 0 is one a core (default)",
         dest="workers",
         type=int,
         default=0,
-        metavar="N",
-        help="processes; 0 is one a core (default)",
-    )
-    hide(jobs, "--workers")
-    add("--resume", action="store_true", help="go on with what a run that was stopped has left")
-    add_settings(add)
-    add("-q", "--quiet", action="store_true", help="no progress, no summary")
-    add("--version", action="version", version=f"{PROG} {__version__}")
-    return out
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
-    return run(
-        PROG,
-        lambda: _run(parser().parse_args(argv)),
-        errors=(ValueError,),
-        interrupted="interrupted; go on with --resume",
+        old=["--workers"],
     )
 
 
@@ -190,7 +158,6 @@ def _settings(plan: Plan, sources: list[Source], *, quiet: bool) -> tuple[str, l
 
     Raises UsageError if the sources have several dialects.
     """
-    from mypt_cli.errors import UsageError
     from mypt_lint.run.plan import AUTO, named_dialect
 
     def say(text: str) -> None:
@@ -224,6 +191,16 @@ def _summary(manifest: dict[str, Any], out: str) -> None:
                 f"{split['trained_tokens']} trained, {padding:.2%} padding"
             )
 
+
+main = Command(
+    PROG,
+    "Make training shards with exact loss masks from checked JSONL.",
+    EPILOG,
+    _options,
+    _run,
+    errors=(ValueError,),
+    interrupted="interrupted; go on with --resume",
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 
-from mypt_cli.parser import hide
-from mypt_cli.parser import parser as command_line
-from mypt_cli.run import run
-from mypt_spec import __version__
+from mypt_cli.command import Command
+from mypt_cli.parser import Parser
 
 DONE = 0
 DIALECT = "mypt"
@@ -32,55 +29,20 @@ the other, whatever the seed. Exit status: 0 done, 2 failure.
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    out = command_line(PROG, "Make up episodes of a curriculum, phase by phase.", EPILOG)
-    add = out.add_argument
-    add("--phase", type=int, required=True, metavar="N", help="1 to 5; of mypt-3b 1 or 2")
+def _options(out: Parser) -> None:
+    add = out.group("what is made")
+    add("--phase N", "1 to 5; of mypt-3b 1 or 2", type=int, required=True)
+    add.dialect(f"{DIALECT}, and so is auto")
+    add("-n --number N", "episodes", dest="n", type=int, default=1000, old=["--n"])
+    add("--seed SEED", "other episodes (default: 0)", type=int, default=0)
+    add("--split", "whose prompts", choices=("train", "heldout"), default="train")
+    add = out.group("output")
     add(
-        "--dialect",
-        default=DIALECT,
-        metavar="NAME",
-        help="mypt or mypt-3b; auto is mypt (default: %(default)s)",
-    )
-    count = add(
-        "-n",
-        "--number",
-        "--n",
-        dest="n",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="episodes (default: %(default)s)",
-    )
-    hide(count, "--n")
-    add("--seed", type=int, default=0, help="other episodes (default: %(default)s)")
-    add(
-        "--split",
-        choices=("train", "heldout"),
-        default="train",
-        help="whose prompts (default: %(default)s)",
-    )
-    named = add(
-        "-o",
-        "--out",
-        "--output",
+        "-o --out FILE",
+        "where the records go; .gz is compressed (default: -, standard output)",
         dest="output",
         default="-",
-        metavar="FILE",
-        help="default: -, stdout; .gz is compressed",
-    )
-    hide(named, "--output")
-    add("-q", "--quiet", action="store_true", help="no progress, no summary")
-    add("--version", action="version", version=f"{PROG} {__version__}")
-    return out
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
-    return run(
-        PROG,
-        lambda: _run(parser().parse_args(argv)),
-        interrupted="interrupted; no file was written",
+        old=["--output"],
     )
 
 
@@ -94,7 +56,7 @@ def _run(chosen: argparse.Namespace) -> int:
         chosen.n,
         seed=chosen.seed,
         split=chosen.split,
-        dialect=DIALECT if chosen.dialect == "auto" else chosen.dialect,
+        dialect=DIALECT if chosen.dialect in (None, "auto") else chosen.dialect,
     )
     shown = chosen.output != "-" or not sys.stdout.isatty()
     with (
@@ -112,6 +74,15 @@ def _run(chosen: argparse.Namespace) -> int:
         )
     return DONE
 
+
+main = Command(
+    PROG,
+    "Make up episodes of a curriculum, phase by phase.",
+    EPILOG,
+    _options,
+    _run,
+    interrupted="interrupted; no file was written",
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -8,13 +8,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mypt_cli.parser import parser as command_line
-from mypt_cli.run import run
-from mypt_spec import __version__
+from mypt_cli.command import Command
+from mypt_cli.parser import Parser
 
 DONE = 0
 
@@ -34,80 +32,49 @@ Exit status: 0 done, 2 failure, 130 interrupted.
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    out = command_line(PROG, "Train a model on shards that mypt-prepare has made.", EPILOG)
-    add = out.add_argument
+def _options(out: Parser) -> None:
+    add = out.group("input")
     add(
-        "--data",
-        required=True,
+        "--data DIR",
+        "a folder that mypt-prepare has made; may be repeated",
         action="append",
-        metavar="DIR",
-        help="a folder that mypt-prepare has made; may be repeated",
-    )
-    add(
-        "--config",
         required=True,
-        metavar="FILE",
-        help="a JSON file, or the name of a config that comes with the package: tiny, small, "
-        "medium, toolchat_150M",
     )
     add(
-        "-o",
-        "--out",
+        "--config FILE",
+        "a JSON file, or the name of a config that comes with the package: tiny, small, medium, "
+        "toolchat_150M",
         required=True,
-        metavar="DIR",
-        help="checkpoints and log; an empty folder, or a new one",
     )
     add(
-        "--phases",
-        metavar="A-B",
-        help='run the curriculum in order, as "1-5" or "1,2,4", each phase with replay of those '
-        "before it",
-    )
-    add(
-        "--steps",
-        type=int,
-        metavar="N",
-        help="stop behind step N; the schedule stays that of the config",
-    )
-    add(
-        "--set",
+        "--set KEY=VALUE",
+        "another value for a key of the config, as train.lr=0.001; may be repeated",
         action="append",
         default=[],
-        metavar="KEY=VALUE",
-        help="another value for a key of the config, as train.lr=0.001; may be repeated",
     )
+    add("--init-from DIR", "a model to begin with")
     add(
-        "--threads",
+        "--tools FILE",
+        "a JSON list of tools in OpenAI's style, for legality; without it, what the validation "
+        "data calls",
+    )
+    add = out.group("course")
+    add(
+        "--phases A-B",
+        'run the curriculum in order, as "1-5" or "1,2,4", each phase with replay of those before '
+        "it",
+    )
+    add("--steps N", "stop after step N; the schedule stays that of the config", type=int)
+    add = out.group("output")
+    add("-o --out DIR", "checkpoints and log; an empty folder, or a new one", required=True)
+    add("--resume", "go on from the last checkpoint in --out")
+    add = out.group("performance")
+    add(
+        "--threads N",
+        "threads on the CPU (default: by the size of the model and the cores)",
         type=int,
-        metavar="N",
-        help="threads on the CPU (default: by the size of the model and the cores)",
     )
-    add("--init-from", metavar="DIR", help="a model to begin with")
-    add("--resume", action="store_true", help="go on from the last checkpoint in --out")
-    add(
-        "--tools",
-        metavar="FILE",
-        help="a JSON list of tools in OpenAI's style, for legality; without it, what the "
-        "validation data calls",
-    )
-    add(
-        "--no-verify",
-        action="store_true",
-        help="do not compare the SHA-256 of all data files first",
-    )
-    add("-q", "--quiet", action="store_true", help="no progress")
-    add("--version", action="version", version=f"{PROG} {__version__}")
-    return out
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
-    return run(
-        PROG,
-        lambda: _run(parser().parse_args(argv)),
-        interrupted="interrupted; go on with --resume",
-    )
+    add("--no-verify", "do not compare the SHA-256 of all data files first")
 
 
 def _run(chosen: argparse.Namespace) -> int:
@@ -174,6 +141,16 @@ def _tools(path: str | None) -> list[Any] | None:
         raise ConfigError(f"{path}: expected a JSON list of tools, got {type(found).__name__}")
     return found
 
+
+main = Command(
+    PROG,
+    "Train a model on shards that mypt-prepare has made.",
+    EPILOG,
+    _options,
+    _run,
+    quiet="no progress",
+    interrupted="interrupted; go on with --resume",
+)
 
 if __name__ == "__main__":
     sys.exit(main())

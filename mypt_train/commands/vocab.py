@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mypt_cli.parser import hide
-from mypt_cli.parser import parser as command_line
-from mypt_cli.run import run
-from mypt_spec import __version__
+from mypt_cli.command import Command
+from mypt_cli.errors import UsageError
+from mypt_cli.parser import Parser
+from mypt_lint.options import add_dialect, add_settings
 
 DONE = 0
 
@@ -28,44 +28,14 @@ format with 19 tags and 1000 ids of text, a model has 1024. Exit status: 0 done,
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    out = command_line(PROG, "Learn a byte-pair encoding for a small model.", EPILOG)
-    add = out.add_argument
-    add(
-        "paths",
-        nargs="+",
-        metavar="PATH",
-        help="files, folders and patterns of JSONL; .gz and .zst too",
-    )
-    named = add(
-        "-o",
-        "--out",
-        "--output",
-        dest="output",
-        required=True,
-        metavar="FILE",
-        help="the file of ranks",
-    )
-    hide(named, "--output")
-    add("--size", type=int, default=1000, metavar="N", help="ids of text (default: %(default)s)")
-    add(
-        "--dialect",
-        default="mypt",
-        metavar="NAME",
-        help="the format of the data, or auto to find out (default: %(default)s)",
-    )
-    add("-q", "--quiet", action="store_true", help="no progress, no summary")
-    add("--version", action="version", version=f"{PROG} {__version__}")
-    return out
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
-    return run(
-        PROG,
-        lambda: _run(parser().parse_args(argv)),
-        interrupted="interrupted; nothing was written",
-    )
+def _options(out: Parser) -> None:
+    add = out.group("input")
+    add("PATH", "files, folders and patterns of JSONL; .gz and .zst too", dest="paths", nargs="+")
+    add_dialect(add)
+    add = out.group("output")
+    add("-o --out FILE", "the file of ranks", dest="output", required=True, old=["--output"])
+    add("--size N", "ids of text that it has", type=int, default=1000)
+    add_settings(out)
 
 
 def texts(paths: Sequence[str], dialect: str, *, quiet: bool = True) -> Iterator[str]:
@@ -73,7 +43,6 @@ def texts(paths: Sequence[str], dialect: str, *, quiet: bool = True) -> Iterator
 
     Raises UsageError, naming the line, for a line that is no record without errors.
     """
-    from mypt_cli.errors import UsageError
     from mypt_cli.jsonl.left_out import LeftOut
     from mypt_cli.jsonl.paths import expand
     from mypt_cli.jsonl.values import lines
@@ -110,7 +79,6 @@ def texts(paths: Sequence[str], dialect: str, *, quiet: bool = True) -> Iterator
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    from mypt_cli.errors import UsageError
     from mypt_cli.progress import Bar
     from mypt_spec.tokenizer.vocabulary import write_ranks
     from mypt_train.curriculum.bpe import learn
@@ -119,7 +87,7 @@ def _run(chosen: argparse.Namespace) -> int:
     read = [0, 0]  # texts, bytes
 
     def counted() -> Iterator[str]:
-        for text in texts(chosen.paths, chosen.dialect, quiet=chosen.quiet):
+        for text in texts(chosen.paths, chosen.dialect or "mypt", quiet=chosen.quiet):
             read[0] += 1
             read[1] += len(text.encode())
             yield text
@@ -138,6 +106,15 @@ def _run(chosen: argparse.Namespace) -> int:
         )
     return DONE
 
+
+main = Command(
+    PROG,
+    "Learn a byte-pair encoding for a small model.",
+    EPILOG,
+    _options,
+    _run,
+    interrupted="interrupted; nothing was written",
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import subprocess
 import sys
 import tomllib
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from mypt_cli.completion import candidates
-from mypt_cli.main import GROUPS, MODULES, main
-from mypt_cli.parser import coloured, hide, parser, shown
+from mypt_cli.main import GROUPS, MODULES, command, main
+from mypt_cli.parser import Parser, coloured, shown
 from mypt_cli.run import run
 
 ROOT = Path(__file__).parents[3]
 GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
-
-
-def parsers() -> dict[str, argparse.ArgumentParser]:
-    return {name: import_module(module).parser() for name, module in MODULES.items()}
 
 
 class Terminal(io.StringIO):
@@ -88,7 +82,7 @@ def test_help_starts_without_the_engine() -> None:
 
 
 def test_no_parser_needs_torch() -> None:
-    code = f"import sys, importlib\nfor m in {list(MODULES.values())}: importlib.import_module(m).parser()\nprint('torch' in sys.modules)"
+    code = f"import sys, importlib\nfor m in {list(MODULES.values())}: importlib.import_module(m).main.parser()\nprint('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)  # fmt: skip
     assert done.stdout == "False\n"
 
@@ -107,8 +101,8 @@ def test_help_is_coloured_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_old_names_are_read_but_not_shown() -> None:
-    made = parser("x", "", "")
-    hide(made.add_argument("-o", "--out", "--output", required=True), "--output")
+    made = Parser("x", "")
+    made.group("output")("-o --out FILE", "", required=True, old=["--output"])
     assert made.parse_args(["--output", "a"]).out == "a"
     assert "--output" not in made.format_help()
     assert "--output" not in shown(made)
@@ -172,8 +166,8 @@ def test_candidates() -> None:
     assert candidates(["mypt-prepare", "--vocab", ""]) == ({}, True)
     assert [*candidates(["/bin/mypt-convert", "--from", "open"])[0]] == ["openai"]
     assert candidates(["mypt", "nothing", ""]) == ({}, True)
-    for name, made in parsers().items():
-        assert [*candidates(["mypt", name, "-"])[0]] == shown(made)
+    for name in MODULES:
+        assert [*candidates(["mypt", name, "-"])[0]] == shown(command(name).parser())
     assert json.dumps(candidates(["mypt-lint", "--select", "MYP301,MYP31"])[0]).count("MYP301") > 3
 
 
@@ -187,7 +181,7 @@ OLD = {  # names that are still read, and those that are shown
 
 
 def test_options_have_the_same_names_everywhere() -> None:
-    made = parsers()
+    made = {name: command(name).parser() for name in MODULES}
     for name in ("lint", "view", "convert", "synth", "vocab", "prepare", "train", "export"):
         assert {"-o", "--out"} <= set(shown(made[name])), name
     for name, names in OLD.items():

@@ -24,5 +24,5 @@ def test_it_is_a_script_and_its_commands_have_the_options_that_it_gives_them() -
         for x in ("synth", "lint", "vocab", "prepare", "train", "generate", "chat", "export")
     }
     for name, rest in found:
-        known = import_module(scripts[name].partition(":")[0]).parser()._option_string_actions
+        known = import_module(scripts[name].partition(":")[0]).main.parser()._option_string_actions
         assert set(re.findall(r"(?<!\S)--[\w-]+", rest)) <= set(known), name

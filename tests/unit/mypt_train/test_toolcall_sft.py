@@ -58,11 +58,11 @@ def test_the_record_of_phase_3b_is_the_text_below_it() -> None:
 
 def test_the_commands_of_the_page_are_accepted() -> None:
     """Options and names as the page spells them; what runs them is tested where it is made."""
-    from mypt_infer.chat.cli import parser as chat
-    from mypt_lint.cli import parser as lint
-    from mypt_train.commands.prepare import parser as prepare
-    from mypt_train.commands.synth import parser as synth
-    from mypt_train.commands.train import parser as train
+    from mypt_infer.chat.cli import main as chat
+    from mypt_lint.cli import main as lint
+    from mypt_train.commands.prepare import main as prepare
+    from mypt_train.commands.synth import main as synth
+    from mypt_train.commands.train import main as train
 
     parsers = {
         "mypt-synth": synth,
@@ -74,4 +74,4 @@ def test_the_commands_of_the_page_are_accepted() -> None:
     lines = [line.split("#")[0].split() for line in fence("sh").splitlines()]
     assert {line[0] for line in lines} == set(parsers)
     for name, *rest in lines:
-        parsers[name]().parse_args(rest)
+        parsers[name].parser().parse_args(rest)

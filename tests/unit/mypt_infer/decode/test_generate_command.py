@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_infer.generate.cli import main, parser
+from mypt_infer.generate.cli import main
 from mypt_infer.generate.shown import Shown
 from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, prompt
 
@@ -235,7 +235,7 @@ def test_without_torch_it_says_what_to_install(
 
 
 def test_help_has_an_example() -> None:
-    assert "mypt-generate --model runs/7m --prompt question.json" in parser().format_help()
+    assert "mypt-generate --model runs/7m --prompt question.json" in main.parser().format_help()
 
 
 @pytest.mark.parametrize(

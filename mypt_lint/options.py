@@ -1,0 +1,29 @@
+"""Options and defaults that all commands share which read data by the settings of the linter."""
+
+from __future__ import annotations
+
+from mypt_cli.parser import Options, Parser
+
+DEFAULTS = {"dialect": "mypt", "kind": "record", "fail-on": "error", "format": "text"}
+
+
+def add_dialect(add: Options, otherwise: str = DEFAULTS["dialect"]) -> None:
+    """Adds the option that says which format data is in."""
+    add.dialect(f"that of the settings, or {otherwise}")
+
+
+def add_settings(parser: Parser) -> Options:
+    """Adds the options that say which settings hold; returns what adds to their group."""
+    add = parser.group("settings")
+    add("--config FILE",
+        "settings; without it, mypt-lint.toml or [tool.mypt-lint] in pyproject.toml, here or "
+        "above")  # fmt: skip
+    add("--no-config", "look for no settings")
+    return add
+
+
+def add_ignore(add: Options) -> None:
+    """Adds the option that leaves findings out."""
+    add("--ignore CODES",
+        "leave these findings out, as codes, beginnings of codes, or names; comma-separated",
+        action="append")  # fmt: skip

@@ -1,0 +1,172 @@
+"""The options of all commands: groups of the help, and what every command takes alike."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mypt_cli.completion import candidates
+from mypt_cli.main import MODULES, command
+from mypt_cli.parser import Parser, shown
+from mypt_lint.commands import COMMANDS, subcommand
+
+ROOT = Path(__file__).parents[3]
+WIDTH = 100  # cells that help takes at most
+HEAVY = {
+    "lark",
+    "msgspec",
+    "numpy",
+    "pathspec",
+    "regex",
+    "rich",
+    "tiktoken",
+    "torch",
+    "zstandard",
+}  # packages that no help needs
+ENGINE = {
+    "chat",
+    "convert",
+    "generate",
+    "index",
+}  # commands that load the engine with their modules
+
+
+def parsers() -> dict[str, Parser]:
+    """Returns the parsers of all commands, by how they are called."""
+    found = {f"mypt-{name}": command(name).parser() for name in MODULES}
+    own = [name for name in COMMANDS if name != "completion"]  # it takes a word and nothing else
+    return found | {f"mypt-lint {name}": subcommand(name).parser() for name in own}
+
+
+@pytest.mark.parametrize("name", parsers())
+def test_every_option_is_in_a_group_with_a_name(name: str) -> None:
+    made = parsers()[name]
+    titles = [group.title for group in made._action_groups]
+    assert len(set(titles)) == len(titles)
+    grouped = {id(a): g.title for g in made._action_groups for a in g._group_actions}
+    for action in made._actions:
+        assert grouped[id(action)] not in (None, "options", "positional arguments"), action
+    assert "  -h, --help " in made.format_help().partition("\nother:\n")[2].partition("\n\n")[0]
+
+
+@pytest.mark.parametrize("name", parsers())
+@pytest.mark.parametrize("columns", ["80", "100", "300"])
+def test_help_fits_and_shows_all(name: str, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    made = parsers()[name]
+    said = made.format_help()
+    assert max(map(len, said.splitlines())) <= WIDTH
+    listed = said.partition("\n\n")[2]
+    assert all(option in listed for option in shown(made))
+    assert "options:" not in said
+    assert "positional arguments:" not in said
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_usage_names_what_must_be_given(name: str) -> None:
+    made = command(name).parser()
+    usage = made.format_usage()
+    for action in made._actions:
+        if action.required and action.option_strings:
+            assert action.option_strings[0] in usage
+        elif action.option_strings and not any(action in g._group_actions for g in made._mutually_exclusive_groups):  # fmt: skip
+            assert action.option_strings[-1] not in usage
+    assert usage.startswith(f"usage: mypt-{name} [OPTION ...]")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_completion_knows_every_option(name: str) -> None:
+    options = shown(command(name).parser())
+    assert [*candidates([f"mypt-{name}", "-"])[0]] == options
+    assert {"-h", "--help", "--version"} <= set(options)
+
+
+@pytest.mark.parametrize("name", parsers())
+def test_every_command_says_its_version(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from mypt_spec import __version__
+
+    with pytest.raises(SystemExit) as stop:
+        parsers()[name].parse_args(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"{name} {__version__}\n"
+
+
+def test_one_wording_for_the_dialect() -> None:
+    found = {
+        name: action.help or ""
+        for name, made in parsers().items()
+        for action in made._actions
+        if "--dialect" in action.option_strings
+    }
+    words = "the format, or auto to find out (default: "
+    assert all(said.startswith(words) for said in found.values()), found
+    without = {"mypt-convert", "mypt-index", "mypt-train", "mypt-lint explain", "mypt-lint rules"}
+    assert set(parsers()) - set(found) == without
+
+
+@pytest.mark.parametrize("name", ["", *MODULES])
+def test_help_loads_nothing_heavy(name: str) -> None:
+    code = (
+        "import sys\nfrom mypt_cli.main import main\n"
+        f"try: main({[name, '--help'] if name else ['--help']})\n"
+        "except SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)  # fmt: skip
+    assert done.stdout.startswith("usage: mypt")
+    engine = set() if name in ENGINE else {"mypt_spec"}
+    assert not (HEAVY | engine) & set(done.stderr.split())
+
+
+@pytest.mark.parametrize("name", ["", *MODULES])
+def test_the_version_loads_nothing_heavy(name: str) -> None:
+    code = (
+        "import sys\nfrom mypt_cli.main import main\n"
+        f"try: main({[name, '--version'] if name else ['--version']})\n"
+        "except SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)  # fmt: skip
+    assert not HEAVY & set(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("package", "prog"),
+    [
+        ("mypt_cli", "mypt"),
+        ("mypt_lint", "mypt-lint"),
+        ("mypt_convert", "mypt-convert"),
+        ("mypt_view", "mypt-view"),
+        ("mypt_train", "mypt-train"),
+    ],
+)
+def test_a_package_runs_as_its_command(package: str, prog: str) -> None:
+    run = [sys.executable, "-m", package, "--version"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.startswith(f"{prog} ")
+
+
+def test_an_option_is_written_as_the_help_shows_it() -> None:
+    made = Parser("x", "About.")
+    add = made.group("input")
+    add("PATH", "files", dest="paths", nargs="*")
+    add("-n --number N", "how many", type=int, default=3, old=["--n"])
+    add("--kind", "of data", choices=("a", "b"))
+    add("--all", "everything")
+    add("--size N", "0 is any (default)", type=int, default=0)
+    either = made.group("input").one_of(required=True)
+    either("--this", "this")
+    either("--that", "that")
+    assert vars(made.parse_args(["p", "--n", "4", "--this"])) == {
+        "paths": ["p"], "number": 4, "kind": None, "all": False, "size": 0, "this": True,
+        "that": False,
+    }  # fmt: skip
+    said = made.format_help()
+    assert "usage: x [OPTION ...] (--this | --that) [PATH ...]\n" in said
+    assert "-n, --number N" in said
+    assert "how many (default: 3)" in said
+    assert "0 is any (default)\n" in said
+    assert "--n " not in said
+    assert isinstance(made, argparse.ArgumentParser)
