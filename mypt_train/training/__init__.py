@@ -1,1 +1,6 @@
-"""The trainer and its parts. Needs torch."""
+"""Trains a model on prepared data. Needs torch.
+
+Read `trainer` from top to bottom; it calls the others: `corpus` and `batches` (which rows a step
+reads), `objective`, `head`, `attention` and `preference` (the loss), `distributed` (several
+processes), `checkpoint`, `validation`, `legality` and `log`.
+"""

@@ -1,9 +1,11 @@
-"""Attention that keeps the episodes of a row apart. Three ways with one result; which is quickest
-depends on the machine.
+"""Computes attention that keeps the episodes of a row apart, in three ways with one result.
 
-`slices`: each episode by itself, causal; nothing is computed across episodes, so this is quickest
-on a CPU. `mask`: SDPA with a dense block mask, the plain statement of what is meant. `flex`:
-FlexAttention, which skips blocks between episodes on a GPU.
+Input: queries, keys and values of rows, and the lengths of the episodes in each row. Output: what
+each token sees of its own episode. No episode sees another one, to the bit (invariant 9).
+
+- `slices`: each episode alone, causal; nothing is computed across episodes. Fastest on a CPU.
+- `mask`: scaled dot-product attention with a dense block mask, the plain definition.
+- `flex`: FlexAttention, which skips blocks between episodes on a GPU.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ WAYS = ("slices", "mask", "flex")
 
 
 def attend(way: str, lengths: Sequence[Sequence[int]], width: int, device: torch.device) -> Attend:
-    """Attention for rows of `width` tokens, in which episodes of such lengths stand one after
-    another, then padding.
+    """Returns the attention for rows of `width` tokens.
 
-    What comes out for padding means nothing. Raises ValueError for an unknown way.
+    `lengths` are the lengths of the episodes of each row, in order; the rest of a row is padding,
+    for which the output has no meaning. `way` is one of WAYS. Raises ValueError for another one.
     """
     if way == "slices":
         return _slices(lengths, width)
@@ -41,8 +43,9 @@ def attend(way: str, lengths: Sequence[Sequence[int]], width: int, device: torch
 
 
 def owners(lengths: Sequence[Sequence[int]], width: int) -> Tensor:
-    """The number of the episode that each token of a row belongs to, int64, (rows, width); padding
-    has one of its own.
+    """Returns the number of each token's episode within its row: int64, (rows, width).
+
+    Padding counts as one more episode.
     """
     out = torch.empty(len(lengths), width, dtype=torch.int64)
     for row, found in zip(out, lengths, strict=True):
@@ -52,7 +55,7 @@ def owners(lengths: Sequence[Sequence[int]], width: int) -> Tensor:
 
 
 def block_mask(owner: Tensor) -> Tensor:
-    """Whether a token sees another: bool, (rows, 1, width, width)."""
+    """Returns whether each token sees another: bool, (rows, 1, width, width)."""
     width = owner.shape[1]
     causal = torch.ones(width, width, dtype=torch.bool, device=owner.device).tril()
     return ((owner[:, :, None] == owner[:, None, :]) & causal)[:, None]
@@ -89,8 +92,9 @@ def _flex(owner: Tensor) -> Attend:
 
 @cache
 def _kernel(device: str) -> Any:
-    """Compiled where that makes a fused kernel; on a CPU only its forward pass exists, for
-    comparison.
+    """Returns FlexAttention, compiled for a GPU.
+
+    On a CPU, only the forward pass exists, uncompiled, for comparison.
     """
     from torch.nn.attention.flex_attention import flex_attention
 

@@ -1,6 +1,20 @@
-"""Which rows a step reads, and their tensors.
+"""Says which rows a step reads, and makes tensors of them.
 
-A step's rows are a pure function of the seed and the step: resuming is arithmetic.
+Input: the rows of a corpus, a seed and a step. Output: the step's rows. They depend on seed and
+step alone, so resuming a run is arithmetic, and the number of processes does not matter (invariant
+9).
+
+Two phases with three rows each, 4 steps of 2 rows. In the second phase, one row of each batch is
+replayed from the first phase:
+
+>>> phases = [(1, [np.array([n]) for n in (0, 1, 2)]), (2, [np.array([n]) for n in (3, 4, 5)])]
+>>> for stage in stages(phases, steps=4, size=2, replay=0.5, seed=0):
+...     for step in range(stage.begin, stage.end):
+...         print(step, stage.phase, [int(row[0]) for row in stage.rows(step, 2)])
+0 1 [2, 0]
+1 1 [1, 0]
+2 2 [5, 0]
+3 2 [3, 1]
 """
 
 from __future__ import annotations
@@ -20,12 +34,14 @@ from mypt_train.training.corpus import Corpus, Row
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows as tensors. `ids` and positions `at`: int64, (rows, width); positions begin anew with
-    each episode.
+    """Rows as tensors, as wide as the longest row.
 
-    `places`: the tokens in front of targets, counted through all rows, int64, (m,); `targets`: the
-    ids to be told there, (m,). `owner`: for each target its episode, counted through the batch,
-    (m,). `rows`: the numbers of the episodes, as in the corpus.
+    - `ids`: int64, (rows, width). `at`: int64, (rows, width), positions, which start again with
+      each episode.
+    - `places`: int64, (m,), the tokens before targets, counted through all rows.
+    - `targets`: int64, (m,), the ids to be predicted there.
+    - `owner`: int64, (m,), the episode of each target, counted through the batch.
+    - `lengths`: the lengths of the episodes of each row. `rows`: their numbers in the corpus.
     """
 
     ids: Tensor
@@ -47,14 +63,14 @@ class Batch:
 
     @property
     def tokens(self) -> int:
-        """All tokens of the episodes, without padding."""
+        """Returns the number of tokens in all episodes, without padding."""
         return sum(map(sum, self.lengths))
 
 
 def batch(corpus: Corpus, rows: Sequence[Row], *, every: bool = False) -> Batch:
-    """The tensors of some rows;
+    """Returns the tensors of some rows.
 
-    `every` makes all tokens targets that have one in front of them. As wide as the longest row.
+    With `every`, all tokens are targets, if a token of their episode is before them.
     """
     sizes = [tuple(corpus.episodes["length"][row].tolist()) for row in rows]
     width = max((sum(found) for found in sizes), default=1)
@@ -88,16 +104,16 @@ def batch(corpus: Corpus, rows: Sequence[Row], *, every: bool = False) -> Batch:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Rows that are read again and again, each time in another order;
+    """Rows that are read again and again, each time in another order.
 
-    `key` tells its orders from those of other pools.
+    `key` tells the orders of this pool from those of others.
     """
 
     rows: Sequence[Row]
     key: tuple[int, ...]
 
     def row(self, index: int) -> Row:
-        """The row that is read as number `index`, counted from 0, for ever."""
+        """Returns the row that is read as number `index`, counted from 0 without end."""
         return self.rows[
             int(_order(self.key, index // len(self.rows), len(self.rows))[index % len(self.rows)])
         ]
@@ -110,8 +126,9 @@ def _order(key: tuple[int, ...], epoch: int, size: int) -> npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Steps that read from the same rows: those of a phase, and `replayed` rows of each batch from
-    the phases before.
+    """The steps that read the same rows: those of a phase, and some of the phases before.
+
+    `begin` and `end` are steps. `replayed` is the number of rows of `old` in each batch.
     """
 
     begin: int
@@ -122,7 +139,7 @@ class Stage:
     replayed: int
 
     def rows(self, step: int, size: int) -> list[Row]:
-        """All rows of a step, over all processes."""
+        """Returns all rows of a step, over all processes; `size` is their number."""
         here = step - self.begin
         fresh = size - self.replayed
         out = [self.fresh.row(here * fresh + i) for i in range(fresh)]
@@ -141,7 +158,11 @@ def stages(
     replay: float,
     seed: int,
 ) -> list[Stage]:
-    """The phases in order, with equal numbers of steps. One pool makes one stage without replay."""
+    """Returns the stages of a run: the phases in order, with equal numbers of steps.
+
+    `pools` are the rows of each phase. `size` is the number of rows in a batch, and `replay` the
+    share of them that comes from the phases before.
+    """
     bounds = [round(steps * i / len(pools)) for i in range(len(pools) + 1)]
     out = []
     for i, ((phase, rows), (begin, end)) in enumerate(zip(pools, pairwise(bounds), strict=True)):
@@ -161,7 +182,7 @@ def stages(
 
 
 def share(rows: Sequence[Row], rank: int, ranks: int, micro: int) -> list[list[Row]]:
-    """The rows of a step that a process reads, in lists of at most `micro`."""
+    """Returns the rows of a step that one process reads, in lists of at most `micro`."""
     each = len(rows) // ranks
     own = rows[rank * each : (rank + 1) * each]
     return [list(own[i : i + micro]) for i in range(0, len(own), micro)]

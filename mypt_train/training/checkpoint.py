@@ -1,9 +1,9 @@
-"""Checkpoints: a model folder as Hugging Face has it, with the optimiser's state and what it was
-trained with beside it.
+"""Writes and reads checkpoints: a model folder, and what is needed to continue training.
 
-`step_<number>/` holds config.json, model.safetensors, optimizer.safetensors and trainer.json. The
-folder is written under another name and renamed when all of it is on the disk, so a checkpoint is
-whole or not there. No pickle.
+`step_<number>/` holds config.json and model.safetensors, as Hugging Face has them, and
+optimizer.safetensors and trainer.json, which says what the model was trained with. The folder is
+written under another name and renamed when all of it is on the disk, so a checkpoint is whole or
+not there. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ from mypt_train.data import durable
 from mypt_train.training.distributed import World, like, whole
 
 SCHEMA, VERSION = "mypt_checkpoint", 1
-State = dict[str, dict[str, Tensor]]  # of the optimiser: the name of a weight -> its tensors
+# The state of the optimizer: name of a weight -> name of a tensor -> the tensor.
+State = dict[str, dict[str, Tensor]]
 
 
 class CheckpointError(Exception):
-    """A checkpoint that cannot be written, or trained from; the message says why and what to do."""
+    """A checkpoint cannot be written, or trained from; the message says why and what to do."""
 
 
 def save(
@@ -54,13 +55,11 @@ def save(
     keep: int,
     beside: Mapping[str, bytes] | None = None,
 ) -> Path:
-    """Write the checkpoint behind `step` steps, and delete all but the last `keep`. All processes
-    call it, the first one writes.
+    """Writes the checkpoint after `step` steps, deletes all but the last `keep`; returns its path.
 
-    `beside`: further files, by name.
-
-    Raises CheckpointError when the disk is full or refuses, or weights are no numbers; what was
-    there before is still there.
+    All processes call it, and the first one writes. `beside` are further files, by name. Raises
+    CheckpointError if the disk is full or refuses, or if weights are not finite; earlier
+    checkpoints are then still there.
     """
     path = out / f"step_{step:06}"
     weights = {name: _held(weight, ranks) for name, weight in model.named_parameters()}
@@ -150,9 +149,10 @@ def _write(
 
 
 def facts_of(folder: Path) -> dict[str, Any]:
-    """What trainer.json says; {} for a model that another program has made.
+    """Returns the content of trainer.json; {} for a model that another program has made.
 
-    Raises CheckpointError for one that cannot be read.
+    Raises CheckpointError for a file that cannot be read, has another version, or lists a file that
+    is missing or was altered.
     """
     path = folder / TRAINER
     if not path.exists():
@@ -176,16 +176,16 @@ def facts_of(folder: Path) -> dict[str, Any]:
 
 
 def digest(folder: Path) -> str:
-    """The SHA-256 of a model's weights, of all their files."""
+    """Returns the SHA-256 of a model's weights, over all their files, in hexadecimal."""
     files = sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
     return hashlib.sha256("".join(durable.sha256(path) for path in files).encode()).hexdigest()
 
 
 def load_weights(folder: Path, model: Transformer) -> int:
-    """Copy the weights of a folder into a model; how many ids of the vocabulary it has no embedding
-    for and leaves as they are.
+    """Copies the weights of a folder into a model; returns the number of ids without embedding.
 
-    Raises CheckpointError for a folder that holds no model, or one of another shape.
+    The model's embeddings of these ids, which the folder lacks, stay as they are. Raises
+    CheckpointError for a folder without a model, or with a model of another shape.
     """
     try:
         given, weights = read_config(folder), read_weights(folder)
@@ -215,7 +215,7 @@ def load_weights(folder: Path, model: Transformer) -> int:
 
 
 def load_state(folder: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> None:
-    """Give an optimiser the state that a checkpoint has. Raises CheckpointError."""
+    """Gives an optimizer the state of a checkpoint. Raises CheckpointError if it cannot be read."""
     try:
         stored = load_file(folder / OPTIMIZER)
     except (SafetensorError, OSError) as error:
@@ -229,16 +229,14 @@ def load_state(folder: Path, model: Transformer, optimizer: torch.optim.Optimize
 
 
 def size_of(model: Transformer) -> int:
-    """The bytes of a checkpoint, about: weights and two moments."""
+    """Returns the approximate size of a checkpoint in bytes: the weights and two moments."""
     return 3 * sum(weight.numel() * weight.element_size() for weight in model.parameters()) + (
         1 << 16
     )
 
 
 def check_space(out: Path, model: Transformer, keep: int) -> None:
-    """Raises CheckpointError where the disk cannot hold the checkpoints that are to be kept, and
-    one that is being written.
-    """
+    """Raises CheckpointError if the disk has no room for the checkpoints to keep and one more."""
     free = shutil.disk_usage(out).free
     there = sum(file.stat().st_size for folder in checkpoints(out) for file in folder.iterdir())
     wanted = size_of(model) * (keep + 1) - there

@@ -1,6 +1,6 @@
-"""What a training run is made with.
+"""Reads configs: what a training run is made with.
 
-A config is a JSON file: `{"model": {...}, "train": {...}}`; see docs/training.md.
+A config is a JSON file: `{"model": {...}, "train": {...}}`. `docs/training.md` describes its keys.
 """
 
 from __future__ import annotations
@@ -18,20 +18,24 @@ _HERE = Path(__file__).parents[1]
 
 
 class ConfigError(ValueError):
-    """A config that cannot be used: which key, what was expected."""
+    """A config cannot be used; the message names the key and what was expected."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How to train. All of it, with the data and the number of processes, decides the result.
+    """How to train. With the data and the number of processes, these keys decide the result.
 
-    `steps`: of the whole schedule. `batch_rows`: rows of a step, over all processes; `micro_rows`:
-    of one forward pass. `context_length`: tokens of a row; without it as the data was prepared.
-    `train_on`: the loss "mask" of the data, or "all" tokens (for comparison). `replay`: of a
-    phase's rows, the share from earlier phases. `save_every`, `val_every`, `legality_every`: steps;
-    0 is only at the end, and -1 never. `tag_words`: tags whose new embeddings begin as the mean of
-    these words. `reference`: the model that DPO and KTO compare with, a folder; without it what
-    training begins with.
+    - `steps`: of the whole schedule. `batch_rows`: rows of a step, over all processes.
+      `micro_rows`: rows of one forward pass.
+    - `context_length`: tokens of a row; by default as the data was prepared.
+    - `train_on`: the loss "mask" of the data, or "all" tokens, for comparison.
+    - `replay`: the share of a phase's rows that comes from earlier phases.
+    - `save_every`, `val_every`, `legality_every`: in steps; 0 is only at the end, -1 never.
+    - `tag_words`: words for tags; the new embedding of a tag starts as the mean of its words'.
+    - `reference`: the folder of the model that DPO and KTO compare with; by default the model with
+      which training begins.
+
+    `docs/training.md` lists all keys. Raises ConfigError for values out of range.
     """
 
     objective: str = "sft"
@@ -115,15 +119,15 @@ class TrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """A model's shape without its vocabulary, which the data has, and how to train it."""
+    """A model's shape, and how to train the model. The data decides the size of the vocabulary."""
 
     model: dict[str, Any]
     train: TrainConfig = field(default_factory=TrainConfig)
 
     def shape(self, vocab_size: int, context_length: int | None = None) -> LlamaConfig:
-        """The shape of the model for a vocabulary and rows of some length.
+        """Returns the shape of the model for a vocabulary and rows of some length.
 
-        Raises ModelError for a shape that cannot be.
+        Raises ModelError for an impossible shape.
         """
         return LlamaConfig(
             **{"max_position_embeddings": context_length} | self.model, vocab_size=vocab_size
@@ -133,15 +137,14 @@ class Config:
         return {"model": self.model, "train": asdict(self.train)}
 
     def with_train(self, **changes: Any) -> Config:
-        """The same with other keys of `train`."""
+        """Returns the config with other keys of `train`."""
         return replace(self, train=replace(self.train, **changes))
 
     @staticmethod
     def of(value: Config | Mapping[str, Any] | str | Path) -> Config:
-        """A config from what it says, from a file, or from the name of one that comes with the
-        package ("tiny").
+        """Returns a config from its content, a file, or the name of one in the package ("tiny").
 
-        Raises ConfigError naming the key, and what may have been meant.
+        Raises ConfigError naming the key, and which key may have been meant.
         """
         if isinstance(value, Config):
             return value
@@ -176,9 +179,10 @@ class Config:
         return Config(model=model, train=_train(dict(value.get("train", {})), where))
 
     def set(self, assignments: list[str]) -> Config:
-        """With keys from a command line, as `train.lr=0.001` or `model.hidden_size=64`.
+        """Returns the config with keys from a command line, as `train.lr=0.001`.
 
-        Raises ConfigError.
+        Keys of the model are set as `model.hidden_size=64`. Raises ConfigError for an unknown key
+        or a bad value.
         """
         raw = self.as_dict()
         for text in assignments:
@@ -241,7 +245,7 @@ def _meant(word: Any, names: tuple[str, ...] | list[str]) -> str:
 
 
 def configs_folder() -> Path:
-    """The configs that come with the package: inside it when installed, beside it in a checkout."""
+    """Returns the folder of configs in the package; in a checkout, it is next to the package."""
     inside = _HERE / "configs"
     return inside if inside.is_dir() else _HERE.parent / "configs"
 

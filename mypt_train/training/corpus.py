@@ -1,4 +1,8 @@
-"""The episodes of prepared data, and the rows that are made of them for training."""
+"""Holds the episodes of prepared data, and makes rows of them for training.
+
+Input: prepared folders. Output: a Corpus for each split, which returns rows (lists of episodes) and
+the tokens of an episode. Tokens stay on the disk, mapped.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from mypt_train.data.packing import pack
 from mypt_train.data.reader import Shard, ShardError, ShardReader
 
 Row = npt.NDArray[np.int64]
-"""The numbers of the episodes that stand in a row, in their order."""
+"""The numbers of the episodes in a row, in their order."""
 EPISODE = np.dtype(
     [
         ("shard", "<u4"),
@@ -36,11 +40,13 @@ EPISODE = np.dtype(
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """One split of one data set or several of the same dialect. `episodes`: one entry of EPISODE
-    each, in a fixed order.
+    """One split of one or several data sets of the same dialect.
 
-    `labels`: for each shard the phase that its data was prepared for (`mypt-prepare --phase`), or
-    None. `packed`: the length of rows that the data has, 0 if it has none.
+    - `episodes`: one entry of EPISODE for each episode, in a fixed order.
+    - `labels`: for each shard the phase that its data was prepared for (`mypt-prepare --phase`), or
+      None.
+    - `sources`: the paths of all inputs.
+    - `packed`: the length of the rows of the data, 0 if it has none.
     """
 
     dialect: Dialect
@@ -51,20 +57,20 @@ class Corpus:
     packed: int
 
     def tokens(self, number: int) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]:
-        """The ids and targets of an episode."""
+        """Returns the ids and targets of an episode."""
         entry = self.episodes[number]
         shard, begin = self.shards[int(entry["shard"])], int(entry["start"])
         end = begin + int(entry["length"])
         return shard.ids[begin:end], shard.mask[begin:end]
 
     def place(self, number: int) -> str:
-        """Where an episode was read: the file of the input and the line."""
+        """Returns the file of the input and the line from which an episode was read."""
         entry = self.episodes[number]
         return f"{self.sources[int(entry['source'])]}:{int(entry['line'])}"
 
     @cached_property
     def phase(self) -> npt.NDArray[np.uint8]:
-        """The phase of each episode: that which its data was prepared for, else from its tags."""
+        """Returns the phase of each episode: that of its data, or that of its tags."""
         both = zip(self.shards, self.labels, strict=True)
         found = [
             phases_of(self.dialect, shard)
@@ -81,10 +87,11 @@ class Corpus:
         phase: int | None = None,
         kinds: tuple[int, ...] = (SFT, CHOSEN, GOOD),
     ) -> list[Row]:
-        """The episodes of some kinds in rows: those that the data was prepared with, unless that
-        has others, or one phase is asked for.
+        """Returns the episodes of some kinds in rows.
 
-        Raises ShardError for an episode that is longer than a row.
+        These are the rows of the data, unless `context_length` is another one or one phase is asked
+        for; then episodes are packed again. Raises ShardError for an episode that is longer than a
+        row.
         """
         length = context_length or self.packed
         if not length:
@@ -105,9 +112,10 @@ class Corpus:
         ]
 
     def pairs(self, context_length: int | None = None) -> list[Row]:
-        """Pairs in rows, each chosen episode in front of the one that was rejected.
+        """Returns pairs in rows, each chosen episode directly before the rejected one.
 
-        A row holds twice the tokens, at most.
+        A row holds at most twice the tokens of a usual row. Raises ShardError for a pair that lacks
+        one of its answers.
         """
         length = 2 * (context_length or self.packed or int(self.episodes["length"].max(initial=1)))
         chosen = np.flatnonzero(self.episodes["kind"] == CHOSEN)
@@ -138,8 +146,10 @@ class Corpus:
             )
 
     def told(self, phase: int) -> bool:
-        """False for a phase of the curriculum that no tag begins with, nor further turns, in data
-        that was prepared for no phase.
+        """Returns whether the episodes of a phase can be told from those of other phases.
+
+        This is False for a phase of the curriculum that brings neither a tag nor further turns, in
+        data that was prepared for no phase.
         """
         table = self.dialect.table
         return (
@@ -150,14 +160,12 @@ class Corpus:
 
     @property
     def phases(self) -> tuple[int, ...]:
-        """The phases of the curriculum that there are episodes of; empty where the dialect has
-        none.
-        """
+        """Returns the phases that have episodes; () if the dialect has no curriculum."""
         return tuple(np.unique(self.phase).tolist()) if self.dialect.table.phases else ()
 
 
 def expand(folder: str | Path) -> list[Path]:
-    """A prepared folder, or all those in a folder, by name."""
+    """Returns a prepared folder, or all prepared folders in a folder, sorted by name."""
     folder = Path(folder)
     inside = (
         []
@@ -168,9 +176,10 @@ def expand(folder: str | Path) -> list[Path]:
 
 
 def open_data(folders: Sequence[str | Path], *, verify: bool = True) -> list[ShardReader]:
-    """Prepared folders, or folders of these, that may be trained on together.
+    """Returns readers of prepared folders, or folders of these, that may be trained on together.
 
-    Raises ShardError: not whole, of different grammars or vocabularies.
+    Raises ShardError for folders that are not whole, that differ in grammar or vocabulary, or in
+    which no token is a target.
     """
     readers = [ShardReader(path, verify=verify) for folder in folders for path in expand(folder)]
     if not readers:
@@ -192,7 +201,7 @@ def open_data(folders: Sequence[str | Path], *, verify: bool = True) -> list[Sha
 
 
 def corpus(readers: Sequence[ShardReader], split: str) -> Corpus:
-    """The episodes of a split. Raises ShardError for an id that the vocabulary does not have."""
+    """Returns the episodes of a split. Raises ShardError for an id outside of the vocabulary."""
     dialect, vocabulary = readers[0].dialect, int(readers[0].manifest["vocab_size"])
     shards: list[Shard] = []
     tables: list[npt.NDArray[np.void]] = []
@@ -240,8 +249,9 @@ def corpus(readers: Sequence[ShardReader], split: str) -> Corpus:
 
 
 def phases_of(dialect: Dialect, shard: Shard) -> npt.NDArray[np.uint8]:
-    """The phase of each episode: the latest that one of its tags belongs to, or that of several
-    turns; 0 without a curriculum.
+    """Returns the phase of each episode: uint8, (episodes,), 0 without a curriculum.
+
+    It is the latest phase to which one of its tags belongs, or the phase of several turns.
     """
     table = dialect.table
     out: Any = np.zeros(len(shard.index), np.uint8)
@@ -262,7 +272,7 @@ def phases_of(dialect: Dialect, shard: Shard) -> npt.NDArray[np.uint8]:
 
 
 def _phase(dialect: Dialect, ids: npt.NDArray[np.uint16]) -> int:
-    """As phases_of, of a dialect in which tags are text."""
+    """Returns the phase of an episode in a dialect whose tags are text."""
     table, tokenizer = dialect.table, dialect.tokenizer
     events, _ = lex_ids(ids.tolist(), table, tokenizer.decode_bytes, tokenizer.ordinary)
     tags = [

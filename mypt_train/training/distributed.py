@@ -1,5 +1,6 @@
-"""Several processes, as torchrun starts them: who does what, sums over all, and a model that is
-copied (DDP) or sharded (FSDP2).
+"""Joins several processes, as torchrun starts them: roles, sums, and the model over all of them.
+
+The model is copied to each process (DDP) or its weights are shared among them (FSDP2).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mypt_model.llama import Transformer
 
 @dataclass(frozen=True)
 class World:
-    """This process among all. `first` is the one that writes and prints."""
+    """This process among all. `first` writes and prints."""
 
     rank: int
     size: int
@@ -30,22 +31,22 @@ class World:
         return self.rank == 0
 
     def sum(self, values: Tensor) -> Tensor:
-        """The sum over all processes, on each; the tensor is changed in place."""
+        """Returns the sum over all processes, on each of them; changes the tensor in place."""
         if self.size > 1:
             dist.all_reduce(values)
         return values
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Waits until all processes are here."""
         if self.size > 1:
             dist.barrier()
 
 
 @contextlib.contextmanager
 def joined(device: str | None = None) -> Iterator[World]:
-    """Join the processes that torchrun has started; alone without it.
+    """Joins the processes that torchrun has started; yields this one. Without torchrun it is alone.
 
-    On GPUs by NCCL, else by gloo.
+    Processes talk by NCCL on GPUs, else by gloo.
     """
     size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -63,14 +64,13 @@ def joined(device: str | None = None) -> Iterator[World]:
 
 
 def use_threads(wanted: int | None, hidden_size: int, ranks: World) -> int | None:
-    """Sets how many threads torch computes with, and returns it; None on a GPU, where it matters
-    little.
+    """Sets the number of threads that torch uses, and returns it; returns None on a GPU.
 
-    Without a wanted number it is what OMP_NUM_THREADS says, as torchrun sets it, or else chosen.
-    One thread for each 128 x 128 of a weight, at most one for each core of this process: threads
-    that wait for one another at every small product cost ten times what they win as soon as
-    anything else runs on their cores. The same model on the same machine has the same number,
-    whatever else runs there: sums of floats depend on it.
+    Without `wanted`, the number is that of OMP_NUM_THREADS, which torchrun sets, or else one thread
+    for each 128 x 128 of a weight, but at most one for each core of this process. Threads that wait
+    for each other at each small product cost ten times what they save as soon as anything else runs
+    on their cores. The same model on the same machine always has the same number, because sums of
+    floats depend on it.
     """
     if wanted is None and ranks.device.type != "cpu":
         return None
@@ -84,8 +84,10 @@ def use_threads(wanted: int | None, hidden_size: int, ranks: World) -> int | Non
 
 
 def spread_out(model: Transformer, ranks: World, way: str, dtype: torch.dtype) -> nn.Module:
-    """The model as it is called in training. "ddp": a copy each, gradients averaged; "fsdp": every
-    process holds a part of all weights.
+    """Returns the model as it is called in training.
+
+    "ddp": each process has a copy, and gradients are averaged. "fsdp": each process holds a part of
+    all weights. `dtype` is what sharded weights are computed in.
     """
     model.to(ranks.device)
     if way == "fsdp" and ranks.size > 1:
@@ -113,15 +115,16 @@ def spread_out(model: Transformer, ranks: World, way: str, dtype: torch.dtype) -
 
 @contextlib.contextmanager
 def last_of(model: nn.Module, *, last: bool) -> Iterator[None]:
-    """Copies of a model exchange gradients only in the last of a step's micro-batches."""
+    """Lets copies of a model exchange gradients only in the last micro-batch of a step."""
     apart: Any = getattr(model, "no_sync", None)
     with contextlib.nullcontext() if last or apart is None else apart():
         yield
 
 
 def settle(model: nn.Module) -> None:
-    """Behind a forward pass without a backward pass: sharded weights would stay whole, and be other
-    objects than the optimiser's.
+    """Shards weights again after a forward pass without a backward pass.
+
+    Otherwise they would stay whole, and be other objects than the optimizer's.
     """
     reshard: Any = getattr(model, "reshard", None)
     if reshard is not None:
@@ -129,7 +132,7 @@ def settle(model: nn.Module) -> None:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor as one process would hold it; all processes must ask."""
+    """Returns a tensor as one process would hold it; all processes must call this."""
     from torch.distributed.tensor import DTensor
 
     if isinstance(tensor, DTensor):
@@ -138,7 +141,7 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def like(tensor: Tensor, pattern: Tensor) -> Tensor:
-    """A whole tensor in the parts that `pattern` has."""
+    """Returns a whole tensor, sharded as `pattern` is."""
     from torch.distributed.tensor import DTensor, distribute_tensor
 
     if isinstance(pattern, DTensor):

@@ -1,8 +1,8 @@
-"""The head of the model where something is learnt: logits and their gradient a piece at a time,
-never all of them at once.
+"""Computes the loss and its gradients at the head, a piece of the logits at a time.
 
-A vocabulary of 50,304 makes the logits by far the largest tensor of a small model. Here a piece of
-them lives in one buffer, and becomes its own gradient in place.
+Input: hidden states, the weights of the head and targets. Output: the summed negative
+log-likelihood. With a vocabulary of 50,304 the logits are by far the largest tensor of a small
+model. Here one buffer holds a piece of them, and each piece becomes its own gradient in place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-_PIECE = 1 << 22  # numbers in the buffer
+# The number of logits in the buffer.
+_PIECE = 1 << 22
 
 
 class _Found(NamedTuple):
@@ -23,7 +24,9 @@ class _Found(NamedTuple):
 
 
 def _run(hidden: Tensor, weight: Tensor, targets: Tensor, slopes: Tensor | float | None) -> _Found:
-    """Returns losses, and with `slopes` ((m,) or one for all) gradients of their weighed sum."""
+    """Returns losses, and, with `slopes`, the gradients of their weighted sum.
+
+    `slopes` are the weights, (m,) or one for all."""
     kind = hidden.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
     by_hidden = torch.empty_like(hidden) if slopes is not None else None
@@ -58,7 +61,7 @@ def _run(hidden: Tensor, weight: Tensor, targets: Tensor, slopes: Tensor | float
 
 
 class _Sum(torch.autograd.Function):
-    """The sum: every slope is 1, so the gradients are made while the logits are there."""
+    """The sum of all losses: each slope is 1, so gradients are computed with the logits."""
 
     @staticmethod
     def forward(
@@ -78,7 +81,7 @@ class _Sum(torch.autograd.Function):
 
 
 class _Each(torch.autograd.Function):
-    """Each by itself: the logits are made again when the slopes are known."""
+    """Each loss: the logits are computed again when the slopes are known."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
@@ -103,19 +106,20 @@ class _Each(torch.autograd.Function):
 
 
 def loss(hidden: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The summed negative log-likelihood of the targets, float32, (); that of each, (m,); whether
-    each is the likeliest, bool, (m,).
+    """Returns (sum, losses, right): the summed negative log-likelihood of the targets, and more.
 
-    `hidden`: (m, hidden), the states in front of the targets, int64, (m,); `weight`: (vocabulary,
-    hidden). Only the sum has gradients.
+    `sum` is float32, (); `losses` float32, (m,); `right` bool, (m,), whether a target is the
+    likeliest id. `hidden`: (m, hidden), the states before the targets; `targets`: int64, (m,);
+    `weight`: (vocabulary, hidden). Only the sum has gradients.
     """
     found: tuple[Tensor, Tensor, Tensor] = _Sum.apply(hidden, weight, targets)  # type: ignore[no-untyped-call]
     return found
 
 
 def each(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
-    """The negative log-likelihood of each target, float32, (m,), with gradients; costs the logits
-    twice.
+    """Returns the negative log-likelihood of each target, float32, (m,), with gradients.
+
+    The logits are computed twice. Arguments as for `loss`.
     """
     found: Tensor = _Each.apply(hidden, weight, targets)  # type: ignore[no-untyped-call]
     return found

@@ -1,6 +1,6 @@
-"""Legality of a model in training, on prompts of the validation split.
+"""Measures the legality of a model in training, on prompts of the validation split.
 
-The one place where training runs the decoder.
+This is the only place where training runs the decoder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from mypt_train.training.corpus import Corpus
 from mypt_train.training.distributed import World, whole
 
 _BATCH = 16
-_LOOKED_AT = 2000  # episodes, for the tools that they call
+# The number of episodes that are searched for the tools that they call.
+_LOOKED_AT = 2000
 
 
 def legality_of(
@@ -30,15 +31,14 @@ def legality_of(
     max_new_tokens: int = 256, temperature: float = 1.0,
     tools: Sequence[Mapping[str, Any]] | None = None, seed: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
-    """Shares of legal answers, `unconstrained` and `constrained`, each with `phases` and `reasons`.
-    {} on all processes but the first.
+    """Returns the shares of legal answers, `unconstrained` and `constrained`.
 
-    Only `failed`, which says why, where the decoder cannot take the tools or the budget: training
-    is not lost for that.
+    Each has the shares by `phases`, and the `reasons` of failures. Returns {} on all processes but
+    the first. If the decoder cannot take the tools or the budget, the result is only `failed`,
+    which says why, and training continues.
     """
-    weights = {
-        name: whole(weight).cpu() for name, weight in model.named_parameters()
-    }  # all processes take part
+    # All processes take part.
+    weights = {name: whole(weight).cpu() for name, weight in model.named_parameters()}
     found: dict[str, Any] = {}
     if ranks.first:
         try:
@@ -71,9 +71,9 @@ def measure(
     temperature: float = 1.0,
     tools: Sequence[Mapping[str, Any]] | None = None, seed: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
-    """The same of a model that is run by itself, on any split.
+    """Returns the same as `legality_of`, for a model that runs alone, on any split.
 
-    Raises SchemaFault or BudgetError, as the decoder does.
+    Raises SchemaFault or BudgetError as the decoder does.
     """
     decoder = Decoder(
         corpus.dialect,
@@ -110,8 +110,9 @@ def measure(
 
 
 def choose(corpus: Corpus, count: int, seed: int) -> list[tuple[int, list[int]]]:
-    """Prompts: episodes drawn from a split, each cut where a run of trained tokens begins, drawn
-    too. The episode's number, and ids.
+    """Returns prompts, each with the number of its episode: `count` episodes, drawn from a split.
+
+    Each is cut where a run of trained tokens begins; the run is drawn, too.
     """
     rng = np.random.Generator(np.random.PCG64([seed, 7]))
     out = []

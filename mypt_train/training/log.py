@@ -1,5 +1,6 @@
-"""What a run tells: a line of JSON for everything, kept through restarts without doubles; and for
-people, progress on stderr.
+"""Writes the log of a run: a line of JSON for each event, and progress on stderr for people.
+
+A run that is resumed continues the log without doubles.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ LOG, BOARD = "log.jsonl", "tensorboard"
 
 
 class Log:
-    """The log of a run in its folder. With `step`, what an earlier run has told of later steps is
-    taken out first.
+    """The log of a run, in its folder.
 
-    Only the first of several processes makes one that `writes`. `tensorboard` needs the package of
-    that name.
+    Lines of steps after `step`, which an earlier run left, are removed first. Only the first of
+    several processes `writes`. `tensorboard` needs the package of that name.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Log:
             self.board.close()
 
     def tell(self, event: str, step: int, shown: str = "", **facts: Any) -> None:
-        """Add a line, and show a text for people."""
+        """Appends a line, and shows a text to people."""
         if not self.writes:
             return
         with self.path.open("a", encoding="utf-8") as out:
@@ -74,7 +74,7 @@ class Log:
             self.show(shown)
 
     def show(self, text: str) -> None:
-        """Show a text for people."""
+        """Shows a text to people."""
         if self.bar is not None:
             self.bar.console.print(text, markup=False, highlight=False)
         elif self.shows:

@@ -1,8 +1,8 @@
-"""What a step learns: its summed loss a micro-batch at a time, divided by the count of the whole
-step, over all processes.
+"""Computes the loss of a step, and its gradients, one micro-batch at a time.
 
-Dividing each micro-batch by its own count would weigh tokens by how many others happen to stand
-beside them.
+Input: a model and batches. Output: the loss. The summed loss of each micro-batch is divided by the
+count of the whole step, over all processes. Dividing each micro-batch by its own count would weigh
+a token by how many others happen to share its micro-batch.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Then = Callable[[Tensor, Tensor], Any]
 
 
 class Objective:
-    """The loss of a config, on the processes that there are.
+    """The loss of a config, over all processes.
 
-    `reference`: the frozen model, for DPO and KTO.
+    `reference` is the frozen model for DPO and KTO.
     """
 
     def __init__(
@@ -46,9 +46,9 @@ class Objective:
         self.pairs = config.objective in ("dpo", "orpo")
 
     def count(self, batches: Sequence[Batch]) -> int:
-        """What the loss of a step is divided by: trained tokens, pairs or answers, over all
-        processes.
-        """
+        """Returns the divisor of a step's loss, over all processes.
+
+        It is the number of trained tokens, of pairs, or of answers."""
         own = [
             len(b.targets)
             if self.config.objective == "sft"
@@ -60,8 +60,9 @@ class Objective:
         )
 
     def step(self, model: nn.Module, batches: Sequence[Batch], count: int) -> Tensor:
-        """Add the gradients of a step to the model's; its loss, float32, (), the same on all
-        processes.
+        """Adds the gradients of a step to the model's; returns the loss, float32, ().
+
+        The loss is the same on all processes.
         """
         total = torch.zeros((), device=self.ranks.device)
         drift = self._drift(model, batches) if self.config.objective == "kto" else total
@@ -76,7 +77,7 @@ class Objective:
 
     @torch.no_grad()
     def mean(self, model: nn.Module, batches: Sequence[Batch]) -> float:
-        """The loss of a step that changes nothing."""
+        """Returns the loss of a step without changing anything."""
         drift = (
             self._drift(model, batches)
             if self.config.objective == "kto"
@@ -87,7 +88,9 @@ class Objective:
         return float(self.ranks.sum(total)) / self.count(batches)
 
     def run(self, model: nn.Module, batch: Batch, then: Then) -> Any:
-        """The model on a batch; `then` gets the states in front of the targets, and the head."""
+        """Runs the model on a batch; returns `then(hidden, head)`.
+
+        `hidden` are the hidden states before the targets."""
         width = batch.ids.shape[1]
         seen = attend(self.way, batch.lengths, width, self.ranks.device)
         mixed = self.dtype != torch.float32 and not hasattr(model, "unshard")
@@ -99,14 +102,14 @@ class Objective:
             return model(batch.ids, batch.at, seen, batch.places, then)
 
     def tell(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """As head.loss, of the targets of a batch."""
+        """Returns what `head.loss` returns, for the targets of a batch."""
         found: tuple[Tensor, Tensor, Tensor] = self.run(
             model, batch, lambda h, w: head.loss(h, w, batch.targets)
         )
         return found
 
     def _loss(self, model: nn.Module, batch: Batch, drift: Tensor) -> Tensor:
-        """The summed loss of a batch."""
+        """Returns the summed loss of a batch."""
         if self.config.objective == "sft":
             return self.tell(model, batch)[0]
         policy, beta = self._answers(model, batch), self.config.beta
@@ -133,15 +136,19 @@ class Objective:
             return self._answers(self.reference, batch)
 
     def _drift(self, model: nn.Module, batches: Sequence[Batch]) -> Tensor:
-        """The mean of log-likelihood over the reference, of all answers of the step, at least 0."""
+        """Returns how much likelier the model finds the step's answers than the reference does.
+
+        This is the mean over all answers, at least 0.
+        """
         with torch.no_grad():
             gains = [(self._answers(model, b) - self._reference(b)).sum() for b in batches]
         return (self.ranks.sum(torch.stack(gains).sum()) / self.count(batches)).clamp(min=0)
 
 
 def precision(name: str, device: torch.device) -> torch.dtype:
-    """The type to compute in: bfloat16 where the machine has it in hardware, on a GPU, unless the
-    config says otherwise.
+    """Returns the dtype to compute in.
+
+    "auto" is bfloat16 on a GPU that has it in hardware, and float32 elsewhere.
     """
     if name == "auto":
         return (

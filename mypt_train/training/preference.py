@@ -1,8 +1,8 @@
-"""Losses on preferences: DPO and ORPO on pairs of answers, KTO on answers with a label.
+"""Computes losses on preferences: DPO and ORPO on pairs of answers, KTO on answers with a label.
 
-Each takes the log-likelihoods of whole answers (summed over their trained tokens), float32, (n,);
-for pairs the chosen answer stands in front of the rejected one. Each gives a summed loss, to be
-divided by the number of pairs or answers of the whole step.
+Input: the log-likelihoods of whole answers (summed over their trained tokens), float32, (n,); of a
+pair, the chosen answer comes directly before the rejected one. Output: a summed loss, which the
+caller divides by the number of pairs or answers of the whole step.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from torch import Tensor
 
 
 def dpo(policy: Tensor, reference: Tensor, *, beta: float) -> Tensor:
-    """Direct preference optimisation (arXiv:2305.18290): how much more than the reference the
-    policy prefers the chosen answer.
+    """Returns the loss of direct preference optimisation (arXiv:2305.18290).
+
+    It compares how much the policy and the reference prefer the chosen answers.
     """
     gain = (policy - reference).view(-1, 2)
     return -F.logsigmoid(beta * (gain[:, 0] - gain[:, 1])).sum()
 
 
 def orpo(policy: Tensor, lengths: Tensor, *, beta: float) -> Tensor:
-    """Odds-ratio preference optimisation (arXiv:2403.07691): the chosen answer's mean loss, and the
-    odds of both. No reference.
+    """Returns the loss of odds-ratio preference optimisation (arXiv:2403.07691).
 
-    `lengths`: trained tokens of each answer, (n,).
+    It is the chosen answer's mean loss, and the odds of both answers; there is no reference.
+    `lengths` are the trained tokens of each answer, (n,).
     """
     mean = (policy / lengths).view(-1, 2)
     odds = mean - torch.log(-torch.expm1(mean.clamp(max=-1e-6)))
@@ -32,19 +33,20 @@ def orpo(policy: Tensor, lengths: Tensor, *, beta: float) -> Tensor:
 
 
 def kto(policy: Tensor, reference: Tensor, good: Tensor, drift: Tensor, *, beta: float) -> Tensor:
-    """Kahneman-Tversky optimisation (arXiv:2402.01306), both labels weighing the same.
+    """Returns the loss of Kahneman-Tversky optimisation (arXiv:2402.01306).
 
-    `good`: bool, (n,); `drift`: how far the policy is from the reference, (), without gradient. It
-    is estimated by the answers of the step themselves, 0 or more, not by answers to other
-    questions.
+    Both labels weigh the same. `good`: bool, (n,). `drift`: how far the policy is from the
+    reference, (), without gradient and not below 0; it is estimated from the answers of the step,
+    not from answers to other questions.
     """
     gain = beta * (policy - reference - drift)
     return (1 - torch.sigmoid(torch.where(good, gain, -gain))).sum()
 
 
 def by_answer(losses: Tensor, owner: Tensor, answers: int) -> Tensor:
-    """The log-likelihood of each answer, from the losses of tokens, (m,), and the answers these
-    belong to, int64, (m,).
+    """Returns the log-likelihood of each answer, (answers,).
+
+    `losses` are those of tokens, (m,), and `owner` the answers to which they belong, int64, (m,).
     """
     return -torch.zeros(answers, dtype=losses.dtype, device=losses.device).index_add(
         0, owner, losses

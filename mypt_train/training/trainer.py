@@ -1,8 +1,24 @@
-"""The trainer, from prepared data to a model folder. Read it from top to bottom.
+"""Trains a model: from prepared data to a model folder. Read this module from top to bottom.
 
-`train` opens the data, makes or loads the model, and runs the steps. A step reads the rows that
-follow from the seed and its number alone, divides its loss by what is trained in it over all
-processes, and changes the weights once.
+Input: prepared folders, a config and an output folder. Output: checkpoints, a log and a Report.
+
+Theory of operation. `train` opens the data, makes or loads the model, and runs the steps. The state
+of a run is the weights, the optimizer's moments and the number of steps done. Everything else is a
+function of data, config and step: which rows a step reads (`batches`), the learning rate (`rate`).
+So a run that was killed continues from its last checkpoint to the same weights, and checkpoints
+refuse to continue with other data or another config (invariant 9 of ARCHITECTURE.md). A step
+
+1. reads its rows, and this process's share of them, in micro-batches;
+2. counts the targets over all processes, since the loss is a mean over the whole step;
+3. runs the model on each micro-batch, with attention that keeps the episodes of a row apart, and
+   adds up gradients;
+4. clips the gradients, and changes the weights once. A loss or gradient that is not finite stops
+   the run and names the lines of the input.
+
+An episode in dialect gabgpt on its way. `<|user|>Hi<|assistant|>Hello!<|end|>` was prepared as the
+ids 50257 17250 50259 15496 0 50260 with the mask 0 0 1 1 1 1. In its row the ids have the positions
+0 to 5. The targets are 50259, 15496, 0 and 50260; the head sees only the hidden states before them,
+of positions 1 to 4, so the prompt costs no logits.
 """
 
 from __future__ import annotations
@@ -41,16 +57,17 @@ __all__ = ["CheckpointError", "ConfigError", "Report", "ShardError", "TrainError
 class TrainError(Exception):
     """Training cannot begin, or has to stop; the message says why, where, and what to do.
 
-    Checkpoints are left as they are.
+    Checkpoints stay as they are.
     """
 
 
 @dataclass(frozen=True)
 class Report:
-    """What came of a run: steps done, the last loss, the last checkpoint, results of the last
-    validation and legality.
+    """The result of a run.
 
-    `first`: whether this is the process that writes, of all that torchrun has started.
+    `step`: steps done. `loss`: that of the last step. `folder`: the last checkpoint. `validation`,
+    `legality`: the last results. `first`: this process is the one that writes, of all that torchrun
+    has started.
     """
 
     step: int
@@ -74,16 +91,18 @@ def train(
     verify: bool = True,
     quiet: bool = True,
 ) -> Report:
-    """Train a model on one prepared folder or several, into the folder `out`.
+    """Trains a model on one or several prepared folders, into the folder `out`.
 
-    `steps`: stop behind this step, while the schedule is that of the config. `phases`: the
-    curriculum, in this order, each with replay of those before it. `init_from`: a model folder to
-    begin with. `resume`: go on from the last checkpoint in `out`, with the same data and config.
-    `tools`: what may be called when legality is measured, as JSON schemas; without it, what the
-    validation data calls.
+    - `steps`: stop after this step; the schedule is that of the config.
+    - `phases`: the curriculum, in this order, each phase with replay of those before it.
+    - `init_from`: a model folder to begin with.
+    - `resume`: continue from the last checkpoint in `out`, with the same data and config.
+    - `tools`: the tools that may be called when legality is measured, as JSON schemas; by default
+      those that the validation data calls.
+    - `verify`: compare the SHA-256 of all data files first.
 
-    Raises TrainError, ConfigError, ModelError, ShardError or CheckpointError; all before
-    anything is written, but for a step that fails and a disk that is full.
+    Raises TrainError, ConfigError, ModelError, ShardError or CheckpointError, all before anything
+    is written; later only for a step that fails or a disk that is full.
     """
     made, out = Config.of(config), Path(out)
     folders = [data] if isinstance(data, str | Path) else list(data)
@@ -105,7 +124,7 @@ def train(
 
 
 class _Run:
-    """Everything a run needs, opened and checked."""
+    """All that a run needs, opened and checked."""
 
     def __init__(
         self, folders: Sequence[str | Path], config: Config, out: Path,
@@ -188,9 +207,10 @@ class _Run:
         return stages(pools, steps=c.steps, size=c.batch_rows, replay=c.replay, seed=c.seed)
 
     def _check_same(self, folder: Path) -> int:
-        """The steps that a checkpoint has behind it.
+        """Returns the number of steps that a checkpoint has done.
 
-        Raises CheckpointError where it was trained on other data, or otherwise.
+        Raises CheckpointError if it was trained on other data, or with another config or other
+        phases.
         """
         self._check_grammar(folder)
         facts = checkpoint.facts_of(folder)
@@ -252,8 +272,9 @@ class _Run:
     def _reference(
         self, model: Transformer, init_from: str | Path | None, last: Path | None
     ) -> Transformer | None:
-        """The frozen model that DPO and KTO compare with: a run that goes on takes the one that it
-        began with.
+        """Returns the frozen model that DPO and KTO compare with; None for other objectives.
+
+        A run that is resumed uses the reference with which it began.
         """
         c = self.config.train
         if c.objective not in ("dpo", "kto"):
@@ -281,7 +302,7 @@ class _Run:
     # The steps.
 
     def go(self, last: int, log: Log) -> Report:
-        """Run the steps up to `last`."""
+        """Runs the steps up to `last`."""
         c = self.config.train
         weights = sum(weight.numel() for weight in self.model.parameters())
         processes = f"{self.ranks.size} process{'es' * (self.ranks.size > 1)}"
@@ -339,8 +360,9 @@ class _Run:
         return self.result
 
     def _step(self, batches: list[Batch]) -> tuple[float, float, int]:
-        """The gradients of a step, clipped; its loss, the norm of its gradients, and what the loss
-        was divided by.
+        """Computes the gradients of a step, and clips them; returns (loss, norm, count).
+
+        `norm` is that of the gradients before clipping; `count` divides the loss.
         """
         self.optimizer.zero_grad(set_to_none=True)
         count = self.objective.count(batches)
@@ -351,7 +373,7 @@ class _Run:
         return float(loss), float(norm), count
 
     def _look(self, step: int, last: int, log: Log) -> None:
-        """What is done every so many steps, and at the end."""
+        """Does what is due after some steps: validation, a checkpoint, legality."""
         c = self.config.train
         if _due(c.val_every, step, last) and self.val_rows:
             found = self._validate()
@@ -414,8 +436,9 @@ class _Run:
         }
 
     def _blame(self, step: int, rows: Sequence[Row], loss: float, norm: float) -> str:
-        """Which batch made a step fail, and the source lines of it: of the rows that fail alone, if
-        there are such.
+        """Returns a message that names the batch in which a step failed, and its lines of input.
+
+        If there are rows that fail alone, only their lines are named.
         """
         alone: list[Row] = []
         if self.ranks.size == 1 and self.objective.config.objective == "sft":
@@ -450,8 +473,9 @@ class _Run:
 
 
 def rate(step: int, config: TrainConfig) -> float:
-    """The learning rate of a step, counted from 0: a warm-up, then along a cosine, or constant with
-    a linear end (WSD).
+    """Returns the learning rate of a step, counted from 0.
+
+    It warms up, then follows a cosine, is constant, or is constant with a linear end (WSD).
     """
     c = config
     if step < c.warmup:
@@ -474,7 +498,7 @@ def _rows(corpus: Corpus, config: TrainConfig, phase: int | None = None) -> list
 
 
 def _optimizer(model: Transformer, config: TrainConfig) -> torch.optim.AdamW:
-    """AdamW; norms are not decayed."""
+    """Returns AdamW; weights of norms are not decayed."""
     wide = [weight for weight in model.parameters() if weight.dim() > 1]
     norms = [weight for weight in model.parameters() if weight.dim() == 1]
     groups = [
@@ -487,7 +511,7 @@ def _optimizer(model: Transformer, config: TrainConfig) -> torch.optim.AdamW:
 def _facts(
     readers: Sequence[ShardReader], config: Config, stages: Sequence[Stage]
 ) -> dict[str, Any]:
-    """What a checkpoint says of how it came about."""
+    """Returns what a checkpoint says of how it was made."""
     first = readers[0].manifest
     files = [
         shard["files"]
@@ -512,9 +536,9 @@ def _facts(
 
 
 def _last_checkpoint(out: Path, *, resume: bool) -> Path | None:
-    """Where to go on from;
+    """Returns the checkpoint to continue from; None to begin a new run.
 
-    None to begin anew. Raises TrainError where that would write over an earlier run.
+    Raises TrainError if that would overwrite an earlier run.
     """
     found = checkpoints(out) if out.exists() else []
     if found and not resume:
@@ -537,7 +561,7 @@ def _due(every: int, step: int, last: int) -> bool:
 
 @torch.no_grad()
 def _name_tags(model: Transformer, corpus: Corpus, words: Mapping[str, str]) -> None:
-    """Let the embeddings of tags begin as the mean of those of named words.
+    """Sets the embeddings of tags to the mean of the embeddings of named words.
 
     Raises ConfigError for a tag that is no single id.
     """

@@ -1,5 +1,6 @@
-"""How well a model tells the trained tokens of the validation split: by tag, and by phase of the
-curriculum.
+"""Measures how well a model predicts the trained tokens of the validation split.
+
+Input: a model and rows. Output: loss and accuracy, in all, by tag, and by phase of the curriculum.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from mypt_train.training.objective import Objective
 def validate(
     objective: Objective, model: nn.Module, corpus: Corpus, rows: Sequence[Row], micro: int
 ) -> dict[str, Any]:
-    """`loss` (mean over trained tokens), `accuracy`, `tokens`, and the same in `tags` and `phases`;
-    over all processes.
+    """Returns `loss` (mean over trained tokens), `accuracy` and `tokens`.
 
-    A tag that is one id is counted by its spelling, everything else as "text". Where there are more
-    processes than rows, some repeat a row that counts for nothing, so that all of them take part in
-    every forward pass.
+    The same is in `tags` and `phases`, by tag and phase. The figures are over all processes. A tag
+    of one id is counted by its spelling, everything else as "text". If there are more processes
+    than rows, some repeat a row that counts for nothing, so that all processes take part in each
+    forward pass.
     """
     ranks, names = objective.ranks, {i: tag for tag, i in corpus.dialect.tokenizer.special.items()}
     groups = ["text", *names.values()]
