@@ -1,4 +1,4 @@
-"""Computes attention that keeps the episodes of a row apart, in three ways with one result.
+"""Computes attention that keeps the episodes of a row apart, by three backends with one result.
 
 Input: queries, keys and values of rows, and the lengths of the episodes in each row. Output: what
 each token sees of its own episode. No episode sees another one, to the bit (invariant 9).
@@ -20,26 +20,28 @@ from torch import Tensor
 
 from mypt_model.llama import Attend, spread
 
-WAYS = ("slices", "mask", "flex")
+BACKENDS = ("slices", "mask", "flex")
 
 
-def attend(way: str, lengths: Sequence[Sequence[int]], width: int, device: torch.device) -> Attend:
+def attend(
+    backend: str, lengths: Sequence[Sequence[int]], width: int, device: torch.device
+) -> Attend:
     """Returns the attention for rows of `width` tokens.
 
     `lengths` are the lengths of the episodes of each row, in order; the rest of a row is padding,
-    for which the output has no meaning. `way` is one of WAYS. Raises ValueError for another one.
+    for which the output has no meaning. Raises ValueError for a backend not in BACKENDS.
     """
-    if way == "slices":
+    if backend == "slices":
         return _slices(lengths, width)
     owner = owners(lengths, width).to(device)
-    if way == "mask":
+    if backend == "mask":
         mask = block_mask(owner)
         return lambda _, q, k, v: F.scaled_dot_product_attention(
             q, spread(k, q.shape[1]), spread(v, q.shape[1]), attn_mask=mask
         )
-    if way == "flex":
+    if backend == "flex":
         return _flex(owner)
-    raise ValueError(f"attention is {way!r}, expected auto or one of {', '.join(WAYS)}")
+    raise ValueError(f"attention is {backend!r}, expected auto or one of {', '.join(BACKENDS)}")
 
 
 def owners(lengths: Sequence[Sequence[int]], width: int) -> Tensor:

@@ -181,8 +181,8 @@ def stages(
     return out
 
 
-def share(rows: Sequence[Row], rank: int, ranks: int, micro: int) -> list[list[Row]]:
+def share(rows: Sequence[Row], rank: int, world_size: int, micro: int) -> list[list[Row]]:
     """Returns the rows of a step that one process reads, in lists of at most `micro`."""
-    each = len(rows) // ranks
+    each = len(rows) // world_size
     own = rows[rank * each : (rank + 1) * each]
     return [list(own[i : i + micro]) for i in range(0, len(own), micro)]

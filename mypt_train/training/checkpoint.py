@@ -50,7 +50,7 @@ def save(
     model: Transformer,
     optimizer: torch.optim.Optimizer,
     facts: dict[str, Any],
-    ranks: World,
+    world: World,
     *,
     keep: int,
     beside: Mapping[str, bytes] | None = None,
@@ -62,13 +62,13 @@ def save(
     checkpoints are then still there.
     """
     path = out / f"step_{step:06}"
-    weights = {name: _held(weight, ranks) for name, weight in model.named_parameters()}
+    weights = {name: _held(weight, world) for name, weight in model.named_parameters()}
     state = {
-        f"{key}:{name}": _held(value, ranks)
+        f"{key}:{name}": _held(value, world)
         for name, weight in model.named_parameters()
         for key, value in optimizer.state.get(weight, {}).items()
     }
-    if ranks.first:
+    if world.first:
         spoilt = [
             name for name, weight in weights.items() if not bool(torch.isfinite(weight).all())
         ]
@@ -94,7 +94,7 @@ def save(
             ) from None
         for old in checkpoints(out)[:-keep]:
             shutil.rmtree(old)
-    ranks.wait()
+    world.wait()
     return path
 
 
@@ -103,9 +103,9 @@ def _left(out: Path) -> str:
     return f"the last checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
 
 
-def _held(tensor: Tensor, ranks: World) -> Tensor:
+def _held(tensor: Tensor, world: World) -> Tensor:
     full = whole(tensor)
-    return full.cpu().contiguous() if ranks.first else torch.empty(0)
+    return full.cpu().contiguous() if world.first else torch.empty(0)
 
 
 def _part(path: Path) -> Path:

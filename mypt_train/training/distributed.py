@@ -63,7 +63,7 @@ def joined(device: str | None = None) -> Iterator[World]:
         dist.destroy_process_group()
 
 
-def use_threads(wanted: int | None, hidden_size: int, ranks: World) -> int | None:
+def use_threads(wanted: int | None, hidden_size: int, world: World) -> int | None:
     """Sets the number of threads that torch uses, and returns it; returns None on a GPU.
 
     Without `wanted`, the number is that of OMP_NUM_THREADS, which torchrun sets, or else one thread
@@ -72,7 +72,7 @@ def use_threads(wanted: int | None, hidden_size: int, ranks: World) -> int | Non
     on their cores. The same model on the same machine always has the same number, because sums of
     floats depend on it.
     """
-    if wanted is None and ranks.device.type != "cpu":
+    if wanted is None and world.device.type != "cpu":
         return None
     if wanted is None and "OMP_NUM_THREADS" in os.environ:
         return torch.get_num_threads()
@@ -83,14 +83,14 @@ def use_threads(wanted: int | None, hidden_size: int, ranks: World) -> int | Non
     return number
 
 
-def spread_out(model: Transformer, ranks: World, way: str, dtype: torch.dtype) -> nn.Module:
+def spread_out(model: Transformer, world: World, strategy: str, dtype: torch.dtype) -> nn.Module:
     """Returns the model as it is called in training.
 
     "ddp": each process has a copy, and gradients are averaged. "fsdp": each process holds a part of
     all weights. `dtype` is what sharded weights are computed in.
     """
-    model.to(ranks.device)
-    if way == "fsdp" and ranks.size > 1:
+    model.to(world.device)
+    if strategy == "fsdp" and world.size > 1:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
@@ -99,16 +99,16 @@ def spread_out(model: Transformer, ranks: World, way: str, dtype: torch.dtype) -
             if dtype != torch.float32
             else MixedPrecisionPolicy()
         )
-        mesh = init_device_mesh(ranks.device.type, (ranks.size,))
+        mesh = init_device_mesh(world.device.type, (world.size,))
         for layer in model.model.layers:
             fully_shard(layer, mesh=mesh, mp_policy=policy)
         fully_shard(model, mesh=mesh, mp_policy=policy)
         return model
-    if ranks.size > 1:
+    if world.size > 1:
         from torch.nn.parallel import DistributedDataParallel
 
         return DistributedDataParallel(
-            model, device_ids=[ranks.device.index] if ranks.device.type == "cuda" else None
+            model, device_ids=[world.device.index] if world.device.type == "cuda" else None
         )
     return model
 
@@ -121,14 +121,14 @@ def last_of(model: nn.Module, *, last: bool) -> Iterator[None]:
         yield
 
 
-def settle(model: nn.Module) -> None:
+def reshard(model: nn.Module) -> None:
     """Shards weights again after a forward pass without a backward pass.
 
     Otherwise they would stay whole, and be other objects than the optimizer's.
     """
-    reshard: Any = getattr(model, "reshard", None)
-    if reshard is not None:
-        reshard()
+    shard: Any = getattr(model, "reshard", None)
+    if shard is not None:
+        shard()
 
 
 def whole(tensor: Tensor) -> Tensor:

@@ -105,7 +105,9 @@ class _Each(torch.autograd.Function):
         )
 
 
-def loss(hidden: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def chunked_cross_entropy(
+    hidden: Tensor, weight: Tensor, targets: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Returns (sum, losses, right): the summed negative log-likelihood of the targets, and more.
 
     `sum` is float32, (); `losses` float32, (m,); `right` bool, (m,), whether a target is the
@@ -116,7 +118,7 @@ def loss(hidden: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tensor, Tenso
     return found
 
 
-def each(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+def chunked_cross_entropy_each(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
     """Returns the negative log-likelihood of each target, float32, (m,), with gradients.
 
     The logits are computed twice. Arguments as for `loss`.

@@ -27,7 +27,7 @@ _LOOKED_AT = 2000
 
 
 def legality_of(
-    model: Transformer, corpus: Corpus, ranks: World, *, prompts: int = 32,
+    model: Transformer, corpus: Corpus, world: World, *, prompts: int = 32,
     max_new_tokens: int = 256, temperature: float = 1.0,
     tools: Sequence[Mapping[str, Any]] | None = None, seed: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
@@ -40,7 +40,7 @@ def legality_of(
     # All processes take part.
     weights = {name: whole(weight).cpu() for name, weight in model.named_parameters()}
     found: dict[str, Any] = {}
-    if ranks.first:
+    if world.first:
         try:
             found = measure(
                 Llama(model.config, weights),
@@ -53,7 +53,7 @@ def legality_of(
             )
         except ValueError as error:
             found = {"failed": str(error)}
-    ranks.wait()
+    world.wait()
     return found
 
 

@@ -15,12 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from mypt_train.data.kinds import GOOD
-from mypt_train.training import head, preference
+from mypt_train.training import preference
 from mypt_train.training.attention import attend
 from mypt_train.training.batches import Batch
 from mypt_train.training.config import TrainConfig
 from mypt_train.training.corpus import Corpus
-from mypt_train.training.distributed import World, last_of, settle
+from mypt_train.training.distributed import World, last_of, reshard
+from mypt_train.training.head import chunked_cross_entropy, chunked_cross_entropy_each
 
 Then = Callable[[Tensor, Tensor], Any]
 
@@ -32,15 +33,15 @@ class Objective:
     """
 
     def __init__(
-        self, config: TrainConfig, corpus: Corpus, ranks: World, reference: nn.Module | None = None
+        self, config: TrainConfig, corpus: Corpus, world: World, reference: nn.Module | None = None
     ) -> None:
-        self.config, self.corpus, self.ranks, self.reference = config, corpus, ranks, reference
-        self.dtype = precision(config.dtype, ranks.device)
-        self.way = (
+        self.config, self.corpus, self.world, self.reference = config, corpus, world, reference
+        self.dtype = precision(config.dtype, world.device)
+        self.backend = (
             config.attention
             if config.attention != "auto"
             else "flex"
-            if ranks.device.type == "cuda"
+            if world.device.type == "cuda"
             else "slices"
         )
         self.pairs = config.objective in ("dpo", "orpo")
@@ -56,7 +57,7 @@ class Objective:
             for b in batches
         ]
         return int(
-            self.ranks.sum(torch.tensor(sum(own), dtype=torch.int64, device=self.ranks.device))
+            self.world.sum(torch.tensor(sum(own), dtype=torch.int64, device=self.world.device))
         )
 
     def step(self, model: nn.Module, batches: Sequence[Batch], count: int) -> Tensor:
@@ -64,16 +65,16 @@ class Objective:
 
         The loss is the same on all processes.
         """
-        total = torch.zeros((), device=self.ranks.device)
+        total = torch.zeros((), device=self.world.device)
         drift = self._drift(model, batches) if self.config.objective == "kto" else total
         for i, batch in enumerate(batches):
             with last_of(model, last=i == len(batches) - 1):
                 loss = self._loss(model, batch, drift) / count
                 # Gradients are averaged over the processes, each of which has only its part of the
                 # sum.
-                (loss * self.ranks.size).backward()  # type: ignore[no-untyped-call]
+                (loss * self.world.size).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
-        return self.ranks.sum(total)
+        return self.world.sum(total)
 
     @torch.no_grad()
     def mean(self, model: nn.Module, batches: Sequence[Batch]) -> float:
@@ -81,30 +82,30 @@ class Objective:
         drift = (
             self._drift(model, batches)
             if self.config.objective == "kto"
-            else torch.zeros((), device=self.ranks.device)
+            else torch.zeros((), device=self.world.device)
         )
         total = torch.stack([self._loss(model, batch, drift) for batch in batches]).sum()
-        settle(model)
-        return float(self.ranks.sum(total)) / self.count(batches)
+        reshard(model)
+        return float(self.world.sum(total)) / self.count(batches)
 
     def run(self, model: nn.Module, batch: Batch, then: Then) -> Any:
         """Runs the model on a batch; returns `then(hidden, head)`.
 
         `hidden` are the hidden states before the targets."""
         width = batch.ids.shape[1]
-        seen = attend(self.way, batch.lengths, width, self.ranks.device)
+        seen = attend(self.backend, batch.lengths, width, self.world.device)
         mixed = self.dtype != torch.float32 and not hasattr(model, "unshard")
         with (
-            torch.autocast(self.ranks.device.type, dtype=self.dtype)
+            torch.autocast(self.world.device.type, dtype=self.dtype)
             if mixed
             else contextlib.nullcontext()
         ):
             return model(batch.ids, batch.at, seen, batch.places, then)
 
     def tell(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns what `head.loss` returns, for the targets of a batch."""
+        """Returns what `chunked_cross_entropy` returns, for the targets of a batch."""
         found: tuple[Tensor, Tensor, Tensor] = self.run(
-            model, batch, lambda h, w: head.loss(h, w, batch.targets)
+            model, batch, lambda h, w: chunked_cross_entropy(h, w, batch.targets)
         )
         return found
 
@@ -127,7 +128,9 @@ class Objective:
         return preference.kto(policy, reference, kinds == GOOD, drift, beta=beta)
 
     def _answers(self, model: nn.Module, batch: Batch) -> Tensor:
-        losses = self.run(model, batch, lambda h, w: head.each(h, w, batch.targets))
+        losses = self.run(
+            model, batch, lambda h, w: chunked_cross_entropy_each(h, w, batch.targets)
+        )
         return preference.by_answer(losses, batch.owner, sum(map(len, batch.rows)))
 
     def _reference(self, batch: Batch) -> Tensor:
@@ -142,7 +145,7 @@ class Objective:
         """
         with torch.no_grad():
             gains = [(self._answers(model, b) - self._reference(b)).sum() for b in batches]
-        return (self.ranks.sum(torch.stack(gains).sum()) / self.count(batches)).clamp(min=0)
+        return (self.world.sum(torch.stack(gains).sum()) / self.count(batches)).clamp(min=0)
 
 
 def precision(name: str, device: torch.device) -> torch.dtype:

@@ -106,9 +106,9 @@ def train(
     """
     made, out = Config.of(config), Path(out)
     folders = [data] if isinstance(data, str | Path) else list(data)
-    with joined() as ranks:
+    with joined() as world:
         run = _Run(
-            folders, made, out, phases, init_from, ranks, tools, resume=resume, verify=verify
+            folders, made, out, phases, init_from, world, tools, resume=resume, verify=verify
         )
         last = made.train.steps if steps is None else steps
         if not 0 < last <= made.train.steps:
@@ -117,7 +117,7 @@ def train(
                 "steps; set train.steps"
             )
         with Log(
-            out, step=run.begin, steps=last, writes=ranks.first, quiet=quiet,
+            out, step=run.begin, steps=last, writes=world.first, quiet=quiet,
             tensorboard=made.train.tensorboard,
         ) as log:  # fmt: skip
             return run.go(last, log)
@@ -129,17 +129,17 @@ class _Run:
     def __init__(
         self, folders: Sequence[str | Path], config: Config, out: Path,
         phases: Iterable[int] | None, init_from: str | Path | None,
-        ranks: World, tools: Sequence[Mapping[str, Any]] | None, *, resume: bool, verify: bool,
+        world: World, tools: Sequence[Mapping[str, Any]] | None, *, resume: bool, verify: bool,
     ) -> None:  # fmt: skip
-        self.config, self.out, self.ranks, self.tools = config, out, ranks, tools
+        self.config, self.out, self.world, self.tools = config, out, world, tools
         c = config.train
         if tools is not None and c.legality_every >= 0:
             from mypt_train.training.legality import check_tools
 
             check_tools(tools)
-        if c.batch_rows % ranks.size:
+        if c.batch_rows % world.size:
             raise ConfigError(
-                f"train.batch_rows is {c.batch_rows}, which {ranks.size} processes cannot share "
+                f"train.batch_rows is {c.batch_rows}, which {world.size} processes cannot share "
                 "evenly"
             )
         self.readers = open_data(folders, verify=verify)
@@ -151,7 +151,7 @@ class _Run:
             int(self.readers[0].manifest["vocab_size"]),
             c.context_length or self.train.packed or None,
         )
-        self.threads = use_threads(c.threads, shape.hidden_size, ranks)
+        self.threads = use_threads(c.threads, shape.hidden_size, world)
         self.facts = _facts(self.readers, config, self.stages)
         other = self.train.dialect.ranks
         self.beside = {} if other is None else {FILE: other.data}
@@ -169,13 +169,13 @@ class _Run:
             _name_tags(model, self.train, c.tag_words)
         out.mkdir(parents=True, exist_ok=True)
         checkpoint.check_space(out, model, c.keep)
-        self.objective = Objective(c, self.train, ranks, reference)
-        self.called: nn.Module = spread_out(model, ranks, c.parallel, self.objective.dtype)
+        self.objective = Objective(c, self.train, world, reference)
+        self.called: nn.Module = spread_out(model, world, c.parallel, self.objective.dtype)
         self.model = model
         self.optimizer = _optimizer(model, c)
         if last is not None:
             checkpoint.load_state(last, model, self.optimizer)
-        self.result = Report(self.begin, math.nan, last or out, ranks.first)
+        self.result = Report(self.begin, math.nan, last or out, world.first)
 
     def _stages(self, phases: Sequence[int | None]) -> list[Stage]:
         c = self.config.train
@@ -297,7 +297,7 @@ class _Run:
                     f"{folder}: is no longer the reference that {last} was trained with; put it "
                     "back, or begin anew"
                 )
-        return frozen.requires_grad_(False).to(self.ranks.device)
+        return frozen.requires_grad_(False).to(self.world.device)
 
     # The steps.
 
@@ -305,7 +305,7 @@ class _Run:
         """Runs the steps up to `last`."""
         c = self.config.train
         weights = sum(weight.numel() for weight in self.model.parameters())
-        processes = f"{self.ranks.size} process{'es' * (self.ranks.size > 1)}"
+        processes = f"{self.world.size} process{'es' * (self.world.size > 1)}"
         begun = f"{weights:,} weights, {len(self.train.episodes):,} episodes, {processes}"
         on = f" on {self.threads} thread{'s' * (self.threads > 1)}" if self.threads else ""
         log.tell(
@@ -314,7 +314,7 @@ class _Run:
             begun + on,
             notes=self.notes,
             weights=weights,
-            processes=self.ranks.size,
+            processes=self.world.size,
             threads=self.threads,
             fresh_ids=self.fresh_ids,
             **self.facts,
@@ -324,9 +324,9 @@ class _Run:
         since, seen = time.perf_counter(), 0
         for step in range(self.begin, last):
             rows = next(s for s in self.stages if s.begin <= step < s.end).rows(step, c.batch_rows)
-            mine = share(rows, self.ranks.rank, self.ranks.size, c.micro_rows)
+            mine = share(rows, self.world.rank, self.world.size, c.micro_rows)
             batches = [
-                batch(self.train, part, every=c.train_on == "all").to(self.ranks.device)
+                batch(self.train, part, every=c.train_on == "all").to(self.world.device)
                 for part in mine
             ]
             for group in self.optimizer.param_groups:
@@ -339,7 +339,7 @@ class _Run:
             seen += sum(b.tokens for b in batches)
             log.at(step + 1, f"loss {loss:.4f}{on}")
             if (step + 1) % c.log_every == 0 or step + 1 == last:
-                speed = int(self.ranks.sum(torch.tensor(seen, device=self.ranks.device))) / (
+                speed = int(self.world.sum(torch.tensor(seen, device=self.world.device))) / (
                     time.perf_counter() - since
                 )
                 text = (
@@ -392,7 +392,7 @@ class _Run:
                 self.model,
                 self.optimizer,
                 self.facts,
-                self.ranks,
+                self.world,
                 keep=c.keep,
                 beside=self.beside,
             )
@@ -404,7 +404,7 @@ class _Run:
             found = legality_of(
                 self.model,
                 self.val,
-                self.ranks,
+                self.world,
                 prompts=c.legality_prompts,
                 max_new_tokens=c.legality_tokens,
                 tools=self.tools,
@@ -428,10 +428,10 @@ class _Run:
         if c.objective == "sft":
             return validate(self.objective, self.called, self.val, self.val_rows, c.micro_rows)
         parts = share(self.val_rows, 0, 1, c.micro_rows)  # every process looks at all of them
-        judged = Objective(c, self.val, World(0, 1, self.ranks.device), self.objective.reference)
+        judged = Objective(c, self.val, World(0, 1, self.world.device), self.objective.reference)
         return {
             "loss": judged.mean(
-                self.called, [batch(self.val, part).to(self.ranks.device) for part in parts]
+                self.called, [batch(self.val, part).to(self.world.device) for part in parts]
             )
         }
 
@@ -441,7 +441,7 @@ class _Run:
         If there are rows that fail alone, only their lines are named.
         """
         alone: list[Row] = []
-        if self.ranks.size == 1 and self.objective.config.objective == "sft":
+        if self.world.size == 1 and self.objective.config.objective == "sft":
             with torch.no_grad():
                 alone = [
                     r
@@ -449,7 +449,7 @@ class _Run:
                     if not math.isfinite(
                         float(
                             self.objective.tell(
-                                self.called, batch(self.train, [r]).to(self.ranks.device)
+                                self.called, batch(self.train, [r]).to(self.world.device)
                             )[0]
                         )
                     )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mypt_train.training.batches import Batch, batch
 from mypt_train.training.corpus import Corpus, Row
-from mypt_train.training.distributed import settle
+from mypt_train.training.distributed import reshard
 from mypt_train.training.objective import Objective
 
 
@@ -28,22 +28,22 @@ def validate(
     than rows, some repeat a row that counts for nothing, so that all processes take part in each
     forward pass.
     """
-    ranks, names = objective.ranks, {i: tag for tag, i in corpus.dialect.tokenizer.special.items()}
+    world, names = objective.world, {i: tag for tag, i in corpus.dialect.tokenizer.special.items()}
     groups = ["text", *names.values()]
     by_id = torch.zeros(corpus.dialect.tokenizer.vocab_size, dtype=torch.int64)
     for number, name in names.items():
         by_id[number] = groups.index(name)
     phases = corpus.phases
     sums = torch.zeros(len(groups) + len(phases), 3, dtype=torch.float64)
-    for begin in range(0, len(rows), micro * ranks.size):
-        here = rows[begin : begin + micro * ranks.size][ranks.rank :: ranks.size]
-        found = batch(corpus, here or rows[:1]).to(ranks.device)
+    for begin in range(0, len(rows), micro * world.size):
+        here = rows[begin : begin + micro * world.size][world.rank :: world.size]
+        found = batch(corpus, here or rows[:1]).to(world.device)
         _, losses, right = objective.tell(model, found)
         if here:
             _add(sums, by_id, found, losses, right, corpus, len(groups))
-    settle(model)
-    ranks.sum(sums) if ranks.device.type == "cpu" else sums.copy_(
-        ranks.sum(sums.to(ranks.device)).cpu()
+    reshard(model)
+    world.sum(sums) if world.device.type == "cpu" else sums.copy_(
+        world.sum(sums.to(world.device)).cpu()
     )
     whole = sums[: len(groups)].sum(dim=0)
     return _shown(whole) | {

@@ -31,16 +31,16 @@ def gradients(data: Path, out: Path, rows: int, micro: int, objective: str) -> N
     torch.set_num_threads(1)
     config = Config.of({"model": TIED, "train": {"objective": objective}}).train
     train = corpus(open_data([data]), "train")
-    with joined("cpu") as ranks:
-        for way in ("ddp", "fsdp"):
+    with joined("cpu") as world:
+        for strategy in ("ddp", "fsdp"):
             model = random_transformer(LlamaConfig(vocab_size=50304, **TIED), 1)
             frozen = random_transformer(model.config, 2).requires_grad_(False)
-            made = Objective(config, train, ranks, frozen)
-            called = spread_out(model, ranks, way, torch.float32)
+            made = Objective(config, train, world, frozen)
+            called = spread_out(model, world, strategy, torch.float32)
             (stage,) = stages([(None, _rows(train, config))], steps=1, size=rows, replay=0, seed=0)
             batches = [
                 batch(train, part)
-                for part in share(stage.rows(0, rows), ranks.rank, ranks.size, micro)
+                for part in share(stage.rows(0, rows), world.rank, world.size, micro)
             ]
             loss = made.step(called, batches, made.count(batches))
             found = {
@@ -48,9 +48,9 @@ def gradients(data: Path, out: Path, rows: int, micro: int, objective: str) -> N
                 for name, weight in model.named_parameters()
                 if weight.grad is not None
             }
-            if ranks.first:
+            if world.first:
                 out.mkdir(exist_ok=True)
-                save_file(found | {"loss": loss}, out / f"{way}.safetensors")
+                save_file(found | {"loss": loss}, out / f"{strategy}.safetensors")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ def test_gradients_are_those_of_one_big_batch(tmp_path: Path) -> None:
     one = load_file(tmp_path / "one" / "ddp.safetensors")
     assert len(one) == 21
     assert max(float(np.abs(g).max()) for name, g in one.items() if name != "loss") > 1e-3
-    for way in ("ddp", "fsdp"):
-        two = load_file(tmp_path / "two" / f"{way}.safetensors")
+    for strategy in ("ddp", "fsdp"):
+        two = load_file(tmp_path / "two" / f"{strategy}.safetensors")
         assert set(two) == set(one)
         assert max(float(np.abs(two[name] - one[name]).max()) for name in one) < 1e-6
 

@@ -30,6 +30,10 @@ from mypt_train.training.attention import attend, block_mask, owners  # noqa: E4
 from mypt_train.training.batches import Pool, batch, share, stages  # noqa: E402
 from mypt_train.training.config import Config  # noqa: E402
 from mypt_train.training.corpus import Corpus, corpus, open_data  # noqa: E402
+from mypt_train.training.head import (  # noqa: E402
+    chunked_cross_entropy,
+    chunked_cross_entropy_each,
+)
 from mypt_train.training.trainer import rate  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -65,8 +69,8 @@ def test_the_head_is_cross_entropy(count: int, vocabulary: int, seed: int, piece
     before, head._PIECE = head._PIECE, piece
     try:
         for function, weighed in (
-            (lambda h, w: head.loss(h, w, targets)[0] * 0.5, torch.full((count,), 0.5)),
-            (lambda h, w: (head.each(h, w, targets) * slopes).sum(), slopes),
+            (lambda h, w: chunked_cross_entropy(h, w, targets)[0] * 0.5, torch.full((count,), 0.5)),
+            (lambda h, w: (chunked_cross_entropy_each(h, w, targets) * slopes).sum(), slopes),
         ):
             losses, by_h, by_w = by_hand(hidden, weight, targets, weighed)
             h, w = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
@@ -76,7 +80,7 @@ def test_the_head_is_cross_entropy(count: int, vocabulary: int, seed: int, piece
             assert torch.allclose(h.grad, by_h, atol=1e-5)
             assert torch.allclose(w.grad, by_w, atol=1e-4)
         with torch.no_grad():
-            total, each, right = head.loss(hidden, weight, targets)
+            total, each, right = chunked_cross_entropy(hidden, weight, targets)
         assert torch.allclose(each, losses, atol=1e-5)
         assert torch.equal(right, (hidden @ weight.T).argmax(-1) == targets) or count == 0
     finally:
@@ -87,8 +91,8 @@ def test_the_head_in_bfloat16_and_far_from_zero() -> None:
     hidden, weight, targets = torch.randn(9, 8) * 2, torch.randn(50, 8), torch.arange(9)
     losses, by_h, _ = by_hand(hidden, weight, targets, torch.ones(9))
     for function in (
-        lambda h, w: head.loss(h, w, targets)[0],
-        lambda h, w: head.each(h, w, targets).sum(),
+        lambda h, w: chunked_cross_entropy(h, w, targets)[0],
+        lambda h, w: chunked_cross_entropy_each(h, w, targets).sum(),
     ):
         h, w = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
         with torch.autocast("cpu", torch.bfloat16):
@@ -96,7 +100,7 @@ def test_the_head_in_bfloat16_and_far_from_zero() -> None:
         total.backward()
         assert abs(float(total.detach() - losses.sum())) < 0.05 * float(losses.sum())
         assert (h.grad - by_h).abs().max() < 0.1
-    total, each, _ = head.loss(
+    total, each, _ = chunked_cross_entropy(
         torch.full((1, 1), 1.0), torch.tensor([[500.0], [-500.0]]), torch.tensor([1])
     )
     assert each.tolist() == [1000.0]
@@ -125,9 +129,9 @@ def test_the_ways_of_attention_agree(made: tuple[list[list[int]], int], groups: 
     real = torch.arange(width) < torch.tensor([sum(row) for row in lengths])[:, None]
     kept = real[:, None, :, None].expand(len(lengths), 2, width, 8)
     found = {}
-    for way in ("mask", "slices"):
-        out = attend(way, lengths, width, CPU)(0, q, k, v)[kept]
-        found[way] = (out, *torch.autograd.grad(out.sin().sum(), (q, k, v)))
+    for backend in ("mask", "slices"):
+        out = attend(backend, lengths, width, CPU)(0, q, k, v)[kept]
+        found[backend] = (out, *torch.autograd.grad(out.sin().sum(), (q, k, v)))
     for mine, theirs in zip(found["slices"], found["mask"], strict=True):
         assert torch.allclose(mine, theirs, atol=1e-5)
 
@@ -140,8 +144,8 @@ def test_flex_attention_agrees_in_its_forward_pass() -> None:
     kept = torch.arange(width) < torch.tensor([48, 60])[:, None]
     with torch.no_grad():
         plain, flex = (
-            attend(way, lengths, width, CPU)(0, q, k, v).transpose(1, 2)[kept]
-            for way in ("mask", "flex")
+            attend(backend, lengths, width, CPU)(0, q, k, v).transpose(1, 2)[kept]
+            for backend in ("mask", "flex")
         )
     assert torch.allclose(plain, flex, atol=1e-5)
     with pytest.raises(ValueError, match="attention is 'x'"):
@@ -159,8 +163,8 @@ def test_the_mask_says_who_sees_whom() -> None:
     ]
 
 
-@pytest.mark.parametrize("way", ["slices", "mask"])
-def test_an_episode_does_not_see_its_neighbours(way: str, train: Corpus) -> None:
+@pytest.mark.parametrize("backend", ["slices", "mask"])
+def test_an_episode_does_not_see_its_neighbours(backend: str, train: Corpus) -> None:
     """Other content in one episode leaves the logits of the others in its row as they are, bit for
     bit; and alone they are the same.
     """
@@ -176,7 +180,7 @@ def test_an_episode_does_not_see_its_neighbours(way: str, train: Corpus) -> None
             return model(
                 ids,
                 at,
-                attend(way, lengths, ids.shape[1], CPU),
+                attend(backend, lengths, ids.shape[1], CPU),
                 torch.arange(ids.shape[1]),
                 lambda h, w: h @ w[:2000].T,
             )
@@ -287,15 +291,15 @@ def test_phases_are_those_of_the_linter(
     st.integers(1, 30), st.integers(1, 8), st.integers(1, 4), st.integers(1, 3), st.integers(0, 9)
 )
 def test_every_row_is_read_once_before_any_is_read_again(
-    count: int, size: int, ranks: int, micro: int, seed: int
+    count: int, size: int, world_size: int, micro: int, seed: int
 ) -> None:
     rows = [np.array([i]) for i in range(count)]
-    size *= ranks
+    size *= world_size
     (stage,) = stages([(None, rows)], steps=50, size=size, replay=0.5, seed=seed)
     read: list[int] = []
     for step in range(50):
         whole = stage.rows(step, size)
-        parts = [share(whole, rank, ranks, micro) for rank in range(ranks)]
+        parts = [share(whole, rank, world_size, micro) for rank in range(world_size)]
         assert [int(r[0]) for part in parts for rows in part for r in rows] == [
             int(r[0]) for r in whole
         ], "the processes share a step"
