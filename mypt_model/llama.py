@@ -26,6 +26,8 @@ Queries are (rows, heads, n, head), keys and values (rows, key heads, n, head).
 
 
 class RMSNorm(nn.Module):
+    """Divides hidden states by their root mean square, in float32, and scales them by weights."""
+
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
         self.eps = config.rms_norm_eps
@@ -39,6 +41,12 @@ class RMSNorm(nn.Module):
 
 
 class Attention(nn.Module):
+    """Projects hidden states to queries, keys and values, attends, and projects back.
+
+    Queries and keys are rotated by their positions (RoPE). Several query heads share a key head
+    where the config says so.
+    """
+
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
         wide, narrow = config.hidden_size, config.num_key_value_heads * config.head
@@ -49,6 +57,10 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(wide, wide, bias=False)
 
     def forward(self, x: Tensor, layer: int, cos: Tensor, sin: Tensor, attend: Attend) -> Tensor:
+        """Maps hidden states (rows, n, hidden_size) to the same shape.
+
+        `cos` and `sin` are the rotations, (rows, 1, n, head). `attend` is described at `Attend`.
+        """
         q, k, v = (self._heads(project(x)) for project in (self.q_proj, self.k_proj, self.v_proj))
         seen = attend(layer, _turned(q, cos, sin), _turned(k, cos, sin), v)
         out: Tensor = self.o_proj(seen.transpose(1, 2).reshape(x.shape))
@@ -59,6 +71,8 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
+    """The gated feed-forward network of a layer (SwiGLU)."""
+
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
         self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
@@ -71,6 +85,8 @@ class Mlp(nn.Module):
 
 
 class Layer(nn.Module):
+    """Adds attention, then the feed-forward network, to the residual stream, each after a norm."""
+
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
         self.input_layernorm = RMSNorm(config)
@@ -85,6 +101,8 @@ class Layer(nn.Module):
 
 
 class Trunk(nn.Module):
+    """The model without its head; named `model` in the weights, as in Hugging Face's folders."""
+
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)

@@ -1,4 +1,9 @@
-"""What becomes of one line of input: encoded episodes, or why not."""
+"""Decides what becomes of one line of input: encoded episodes, or why not.
+
+Input: a line of JSONL. Output: an Outcome. What `mypt-lint` refuses under the same settings is
+refused here, and nothing else. Most lines are proved clean by the linter's fast path and encoded by
+a template (`templates`); all others are read as the linter reads them.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +33,10 @@ WRITTEN, REFUSED, LONG = "written", "refused", "long"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An episode as tokens. `ids`: uint16, shape (n,); `mask`: uint8, shape (n,), 1 where the token
-    is a target.
+    """An episode as tokens.
 
-    `kind`: what it is for; see kinds.py.
+    - `ids`: uint16, shape (n,). `mask`: uint8, shape (n,), 1 where the token is a target.
+    - `kind`: what the episode is for, as in `kinds`.
     """
 
     ids: npt.NDArray[np.uint16]
@@ -40,15 +45,15 @@ class Sample:
 
     @property
     def digest(self) -> bytes:
-        """16 bytes that are equal for equal ids."""
+        """Returns 16 bytes that are equal for equal ids."""
         return hashlib.blake2b(self.ids.astype("<u2", copy=False).data, digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A line: written as samples, refused with findings, or too long.
+    """The outcome for a line: written as samples, refused with findings, or too long.
 
-    `tags` counts the terminals that are in the samples.
+    `tags` counts the terminals in the samples.
     """
 
     status: str
@@ -60,8 +65,8 @@ class Outcome:
 class Encoder:
     """Turns lines into samples, for one set of options.
 
-    `rules` are the settings of `mypt-lint` that hold for the lines. What fails there is refused
-    here, and nothing else.
+    `rules` are the settings of `mypt-lint` for these lines. Raises ValueError for a vocabulary with
+    ids of more than 16 bits.
     """
 
     def __init__(self, options: Options, rules: Settings = NO_SETTINGS) -> None:
@@ -83,10 +88,10 @@ class Encoder:
         self.forms = None if self.prover.alike or options.preferences else Templates(self.dialect)
 
     def lines(self, given: list[bytes], *, first: bool = False) -> list[Outcome]:
-        """As `line` of each, but faster: where a record is proved clean and its form is known, only
-        its texts are encoded.
+        """Returns the outcomes of several lines: the same as `line` of each, but faster.
 
-        `first`: the first of them is the first of its file.
+        If a record is proved clean and its template is known, only its texts are encoded. `first`
+        says that the first line is the first of its file.
         """
         lines = given if self.strict else [raw.removesuffix(b"\r") for raw in given]
         out: list[Outcome | None] = [None] * len(lines)
@@ -110,9 +115,9 @@ class Encoder:
         ]
 
     def _by_forms(self, found: list[tuple[int, Form, list[Any]]]) -> Iterator[Sample]:
-        """The samples of records of which the forms and free values are known.
+        """Yields the samples of records whose templates and free values are known.
 
-        The arrays of all are parts of one.
+        Their arrays are parts of one.
         """
         if not found:
             return
@@ -138,9 +143,9 @@ class Encoder:
             begin = end
 
     def line(self, raw: bytes, *, first: bool = False) -> Outcome:
-        """A line of JSONL without its line end;
+        """Returns the outcome of a line of JSONL without its line end; never raises.
 
-        `first`: of its file. Never raises for what the line holds.
+        `first` says that the line is the first of its file.
         """
         line = read_line(raw, first=first)
         if line.fault is not None:
@@ -148,12 +153,12 @@ class Encoder:
         return self.record(line.value, [spot.finding for spot in line.spots])
 
     def _against(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Those of some findings for which a line is refused."""
+        """Returns the findings for which a line is refused."""
         graded = (self.checker.graded(f) for f in findings if self.checker.selects(f.code))
         return [f for f in graded if f.severity in self.counting]
 
     def record(self, record: Any, about: Iterable[Finding] = ()) -> Outcome:
-        """A JSON value as a line holds it; `about` is what was found of the line itself."""
+        """Returns the outcome of a JSON value; `about` are the findings about its line."""
         episode, findings = self.checker.read(record)
         against = self._against([*about, *findings])
         if episode is None or against:
@@ -166,8 +171,9 @@ class Encoder:
         return self._too_long(sample) or self._parts(episode, sample)
 
     def _preference(self, record: dict[str, Any], episode: Episode) -> Outcome:
-        """A record of preferences: a pair of samples, the chosen one first, or one with a label;
-        never split.
+        """Returns the outcome of a record of preferences, which is never split.
+
+        It is a pair of samples, the chosen one first, or one sample with a label.
         """
         other, label = self.dialect.preference(record)
         episodes, kinds = [episode], [SFT if label is None else GOOD if label else BAD]
@@ -185,9 +191,9 @@ class Encoder:
         return Outcome(WRITTEN, samples, tags=self._tags(episodes))
 
     def sample(self, episode: Episode) -> Sample:
-        """The ids and targets of an episode.
+        """Returns the ids and targets of an episode; see "Loss" of each `grammar/*/SPEC.md`.
 
-        Its first token is never a target: nothing stands before it to tell it from.
+        Its first token is never a target, because no token before it could predict it.
         """
         encoded = self.dialect.encode(episode)
         mask = encoded.loss.copy()
@@ -204,7 +210,7 @@ class Encoder:
         )
 
     def _too_long(self, sample: Sample) -> Outcome | None:
-        """What becomes of an episode that does not fit a row; None where it is to be split."""
+        """Returns the outcome of an episode that does not fit a row; None if it is to be split."""
         if self.options.long == "split-turns":
             return None
         return Outcome(
@@ -227,8 +233,9 @@ class Encoder:
         return Outcome(WRITTEN, tuple(samples), tags=self._tags(parts))
 
     def _split(self, episode: Episode) -> list[Episode]:
-        """The episode in parts of whole turns, each with what stands before the first; none where
-        it cannot be split.
+        """Returns the episode in parts of whole turns; [] if it cannot be split.
+
+        Each part begins with the messages before the first turn.
         """
         messages, most = episode.messages, self.options.context_length
         head, bounds = self._turns(messages)
@@ -239,9 +246,8 @@ class Encoder:
             return replace(episode, messages=messages[:head] + messages[begin:end])
 
         lengths = [len(self.sample(part(*span)).ids) for span in pairwise([head, *bounds])]
-        before = (
-            lengths[0] + lengths[1] - len(self.sample(part(head, bounds[1])).ids)
-        )  # what stands before the first turn is in each
+        # The tokens before the first turn, which are in each part.
+        before = lengths[0] + lengths[1] - len(self.sample(part(head, bounds[1])).ids)
         parts: list[Episode] = []
         begin, size = head, lengths[0]
         for (end, _), length in zip(pairwise(bounds), lengths[1:], strict=True):
@@ -253,8 +259,9 @@ class Encoder:
         return parts if len(parts) > 1 else []
 
     def _turns(self, messages: tuple[Message, ...]) -> tuple[int, list[int]]:
-        """How many messages stand before the first turn, and where turns end: there the same may
-        follow as behind these.
+        """Returns the number of messages before the first turn, and where turns end.
+
+        A turn may begin where the same terminals may follow as after the end of a turn.
         """
         table, automaton = self.dialect.table, self.dialect.automaton
         states: list[int | None] = [automaton.start]
@@ -289,7 +296,7 @@ class Encoder:
 
 
 def _ranges(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The numbers from each start on, as many as its length."""
+    """Returns the numbers from each start on, as many as its length, one after another."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
 

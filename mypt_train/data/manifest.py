@@ -65,6 +65,8 @@ class Made(TypedDict):
 
 
 class Input(TypedDict):
+    """A file of the input."""
+
     path: str
 
 

@@ -1,9 +1,13 @@
-"""JSONL to a data set: lint, encode, mask, pack, write; every line accounted for, and whole or not
-there.
+"""Makes a data set of JSONL: lints, encodes, masks, packs and writes.
 
-First every unit of the inputs is encoded into a file of its own, by any number of processes, and
-noted in a journal. Then, when all are there, the shards are written from them, always in the same
-way, and the manifest last.
+Input: files of records. Output: a folder of shards with a manifest, whole or not there; and
+`rejects.jsonl`. Each line is accounted for (invariant 5 of ARCHITECTURE.md). `docs/toolcall_sft.md`
+describes the files.
+
+First each unit of the inputs is encoded into one file, by any number of processes, and noted in a
+journal. When all units are there, the shards are written from them, always in the same way, and the
+manifest last. So a run that was killed continues where it stopped, and the number of processes
+changes no byte.
 """
 
 from __future__ import annotations
@@ -37,21 +41,23 @@ from mypt_train.data.shards import Placed, Units, shards_of, write_shard
 from mypt_train.data.units import SIZE, Key, Task, UnitFile, path_of, tasks, work
 
 WORK, REJECTS = ".work", "rejects.jsonl"
-_SHOWN = 3  # rejects that a refusal names
-_ON_DISK = 3  # bytes of a token and its mask
+# The number of rejects that a refusal names.
+_SHOWN = 3
+# The bytes of a token and its mask.
+_ON_DISK = 3
 Progress = Callable[[str, int, int], None]
 
 
 class PrepareError(Exception):
     """A data set cannot be made; the message says why and what to do.
 
-    Nothing that can be read as one is left behind.
+    No folder that could be taken for a data set is left.
     """
 
 
 @dataclass(slots=True)
 class Account:
-    """What became of the lines. `lines` is `written` + `refused` + `long` + `duplicate`."""
+    """Counts what became of the lines: `lines` is `written` + `refused` + `long` + `duplicate`."""
 
     lines: int = 0
     written: int = 0
@@ -78,13 +84,16 @@ def prepare(
     unit_size: int = SIZE,
     progress: Progress = lambda *_: None,
 ) -> dict[str, Any]:
-    """Make a data set in the folder `out`; its manifest. `progress` is told what is done now
-    ("encoding", "writing"), and how many bytes of how many are.
+    """Makes a data set in the folder `out`; returns its manifest.
 
-    `rules` are the settings of each source, as `mypt-lint` has them: what is refused. `resume` goes
-    on with what an earlier run with the same options and inputs has left. Raises PrepareError;
-    where a line is refused and `on_error` is "fail", its message names the first reasons and the
-    file of the rejects, and the same folder may be named again.
+    - `rules`: the settings of each source, as `mypt-lint` has them; they decide what is refused.
+    - `resume`: continue what an earlier run with the same options and inputs has left.
+    - `unit_size`: bytes of input in a unit.
+    - `progress`: called with what is being done ("encoding", "writing"), and bytes done of bytes in
+      all.
+
+    Raises PrepareError. If a line is refused and `on_error` is "fail", the message names the first
+    reasons and the file of rejects, and the same folder may be used again.
     """
     lacks = parquet.missing() if options.format == "parquet" else ""
     if lacks:
@@ -118,9 +127,10 @@ def prepare(
 
 
 def _inputs(sources: list[Source], rules: Sequence[Settings]) -> list[dict[str, Any]]:
-    """What the inputs are, as the manifest has it;
+    """Returns the inputs as the manifest has them.
 
-    `settings` are there where some change what is refused.
+    `settings` are there if some of them change what is refused. Raises PrepareError for a stream,
+    which cannot be read twice.
     """
     for source in sources:
         if source.size is None or source.stdin or source.stream is not None:
@@ -135,7 +145,10 @@ def _inputs(sources: list[Source], rules: Sequence[Settings]) -> list[dict[str, 
 def _open_folder(
     out: Path, inputs: list[dict[str, Any]], options: Options, unit_size: int, *, resume: bool
 ) -> Path:
-    """The working folder, with a plan that says what it is for."""
+    """Returns the working folder, with a plan in it that says what the folder is for.
+
+    Raises PrepareError if `out` is not empty, or was begun with another plan.
+    """
     folder = out / WORK
     plan = {
         "options": options.as_dict(),
@@ -190,7 +203,7 @@ def _encode_all(
     unit_size: int,
     progress: Progress,
 ) -> tuple[Key, ...]:
-    """Encode what no earlier run has encoded; the keys of all units, in order."""
+    """Encodes what no earlier run has encoded; returns the keys of all units, in order."""
     journal = durable.Journal(folder / "journal")
     journal.mend()
     done: dict[Key, int] = {}
@@ -221,7 +234,7 @@ def _run(
     workers: int,
     unit_size: int,
 ) -> Iterator[dict[str, Any]]:
-    """Journal entries of all tasks, as they come, and after each task the bytes that it read."""
+    """Yields journal entries as they come, and after each task the bytes that it read."""
     if workers <= 1 or len(todo) <= 1:
         for task in todo:
             yield from work(task, options, folder, done, size=unit_size)
@@ -281,7 +294,7 @@ def _assemble(
     options: Options,
     progress: Progress,
 ) -> dict[str, Any]:
-    """The shards, and the manifest, from the units."""
+    """Writes shards and manifest from the units; returns the manifest."""
     accounts = [Account() for _ in sources]
     placed: dict[str, list[Placed]] = {"train": [], "val": []}
     tags: Counter[str] = Counter()
@@ -326,7 +339,7 @@ def _assemble(
 
 
 def _misnamed(sources: list[Source], accounts: list[Account], options: Options) -> str:
-    """Names the inputs of another dialect than they are read as, for the end of a message."""
+    """Returns a text that names the inputs of another dialect than they are read as."""
     known = [dialect(name) for name in dialects()]
     said = ""
     for source, account in zip(sources, accounts, strict=True):
@@ -338,7 +351,7 @@ def _misnamed(sources: list[Source], accounts: list[Account], options: Options) 
 
 
 def _reasons(rejects: list[bytes], path: Path) -> str:
-    """The first findings of the rejects, a line each, and where all of them stand."""
+    """Returns the first findings of the rejects, a line each, and where all of them are."""
     lines = []
     for entry in map(json.loads, rejects[:_SHOWN]):
         first, more = entry["findings"][0], len(entry["findings"]) - 1
@@ -356,7 +369,7 @@ def _collect(
     placed: dict[str, list[Placed]],
     tags: Counter[str],
 ) -> list[bytes]:
-    """Sort the samples of all units into splits; the rejects, a line of JSON each."""
+    """Sorts the samples of all units into splits; returns the rejects, a line of JSON each."""
     rejects: list[bytes] = []
     seen: set[bytes] = set()
     pairs = 0
