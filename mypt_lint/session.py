@@ -1,4 +1,9 @@
-"""One run of the command: options in, output out, exit status back."""
+"""Runs the linter once: options in, output out, exit status back.
+
+It puts the parts in order: settings and files (run/plan), fixes (fix/files), the pass over the
+lines (run/runner) and over the data set (dataset/compare), reports (report/outputs), and the
+baseline.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +32,14 @@ from mypt_lint.watch import watch
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 _UNITS = {"record": "line", "text": "episode", "generation": "generation"}
-_PARALLEL = 16 << 20  # bytes from which on more than one process pays for itself
+_PARALLEL = 16 << 20  # bytes of data for each process: fewer do not repay its start
 Folders = Callable[[list[str], frozenset[str]], Iterator[Chunk]]
 
 
 def lint(options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: Folders) -> int:
-    """The exit status. `defaults` are the settings where nobody says anything; `folders` checks
-    prepared data sets.
+    """Lints what the options name. Returns the exit status.
 
+    `defaults` are the settings where the user gives none; `folders` checks prepared data sets.
     Raises UsageError.
     """
     plan = _plan(options, defaults)
@@ -73,7 +78,10 @@ def lint(options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: F
 def watched(
     options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: Folders
 ) -> NoReturn:
-    """Lint again and again, until interrupted. Raises UsageError for what cannot be watched."""
+    """Lints again after each change, until interrupted.
+
+    Raises UsageError for what cannot be watched.
+    """
     if (
         options.fix
         or options.fix_only
@@ -123,7 +131,7 @@ def _fix(
     options: argparse.Namespace,
     known: frozenset[Key] | None,
 ) -> int:
-    """Fix, then say what is left; or show what fixing would change."""
+    """Fixes, then reports what is left; or shows what a fix would change. Returns the status."""
     from mypt_lint.fix.files import fix_sources
 
     if prepared:
@@ -182,7 +190,7 @@ def _fix(
 
 
 def known_keys(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None:
-    """What the baseline knows; None without one. Raises UsageError."""
+    """Returns the keys that the baseline knows; None without a baseline. Raises UsageError."""
     if options.write_baseline:
         if options.baseline or options.fix or options.fix_only or options.diff:
             raise UsageError("--write-baseline stands alone: it takes all that is found now")
@@ -205,7 +213,7 @@ def _baseline(
     found: set[Key],
     total: Summary,
 ) -> None:
-    """Write or prune the baseline, and say what it did."""
+    """Writes or prunes the baseline, and says what was done."""
     if options.write_baseline:
         baseline.write(options.write_baseline, found)
         _say(
@@ -224,7 +232,7 @@ def _baseline(
 
 
 def _say(text: str, options: argparse.Namespace) -> None:
-    """A line about the run, unless it is to be quiet."""
+    """Prints a line about the run, unless it is to be quiet."""
     if not options.quiet:
         print(text, file=sys.stderr)
 
@@ -244,7 +252,7 @@ def _report(
     *,
     unit: str = "",
 ) -> tuple[Summary, int]:
-    """Write the findings; gives what was counted, and the exit status."""
+    """Writes the findings. Returns what was counted, and the exit status."""
     found: set[Key] = set()
     whole: Iterator[Chunk]
     kinds = {group.kind for group in groups} or {plan.top["kind"]}

@@ -1,4 +1,4 @@
-"""Run again whenever a file changes."""
+"""Runs a command again whenever a file changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _State = dict[str, tuple[int, int]]
 
 
 def watch(run: Callable[[], int], paths: Callable[[], Sequence[str]]) -> NoReturn:
-    """Run, and again after each change of what `paths` gives, until it is interrupted."""
+    """Runs, and again after each change of the files that `paths` returns, until interrupted."""
     while True:
         before = _state(paths)
         if sys.stdout.isatty():
@@ -31,7 +31,7 @@ def watch(run: Callable[[], int], paths: Callable[[], Sequence[str]]) -> NoRetur
 
 
 def _state(paths: Callable[[], Sequence[str]]) -> _State:
-    """When each file was written last, and its size."""
+    """Returns when each file was last written, and its size."""
     out: _State = {}
     try:
         for path in paths():

@@ -1,1 +1,1 @@
-"""What the linter says about one line or text."""
+"""Checks one line or text, and finds the place of each finding."""

@@ -1,7 +1,8 @@
-"""One unit of data (a line of JSONL, or a serialised text) to located findings. Pure: reads bytes,
-opens and prints nothing.
+"""Checks one unit of data, a line of JSONL or a serialised text, and locates its findings.
 
-This is the definition of what the linter says; `fast.py` only proves lines clean more cheaply.
+Input are bytes; output are diagnostics: findings with row, column and excerpt. It is pure: it opens
+and prints nothing. This is the definition of what the linter says; `fast/` only says the same in
+less time.
 """
 
 from __future__ import annotations
@@ -29,18 +30,21 @@ from mypt_spec.findings import RULES, Finding, regraded
 from mypt_spec.rules import Limits
 
 KINDS = ("record", "text", "generation")
-MAX_FINDINGS = 100  # of one line or text; what is beyond is counted, not shown
+MAX_FINDINGS = 100  # of one line or text; more are counted, not shown
 CONTEXT = 160  # code points of a line kept on either side of a finding, for the snippet
 _decoded = json.JSONDecoder(strict=False).decode
 
 
 @dataclass(frozen=True, slots=True)
 class Checker:
-    """What to check and what to report. `codes` are the selected rules; findings of other codes are
-    left out.
+    """What to check and what to report.
 
-    A faulty record that is legal in one of the `others` is in the wrong file, or, if `misnamed`,
-    the whole file is in another dialect than it is checked as.
+    Only findings of the selected rules, `codes`, are reported. A faulty record that is legal in one
+    of the `others` is in the wrong file, or, if `misnamed`, the whole file is in another dialect
+    than it is checked as. `known` are accepted findings; with None, no keys are made. `severities`
+    are pairs (code, severity) that differ from the rule's. `with_fixes` looks for fixes that need
+    more than their finding; with `proposals`, there are also fixes that are proved only when they
+    are made; `edits` adds to each fix what it changes in the line.
     """
 
     dialect: Dialect
@@ -48,20 +52,21 @@ class Checker:
     codes: frozenset[str] = field(default_factory=lambda: frozenset(RULES))
     others: tuple[Dialect, ...] = ()
     misnamed: bool = False
-    most: int = MAX_FINDINGS  # of one line or text
-    known: frozenset[Key] | None = None  # findings that are accepted; None: no keys are made
-    severities: tuple[
-        tuple[str, str], ...
-    ] = ()  # of codes that are to have another than their rule's
-    with_fixes: bool = True  # look for fixes that need more than a finding by itself
-    proposals: bool = False  # have fixes, too, that are proved only when they are made
-    edits: bool = True  # say of fixes what they change in the line
+    most: int = MAX_FINDINGS
+    known: frozenset[Key] | None = None
+    severities: tuple[tuple[str, str], ...] = ()
+    with_fixes: bool = True
+    proposals: bool = False
+    edits: bool = True
 
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
-        """A line of JSONL without its line end; in order of place."""
+        """Returns the findings of a line of JSONL without its line end, in order of place.
+
+        Never raises: a fault of the linter itself is a finding (MYP901).
+        """
         try:
             found = sorted(self._line(raw, row, filename), key=lambda item: item.sort_key)
-        except Exception as error:  # promise 4: never an exception, whatever the line holds
+        except Exception as error:  # invariant 4: never an exception, whatever the line holds
             message = f"{type(error).__name__}: {error}; please report this with the line"
             found = [
                 self._at(
@@ -71,8 +76,9 @@ class Checker:
         return [item for item in found if self.selects(item.finding.code)]
 
     def generation_line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
-        """A line {"prompt": "...", "completion": "..."}: what a model wrote, and what it wrote it
-        after.
+        """Returns the findings of a line {"prompt": "...", "completion": "..."}.
+
+        The completion is what a model wrote after the prompt, which may be left out.
         """
         from mypt_lint.check.texts import generation
 
@@ -107,13 +113,13 @@ class Checker:
             yield from self._in_record(self.judged(line.value), line.text, row, filename)
 
     def judged(self, record: object) -> list[Finding]:
-        """All findings about a record as `jsonvalue.loads` gives it, selected or not."""
+        """Returns all findings about a record from `strict_json.loads`, selected or not."""
         return self.read(record)[1]
 
     def read(self, record: object) -> tuple[Episode | None, list[Finding]]:
         """Returns the Episode of a JSON value, if any, and all findings, selected or not.
 
-        Where none of those that are shown is an error, the Episode has token ids (see
+        Where none of the findings that are shown is an error, the Episode has token ids (see
         untrainable.py).
         """
         episode, found = self.dialect.check(record, limits=self.limits)
@@ -140,38 +146,38 @@ class Checker:
         return episode, [*left, *hidden_causes(self.dialect, episode, hidden, seen)]
 
     def _left(self, record: object, episode: Episode | None, found: list[Finding]) -> list[Finding]:
-        """The findings about a record that it does not opt out of, and those about its opt-outs."""
+        """Returns the findings that a record does not opt out of, and those about its opt-outs."""
         if not isinstance(record, dict) or OPT_OUT not in record:
             return found
         return suppressed(record[OPT_OUT], found, self.codes, complete=episode is not None)
 
     def _errors(self, findings: list[Finding]) -> list[Finding]:
-        """Those that are reported as errors."""
+        """Returns the findings that are reported as errors."""
         return [f for f in findings if self.severity(f) == "error" and self.selects(f.code)]
 
     def selects(self, code: str) -> bool:
-        """Whether findings of a code are reported."""
+        """Returns whether findings of a code are reported."""
         return code in self.codes or code in ALWAYS
 
     def severity(self, finding: Finding) -> str:
-        """The severity of a finding by the settings; some have none but their own."""
+        """Returns the severity of a finding by the settings; a few codes always keep their own."""
         own = finding.severity
         return own if finding.code in ALWAYS else dict(self.severities).get(finding.code, own)
 
     def graded(self, finding: Finding) -> Finding:
-        """The finding with its severity by the settings."""
+        """Returns the finding with its severity by the settings."""
         severity = self.severity(finding)
         return finding if severity == finding.severity else regraded(finding, severity)
 
     def insist(self, finding: Finding) -> Finding:
-        """The finding about a line that holds no record, or MYP906 where the settings hide it."""
+        """Returns the finding about a line without a record, or MYP906 where settings hide it."""
         hidden = finding.severity == "error" != self.severity(finding)
         return untrainable(finding) if hidden or not self.selects(finding.code) else finding
 
     def _elsewhere(self, legal: list[str], findings: list[Finding]) -> Finding:
-        """Returns the finding of a record that is legal in other dialects;
+        """Returns the finding about a record that is legal in other dialects.
 
-        `findings` are those in this one.
+        `findings` are those in this dialect.
         """
         own, other = self.dialect.name, legal[0]
         if not self.misnamed:
@@ -190,9 +196,9 @@ class Checker:
     def locate(
         self, findings: list[Finding], raw: bytes, *, row: int, filename: str, unique: bool = False
     ) -> list[Diagnostic]:
-        """Selected findings about the record in a line, with their places in it.
+        """Returns the selected findings about the record in a line, with their places.
 
-        `unique`: no key stands twice in it.
+        `unique`: it is known that no key occurs twice in the line.
         """
         body = raw.removesuffix(b"\r").decode("utf-8")
         line = " " + body[1:] if body.startswith("\ufeff") else body
@@ -217,8 +223,9 @@ class Checker:
             yield self._at(finding, line, start, end, row, filename, snippet)
 
     def shown(self, findings: list[Finding]) -> list[Finding]:
-        """The selected findings of one line or text; a flood is cut, and the cut is a finding
-        itself.
+        """Returns the selected findings of one line or text.
+
+        Of very many, the rest is cut, and the cut is a finding itself (MYP902).
         """
         wanted = [self.graded(f) for f in findings if self.selects(f.code)]
         rest = wanted[self.most :]
@@ -259,7 +266,10 @@ class Checker:
         )
 
     def text(self, text: str, findings: Iterable[Finding], *, filename: str) -> list[Diagnostic]:
-        """Findings whose spans count code points of a whole text, located by row and column."""
+        """Returns findings about a whole text with rows and columns.
+
+        Their spans count its code points.
+        """
         starts = [0]
         while (at := text.find("\n", starts[-1])) >= 0:
             starts.append(at + 1)
@@ -285,8 +295,9 @@ class Checker:
 
 
 def excerpt(text: str, start: int, end: int) -> Snippet:
-    """The part of a text around a span, at most `CONTEXT` code points on either side and as many
-    inside.
+    """Returns the part of a text around a span.
+
+    It has at most `CONTEXT` code points on either side, and as many inside.
     """
     first = max(0, start - CONTEXT)
     last = min(len(text), min(end, start + CONTEXT) + CONTEXT)

@@ -1,4 +1,10 @@
-"""Which dialect a source is written in, from its beginning."""
+"""Finds the dialect of a source from its beginning.
+
+Input are the first lines of a file or pipe, and the dialects to choose from; output is the dialect
+with the fewest errors, and a source that can still be read as a whole. Users need not name the
+dialect of each file, and a file that is checked as the wrong one gets one finding and not
+thousands.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +37,10 @@ Legal = Callable[[object], bool]
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """The dialect of a source. `source` is to be read instead of the one that was looked at: a pipe
-    gives its bytes once.
+    """The dialect of a source.
 
-    `others` explain the beginning as well; `sure` is whether anything of it is legal in the
+    `source` is to be read in place of the one that was looked at, because a pipe can be read only
+    once. `others` explain the beginning as well; `sure` is whether anything of it is legal in the
     dialect.
     """
 
@@ -45,8 +51,10 @@ class Guess:
 
 
 class _Score(NamedTuple):
-    """How well a dialect explains the beginning: minus the errors in it, the lines that are
-    explained, those without error.
+    """How well a dialect explains the beginning.
+
+    `fit` is minus the number of errors of records, or the length of the tags in a text; `explained`
+    counts lines that are explained, and `clean` those without error.
     """
 
     fit: int
@@ -55,7 +63,7 @@ class _Score(NamedTuple):
 
 
 def candidates(first: str) -> list[Dialect]:
-    """All dialects, `first` in front: it is preferred where another is about as good."""
+    """Returns all dialects, `first` in front: it is preferred where another is about as good."""
     return [
         mypt_spec.dialect(name)
         for name in sorted(mypt_spec.dialects(), key=lambda name: name != first)
@@ -63,10 +71,10 @@ def candidates(first: str) -> list[Dialect]:
 
 
 def detect(source: Source, kind: str, dialects: Sequence[Dialect]) -> Guess:
-    """The dialect in which the beginning has the fewest errors; the first of `dialects` where it is
-    about as good as another.
+    """Returns the dialect in which the beginning has the fewest errors.
 
-    Raises UsageError as `blocks` does.
+    It is the first of `dialects` where that is about as good as another. Raises UsageError as
+    `blocks` does.
     """
     head, source = _head(source)
     data = _unpacked(head, source)
@@ -85,10 +93,10 @@ def detect(source: Source, kind: str, dialects: Sequence[Dialect]) -> Guess:
 def one_dialect(
     sources: Sequence[Source], dialects: Sequence[Dialect]
 ) -> tuple[Dialect, list[Source]]:
-    """Find the dialect that all sources of records are in; returns it, and what is to be read.
+    """Returns the dialect that all sources of records are in, and the sources to read.
 
-    Raises UsageError, saying what was found, where nothing is legal in any dialect or the sources
-    are in several.
+    Raises UsageError, which says what was found, where nothing is legal in any dialect or the
+    sources are in several.
     """
     guesses = [(source.path, detect(source, "record", dialects)) for source in sources]
     for path, guess in guesses:
@@ -109,12 +117,11 @@ def one_dialect(
 def elsewhere(
     source: Source, failures: Callable[[object], frozenset[str]], legal: Mapping[str, Legal]
 ) -> tuple[tuple[str, ...], Source]:
-    """Find the formats in which all first records of a source are legal, where all have a failure
-    in common as they are read.
+    """Returns the formats in which all first records of a source are legal, and the source to read.
 
-    `failures` says what is wrong with a record as it is read, `legal` of each other format whether
-    it is legal there. Returns the names, and what is to be read instead of the source. Raises
-    UsageError as `blocks` does.
+    There are none unless all these records have a failure in common as they are read now.
+    `failures` returns the failures of a record as it is read now; `legal` maps each other format to
+    whether a record is legal there. Raises UsageError as `blocks` does.
     """
     head, source = _head(source, least=1)  # a pipe that begins well need not wait for more
     first = _first_records(_unpacked(head, source))[:1]
@@ -130,7 +137,7 @@ def elsewhere(
 def elsewhere_than(
     source: Source, dialect: Dialect, dialects: Sequence[Dialect]
 ) -> tuple[tuple[Dialect, ...], Source]:
-    """Find the dialects of a source that is not in `dialect`; as `elsewhere`.
+    """Returns the dialects of a source that is not in `dialect`, as `elsewhere` does.
 
     What a safe fix repairs is no failure.
     """
@@ -140,14 +147,14 @@ def elsewhere_than(
 
 
 def _head(source: Source, least: int = _HEAD) -> tuple[bytes, Source]:
-    """Read at least so many bytes of a source, and more until one line is whole."""
+    """Reads at least `least` bytes of a source, and more until one line is whole."""
     stream = source.open()
     read = getattr(stream, "read1", stream.read)
     head = b""
     while len(head) < least or (len(head) < _MOST and b"\n" not in head and not source.compressed):
         try:
             piece = read(_HEAD)
-        except OSError:  # told by whoever reads on
+        except OSError:  # the reader of the whole source reports it
             break
         head += piece
         if not piece:
@@ -159,7 +166,7 @@ def _head(source: Source, least: int = _HEAD) -> tuple[bytes, Source]:
 
 
 class _Replayed(io.BufferedIOBase):
-    """A stream that gives again what was read from it."""
+    """A stream that first returns again what was read from it."""
 
     def __init__(self, head: bytes, stream: IO[bytes]) -> None:
         self._head, self._stream = io.BytesIO(head), stream
@@ -180,7 +187,7 @@ def _unpacked(head: bytes, source: Source) -> bytes:
 
 
 def _first_records(data: bytes) -> list[object]:
-    """The JSON values of the first lines, without those that are no JSON."""
+    """Returns the JSON values of the first lines, without those that are no JSON."""
     found: list[object] = []
     for raw in [line for line in data.split(b"\n")[: _LINES + 1] if line.strip()][:_LINES]:
         with suppress(Fault):
@@ -189,17 +196,17 @@ def _first_records(data: bytes) -> list[object]:
 
 
 def _mentions(record: object, dialect: Dialect) -> bool:
-    """Whether a text has a tag of the dialect: an error in it, and a sign that this is the one."""
+    """Returns whether a text has a tag of the dialect, which is an error, and a sign for it."""
     text = json.dumps(record, ensure_ascii=False)
     return any(tag in text for tag in dialect.table.special)
 
 
 def _records(data: bytes, dialects: Sequence[Dialect]) -> dict[str, _Score]:
-    """Judge the first lines by their errors in each dialect.
+    """Judges the first lines by their errors in each dialect.
 
     A tag in the data is an error in the dialect that it belongs to, and a sign that this is the
-    one: such lines are excused for all errors but those of their shape. They are not where no line
-    is legal, and in another dialect every line is.
+    one: such lines are excused for all errors but those of their shape. They are not excused where
+    no line is legal, and in another dialect every line is.
     """
     found = _first_records(data)
     counts = {d.name: [_error_counts(record, d) for record in found] for d in dialects}
@@ -213,9 +220,7 @@ def _records(data: bytes, dialects: Sequence[Dialect]) -> dict[str, _Score]:
 
 
 def _error_counts(record: object, dialect: Dialect) -> tuple[int, int]:
-    """Count a record's errors: all of them, and those that a tag of the dialect in it does not
-    excuse.
-    """
+    """Counts a record's errors: all, and those that a tag of the dialect in it does not excuse."""
     episode, shape, rest = _judged(record, dialect)
     if episode is None:
         return _WORST, _WORST
@@ -224,8 +229,9 @@ def _error_counts(record: object, dialect: Dialect) -> tuple[int, int]:
 
 
 def failures(record: object, dialect: Dialect) -> frozenset[str]:
-    """Collect the codes of errors that no safe fix repairs; of the shape alone where a text
-    mentions a tag.
+    """Returns the codes of a record's errors that no safe fix repairs.
+
+    Where a text mentions a tag, only errors of shape count.
     """
     _, shape, rest = _judged(record, dialect)
     text = json.dumps(record, ensure_ascii=False)
@@ -237,13 +243,14 @@ def failures(record: object, dialect: Dialect) -> frozenset[str]:
 def _judged(
     record: object, dialect: Dialect
 ) -> tuple[Episode | None, list[Finding], list[Finding]]:
-    """Returns the Episode of a record, what is said of its shape, and what else; nothing where the
-    dialect raises.
+    """Returns the Episode of a record, the findings about its shape, and the others.
+
+    All are empty where the dialect raises.
     """
     try:
         episode, shape = dialect.read(record)
         return episode, shape, [] if episode is None else dialect.validate(episode)
-    except Exception:  # whoever checks the line tells of it
+    except Exception:  # the check of the line reports it
         return None, [], []
 
 
@@ -252,19 +259,20 @@ def _errors(findings: Iterable[Finding]) -> int:
 
 
 def is_legal(record: object, dialect: Dialect) -> bool:
-    """Whether a record has no error in a dialect."""
+    """Returns whether a record has no error in a dialect."""
     return not error_count(record, dialect)
 
 
 def error_count(record: object, dialect: Dialect) -> int:
-    """How many errors a record has in a dialect; one that cannot be read has at least as many as
-    any that can.
+    """Returns how many errors a record has in a dialect.
+
+    One that cannot be read has at least as many as any that can.
     """
     return _error_counts(record, dialect)[0]
 
 
 def _tagged(data: bytes, dialects: Sequence[Dialect]) -> dict[str, _Score]:
-    """Judge a text by how much of it is tags."""
+    """Judges a text by how much of it is tags."""
     text = data.decode("utf-8", "replace")
     scores = {}
     for dialect in dialects:

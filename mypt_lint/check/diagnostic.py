@@ -1,4 +1,4 @@
-"""What the renderers get: findings with their place in a file, and the summary of a run."""
+"""Holds what reports print: findings with their place in a file, and the summary of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_KEYS = 1000
 class Snippet:
     """An excerpt to print under a finding: `text[mark[0]:mark[1]]` is the offending part.
 
-    `text` is raw (it may hold newlines, control characters, markup); renderers make it visible and
+    `text` is raw (it may hold newlines, control characters, markup); reports make it visible and
     safe. `cut_left` and `cut_right` say that the excerpt was shortened there.
     """
 
@@ -26,10 +26,11 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A finding and its place. Rows and columns count from 1, columns in code points of the
-    physical line; the end is exclusive.
+    """A finding and its place.
 
-    `edit` is the finding's fix as one replacement in its line: from column, to column, new text.
+    Rows and columns count from 1, columns in code points of the physical line; the end is
+    exclusive. `edit` is the finding's fix as one replacement in its line: from column, to column,
+    new text.
     """
 
     finding: Finding
@@ -58,7 +59,9 @@ class Diagnostic:
 class Summary:
     """Counts of a run.
 
-    `units` are lines of JSONL, or episodes of text; every unit read is clean or faulty.
+    `units` are lines of JSONL, or episodes of text; every unit that is read is clean or faulty.
+    `keys` counts keys at fault by (code, key), `fixable` findings by "safe" and "unsafe", and
+    `known` those of the baseline, which are counted nowhere else.
     """
 
     files: int = 0
@@ -70,18 +73,17 @@ class Summary:
     by_severity: Counter[str] = field(default_factory=Counter)
     by_code: Counter[str] = field(default_factory=Counter)
     units_by_code: Counter[str] = field(default_factory=Counter)
-    keys: Counter[tuple[str, str]] = field(
-        default_factory=Counter
-    )  # code and name of a key at fault
-    fixable: Counter[str] = field(default_factory=Counter)  # "safe", "unsafe"
-    known: int = 0  # findings that the baseline has; they are counted nowhere else
+    keys: Counter[tuple[str, str]] = field(default_factory=Counter)
+    fixable: Counter[str] = field(default_factory=Counter)
+    known: int = 0
 
     def count_key(self, key: tuple[str, str], count: int = 1) -> None:
-        """Count a key at fault; of data in which no two are alike, only the first ones."""
+        """Counts a key at fault, up to MAX_KEYS different ones."""
         if key in self.keys or len(self.keys) < MAX_KEYS:
             self.keys[key] += count
 
     def add(self, other: Summary) -> None:
+        """Adds the counts of a part of the run."""
         self.files += other.files
         self.units += other.units
         self.clean += other.clean

@@ -1,9 +1,9 @@
-"""Where the members of arrays and objects stand in a line of JSON, one container at a time, no
-further than asked.
+"""Finds the members of arrays and objects in a line of JSON, no further than asked.
 
-What lies outside of a pointer is skipped by the JSON scanner of the standard library, which is many
-times as fast as looking at every item. `locate.scan` says what is meant; lines that this scanner
-refuses are left to it.
+Input is a line and a pointer's tokens; output are offsets in the line. What lies outside of the
+pointer is skipped by the JSON scanner of the standard library, which is many times as fast as a
+look at every item. `positions.scan` defines the result; lines that this scanner refuses are left to
+it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import NamedTuple
 _SPACE = re.compile(r"[ \t\r\n]*")
 _VALUE = json.JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined]
 _Key = tuple[int, int]
-_Found = tuple[int, _Key | None]  # where a value begins, and where its key stands
+_Found = tuple[int, _Key | None]  # where a value begins, and the span of its key
 
 
 class Member(NamedTuple):
-    """`text[start:end]` is the value.
+    """A value `text[start:end]`, and the span of its key.
 
-    `key` is where its key stands; of a key that stands twice, where it does so first.
+    Of a key that occurs twice, `key` is the second occurrence.
     """
 
     start: int
@@ -34,19 +34,19 @@ class Member(NamedTuple):
 class Members:
     """The places of one line that is valid JSON.
 
-    `unique`: it is known to be, and no key stands twice.
+    `unique`: it is known to be, and no key occurs twice.
     """
 
     def __init__(self, text: str, *, unique: bool = False) -> None:
         self.text, self.unique = text, unique
-        self._inner: dict[
-            int, tuple[dict[str, _Found], Iterator[tuple[str, _Found]]]
-        ] = {}  # seen, and still to see
+        # By the start of an array or object: the members seen, and those still to see.
+        self._inner: dict[int, tuple[dict[str, _Found], Iterator[tuple[str, _Found]]]] = {}
         self._refused = False
 
     def find(self, tokens: list[str]) -> tuple[Member, bool] | None:
-        """The value that the tokens of a pointer lead to, or its nearest ancestor and False. None
-        where the line is not valid JSON, or too much for the scanner.
+        """Returns (value, True) for a pointer's tokens, or (nearest ancestor, False).
+
+        Returns None where the line is not valid JSON, or nests too deep for the scanner.
         """
         if self._refused:
             return None
@@ -95,9 +95,8 @@ class Members:
             value = self._skip(colon + 1)
             yield key, (value, twice.get(key, (at, end)))
             end = _VALUE(text, value)[1]
-            at = (
-                end + 2 if text.startswith(', "', end) else self._next(end, "}")
-            )  # as most lines are written, or otherwise
+            # Most lines have one space after a comma.
+            at = end + 2 if text.startswith(', "', end) else self._next(end, "}")
 
     def _array(self, start: int) -> Iterator[tuple[str, _Found]]:
         text = self.text
@@ -110,7 +109,7 @@ class Members:
             count += 1
 
     def _next(self, at: int, closing: str) -> int:
-        """Where the next member begins, or the bracket that closes."""
+        """Returns where the next member begins, or the bracket that closes."""
         at = self._skip(at)
         if self.text[at] == ",":
             at = self._skip(at + 1)
@@ -121,11 +120,11 @@ class Members:
         raise ValueError("neither another member nor the end")
 
     def _skip(self, at: int) -> int:
-        """Past white space."""
+        """Returns the offset after white space."""
         text = self.text
         if text[at : at + 1] > " ":
             return at
-        if text[at : at + 1] == " " and text[at + 1 : at + 2] > " ":  # as most lines are written
+        if text[at : at + 1] == " " and text[at + 1 : at + 2] > " ":  # so in most lines
             return at + 1
         found = _SPACE.match(text, at)
         return found.end() if found else at

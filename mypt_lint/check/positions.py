@@ -1,8 +1,8 @@
-"""From a pointer and a span to columns on one physical line of JSON.
+"""Turns a pointer and a span into columns of one physical line of JSON.
 
-Only lines with findings pay for this. All offsets are code points of the line, counted from 0, the
-end exclusive. Nothing here raises on any text: a line that is not JSON gives the items up to the
-fault.
+All offsets are code points of the line, counted from 0, the end exclusive. Only lines with findings
+pay for this. Nothing here raises on any text: of a line that is not JSON, the items up to the fault
+are found.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _SCALAR = re.compile(
     r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|Infinity)|NaN|true|false|null"
 )
-# The repeat is bounded because `re` keeps a way back for every round of it; `_string_end` goes
-# round the rest.
+# The repeat is bounded because `re` keeps a way back for each round; `_string_end` repeats it.
 _STRING_RUN = re.compile(r'[^"\\]*(?:\\.[^"\\]*){0,500}', re.DOTALL)
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
@@ -31,7 +30,7 @@ _DECODE = json.JSONDecoder(strict=False).decode
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """A place in the value: a key or an index under a parent; the root has no parent.
+    """A place in the value: a key or an index under a parent. The root has no parent.
 
     Compared by identity.
     """
@@ -41,8 +40,10 @@ class Node:
 
     @property
     def pointer(self) -> str:
-        """The RFC 6901 pointer, built on demand: all pointers of a deeply nested line are quadratic
-        in its length.
+        """Returns the RFC 6901 pointer.
+
+        It is built on demand: all pointers of a deeply nested line take space quadratic in its
+        length.
         """
         tokens: list[str] = []
         node = self
@@ -83,11 +84,12 @@ class _Open:
 
 
 def scan(text: str) -> Iterator[Item]:
-    """Every key and value of the JSON value that `text` begins with (after a BOM and white space).
+    """Yields every key and value of the JSON value that `text` begins with.
 
-    A key comes before its value; a scalar comes in reading order; an array or object comes at its
-    close, behind all that it holds. NaN, Infinity and -Infinity are values. At the first fault the
-    items end, so what is open then never comes. Not recursive: nesting is bounded by memory only.
+    A BOM and white space may come before it. A key comes before its value; a scalar comes in
+    reading order; an array or object comes at its close, after all that it holds. NaN, Infinity and
+    -Infinity are values. At the first fault the items end, so what is open then never comes. Not
+    recursive: nesting is bounded by memory only.
     """
     stack: list[_Open] = []
     node, duplicate = Node(None), False
@@ -141,10 +143,10 @@ def scan(text: str) -> Iterator[Item]:
 
 
 class Places:
-    """The places of one line, for any number of findings on it; a line that is not JSON is scanned
-    as a whole, once.
+    """The places of one line, for any number of findings on it.
 
-    `unique`: the line is known to be JSON in which no key stands twice.
+    A line that is not JSON is scanned as a whole, once. `unique`: the line is known to be JSON in
+    which no key occurs twice.
     """
 
     def __init__(self, text: str, *, unique: bool = False) -> None:
@@ -170,7 +172,7 @@ class Places:
                 self._repeats.setdefault((item.node.parent, str(item.node.token)), item)
 
     def _link(self, node: Node) -> None:
-        """Make `node` known from above.
+        """Makes `node` known to its ancestors.
 
         A repeated key is a new node, so the last one wins, as in json.loads.
         """
@@ -185,13 +187,13 @@ class Places:
     def locate(
         self, pointer: str, span: tuple[int, int] | None = None, *, on_key: bool = False
     ) -> tuple[int, int]:
-        """Where `pointer` stands in the line, as `(start, end)`.
+        """Returns the (start, end) of a pointer in the line.
 
-        Without a span: the whole key or value, a string with its quotes. With one: the source of
-        those decoded code points of the string; a span that reaches beyond it is clamped, and on
-        anything but a string it is ignored. A pointer that names nothing gives its nearest
-        ancestor, and the line without its outer white space where there is none. The value of a
-        repeated key is the last one, its key the second one.
+        Without a span it is the whole key or value, a string with its quotes. With one it is the
+        source of those decoded code points of the string; a span that reaches beyond the string is
+        clamped, and on any other value it is ignored. A pointer that names nothing has the place of
+        its nearest ancestor, or, without one, of the line without its outer white space. Of a
+        repeated key, the value is the last one and the key the second one.
         """
         if pointer not in self._found:
             self._found[pointer] = self._members.find(_tokens(pointer))
@@ -239,16 +241,15 @@ def _tokens(pointer: str) -> list[str]:
 def locate(
     text: str, pointer: str, span: tuple[int, int] | None = None, on_key: bool = False
 ) -> tuple[int, int]:
-    """Locates a single finding; for several on one line, keep one `Places` of its text."""
+    """Returns the place of a single finding; for several on one line, keep one `Places`."""
     return Places(text).locate(pointer, span, on_key=on_key)
 
 
 def string_columns(text: str, start: int, end: int, span: tuple[int, int]) -> tuple[int, int]:
-    """The source of the decoded code points `span` of the JSON string literal `text[start:end]`,
-    its quotes included.
+    """Returns the source of the decoded code points `span` of the JSON string `text[start:end]`.
 
-    An escape is one code point, and so is a pair of surrogate escapes. The span is clamped to the
-    string.
+    The string is a literal with its quotes. An escape is one code point, and so is a pair of
+    surrogate escapes. The span is clamped to the string.
     """
     first, last = max(span[0], 0), max(span[0], span[1], 0)
     found: list[int] = []
@@ -269,15 +270,13 @@ def _skip(text: str, at: int) -> int:
 
 
 def _scalar_end(text: str, at: int) -> int:
-    """The end of the number or word at `at`; -1 if there is none."""
+    """Returns the end of the number or word at `at`; -1 if there is none."""
     found = _SCALAR.match(text, at)
     return found.end() if found else -1
 
 
 def _string_end(text: str, at: int) -> int:
-    """The end of the string literal that opens at `at`, behind its closing quote; -1 if it never
-    closes.
-    """
+    """Returns the offset after the closing quote of the string that opens at `at`, or -1."""
     at += 1
     while True:
         found = _STRING_RUN.match(text, at)
@@ -290,7 +289,7 @@ def _string_end(text: str, at: int) -> int:
 
 
 def _decode(literal: str) -> str:
-    """The string that a literal stands for; with a faulty escape in it, its bare source."""
+    """Returns the string of a literal; with a faulty escape in it, its bare source."""
     if "\\" not in literal:
         return literal[1:-1]
     try:

@@ -1,8 +1,8 @@
-"""Rules that a record opts out of: `"_mypt_lint": {"ignore": ["MYP314"], "reason": "..."}` among
-its metadata.
+"""Leaves out findings that a record opts out of in its metadata.
 
-What is ignored for nothing is a finding itself, so that no exception outlives its cause. Faults of
-the file and of the tool cannot be ignored, nor can JSON that is not read as it stands.
+The opt-out is `"_mypt_lint": {"ignore": ["MYP314"], "reason": "..."}`. One that ignores nothing is
+a finding itself, so that no exception outlives its cause. Faults of the file and of the tool cannot
+be ignored, nor can a fault without whose repair there is no episode (untrainable.py).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from mypt_lint.settings.selection import UnknownRuleError, named
 from mypt_spec.findings import Finding
 
 OPT_OUT = "_mypt_lint"
-_LATER = "6"  # the family of the data set, which has a pass of its own
+_LATER = "6"  # the family of the data set, which is checked in a separate pass
 _AT = f"/{OPT_OUT}"
 
 
 def suppressed(
     value: Any, findings: list[Finding], codes: frozenset[str], *, complete: bool
 ) -> list[Finding]:
-    """The findings that are left.
+    """Returns the findings that are left, and those about the opt-out itself.
 
-    `complete`: whether all rules had their say, so that what was not found is not there.
+    `complete`: whether all rules were checked, so that what was not found is not there.
     """
     fault = _fault(value)
     if fault:

@@ -1,8 +1,8 @@
-"""Serialised text and generations to located findings. Pure, as check.py.
+"""Checks serialised texts and generations, and locates their findings. Pure, as checker.py.
 
 A text may hold several episodes, one after another. A generation is what a model wrote: a legal
 beginning is told apart from an illegal one, and what only the system may write is refused (family
-7).
+7; section 11 of grammar/mypt/SPEC.md).
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ from mypt_spec.validator import Run
 
 @dataclass(slots=True)
 class Units:
-    """Findings of a text, and how many of its units (episodes, or generations) there are and have
-    none.
-    """
+    """The findings of a text, and how many episodes or generations it has, clean or not."""
 
     found: list[Diagnostic] = field(default_factory=list)
     units: int = 0
@@ -35,20 +33,21 @@ class Units:
 
 
 def check_text(checker: Checker, text: str, filename: str = "<text>") -> list[Diagnostic]:
-    """All findings of serialised text."""
+    """Returns all findings of serialised text."""
     return text_units(checker, text.encode("utf-8", "surrogatepass"), filename).found
 
 
 def check_generation(
     checker: Checker, text: str, filename: str = "<text>", *, prompt: str = ""
 ) -> list[Diagnostic]:
-    """All findings of what a model wrote, after `prompt` if one is given."""
+    """Returns all findings of what a model wrote, after `prompt` if one is given."""
     return checker.text(text, generation(checker, text, prompt), filename=filename)
 
 
 def text_units(checker: Checker, data: bytes, filename: str) -> Units:
-    """Check the episodes of a serialised text; a line end behind an episode is the file's, unless
-    it belongs to a tag.
+    """Checks the episodes of a serialised text.
+
+    A line end after an episode belongs to the file, unless it belongs to a tag.
     """
     text, findings = decode(data)
     out = Units()
@@ -71,7 +70,7 @@ def _look(checker: Checker, text: str) -> tuple[Episode | None, list[Finding]]:
 
 
 def _shifted(finding: Finding, by: int) -> Finding:
-    """Returns an episode's finding in the text around it: its span, and where its fix is made."""
+    """Returns an episode's finding in the text around it: its span, and the place of its fix."""
     span, fix = finding.span, finding.fix
     if fix is not None:
         fix = replace(
@@ -81,8 +80,9 @@ def _shifted(finding: Finding, by: int) -> Finding:
 
 
 class TextEpisode(NamedTuple):
-    """An episode of a longer text: where it starts, and its selected findings, whose spans count
-    from there.
+    """An episode of a longer text: where it starts, and its selected findings.
+
+    The spans of the findings count from the start of the episode.
     """
 
     start: int
@@ -92,7 +92,7 @@ class TextEpisode(NamedTuple):
 
 
 def text_episodes(checker: Checker, text: str) -> Iterator[TextEpisode]:
-    """The episodes of a text that may hold several, each checked by itself."""
+    """Yields the episodes of a text that may hold several, each checked by itself."""
     for start, end in _episodes(checker, text):
         whole = text[start:end]
         last = checker.dialect.lex(whole)[-1:]
@@ -108,14 +108,14 @@ def text_episodes(checker: Checker, text: str) -> Iterator[TextEpisode]:
 
 
 def generation_units(checker: Checker, data: bytes, filename: str) -> Units:
-    """Check a file that holds one generation."""
+    """Checks a file that holds one generation."""
     text, findings = decode(data)
     found = checker.text(text, findings or generation(checker, text), filename=filename)
     return Units(found, 1, int(not found))
 
 
 def decode(data: bytes) -> tuple[str, list[Finding]]:
-    """The text of a file, and what is wrong with its bytes."""
+    """Returns the text of a file, and findings about its bytes."""
     if is_utf16(data[:4]):
         fault = Finding("MYP002", IS_UTF16.replace("line", "text"), span=(0, 1), help=FROM_UTF16)
         return data.decode("utf-8", "replace"), [fault]
@@ -136,7 +136,7 @@ def decode(data: bytes) -> tuple[str, list[Finding]]:
 
 
 def _episodes(checker: Checker, text: str) -> Iterator[tuple[int, int]]:
-    """Where the episodes of a text begin and end.
+    """Yields where the episodes of a text begin and end.
 
     Between blocks, a tag that is refused here but can begin an episode begins the next one, whether
     this one is complete or not.
@@ -162,10 +162,10 @@ def _episodes(checker: Checker, text: str) -> Iterator[tuple[int, int]]:
 
 
 def generation(checker: Checker, text: str, prompt: str = "") -> list[Finding]:
-    """Findings about what a model wrote; spans count code points of `text`.
+    """Returns findings about what a model wrote; spans count code points of `text`.
 
-    With no prompt given, a text that begins like a conversation is read from its start, prompt and
-    all; any other is read from the place in a conversation, where the model may write, that
+    Without a prompt, a text that begins like a conversation is read from its start, prompt and all;
+    any other is read from the place in a conversation, among those where the model may write, that
     explains it best.
     """
     dialect = checker.dialect
@@ -191,8 +191,9 @@ def _badness(findings: list[Finding]) -> tuple[int, int]:
 
 
 def _model_states(checker: Checker) -> list[int]:
-    """The states in which the model may write: nothing but its own blocks is open, and it has
-    something to say.
+    """Returns the states in which the model may write.
+
+    There, only blocks of the model are open, and there is something that it can write.
     """
     table, machine = checker.dialect.table, checker.dialect.automaton
     out = []
@@ -239,14 +240,13 @@ def _follow(
 
 
 def _beyond(checker: Checker, events: list[Event], state: int) -> list[Finding]:
-    """The first tag that is legal in a conversation, but not for a model to write."""
+    """Returns a finding about the first tag that is legal, but not for a model to write."""
     table, machine = checker.dialect.table, checker.dialect.automaton
     for event in events:
         terminal = table.terminals.get(event.terminal)
         if terminal is not None and not terminal.by_model:
-            if (
-                state in machine.accepts and not table.prompts
-            ):  # where prompts are complete too, this says nothing of turns
+            # Where prompts are complete too, to be complete does not mean that the turn is over.
+            if state in machine.accepts and not table.prompts:
                 message = f"the turn was over, and the model went on with `{terminal.shown}`"
                 return [
                     Finding(
@@ -277,7 +277,7 @@ def _beyond(checker: Checker, events: list[Event], state: int) -> list[Finding]:
 
 
 def _bodies(checker: Checker, events: list[Event]) -> Iterator[Finding]:
-    """The JSON bodies of blocks that are complete."""
+    """Yields findings about the JSON bodies of blocks that are complete."""
     table = checker.dialect.table
     around: list[tuple[Terminal, Event]] = []
     body = ""

@@ -1,9 +1,8 @@
-"""What cannot be ignored: an error without whose repair there is no episode, and so nothing to
-train on.
+"""Decides what cannot be ignored: an error without whose repair there is no episode to train on.
 
-Settings and opt-outs hide findings. Whoever hides one says "train on this all the same", which
-MYP906 answers where it is impossible. `mypt-lint` and `mypt-prepare` so agree on every line: what
-has no finding that counts has token ids.
+Settings and opt-outs hide findings. A user who hides one means "train on this all the same", and
+MYP906 answers where that is impossible. So `mypt-lint` and `mypt-prepare` agree on every line: a
+line without a finding that counts has token ids.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 
 ALWAYS = frozenset({"MYP902", "MYP906"})  # codes that no settings leave out
-_HARMLESS = {"MYP004", "MYP103"}  # errors of a record that is read all the same
+_HARMLESS = {"MYP004", "MYP103"}  # errors with which a record is read all the same
 
 
 def untrainable(finding: Finding) -> Finding:
-    """Returns what is said in the place of a hidden finding that leaves no episode."""
+    """Returns the finding that replaces a hidden one which leaves no episode."""
     message = f"{finding.code} cannot be ignored, nothing could be trained on: {finding.message}"
     return Finding(
         "MYP906",
@@ -34,7 +33,7 @@ def untrainable(finding: Finding) -> Finding:
 def hidden_causes(
     dialect: Dialect, episode: Episode | None, hidden: Sequence[Finding], seen: Sequence[Finding]
 ) -> list[Finding]:
-    """Returns MYP906 where one of the errors `hidden` leaves no episode;
+    """Returns MYP906 where one of the `hidden` errors leaves no episode.
 
     `seen` are the errors that are shown.
     """

@@ -1,1 +1,1 @@
-"""Findings that no record shows by itself."""
+"""Finds what no record shows by itself: duplicates, overlap, and the like."""

@@ -1,8 +1,8 @@
-"""Findings that no episode shows by itself (family 6): one pass over all records, in order, in
-bounded memory.
+"""Finds what no episode shows by itself (family 6), in one pass over all records, in order.
 
-A pass of its own, and only when asked for: it reads every episode, clean ones too, which takes
-several times as long.
+Input are the sources with their checkers; output are findings, a block at a time. Memory is
+bounded. It is a separate pass, and only made when asked for: it reads every episode, clean ones
+too, which takes several times as long.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _EVAL = re.compile(
 )
 _CITED = "cite"  # a block that names its source
 _DOCUMENT = "doc_id"  # an argument that names a document
-_MANY = 50  # episodes from which on a file is asked for variety
-_DISTINCT = 0.5  # of its answers
+_MANY = 50  # the least number of episodes of a file that is checked for variety
+_DISTINCT = 0.5  # the least share of its answers that must differ
 _ROW = 40  # bits of a place that hold the row
 
 
 class DataSet:
-    """One pass.
+    """One pass over all data.
 
-    `eval_globs` say which files are for evaluation, else their names do; `prompts` must not be
-    trained on.
+    `eval_globs` name the files for evaluation; without them, the files' own names do. `prompts`
+    must not be trained on.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class DataSet:
         self.episodes, self.prompts, self._answers, self._evaluated = Seen(), Seen(), Seen(), Seen()
 
     def is_eval(self, path: str) -> bool:
-        """Whether a file is for evaluation."""
+        """Returns whether a file is for evaluation."""
         name = path.replace("\\", "/").removeprefix("./")
         return (
             any(matches(glob, name) for glob in self._globs)
@@ -72,7 +72,7 @@ class DataSet:
         )
 
     def chunks(self) -> Iterator[Chunk]:
-        """The findings of each file, a block at a time."""
+        """Yields the findings of each file, a block at a time."""
         evaluated = {path for path in self._names if self.is_eval(path)}
         if evaluated and len(evaluated) < len(self._names):
             self._remember(evaluated)
@@ -83,7 +83,7 @@ class DataSet:
                 number += 1
 
     def _remember(self, evaluated: set[str]) -> None:
-        """The prompts of the evaluation data, before any of the training data."""
+        """Keeps the prompts of the evaluation data, before any of the training data is read."""
         number = 0
         for group in self._groups:
             for source in group.sources:
@@ -211,7 +211,7 @@ def _again(source: Source) -> None:
 def episodes_of(
     checker: Checker, source: Source
 ) -> Iterator[tuple[int, bytes, dict[str, Any], Episode]]:
-    """The readable records of a source, each with its row and bytes."""
+    """Yields the readable records of a source: row, bytes, record and episode of each."""
     for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         if block.too_long or block.broken:
             continue
@@ -222,7 +222,7 @@ def episodes_of(
 
 
 def episode_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Episode] | None:
-    """The record in a line and its episode, None where it has none that could be written."""
+    """Returns the record in a line and its episode; None without one that could be written."""
     try:
         record = loads(raw.decode("utf-8-sig"))
     except (Fault, UnicodeDecodeError):
@@ -238,7 +238,7 @@ def episode_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Episode] |
 
 
 def within(episode: Episode, checker: Checker) -> Iterator[Finding]:
-    """What an episode shows by itself and the fast path does not look at."""
+    """Yields findings that an episode shows by itself, but that the fast path does not look for."""
     openers = checker.dialect.table.openers
     own = [m for m in episode.messages if m.role in openers and openers[m.role].by_model]
     yield from _unseen(episode, own, openers)
@@ -259,7 +259,7 @@ def within(episode: Episode, checker: Checker) -> Iterator[Finding]:
 def _unseen(
     episode: Episode, own: list[Message], openers: Mapping[str, Terminal]
 ) -> Iterator[Finding]:
-    """Documents that a call or a citation names and no message before it does."""
+    """Yields findings about documents that a call or citation names and no message before it."""
     named = [
         (id(message), part, plain(name), shown)
         for message in own
@@ -270,7 +270,7 @@ def _unseen(
     if not named:
         return
     texts: list[str] = []
-    length, before = 0, {}  # of what stands before each message
+    length, before = 0, {}  # of the text before each message
     for message in episode.messages:
         before[id(message)] = length
         for text in filter(None, [plain(part.text) for part in message.parts]):
@@ -289,7 +289,7 @@ def _unseen(
 
 
 def _named(part: Part, body: str) -> Iterator[tuple[str, str]]:
-    """The documents that a part names, each with the words for it."""
+    """Yields the documents that a part names, each with words for it."""
     if body in CALLS:
         try:
             value = json.loads(part.text)
@@ -303,7 +303,7 @@ def _named(part: Part, body: str) -> Iterator[tuple[str, str]]:
 
 
 def _values(value: Any) -> Iterator[Any]:
-    """What stands under the key of a document, at any depth."""
+    """Yields the values under the key of a document, at any depth."""
     stack = [value]
     while stack:
         item = stack.pop()

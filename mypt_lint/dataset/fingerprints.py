@@ -1,5 +1,6 @@
-"""What the data set rules compare episodes by: digests of 64 bits, of texts as they stand and of
-texts made plain.
+"""Makes digests of 64 bits, by which the rules of the data set compare episodes.
+
+Texts are compared as they are, or made plain: without what people do not see in them.
 """
 
 from __future__ import annotations
@@ -18,23 +19,21 @@ _MARKS = re.compile(r"[^\w\s\x00-\u02ff]{32,}")  # long runs that may be accents
 
 
 def digest(text: str) -> int:
-    """64 bits that stand for a text."""
+    """Returns 64 bits that identify a text."""
     return int.from_bytes(
         blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big"
     )
 
 
 def plain(text: str) -> str:
-    """The text without what people do not see in it: case, the amount of white space, how accents
-    are composed.
-    """
+    """Returns the text made plain: case folded, accents composed, white space as one space."""
     return _SPACE.sub(" ", nfc(text)).strip().casefold()
 
 
 def nfc(text: str) -> str:
-    """Returns a text in NFC, in linear time:
+    """Returns a text in NFC, in linear time.
 
-    Python brings many accents on one letter in order by insertion.
+    Python alone sorts many accents on one letter by insertion, which is quadratic.
     """
     return normalize("NFC", text if text.isascii() else _MARKS.sub(_in_order, text))
 
@@ -52,7 +51,7 @@ def _in_order(run: re.Match[str]) -> str:
 
 
 def last_answer(episode: Episode, table: TokenTable) -> Message | None:
-    """The last message that the model writes and that is no mark."""
+    """Returns the last message that the model writes and that is no mark; None without one."""
     openers = table.openers
     return next(
         (
@@ -65,12 +64,12 @@ def last_answer(episode: Episode, table: TokenTable) -> Message | None:
 
 
 def whole(messages: Sequence[Message], table: TokenTable) -> int:
-    """The digest of messages, character for character."""
+    """Returns the digest of messages, character for character."""
     return digest("\0".join(e.text for e in events_of(messages, table)))
 
 
 def prompt(episode: Episode, answer: Message, table: TokenTable) -> int:
-    """The digest of all that stands before an answer of the episode."""
+    """Returns the digest of all messages before an answer of the episode."""
     return whole(
         episode.messages[: next(i for i, m in enumerate(episode.messages) if m is answer)], table
     )

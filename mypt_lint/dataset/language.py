@@ -1,6 +1,4 @@
-"""A guess at the language of a text, that is made only where there is little doubt: by script, and
-by common words.
-"""
+"""Guesses the language of a text by its script and common words, if there is little doubt."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ _CODE = re.compile(r"```.*?(?:```|$)|`[^`\n]*`|https?://\S+", re.DOTALL)
 
 
 def other_language(text: str, tag: str) -> str:
-    """In what language a text seems to be, if surely not in that of a BCP 47 tag; else "".
+    """Returns the language of a text if that is surely not the one of a BCP 47 tag; else "".
 
     >>> other_language("Das ist nicht der Text, den ich mit dem Titel und für dich wollte.", "en")
     'de'

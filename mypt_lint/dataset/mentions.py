@@ -1,5 +1,4 @@
-"""Where names first stand in a text, in time that grows with the text and the names, not with their
-product.
+"""Finds where names first occur in a text, in time linear in the text and the names.
 
 The search is that of Aho and Corasick: one walk over the text, through a tree of all names. Names
 that are long are few, so each of them is looked for by itself, and so are a few names of any
@@ -15,7 +14,7 @@ _LONG = 200  # characters of a name that is no part of the tree
 
 
 def first_ends(text: str, names: Collection[str]) -> dict[str, int]:
-    """Returns where each name first ends in a text, of those that stand in it."""
+    """Returns where each name that occurs in a text first ends there."""
     short = [name for name in names if len(name) <= _LONG]
     found = _walked(text, short) if len(short) > _FEW else {}
     for name in names if len(short) <= _FEW else [name for name in names if len(name) > _LONG]:
@@ -37,7 +36,7 @@ def _walked(text: str, names: list[str]) -> dict[str, int]:
                 ends.append(None)
             node = steps[node][char]
         ends[node] = name
-    back = [0] * len(steps)  # the node of the longest end of a node that is a beginning, too
+    back = [0] * len(steps)  # the node of the longest end of a node that is a beginning as well
     shorter = [0] * len(steps)  # the nearest node on the way back at which a name ends
     queue = list(steps[0].values())
     for node in queue:

@@ -1,5 +1,6 @@
-"""What was seen before, in bounded memory: a table of 64-bit keys and values that stops taking new
-ones when it is full.
+"""Keeps what was seen before, in bounded memory: 64-bit keys and values.
+
+When the table is full, it takes no new keys.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _SIZE = 1 << 22  # slots of 16 bytes, of which the system gives memory as they a
 
 
 class Seen:
-    """Open addressing over two arrays. Keys are digests; 0 stands for an empty slot."""
+    """Open addressing over two arrays. Keys are digests; 0 marks an empty slot."""
 
     def __init__(self, size: int = _SIZE) -> None:
         self._keys: Any = np.zeros(size, np.uint64)
@@ -22,13 +23,13 @@ class Seen:
 
     @property
     def full(self) -> bool:
-        """Whether new keys are no longer taken."""
+        """Returns whether new keys are no longer taken."""
         return self.count >= self._most
 
     def put(self, key: int, value: int) -> int | None:
-        """The value that the key had before, which stays;
+        """Returns the value that the key had before, which stays.
 
-        None for a new key, which gets `value`, if there is room.
+        Returns None for a new key, which gets `value`, if there is room.
         """
         key, at, known = self._find(key)
         if not known and not self.full:
@@ -37,13 +38,14 @@ class Seen:
         return int(self._values[at]) if known else None
 
     def get(self, key: int) -> int | None:
-        """The value of a key, None where there is none."""
+        """Returns the value of a key, None where there is none."""
         _, at, known = self._find(key)
         return int(self._values[at]) if known else None
 
     def _find(self, key: int) -> tuple[int, int, bool]:
-        """The key as it is kept, its slot or the empty one where it would go, and whether it is
-        there.
+        """Returns the key as it is kept, a slot, and whether the key is there.
+
+        The slot is the key's, or the empty one where it would go.
         """
         key = key or 1
         at = key & self._mask

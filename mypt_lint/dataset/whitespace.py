@@ -1,8 +1,7 @@
-"""Texts that look like others and are spelled otherwise: white space at an end, characters that
-Unicode composes (family 6).
+"""Finds texts that look like others and are spelled otherwise (family 6).
 
-A text is a string of the record, with all that is typed into it; bodies of calls and results are
-not looked at.
+That is white space at an end, and characters that Unicode composes. A text is a string of the
+record, with all that is typed into it; bodies of calls and results are not looked at.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ _SHOWN = 8  # characters that a message shows
 
 
 def untidy(record: Any, episode: Episode, table: TokenTable) -> Iterator[Finding]:
-    """The findings of an episode's texts, each with its fix, which changes its text and nothing
-    else.
-    """
+    """Yields the findings of an episode's texts, each with a fix that changes this text alone."""
     for pointer in _texts(episode, table):
         text = value_at(record, pointer)
         if isinstance(text, str) and text.strip():
@@ -33,7 +30,7 @@ def untidy(record: Any, episode: Episode, table: TokenTable) -> Iterator[Finding
 
 
 def _texts(episode: Episode, table: TokenTable) -> dict[str, None]:
-    """The pointers of all texts, in order."""
+    """Returns the pointers of all texts, in order."""
     openers = table.openers
     return {
         part.at.pointer: None
@@ -102,6 +99,6 @@ def _replaced(title: str, pointer: str, text: str) -> Fix:
 
 
 def _shown(text: str) -> str:
-    """Characters by their numbers, which even those have that nobody sees."""
+    """Returns characters by their numbers, which also shows those that nobody sees."""
     more = f" and {len(text) - _SHOWN} more" if len(text) > _SHOWN else ""
     return " ".join(f"U+{ord(c):04X}" for c in text[:_SHOWN]) + more

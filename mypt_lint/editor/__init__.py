@@ -1,1 +1,1 @@
-"""Findings in an open document, and the language server."""
+"""Shows findings, fixes and the loss mask in an editor: the language server."""

@@ -1,8 +1,7 @@
-"""What an editor shows of a document that is open in it: findings, fixes, and what of it is
-trained.
+"""Finds what an editor shows of an open document: findings, fixes, and what is trained.
 
-Places are offsets in the whole text, in code points. Knows nothing of the protocol; that is
-server.py.
+Input is the text of a document and its settings; places are offsets in the whole text, in code
+points. Nothing here knows the protocol; server.py does.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from mypt_spec.table import TEXT
 
 
 class Edit(NamedTuple):
-    """`text[start:end]` is to become `new`."""
+    """Replaces `text[start:end]` by `new`."""
 
     start: int
     end: int
@@ -35,7 +34,7 @@ class Edit(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """`text[start:end]` is content of a legal episode, and whether its tokens are trained."""
+    """Content of a legal episode, `text[start:end]`, and whether its tokens are trained."""
 
     start: int
     end: int
@@ -44,16 +43,19 @@ class Trained(NamedTuple):
 
 @dataclass(frozen=True)
 class Document:
-    """An open document, linted as a file of its name would be."""
+    """An open document, linted as a file of its name would be.
+
+    `starts` are the offsets of its lines, which end at LF alone.
+    """
 
     text: str
     group: Group
     found: list[Diagnostic]
-    starts: list[int] = field(repr=False)  # where its lines begin; they end at LF alone
+    starts: list[int] = field(repr=False)
 
     @staticmethod
     def of(text: str, group: Group) -> Document:
-        """Lint a text with the checker of a group, whose one source gives its name."""
+        """Lints a text with the checker of a group, whose one source has the document's name."""
         source = Source(group.sources[0].path, stream=io.BytesIO(encoded(text)))
         found = [item for chunk in run(group.checker, [source], group.kind) for item in chunk.found]
         starts = [0]
@@ -62,16 +64,16 @@ class Document:
         return Document(text, group, found, starts)
 
     def offset(self, row: int, column: int) -> int:
-        """The offset of a row and column, which count from 1; never beyond the end of the line."""
+        """Returns the offset of a row and column, which count from 1, within the line."""
         start = self.starts[min(row, len(self.starts)) - 1]
         return min(start + column - 1, self._end(row))
 
     def span(self, item: Diagnostic) -> tuple[int, int]:
-        """Where a finding stands."""
+        """Returns the span of a finding."""
         return self.offset(item.row, item.column), self.offset(item.end_row, item.end_column)
 
     def fix(self, item: Diagnostic) -> list[Edit]:
-        """The edits that make a finding's fix; none where it has none."""
+        """Returns the edits that make a finding's fix; none where it has none."""
         if self.group.kind != "record":
             return (
                 [Edit(*edit) for edit in item.finding.fix.edits]
@@ -87,7 +89,7 @@ class Document:
         return [Edit(line, min(after + 1, len(self.text)), "")] if gone else [edit]
 
     def fix_all(self, *, unsafe: bool = False) -> list[Edit]:
-        """The edits of `mypt-lint --fix`."""
+        """Returns the edits of `mypt-lint --fix`."""
         fixer = Fixer(self.group.checker, unsafe)
         if self.group.kind == "text":
             return _changed(
@@ -109,9 +111,9 @@ class Document:
         return out
 
     def mask(self, start: int = 0, end: int | None = None) -> Iterator[Trained]:
-        """What is trained of the lines, or serialised episodes, that touch a range; in order.
+        """Yields what is trained of the lines or serialised episodes that touch a range, in order.
 
-        Without a legal form nothing is.
+        Without a legal form nothing is trained.
         """
         end = len(self.text) if end is None else end
         if self.group.kind == "text":
@@ -158,23 +160,26 @@ class Document:
 
 
 def encoded(text: str) -> bytes:
-    """UTF-8; half a surrogate pair, which no file holds, becomes bytes that are a finding."""
+    """Returns a text in UTF-8.
+
+    Half a surrogate pair, which no file holds, becomes bytes that are a finding.
+    """
     return text.encode("utf-8", "surrogatepass")
 
 
 def _between(segment: Segment) -> bool:
-    """White space between blocks, which is no content."""
+    """Returns whether a segment is white space between blocks, which is no content."""
     return segment.event.terminal == TEXT and not segment.inside
 
 
 def _inside(places: Places, line: str, at: Place) -> tuple[int, int]:
-    """The source of a value; of a string, without its quotes."""
+    """Returns the source of a value; of a string, without its quotes."""
     start, end = places.locate(at.pointer, at.span)
     return (start + 1, end - 1) if at.span is None and line.startswith('"', start) else (start, end)
 
 
 def _apart(found: Iterator[Trained]) -> Iterator[Trained]:
-    """In order, and none over another."""
+    """Yields the ranges in order, without those that overlap another."""
     last = 0
     for item in sorted(found):
         if item.start >= last and item.end > item.start:
@@ -183,7 +188,7 @@ def _apart(found: Iterator[Trained]) -> Iterator[Trained]:
 
 
 def _changed(start: int, old: str, new: str) -> list[Edit]:
-    """What makes one text of another, without what they have in common at both ends."""
+    """Returns the edit that makes the new text of the old, without what both have at their ends."""
     if old == new:
         return []
     first, last, text = difference(old, new)

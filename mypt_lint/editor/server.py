@@ -1,7 +1,7 @@
-"""`mypt-lint server`: the language server, on standard input and output.
+"""Serves editors as `mypt-lint server`: the language server, on standard input and output.
 
-Diagnostics, the page of a rule under the pointer, fixes, and the loss mask as semantic tokens:
-masked content as `comment`, which editors show faintly, trained content as `string`.
+It sends diagnostics, the page of a rule under the pointer, fixes, and the loss mask as semantic
+tokens: masked content as `comment`, which editors show faintly, trained content as `string`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mypt_lint.settings import config
 from mypt_spec import __version__
 from mypt_spec.rules.reference import page
 
-SHOWN = 1000  # diagnostics of a document; editors become slow, and nobody reads more
+SHOWN = 1000  # diagnostics of a document: more make editors slow, and nobody reads them
 LEGEND = lsp.SemanticTokensLegend(
     token_types=["comment", "string"], token_modifiers=["masked", "trained"]
 )
@@ -45,8 +45,9 @@ _Settings = tuple[argparse.Namespace, Mapping[str, Any]]
 
 
 class Positions:
-    """Offsets of a text as lines and columns of the protocol, and back: its lines end at CR and CR
-    LF too.
+    """Turns offsets of a text into lines and columns of the protocol, and back.
+
+    The protocol's lines end at CR and CR LF too.
     """
 
     def __init__(self, text: str, units: Callable[[str], int]) -> None:
@@ -61,7 +62,7 @@ class Positions:
         return lsp.Range(self.position(start), self.position(end))
 
     def offset(self, position: lsp.Position) -> int:
-        """Clamped to the text."""
+        """Returns the offset of a position, clamped to the text."""
         if position.line >= len(self._starts):
             return len(self._text)
         start: int = self._starts[position.line]
@@ -71,7 +72,7 @@ class Positions:
             else len(self._text)
         )
         low, high = start, last
-        while low < high:  # the first offset that is at or behind the column
+        while low < high:  # the first offset that is at or after the column
             middle = (low + high) // 2
             if self._units(self._text[start:middle]) < position.character:
                 low = middle + 1
@@ -80,7 +81,7 @@ class Positions:
         return low
 
     def pieces(self, start: int, end: int) -> Iterable[tuple[int, int]]:
-        """A range cut at line ends, which are left out."""
+        """Yields a range cut at line ends, which are left out."""
         for match in _LINE_END.finditer(self._text, start, end):
             yield start, match.start()
             start = match.end()
@@ -88,7 +89,7 @@ class Positions:
 
 
 class Desk:
-    """The open documents, each with what was found in its last version."""
+    """Keeps the open documents, each with the findings of its last version."""
 
     def __init__(self, server: LanguageServer, settings: _Settings) -> None:
         self.server = server
@@ -96,7 +97,10 @@ class Desk:
         self._seen: dict[str, tuple[int | None, Document | None, Positions]] = {}
 
     def look(self, uri: str) -> tuple[Document | None, Positions]:
-        """A document as it is now; None where its settings are faulty, which the user is told."""
+        """Returns a document as it is now, with its positions.
+
+        The document is None where its settings are faulty; the user gets a message.
+        """
         open_ = self.server.workspace.get_text_document(uri)
         seen = self._seen.get(uri)
         if seen is None or seen[0] != open_.version:
@@ -153,7 +157,7 @@ def _folder(path: str) -> str:
 
 
 def diagnostic(document: Document, item: Diagnostic, positions: Positions) -> lsp.Diagnostic:
-    """A finding, its expected set and its help."""
+    """Returns a finding with its expected set and its help, for the protocol."""
     finding = item.finding
     lines = [finding.message]
     if finding.expected:
@@ -170,7 +174,7 @@ def diagnostic(document: Document, item: Diagnostic, positions: Positions) -> ls
 
 
 def hover(desk: Desk, params: lsp.HoverParams) -> lsp.Hover | None:
-    """The pages of the rules whose findings stand here."""
+    """Returns the pages of the rules whose findings are at a position."""
     document, positions = desk.look(params.text_document.uri)
     if document is None:
         return None
@@ -188,7 +192,7 @@ def hover(desk: Desk, params: lsp.HoverParams) -> lsp.Hover | None:
 
 
 def actions(desk: Desk, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-    """The fixes of the findings in a range, and one that makes all safe ones of the document."""
+    """Returns the fixes of the findings in a range, and one for all safe ones of the document."""
     document, positions = desk.look(params.text_document.uri)
     if document is None:
         return []
@@ -234,7 +238,7 @@ def _edit(uri: str, edits: list[Edit], positions: Positions) -> lsp.WorkspaceEdi
 def tokens(
     desk: Desk, params: lsp.SemanticTokensParams | lsp.SemanticTokensRangeParams
 ) -> lsp.SemanticTokens:
-    """The loss mask, of the document or a range of it."""
+    """Returns the loss mask, of the document or a range of it."""
     document, positions = desk.look(params.text_document.uri)
     data: list[int] = []
     if document is None:
@@ -254,9 +258,9 @@ def tokens(
 
 
 def serve(options: argparse.Namespace, *, defaults: Mapping[str, Any]) -> None:
-    """Serve until the client says that it is over."""
-    # Whole texts: to apply parts of them, the library counts lines at U+2028 too, at which no line
-    # of JSONL ends.
+    """Serves until the client closes the connection."""
+    # Changes come as whole texts: to apply parts of a text, the library counts lines at U+2028
+    # too, where no line of JSONL ends.
     server = LanguageServer(
         "mypt-lint", __version__, text_document_sync_kind=lsp.TextDocumentSyncKind.Full
     )

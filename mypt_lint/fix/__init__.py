@@ -1,1 +1,1 @@
-"""Fixes of records and files, each proved before it is made."""
+"""Fixes records and files, and proves each fix before it is made."""

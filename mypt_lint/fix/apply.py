@@ -1,7 +1,7 @@
-"""Carry out the fixes of findings, each proved by linting what it makes. Pure: bytes in, bytes out.
+"""Makes the fixes of findings, each proved by linting the result. Pure: bytes in, bytes out.
 
-A fix is made only where it takes its finding away and brings no other of any code, selected or not;
-so a second pass finds nothing to do.
+A fix is made only where its finding goes and no other of any code comes, selected or not; so a
+second pass finds nothing to do.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from mypt_lint.fix.json_edit import edited_at_once
 from mypt_spec.findings import RULES, Finding, Fix
 from mypt_spec.patch import apply
 
-_READ = 1 << 24  # code points of one line or text that are read again in all ...
-_LOOKS = 40  # ... and how often it is at least
+_READ = 1 << 24  # code points that proofs of one line or text may read in all
+_LOOKS = 40  # proofs that each line or text may have, however long
 Codes = Counter[str]
 
 
 @dataclass(frozen=True)
 class Fixer:
-    """Fixes for one checker: those of the selected rules; with `unsafe`, those too that change or
-    guess content.
+    """Fixes for one checker: those of the selected rules.
+
+    With `unsafe`, also those that change or guess content. `full` is the checker with all rules
+    selected, which proves them.
     """
 
     checker: Checker
@@ -47,9 +49,9 @@ class Fixer:
         )
 
     def line(self, raw: bytes, *, row: int) -> tuple[bytes | None, Codes]:
-        """A line of JSONL without its LF, fixed;
+        """Returns a line of JSONL without its LF, fixed, and the number of fixes by code.
 
-        None where it goes away. And what was fixed, by code.
+        The line is None where it is to be deleted.
         """
         try:
             before = raw.decode("utf-8")
@@ -74,7 +76,7 @@ class Fixer:
         return [item.finding for item in found]
 
     def text(self, data: bytes) -> tuple[bytes, Codes]:
-        """A serialised text, fixed, and what was fixed, by code."""
+        """Returns a serialised text, fixed, and the number of fixes by code."""
         try:
             before = data.decode("utf-8")
         except UnicodeDecodeError:
@@ -93,8 +95,10 @@ class Fixer:
         look: Callable[[str], list[Finding]],
         make: Callable[[str, list[Fix]], str],
     ) -> tuple[str, Codes]:
-        """Returns a line or text with all fixes that `look` finds and proves, and what was fixed,
-        by code. `make` carries fixes out, as many at once as go together.
+        """Returns a line or text with all fixes that are proved, and their number by code.
+
+        `look` returns the findings of a text; `make` carries out several fixes at once, if they go
+        together.
         """
         found = look(text)
         first = codes = Counter(f.code for f in found)
@@ -118,8 +122,9 @@ class Fixer:
         return text, first - codes
 
     def _candidates(self, found: Iterable[Finding]) -> Iterator[list[Finding]]:
-        """Returns the findings whose fixes are tried together: all, then halves of them, and so on
-        to one by one. Those of one place come apart: their fixes may not go together.
+        """Yields findings whose fixes are tried together: all, then halves, and so on.
+
+        Those of one place are kept apart: their fixes may not go together.
         """
         places: Counter[str] = Counter()
         turns: list[tuple[int, Finding]] = []
@@ -133,7 +138,7 @@ class Fixer:
             size //= 2
 
     def wants(self, finding: Finding) -> bool:
-        """Whether the fix of a finding is to be made."""
+        """Returns whether the fix of a finding is to be made."""
         fix = finding.fix
         return fix is not None and finding.code in self.checker.codes and (fix.safe or self.unsafe)
 

@@ -1,9 +1,12 @@
-"""Fixes that need more than one finding to see: tags typed where the record has a field, messages
-in the place of a field, tags that are missing, misspelt or doubled in a text.
+"""Looks for fixes that a finding alone does not show.
+
+Input are a record or text and its findings; output are the findings, some with a fix. Such fixes
+are for tags typed where the record has a field, messages in place of a field, and tags that are
+missing, misspelt or doubled in a text.
 
 Nothing here knows what may follow what. A candidate is made, read again, and kept if its finding is
-gone and no other has come. Only text that the model itself writes is ever read as structure: what
-users, documents and tools say stays text.
+gone and no other has come. Only text that the model itself writes is ever read as structure: text
+of users, documents and tools stays text (invariant 6).
 """
 
 from __future__ import annotations
@@ -27,11 +30,11 @@ from mypt_spec.patch import apply
 from mypt_spec.table import TEXT
 from mypt_spec.validator import Run
 
+# Limits of the search.
 _MOST = 8  # findings of one line or text for which a fix is looked for
-_TAGS = 100  # tags and texts of one content in which one is; ways to move them about are many
-# tags and texts of a record in which contents are read anew: every way to do so reads all of them
-_EVENTS = 1000
-_LONGEST = 1 << 18  # code points of a text in which one is
+_TAGS = 100  # tags and texts of one content: there are many ways to move them
+_EVENTS = 1000  # tags and texts of a record: every way to read a content anew reads all of them
+_LONGEST = 1 << 18  # code points of a text
 _Found = list[Finding]
 
 
@@ -44,20 +47,18 @@ def candidates_of(
     *,
     proposals: bool = False,
 ) -> _Found:
-    """The findings of a record, with fixes for those that have none. `check` gives all findings of
-    another record.
+    """Returns the findings of a record, with fixes for some that have none.
 
-    `proposals`: beyond the first few, messages that belong into the next one and tags that are
-    written anyway have their fix without a proof.
+    `check` returns all findings of another record. With `proposals`, beyond the first few, messages
+    that belong into the next one and tags that are written anyway have their fix without a proof.
     """
     if all(f.fix is not None or f.severity != "error" for f in findings) or not isinstance(
         record, dict
     ):
         return findings
     own = None if episode is None else _Own(dialect, episode)
-    made: dict[
-        str, tuple[list[Fix], Iterator[Fix]]
-    ] = {}  # findings of one place have the same candidates
+    # Findings of one place have the same candidates.
+    made: dict[str, tuple[list[Fix], Iterator[Fix]]] = {}
 
     def candidates(finding: Finding) -> Iterator[Fix]:
         known, more = made.setdefault(
@@ -74,9 +75,7 @@ def candidates_of(
 
 @dataclass(frozen=True)
 class _Own:
-    """An episode, and the texts in it that the model writes: their block is trained, and with it
-    what is inside.
-    """
+    """An episode, and the texts in it that the model writes: those in blocks that are trained."""
 
     dialect: Dialect
     episode: Episode
@@ -87,7 +86,7 @@ class _Own:
 
     @cached_property
     def parts(self) -> dict[str, dict[Place, str]]:
-        """The texts and their places, by pointer."""
+        """Returns the texts and their places, by pointer."""
         out: dict[str, dict[Place, str]] = {}
         for message in self.episode.messages:
             opener = self.dialect.table.openers.get(message.role)
@@ -107,8 +106,10 @@ class _Own:
         return out
 
     def typed(self, pointer: str) -> Iterator[tuple[int, list[Event], bool]]:
-        """Yields where in the events tags are typed into a text at a pointer, what they spell, and
-        whether as they are written.
+        """Yields (position, events, safe) for each text at a pointer into which tags are typed.
+
+        The position is that of the text among the episode's events; the events are those that it
+        spells; `safe` is whether the tags are spelled right.
         """
         texts = self.parts.get(pointer, {}).values()
         if not any(next(_readings(text, self.dialect), None) for text in texts):
@@ -122,7 +123,7 @@ class _Own:
 
 
 def _proposed(d: Dialect, record: dict[str, Any], own: _Own | None, finding: Finding) -> Finding:
-    """A finding with the fix that it would have if one were looked for."""
+    """Returns a finding with the fix that it would have if one were looked for."""
     schema, pointer = d.adapter.SCHEMA, finding.pointer
     place = re.match(rf"/{re.escape(schema.messages)}/(\d+)(?:/|$)", pointer)
     if finding.fix is not None or finding.severity != "error" or place is None:
@@ -139,7 +140,7 @@ def _proposed(d: Dialect, record: dict[str, Any], own: _Own | None, finding: Fin
 def text_candidates(
     dialect: Dialect, text: str, findings: _Found, check: Callable[[str], _Found]
 ) -> _Found:
-    """The findings of a serialised text, with fixes for those that have none."""
+    """Returns the findings of a serialised text, with fixes for some that have none."""
     if len(text) > _LONGEST or all(f.fix is not None or f.severity != "error" for f in findings):
         return findings
     return _with_fixes(findings, lambda f: _for_text(dialect, text, f), text, check)
@@ -209,7 +210,7 @@ def _for_record(
 
 
 def _readings(text: str, d: Dialect) -> Iterator[tuple[str, bool]]:
-    """The text as it is, and with its misspelt tags corrected, which is a guess."""
+    """Yields the text as it is, and with its misspelt tags corrected, which is a guess."""
     if d.table.literals.search(text):
         yield text, True
     at, out = 0, []
@@ -227,7 +228,7 @@ def _within(event: Event, run: Event) -> Event:
 def _folded(
     record: dict[str, Any], key: str, folded: dict[str, tuple[str, str]], index: int
 ) -> Iterator[Fix]:
-    """A message of its own that is a field of the message behind it."""
+    """Yields the fix that makes a message the field of the next message."""
     messages = record.get(key)
     if not isinstance(messages, list) or index + 1 >= len(messages):
         return
@@ -251,7 +252,7 @@ def _folded(
 def _dropped(
     whole: list[Event], at: int, spelled: list[Event], safe: bool, record: Any
 ) -> Iterator[Fix]:
-    """Tags at the end of a text that the format writes there anyway."""
+    """Yields the fix that leaves out tags at the end of a text, if the format writes them there."""
     following = []
     for event in whole[at + 1 :]:
         if event.terminal == TEXT or event.terminal == whole[at].terminal:
@@ -291,8 +292,9 @@ def _reread(
     record: Any,
     safe: bool,
 ) -> Iterator[Fix]:
-    """Tags typed into a content, read as the structure that they spell: a thought, a citation, a
-    call, a result.
+    """Yields fixes that read tags typed into a content as the structure that they spell.
+
+    That may be a thought, a citation, a call or a result.
     """
     own = {e.at.pointer for e in events if e.at.pointer.startswith(f"{base}/")}
     marks = [
@@ -316,9 +318,7 @@ def _reread(
 
 
 def _moved(events: list[Event], own: set[str], d: Dialect) -> Iterator[list[Event]]:
-    """Blocks inside of a block of one message, each moved to its front, or out of it to stand
-    before it.
-    """
+    """Yields the events with an inner block moved to the front of its outer one, or before it."""
     opened: list[int] = []
     for at, event in enumerate(events):
         if event.at.pointer not in own:
@@ -339,8 +339,9 @@ def _moved(events: list[Event], own: set[str], d: Dialect) -> Iterator[list[Even
 def _written(
     d: Dialect, episode: Episode, messages: list[Message], base: str, index: int, record: Any
 ) -> tuple[str, tuple[dict[str, Any], ...]] | None:
-    """Title and patch that make one message of the record what `messages` say; other messages are
-    not looked at.
+    """Returns title and patch that make one message of the record what `messages` hold.
+
+    Other messages are not looked at.
     """
     meta = {(m.role, m.at.pointer): m.meta for m in episode.messages}
     plain = [
@@ -393,8 +394,9 @@ def _written(
 
 
 def _tame(message: Message, d: Dialect) -> tuple[Part, ...]:
-    """Parts that any record can hold, in the place of a text with tags in it, which is another
-    finding's.
+    """Returns parts that any record can hold.
+
+    They have other words for a text with tags in it, which belongs to another finding.
     """
     return tuple(
         replace(p, text="x") if p.kind == "text" and d.table.literals.search(p.text) else p
@@ -403,7 +405,7 @@ def _tame(message: Message, d: Dialect) -> tuple[Part, ...]:
 
 
 def _for_text(d: Dialect, text: str, finding: Finding) -> Iterator[Fix]:
-    """Write the one tag that was expected, correct the spelling, or delete the tag."""
+    """Yields fixes that write the expected tag, correct the spelling, or delete the tag."""
     if finding.span is None:
         return
     start, end = finding.span
@@ -420,14 +422,13 @@ def _for_text(d: Dialect, text: str, finding: Finding) -> Iterator[Fix]:
         for t in d.table.terminals.values()
         if t.shown in finding.expected and not t.opens and not t.patterns
     ]
-    places = (
-        (start, start - 1) if text.endswith("\n", 0, start) else (start,)
-    )  # a line end may be the layout's
+    # A line end before the place may be the layout's.
+    places = (start, start - 1) if text.endswith("\n", 0, start) else (start,)
     for terminal, place in product(missing, places):
         yield Fix(f"insert `{terminal.shown}`", False, edits=((place, place, terminal.spell()),))
     tag = text[start:end]
     if d.table.literals.fullmatch(tag):
-        # A mark that stands twice in a row says nothing that it does not say once.
+        # A mark twice in a row means no more than one.
         twice = tag in {mark.shown for mark in d.table.marks.values()} and text[
             :start
         ].rstrip().endswith(tag)

@@ -1,8 +1,7 @@
-"""The fixes that need the pass over the whole data: which lines go, and which texts are written
-otherwise.
+"""Makes the fixes that need a pass over the whole data: lines deleted, texts spelled otherwise.
 
-A text is changed only where no finding comes of it: none in its line, and none because its episode
-is then like another.
+A text is changed only where no finding follows from it: none in its line, and none because its
+episode is then like another.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ from mypt_spec.findings import Finding
 
 
 class Repairs:
-    """Reads all files of the groups, where the rules are selected; of duplicates, the first one
-    stays.
+    """Knows what is to be fixed in all files of the groups.
+
+    It reads them where the rules are selected; of duplicates, the first one stays.
     """
 
     def __init__(self, groups: Sequence[Group]) -> None:
@@ -50,14 +50,14 @@ class Repairs:
                 rows.setdefault(item.filename, set()).add(item.row)
         self.wanted = any(group.checker.codes & CODES for group in groups)
         self._there = (data.episodes, data.prompts)
-        self._moved = (Seen(), Seen())  # what episodes and prompts were, to what they are
+        self._moved = (Seen(), Seen())  # digests of episodes and prompts before, to those after
 
     def rows(self, path: str) -> tuple[Rows[int], Rows[int]]:
-        """Of a file, the rows that are to be deleted, and those with texts to be changed."""
+        """Returns the rows of a file that are to be deleted, and those with texts to be changed."""
         return self._dropped.get(path, set()), self._untidy.get(path, set())
 
     def tidied(self, fixer: Fixer, raw: bytes, *, row: int) -> tuple[bytes, Codes]:
-        """A line without its LF, its texts changed, and what was fixed, by code."""
+        """Returns a line without its LF, its texts changed, and the number of fixes by code."""
         checker = fixer.checker
         before = episode_of(checker, raw)
         if before is None:
@@ -78,7 +78,7 @@ class Repairs:
         return line, Counter({code: codes[code] for code in CODES if codes[code]})
 
     def _admits(self, checker: Checker, old: Episode, new: Episode) -> bool:
-        """Whether no other episode is like the new one that was not like the old one."""
+        """Returns whether no other episode is like the new one that was not like the old one."""
         pairs = list(zip(_digests(checker, old), _digests(checker, new), strict=True))
         for (was, is_), there, moved in zip(pairs, self._there, self._moved, strict=True):
             if was != is_ and there.get(is_) is not None and moved.get(was) != is_:
@@ -108,7 +108,7 @@ def _wanted(
 
 
 def _digests(checker: Checker, episode: Episode) -> tuple[int, int]:
-    """Of an episode, and of what stands before its last answer (0 without one)."""
+    """Returns the digests of an episode, and of its messages before the last answer (or 0)."""
     table = checker.dialect.table
     answer = last_answer(episode, table)
     return whole(episode.messages, table), prompt(

@@ -1,6 +1,7 @@
-"""Fix files: in place, into another file, or only shown as a diff.
+"""Fixes files: in place, into another file, or only shown as a diff.
 
-A file is replaced as a whole or not at all.
+Input are groups of sources; output are files, or a diff, and the number of fixes. A file is
+replaced as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from mypt_lint.run.runner import BLOCK, MAX_LINE, MAX_TEXT
 from mypt_spec.findings import RULES
 
 Write = Callable[[bytes], object]
-_HELD = 1 << 20  # bytes of blank lines at the beginning that are remembered until a record comes
+_HELD = 1 << 20  # bytes of blank lines at the beginning that are kept until a record comes
 
 
 @dataclass(slots=True)
@@ -47,8 +48,9 @@ class Fixes:
 
 
 class Piece(NamedTuple):
-    """Lines that stay, or one line that changes (or a whole text): its row, and its bytes before
-    and after, LF and all.
+    """Lines that stay, one line that changes, or a whole text: row, bytes before and after.
+
+    Both have their LF. The row of a whole text is 0.
     """
 
     row: int
@@ -70,11 +72,11 @@ def fix_sources(
     repairs: Repairs | None = None,
     bar: Bar | None = None,
 ) -> tuple[list[Group], Fixes]:
-    """Fix all sources; gives what is to be linted afterwards, and what was done.
+    """Fixes all sources. Returns the groups to be linted afterwards, and what was done.
 
-    `repairs` are those that the whole data shows; `bar` shows how far it is. With `output` the one
-    source is written there; with `diff`, changes go to it and nothing is written. Raises UsageError
-    for what can be fixed only into another file.
+    `repairs` are the fixes that only the whole data shows; `bar` shows progress. With `output` the
+    one source is written there; with `diff`, changes go to it and nothing is written. Raises
+    UsageError for what can be fixed only into another file.
     """
     sources = [source for group in groups for source in group.sources]
     if any(group.kind == "generation" for group in groups):
@@ -139,7 +141,7 @@ def _write(pieces: _Pieces, source: Source, output: str | None) -> Codes:
 
 
 def _show(pieces: _Pieces, path: str, write: Write) -> Codes:
-    """A unified diff without context, which `patch` and `git apply --unidiff-zero` take."""
+    """Writes a unified diff without context, which `patch` and `git apply --unidiff-zero` take."""
     codes: Codes = Counter()
     gone = 0
     for piece in pieces:
@@ -160,7 +162,7 @@ def _show(pieces: _Pieces, path: str, write: Write) -> Codes:
 
 
 def _hunks(write: Write, piece: Piece) -> None:
-    """The hunks of a whole text."""
+    """Writes the hunks of a whole text."""
     old, new = (data.decode("utf-8").split("\n") for data in (piece.old, piece.new))
     before, after = (
         [line + "\n" for line in side[:-1]] + [side[-1]] * bool(side[-1]) for side in (old, new)

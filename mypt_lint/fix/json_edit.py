@@ -1,8 +1,8 @@
-"""A JSON Patch carried out on the source of a line: what no operation names keeps its bytes,
-escapes and spacing and all.
+"""Carries out a JSON Patch on the source of a line.
 
-Knows the operations of `mypt_spec.patch`. Text that moves (removed here, added there) keeps its
-spelling too.
+Input is a line and a fix; output is the line, where all that no operation names keeps its bytes,
+escapes and spacing. Text that moves (removed here, added there) keeps its spelling too. The
+operations are those of `mypt_spec.patch`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ _COLON = re.compile(r'":( ?)["{\[0-9tfn-]')
 
 
 def edited(line: str, fix: Fix) -> str:
-    """The physical line with a fix carried out: its patch, or its edits, which count code points of
-    the line.
+    """Returns the physical line with a fix carried out.
 
-    Raises ValueError where the fix was made for another line, and where a key that stands twice
-    makes places doubtful.
+    That is its patch, or its edits, which count code points of the line. Raises ValueError where
+    the fix was made for another line, and where a key that occurs twice makes places doubtful.
     """
     if fix.edits:
         return apply(line, fix) if not fix.patch else line
@@ -37,10 +36,10 @@ def edited(line: str, fix: Fix) -> str:
 
 
 def edited_at_once(line: str, fixes: Sequence[Fix]) -> str:
-    """The physical line with fixes carried out that were all made for it, in one pass over it.
+    """Returns the physical line with fixes carried out in one pass, which were all made for it.
 
-    Raises ValueError as `edited`, and where they touch one another or one adds to an array: make
-    those one by one.
+    Raises ValueError as `edited` does, and where fixes touch one another or one adds to an array:
+    make those one by one.
     """
     if len(fixes) == 1:
         return edited(line, fixes[0])
@@ -59,7 +58,7 @@ def edited_at_once(line: str, fixes: Sequence[Fix]) -> str:
 
 
 def _before(path: str, gone: str) -> str:
-    """A path as it was before an item of an array was removed."""
+    """Returns a path as it was before an item of an array was removed."""
     array, _, index = gone.rpartition("/")
     token, *rest = path.removeprefix(f"{array}/").split("/")
     if not path.startswith(f"{array}/") or not token.isdecimal() or int(token) < int(index):
@@ -68,8 +67,9 @@ def _before(path: str, gone: str) -> str:
 
 
 def replacement(line: str, fix: Fix) -> tuple[int, int, str] | None:
-    """A fix as one replacement in a line: from column and to column, counted from 1, and the new
-    text; None if it does not fit.
+    """Returns a fix as one replacement in a line; None if it does not fit.
+
+    It is (from column, to column, new text); columns count from 1.
     """
     try:
         new = edited(line, fix)
@@ -86,9 +86,7 @@ class _Source:
         self.line, self.gone = line, gone
         self.values: dict[str, Item] = {}
         self.keys: dict[str, Item] = {}
-        self.inner: dict[
-            str, list[str]
-        ] = {}  # pointers of an array's or object's own items, in order
+        self.inner: dict[str, list[str]] = {}  # pointers of an array's or object's items, in order
         for item in scan(line):
             if item.duplicate:
                 raise ValueError(
@@ -103,7 +101,7 @@ class _Source:
                     self.inner.setdefault(item.node.parent.pointer, []).append(pointer)
 
     def edit(self, operation: dict[str, Any]) -> tuple[int, int, str]:
-        """An operation as what it puts in the place of what in the line."""
+        """Returns an operation as one edit of the line: start, end, new text."""
         op, path = operation["op"], operation["path"]
         if op == "remove":
             return self._remove(path)
@@ -123,7 +121,7 @@ class _Source:
         return self.line[self._value(path.rpartition("/")[0]).start] == "["
 
     def _start(self, path: str) -> int:
-        """Where an item begins: at its key, if it has one."""
+        """Returns where an item begins: at its key, if it has one."""
         return self.keys[path].start if path in self.keys else self._value(path).start
 
     def _remove(self, path: str) -> tuple[int, int, str]:
@@ -165,9 +163,8 @@ class _Source:
         )
         if self.line[owner.start] == "{":
             new = f"{self._spelled(unescape(token))}:{self._space(_COLON)}{new}"
-            at = (
-                0 if not parent else len(siblings)
-            )  # what describes the whole record stands before its messages
+            # A key of the whole record comes before its messages.
+            at = 0 if not parent else len(siblings)
         else:
             at = len(siblings) if token == "-" else int(token)
             if at > len(siblings):
@@ -182,12 +179,12 @@ class _Source:
         return place, place, new
 
     def _space(self, pattern: re.Pattern[str]) -> str:
-        """The white space that this line has behind a comma or colon."""
+        """Returns the white space that this line has after a comma or colon."""
         found = pattern.search(self.line)
         return found[1] if found else " "
 
     def _spelled(self, value: Any) -> str:
-        """JSON in the manner of the line: all ASCII if it is, tight if it is."""
+        """Returns JSON in the manner of the line: all ASCII if it is, tight if it is."""
         comma, colon = f",{self._space(_COMMA)}", f":{self._space(_COLON)}"
         return json.dumps(
             value, ensure_ascii=self.line.isascii(), separators=(comma, colon), allow_nan=False
@@ -195,8 +192,9 @@ class _Source:
 
 
 def difference(old: str, new: str) -> tuple[int, int, str]:
-    """Where the old string is to be replaced, and by what, without what the two have in common at
-    both ends.
+    """Returns where the old string differs from the new one, and what to write there.
+
+    What the two have in common at both ends is left out.
     """
     before = _in_common(old, new)
     after = _in_common(old[before:][::-1], new[before:][::-1])
@@ -204,7 +202,7 @@ def difference(old: str, new: str) -> tuple[int, int, str]:
 
 
 def _in_common(one: str, two: str) -> int:
-    """How many characters two strings have in common at their beginning."""
+    """Returns how many characters two strings have in common at their beginning."""
     low, high = 0, min(len(one), len(two))
     while low < high:
         middle = (low + high + 1) // 2

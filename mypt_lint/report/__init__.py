@@ -1,6 +1,6 @@
-"""Output formats of the linter, one module each, loaded only when asked for.
+"""Prints findings in one of several formats, one module each, loaded only when asked for.
 
-A format is a module of this package, named as the user names it, with a class `Report`.
+A format is a module of `formats/`, named as the user names it, with a class `Report`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORMATS: tuple[str, ...] = (
 
 
 class Renderer(Protocol):
-    """Writes findings as they come, in the order given, and what belongs after the last one."""
+    """Writes findings as they come, in the order given, and an end after the last one."""
 
     def finding(self, located: Diagnostic) -> None: ...
 
@@ -36,10 +36,10 @@ class Renderer(Protocol):
 def renderer(
     name: str, stream: TextIO, *, color: bool | None = None, width: int | None = None
 ) -> Renderer:
-    """The format called `name`, writing to `stream`.
+    """Returns the format called `name`, which writes to `stream`.
 
     `color` and `width` matter to `text` only; None lets the stream decide (no colour and 100 cells
-    off a terminal).
+    off a terminal). Raises ValueError for an unknown format.
     """
     if name not in FORMATS:
         raise ValueError(f"no format is called {name!r}; expected one of {', '.join(FORMATS)}")

@@ -1,5 +1,7 @@
-"""The source line under a finding: made visible, cut to the width around the mark, with the place
-of the carets.
+"""Makes the source line under a finding visible, and cuts it to the width around the mark.
+
+Input is a snippet of raw text; output is a text that any terminal shows as it is, with the place of
+the carets.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _LEAST = 20
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What to print, and where the carets stand under it, counted in terminal cells."""
+    """The text to print, and where the carets go under it, counted in terminal cells."""
 
     text: str
     indent: int
@@ -27,19 +29,19 @@ class Excerpt:
 
 @dataclass(slots=True)
 class Cluster:
-    """Characters that share their cells: a letter with its accents, an emoji sequence, or one
-    escape.
+    """Characters that share their cells: a letter with accents, an emoji sequence, or an escape.
+
+    A `solid` cluster is spelled out, so nothing may be joined to it.
     """
 
     start: int
     shown: str
     solid: bool
-    """Nothing may be joined to it: it is spelled out."""
     width: int = 0
 
 
 def clusters(text: str, display: Display) -> list[Cluster]:
-    """The text cut into what must stay together; every character is shown."""
+    """Returns the text cut into what must stay together; every character is shown."""
     special = {"\n": display.newline, "\t": display.tab}
     found: list[Cluster] = []
     for at, char in enumerate(text):
@@ -51,7 +53,7 @@ def clusters(text: str, display: Display) -> list[Cluster]:
         elif last and not last.solid and _joins(char, last.shown):
             last.shown += char
         elif cell_len(char) == 0:
-            # It has nothing to stand on; spelled out it can be seen, and counted.
+            # It has no cell to share; spelled out, it can be seen and counted.
             found.append(Cluster(at, escape(char), True))
         else:
             found.append(Cluster(at, char, False))
@@ -62,7 +64,7 @@ def clusters(text: str, display: Display) -> list[Cluster]:
 
 
 def _joins(char: str, before: str) -> bool:
-    """Whether the character takes no cells of its own behind `before`.
+    """Returns whether the character takes no new cells after `before`.
 
     A joiner joins wide characters (emoji) only.
     """
@@ -73,15 +75,15 @@ def _joins(char: str, before: str) -> bool:
 
 
 def excerpt(snippet: Snippet, display: Display, width: int) -> Excerpt:
-    """The snippet in at most `width` cells (but no fewer than a few), as much of the mark in view
-    as fits.
+    """Returns the snippet in at most `width` cells, with as much of the mark in view as fits.
+
+    There are always a few cells.
     """
     found = clusters(snippet.text, display)
     starts, widths, count = [c.start for c in found], [c.width for c in found], len(found)
     begin = min(max(snippet.mark[0], 0), len(snippet.text))
     end = min(max(snippet.mark[1], begin), len(snippet.text))
-    # A mark inside a cluster is widened to the whole of it; an empty mark lies on the cluster
-    # behind it.
+    # A mark inside a cluster is widened to the whole of it; an empty mark is on the next cluster.
     first = bisect_right(starts, begin) - 1 if begin < len(snippet.text) else count
     last = max(bisect_left(starts, end), min(first + 1, count))
     dots = display.ellipsis
@@ -98,9 +100,7 @@ def excerpt(snippet: Snippet, display: Display, width: int) -> Excerpt:
 
 
 def _window(widths: list[int], first: int, last: int, room: int) -> tuple[int, int]:
-    """Which clusters to show: the mark from its start, then as much on both sides as there is room
-    for.
-    """
+    """Returns which clusters to show: the mark from its start, then what fits on both sides."""
     low = high = first
     while high < last and widths[high] <= room:
         room -= widths[high]

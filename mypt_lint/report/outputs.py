@@ -1,5 +1,6 @@
-"""Where findings go: one format or several, on standard output or in files; and no flood of equal
-ones for people to read.
+"""Sends findings where they go: in one format or several, to standard output or to files.
+
+For people, only the first of many equal findings are printed, and the rest is counted.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.report import FORMATS, renderer
 
 SHOWN = 3  # findings of a code in a file that are shown to people
-ADVICE = 7  # more of them, where each says what else to do
-_FOR_PEOPLE = ("text", "grouped")  # formats in which equal findings are only counted from then on
+ADVICE = 7  # more of them, where each has different help
+_FOR_PEOPLE = ("text", "grouped")  # formats that only count equal findings after these
 
 
 def utf8(stream: TextIO) -> TextIO:
-    """A pipe with a narrow encoding must not lose what findings quote."""
+    """Sets a stream to UTF-8 unless it is a terminal, and returns it.
+
+    A pipe with a narrow encoding must not lose what findings quote.
+    """
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None and not stream.isatty():
         reconfigure(encoding="utf-8")
@@ -31,9 +35,10 @@ def utf8(stream: TextIO) -> TextIO:
 
 
 def wanted(formats: Sequence[str], output: str | None) -> list[tuple[str, str | None]]:
-    """`(format, file)` of what was asked for, as in `text` or `sarif=lint.sarif`; what names no
-    file goes to `output`, or to standard output (None). Raises UsageError for an unknown format,
-    and for two that go to one place.
+    """Returns (format, file) for each format asked for, as in `text` or `sarif=lint.sarif`.
+
+    A format without a file goes to `output`, or to standard output (None). Raises UsageError for an
+    unknown format, and for two that go to one place.
     """
     out = []
     for item in formats:
@@ -55,7 +60,7 @@ def wanted(formats: Sequence[str], output: str | None) -> list[tuple[str, str | 
 
 
 class Outputs:
-    """All outputs of a run, as one. A context: files are closed at its end."""
+    """Writes all outputs of a run. A context: files are closed at its end."""
 
     def __init__(
         self,
@@ -68,7 +73,7 @@ class Outputs:
         self._taken = {os.path.realpath(path) for path in taken}
         self._stack = ExitStack()
         self._reports: list[Any] = []
-        self.stream: TextIO | None = None  # of the first one
+        self.stream: TextIO | None = None  # that of the first output
 
     def __enter__(self) -> Outputs:
         with self._stack:
@@ -112,10 +117,9 @@ class Outputs:
 
 
 class _Flood:
-    """Passes on the first findings of a code in a file, and the first of each advice; counts the
-    rest.
+    """Passes on the first findings of a code in a file, and the first with each help.
 
-    What a finding says beside its place is said once: an advice that was there is left out.
+    The rest is counted. Help that was printed before is left out.
     """
 
     def __init__(self, report: Any) -> None:
@@ -123,7 +127,7 @@ class _Flood:
         self._file = ""
         self._seen: Counter[tuple[str, str]] = Counter()  # by code and name
         self._shown: Counter[tuple[str, str]] = Counter()
-        self._said: set[tuple[str, str]] = set()  # codes and advice
+        self._said: set[tuple[str, str]] = set()  # codes and help
 
     def finding(self, located: Diagnostic) -> None:
         if located.filename != self._file:
@@ -153,7 +157,7 @@ class _Flood:
 
 
 class Silent:
-    """An output for what is only counted."""
+    """Takes findings that are only counted, and prints nothing."""
 
     stream: TextIO = sys.stdout
 
@@ -165,7 +169,7 @@ class Silent:
         pass
 
     def finding(self, located: Diagnostic) -> None:
-        """Nothing."""
+        """Prints nothing."""
 
     def finish(self, summary: Summary) -> None:
-        """Nothing."""
+        """Prints nothing."""

@@ -1,4 +1,4 @@
-"""File names as other programs want them."""
+"""Writes file names as other programs want them: relative names, and URIs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
 def relative(filename: str) -> str:
-    """The name relative to the working directory when the file lies below it, with `/` as separator
-    on every system.
+    """Returns the name relative to the working folder when the file is below that.
+
+    The separator is `/` on every system.
     """
     if os.path.isabs(filename):
         below = os.path.join(os.getcwd(), "")
@@ -24,7 +25,7 @@ def relative(filename: str) -> str:
 
 
 def uri(filename: str) -> tuple[str, bool]:
-    """A URI reference for the file, and whether it is relative to the root of what was checked.
+    """Returns a URI reference for the file, and whether it is relative to the checked root.
 
     The bytes of the name are percent-encoded as they are on disk, so a name that is not UTF-8
     survives.

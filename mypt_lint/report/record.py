@@ -1,4 +1,4 @@
-"""A finding as a JSON object, and JSON text that any stream can carry."""
+"""Writes a finding as a JSON object, in text that any stream can carry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ASCII = json.JSONEncoder(ensure_ascii=True, allow_nan=False)
 
 
 def record(located: Diagnostic) -> dict[str, Any]:
-    """The keys of `--format json`, in ruff's order and with ruff's names where it has them."""
+    """Returns the keys of `--format json`, with ruff's order and names where it has them."""
     finding = located.finding
     return {
         "code": finding.code,
@@ -32,7 +32,7 @@ def record(located: Diagnostic) -> dict[str, Any]:
 
 
 class JsonText:
-    """JSON for one stream: readable where that is safe, all ASCII where it is not.
+    """Writes JSON for one stream: readable where that is safe, all ASCII where it is not.
 
     Not safe are streams that are not UTF-8, lone surrogates, and characters that a terminal or a
     line reader would obey.
@@ -49,13 +49,13 @@ class JsonText:
         return _ASCII.encode(value)
 
     def finding(self, located: Diagnostic) -> str:
+        """Returns a finding as JSON text."""
         value = record(located)
         try:
             return self(value)
         except (TypeError, ValueError, RecursionError):
-            # A patch may carry a value of the data that JSON cannot say, such as NaN. Without its
-            # patch the fix can still be read but not be applied, which is better than one that
-            # applies something else.
+            # A patch may hold a value of the data that JSON does not have, such as NaN. A fix
+            # without its patch can be read but not applied, which is better than a wrong one.
             fix = (
                 {key: value["fix"][key] for key in ("message", "applicability")}
                 if value["fix"]

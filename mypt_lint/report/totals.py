@@ -1,4 +1,4 @@
-"""The end of a run in words: one line of totals, and a table by rule."""
+"""Writes the end of a run in words: one line of totals, and a table by rule."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from mypt_lint.check.diagnostic import MAX_KEYS, Summary
 from mypt_spec.findings import RULES
 
-_KEYS = 10  # of a rule that statistics name
+_KEYS = 10  # keys of a rule that statistics name
 
 
 def counted(number: int, noun: str) -> str:
-    """
+    """Returns a number with its noun, in the plural where it needs it.
+
     >>> counted(1, "line"), counted(2, "line"), counted(2, "entry")
     ('1 line', '2 lines', '2 entries')
     """
@@ -26,7 +27,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def summary_line(summary: Summary) -> str:
-    """What the run found, in how much, of what: everything read is either clean or faulty."""
+    """Returns what the run found: everything that was read is either clean or faulty."""
     units, files = counted(summary.units, summary.unit_name), counted(summary.files, "file")
     found = [
         counted(summary.by_severity[s], s)
@@ -45,8 +46,9 @@ def summary_line(summary: Summary) -> str:
 
 
 def statistics(summary: Summary) -> list[str]:
-    """Aligned rows `count  code  name  [lines touched, their share]`, the most frequent first; keys
-    at fault below theirs.
+    """Returns rows `count  code  name  [lines touched, their share]`, the most frequent first.
+
+    The columns are aligned; keys at fault come below the row of their code.
     """
     rows = sorted(summary.by_code.items(), key=lambda item: (-item[1], item[0]))
     names = {code: RULES[code].name if code in RULES else "" for code, _ in rows}
@@ -72,7 +74,8 @@ def statistics(summary: Summary) -> list[str]:
 
 
 def by_severity(counts: Mapping[str, int]) -> str:
-    """
+    """Returns counts of severities in words.
+
     >>> by_severity({"warning": 1, "error": 2})
     '2 errors, 1 warning'
     """
@@ -80,7 +83,7 @@ def by_severity(counts: Mapping[str, int]) -> str:
 
 
 def fixable_line(summary: Summary) -> str:
-    """What `--fix` would do."""
+    """Returns what `--fix` would do."""
     safe, unsafe = summary.fixable["safe"], summary.fixable["unsafe"]
     if not safe:
         return f"No fixes available with --fix ({unsafe} with --unsafe-fixes)."
@@ -90,7 +93,7 @@ def fixable_line(summary: Summary) -> str:
 def fixed_line(
     fixed: Mapping[str, int], left: Mapping[str, int] | None, *, would: bool, files: int
 ) -> str:
-    """What was fixed, as ruff says it; `left` is what remains, if that is known."""
+    """Returns what was fixed, in ruff's words; `left` is what remains, if that is known."""
     count, rest = sum(fixed.values()), sum(left.values()) if left else 0
     if left is not None:
         whole = {s: fixed.get(s, 0) + left.get(s, 0) for s in ("error", "warning", "info")}

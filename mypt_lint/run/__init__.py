@@ -1,1 +1,1 @@
-"""Sources in, findings out, in order, by one process or several."""
+"""Runs checks over sources: findings come out in order, by one process or several."""

@@ -1,4 +1,8 @@
-"""The findings of two passes over the same sources, as if it had been one."""
+"""Merges the findings of two passes over the same sources, as if there had been one.
+
+Input are the chunks of both, in order of place; output are chunks with the findings of both and
+counts that agree. At most one chunk of each is held.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,9 @@ _END: _Place = ("\U0010ffff", 0)
 
 
 def interleaved(chunks: Iterator[Chunk], more: Iterator[Chunk]) -> Iterator[Chunk]:
-    """The chunks of the first pass, with the findings of the second in their places. Both are in
-    order of place.
+    """Yields the chunks of the first pass, with the findings of the second in their places.
 
-    A line that only the second pass finds fault with was counted as clean: here it is faulty. Holds
-    a chunk of each.
+    A line that only the second pass finds fault with was counted as clean: here it is faulty.
     """
     ahead = _Ahead(more)
     for chunk in chunks:
@@ -46,7 +48,7 @@ class _Ahead:
         self._at = 0
 
     def before(self, place: _Place) -> Iterator[Chunk]:
-        """Its findings before a place, each counted; a line of them is clean no more."""
+        """Yields its findings before a place, each counted; their lines are clean no more."""
         while True:
             out = Chunk([], Summary())
             while self._at < len(self._held) and _place(self._held[self._at]) < place:

@@ -1,8 +1,8 @@
-"""JSONL sources checked by several processes, the findings in the order of one.
+"""Checks JSONL sources by several processes, with the findings in the order of one.
 
 Every process walks the same list of units in the same order and does its share of them, every
-`jobs`-th; this one yields its own and what the others send. No queue, no pool: starting one takes
-longer than a small data set.
+`jobs`-th; this one yields its own and what the others send. There is no queue and no pool: to start
+one takes longer than to check a small data set.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Unit = tuple[bool, Source, Callable[[], Iterable[Chunk]]]
 
 
 def run_parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator[Chunk]:
-    """As `runner.run` of records, with `jobs` processes, this one among them.
+    """Checks as `runner.run` does for records, with `jobs` processes, this one among them.
 
     Raises UsageError when one is killed.
     """
@@ -62,10 +62,10 @@ def run_parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator
 
 
 def units(checker: Checker, sources: list[Source], parts: list[list[Part]]) -> Iterator[Unit]:
-    """`(divisible, source, do it)`: byte ranges of plain files; blocks of compressed files, which
-    every process unpacks.
+    """Yields (divisible, source, work) for each unit.
 
-    What can be read only once is not divisible, and is for the first process to do.
+    Units are byte ranges of plain files, and blocks of compressed files, which every process
+    unpacks. A source that can be read only once is not divisible, and is for the first process.
     """
     prover = CleanFilter(checker)
     for source, ranges_ in zip(sources, parts, strict=True):
@@ -83,7 +83,7 @@ def units(checker: Checker, sources: list[Source], parts: list[list[Part]]) -> I
 def _parts(source: Source) -> list[Part]:
     found: list[Part] = list(ranges(source, size=RANGE))
     if found:
-        found[-1] = found[-1][0], None  # reads on, should the file have grown
+        found[-1] = found[-1][0], None  # to the end, even if the file has grown since
     return found
 
 
@@ -110,10 +110,10 @@ def _work(
     index: int,
     jobs: int,
 ) -> None:
-    """The share of process `index`. What goes wrong is sent too."""
+    """Does the share of process `index`, and sends the results, errors too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process stops the others
     for other in inherited:
-        other.close()  # or no writer would notice that the first process has gone
+        other.close()  # else no writer notices when the first process is gone
     number = 0
     try:
         for divisible, _, work in units(checker, sources, parts):
@@ -127,7 +127,7 @@ def _work(
 
 
 def _collect(todo: Iterator[Unit], connections: list[Connection]) -> Iterator[Chunk]:
-    """The outcome of every unit in order, rows counted from the start of the file."""
+    """Yields the outcome of every unit in order, rows counted from the start of the file."""
     rows: dict[str, int] = {}
     number = 0
     for divisible, source, work in todo:

@@ -1,5 +1,8 @@
-"""What is to be checked, and how: sources grouped by their settings, in order, each group with its
-checker.
+"""Plans a run: which sources, in what order, and by which settings each is checked.
+
+Input are options, a configuration and paths; output are groups of neighbouring sources with equal
+settings, each with its checker. Other commands that read data plan by the same code, so a file is
+checked alike by all of them.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ class Group(NamedTuple):
 
 
 class Plan:
-    """The settings of one call: the defaults, the configuration, and what the command line says."""
+    """The settings of one call: the defaults, the configuration, and the command line."""
 
     def __init__(
         self,
@@ -51,22 +54,22 @@ class Plan:
         edits: bool = False,
     ) -> None:
         self.given, self.config, self.defaults = given, config, defaults
-        self.edits = edits  # what a fix changes in its line costs time, and few ask for it
+        self.edits = edits  # to find what a fix changes in its line takes time; few formats show it
         self.top = self.of(None)
         self.left_out = LeftOut()
 
     def of(self, path: str | None) -> Settings:
-        """The settings of a file."""
+        """Returns the settings of a file."""
         return settings(path, self.config, self.defaults, self.given)
 
     @property
     def baseline(self) -> str | None:
-        """The baseline file; in a configuration it counts from its folder."""
+        """Returns the baseline file; one from a configuration counts from that file's folder."""
         return self._file("baseline")
 
     @property
     def eval_prompts(self) -> list[str]:
-        """The prompts that are reserved for evaluation, one a line of the file that is named.
+        """Returns the prompts that are reserved for evaluation, one for each line of their file.
 
         Raises UsageError.
         """
@@ -80,14 +83,14 @@ class Plan:
             raise UsageError(f"{path}: the prompts cannot be read: {error}") from None
 
     def _file(self, key: str) -> str | None:
-        """A file that the settings name."""
+        """Returns a file that the settings name."""
         path: str | None = self.top[key]
         return (
             path if path is None or self.given.get(key) else os.path.join(self.config.folder, path)
         )
 
     def files(self, paths: Sequence[str], suffixes: Sequence[str] = SUFFIXES) -> list[Source]:
-        """Returns the files that paths name, but for those that `left_out` then counts."""
+        """Returns the files that paths name, without those that `left_out` then counts."""
         exclude = (
             (self.config.folder, self.config.top.get("exclude", ())),
             (os.getcwd(), self.given.get("exclude") or ()),
@@ -96,7 +99,7 @@ class Plan:
         return expand(paths, suffixes=suffixes, left_out=self.left_out)
 
     def sources(self, paths: list[str]) -> list[Source]:
-        """The files that paths name, sorted; in folders, those with a suffix of their kind."""
+        """Returns the files that paths name, sorted; in folders, those with a fitting suffix."""
         kinds = {
             self.top["kind"],
             *(section["kind"] for _, section in self.config.files if "kind" in section),
@@ -123,9 +126,9 @@ class Plan:
     def groups(
         self, sources: list[Source], *, known: frozenset[Key] | None, say: Say
     ) -> list[Group]:
-        """The sources with their checkers; neighbours that are checked alike share one.
+        """Returns the sources with their checkers; neighbours that are checked alike share one.
 
-        Says which dialects it finds.
+        `say` is told which dialects are found.
         """
         out: list[Group] = []
         checkers: dict[tuple[Settings, str, tuple[Dialect, ...]], Checker] = {}
@@ -150,8 +153,10 @@ class Plan:
     def resolved(
         self, source: Source, say: Say
     ) -> tuple[Settings, str, tuple[Dialect, ...], Source]:
-        """Returns the settings of a source, its dialect, those that its faulty records may be in,
-        and what to read.
+        """Returns (settings, dialect, others, source) for a source.
+
+        `others` are the dialects in which its faulty records may be; the last is the source to
+        read.
         """
         own = self.of(source.path)
         name = own["dialect"]
@@ -179,7 +184,7 @@ class Plan:
 
 
 def given(options: argparse.Namespace) -> dict[str, Any]:
-    """What a command line says; what a command has no option for, it does not say.
+    """Returns what a command line sets; None for options that are missing.
 
     Raises UsageError.
     """
@@ -200,7 +205,7 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def named_dialect(name: str) -> Dialect:
-    """The dialect of that name. Raises UsageError."""
+    """Returns the dialect of that name. Raises UsageError."""
     if name not in mypt_spec.dialects():
         raise UsageError(
             f"no dialect {name!r}; known are {AUTO}, {', '.join(mypt_spec.dialects())}"
@@ -218,7 +223,7 @@ def checker(
     edits: bool = False,
     with_fixes: bool = True,
 ) -> Checker:
-    """What checks by some settings, for every command alike.
+    """Returns the checker for some settings, for every command alike.
 
     Raises UsageError for a phase that the dialect lacks.
     """
@@ -232,7 +237,7 @@ def checker(
         own["phase"], own["max-tokens"], frozenset(tool[0] for tool in tools), schemas
     )
     if own["max-tokens"]:
-        dialect.tokenizer.encode("")  # a missing vocabulary is said now, not on the first long line
+        dialect.tokenizer.encode("")  # raises now for a missing vocabulary, not at the first line
     return Checker(
         dialect,
         limits,

@@ -1,4 +1,4 @@
-"""Sources in, located findings out, in order, with one process or several. Prints nothing.
+"""Checks sources: bytes in, located findings out, in order. Prints nothing.
 
 Lines are independent, so a file is cut into byte ranges that workers read by themselves; results
 come back in the order of the file whatever the number of workers.
@@ -22,21 +22,18 @@ from mypt_lint.settings.baseline import Key, keys
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Finding, Fix
 
-MAX_LINE = 8 << 20  # bytes; a line is held several times over while it is read
+MAX_LINE = 8 << 20  # bytes; several copies of a line are held while it is read
 MAX_TEXT = 64 << 20  # bytes of a serialised text, which is read whole
 BLOCK = 96 << 10  # larger pieces of memory go back to the system and come anew, page by page
-FAR = (
-    1 << 48
-)  # rows of a range count from here, so that none is taken for the first row of the file
+FAR = 1 << 48  # rows of a range count from here, so that none is taken for the file's first
 
 
 @dataclass(slots=True)
 class Chunk:
-    """The outcome for a part of a source, in order. `position`: bytes on disk read so far, for
-    progress.
+    """The outcome for a part of a source, in order.
 
-    `keys` are those of all findings, known ones too, which are not among `found`; only where there
-    is a baseline.
+    `position` is the number of bytes on disk read so far, for progress. `keys` are those of all
+    findings, including known ones, which are not among `found`; only with a baseline.
     """
 
     found: list[Diagnostic]
@@ -46,7 +43,7 @@ class Chunk:
 
 
 def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> list[Diagnostic]:
-    """All findings of data held in memory, as JSONL."""
+    """Returns all findings of data held in memory, as JSONL."""
     source = Source(filename, stream=io.BytesIO(data))
     return [
         item for chunk in check_lines(checker, CleanFilter(checker), source) for item in chunk.found
@@ -54,7 +51,7 @@ def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> lis
 
 
 def run(checker: Checker, sources: list[Source], kind: str, *, jobs: int = 1) -> Iterator[Chunk]:
-    """Check sources in the order given.
+    """Checks sources in the order given.
 
     Every chunk belongs to one source; `summary.files` is 1 in its last chunk.
     """
@@ -79,9 +76,7 @@ def check_lines(
     kind: str = "record",
     part: tuple[int, int | None] | None = None,
 ) -> Iterator[Chunk]:
-    """Check a JSONL source line by line, a block at a time; or the part of it that lies in a byte
-    range.
-    """
+    """Checks a JSONL source line by line, a block at a time; or the part of it in a byte range."""
     for piece in pieces(checker, prover, source, kind=kind, part=part):
         yield piece()
 
@@ -94,9 +89,9 @@ def pieces(
     kind: str = "record",
     part: tuple[int, int | None] | None = None,
 ) -> Iterator[Callable[[], Chunk]]:
-    """The work of `check_lines`, cut up: read, but not yet done.
+    """Yields the work of `check_lines` in pieces: read, but not yet done.
 
-    In a byte range rows count from `FAR`.
+    In a byte range, rows count from `FAR`.
     """
     start, end = part or (0, None)
     base = FAR if start else 0
@@ -122,9 +117,7 @@ def _block(
 ) -> Chunk:
     data = block.data
     if block.broken:
-        data = data[
-            : data.rfind(b"\n") + 1
-        ]  # the piece of a line where a damaged file ends is no bad JSON, it is damage
+        data = data[: data.rfind(b"\n") + 1]  # the piece of a line at a damaged end is no bad JSON
     if kind == "record":
         units, doubtful = prover.unproved(data)
         check = prover.recall.line
@@ -144,7 +137,7 @@ def _block(
 def settled(
     checker: Checker, items: list[Diagnostic], raw: bytes, chunk: Chunk
 ) -> list[Diagnostic]:
-    """The findings of a line, but for those that the baseline knows, which `chunk` counts."""
+    """Returns the findings of a line that the baseline does not know; `chunk` counts the others."""
     if checker.known is None or not items:
         return items
     left = []
@@ -166,7 +159,7 @@ def _counted(chunk: Chunk, faulty: int) -> Chunk:
 
 
 def tally(summary: Summary, found: Iterable[Diagnostic]) -> None:
-    """Count findings, and the units that each code touches."""
+    """Counts findings, and the units that each code touches."""
     seen: set[tuple[str, int]] = set()
     for item in found:
         code = item.finding.code
@@ -216,7 +209,7 @@ def _place(
 
 
 def too_long(checker: Checker, block: Block, row: int, path: str) -> list[Diagnostic]:
-    """The finding of a line that is not read for its length."""
+    """Returns the finding about a line that is not read because of its length."""
     message = f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
     return _place(
         checker,
@@ -230,7 +223,7 @@ def too_long(checker: Checker, block: Block, row: int, path: str) -> list[Diagno
 
 
 def broken_off(checker: Checker, block: Block, row: int, path: str) -> list[Diagnostic]:
-    """The finding of a damaged file, where it ends."""
+    """Returns the finding about a damaged file, where it ends."""
     hint = "the file is incomplete or damaged: compress it again from its source"
     return _place(checker, "MYP003", block.broken, row, path, hint=hint, insist=True)
 
@@ -246,7 +239,7 @@ def _too_long(
 
 
 def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk:
-    """What only the end of a file shows."""
+    """Returns the findings that only the end of a file shows."""
     summary = Summary(files=1)
     found: list[Diagnostic] = []
     if last is None:
@@ -275,7 +268,7 @@ def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk
 
 
 def _whole(checker: Checker, source: Source, kind: str) -> Chunk:
-    """A serialised text, read whole: it may span lines."""
+    """Checks a serialised text, which is read whole: it may span lines."""
     data, size, found = whole_text(checker, source)
     summary = Summary(files=1, bytes=size, unit_name="text")
     units, clean = 1, 0
@@ -288,9 +281,7 @@ def _whole(checker: Checker, source: Source, kind: str) -> Chunk:
 
 
 def whole_text(checker: Checker, source: Source) -> tuple[bytes, int, list[Diagnostic]]:
-    """The bytes of a serialised text and how many there are; or a finding that says why it cannot
-    be read whole.
-    """
+    """Returns the bytes of a serialised text, their number, and findings if it cannot be read."""
     parts = list(blocks(source, block_size=BLOCK, max_line=MAX_TEXT))
     size = sum(len(b.data) + b.too_long for b in parts)
     if size > MAX_TEXT or any(b.too_long for b in parts):

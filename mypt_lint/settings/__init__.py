@@ -1,1 +1,1 @@
-"""What the user wants: files of settings, selections of rules, a baseline."""
+"""Reads what the user wants: files of settings, selections of rules, a baseline."""

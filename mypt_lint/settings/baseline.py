@@ -1,8 +1,7 @@
-"""Findings that are known and accepted: by code, pointer, and a hash of the canonical episode.
+"""Keeps findings that are accepted, by code, pointer, and a hash of the canonical episode.
 
-So they stay known when data is shuffled, concatenated, cut into other shards or packed, and an
-edited episode loses its exemption. Metadata is no part of an episode, and takes no part in its
-hash.
+So they stay known when data is shuffled, joined, cut into other shards or packed, and an edited
+episode loses its exemption. Metadata is no part of an episode, nor of its hash.
 """
 
 from __future__ import annotations
@@ -22,14 +21,11 @@ VERSION = 1
 _HEAD = "mypt-lint-baseline"
 _OF_THE_FILE = {"MYP009", "MYP012", "MYP013"}  # known wherever they are found: shards come and go
 _NEVER = {"MYP003", "MYP901"}  # damaged data, and faults of the linter
-_NO_VALUE = {
-    "MYP004",
-    "MYP005",
-}  # reading such a line drops or changes something, so its bytes are hashed
+_NO_VALUE = {"MYP004", "MYP005"}  # to read such a line loses something, so its bytes are hashed
 
 
 class Key(NamedTuple):
-    """What a known finding is known by."""
+    """Identifies a known finding."""
 
     episode: str
     code: str
@@ -37,7 +33,7 @@ class Key(NamedTuple):
 
 
 def keys(found: Iterable[Diagnostic], raw: bytes) -> list[Key | None]:
-    """The keys of the findings of one line; None for what no baseline takes."""
+    """Returns the keys of the findings of one line; None for a finding that no baseline takes."""
     items = list(found)
     exact = any(item.finding.code in _NO_VALUE for item in items)
     digest = _digest(raw.removesuffix(b"\r"), exact)
@@ -50,7 +46,7 @@ def keys(found: Iterable[Diagnostic], raw: bytes) -> list[Key | None]:
 
 
 def _digest(raw: bytes, exact: bool) -> str:
-    """32 hexadecimal digits."""
+    """Returns 32 hexadecimal digits."""
     data = raw
     if not exact:
         try:
@@ -65,7 +61,7 @@ def _digest(raw: bytes, exact: bool) -> str:
 
 
 def _bare(record: Any) -> Any:
-    """A record without its metadata, in itself and in its messages."""
+    """Returns a record without its metadata and that of its messages."""
     if not isinstance(record, dict):
         return record
     return {
@@ -83,7 +79,7 @@ def _own(item: Any) -> Any:
 
 
 def read(path: str) -> frozenset[Key]:
-    """The keys in a baseline file. Raises UsageError where there is none, or it is none."""
+    """Returns the keys in a baseline file. Raises UsageError for a missing or other file."""
     try:
         with open(path, encoding="utf-8") as lines:
             head = json.loads(next(lines, "null"))
@@ -117,7 +113,7 @@ def read(path: str) -> frozenset[Key]:
 
 
 def write(path: str, known: Iterable[Key]) -> None:
-    """Write a baseline, sorted, an episode a line, so that version control shows what changed.
+    """Writes a baseline, sorted, one episode a line, so that version control shows what changed.
 
     Raises UsageError.
     """

@@ -1,9 +1,8 @@
-"""Settings from `mypt-lint.toml`, or `[tool.mypt-lint]` in pyproject.toml; the nearest one upwards
-of where the command runs.
+"""Reads settings from `mypt-lint.toml`, or from `[tool.mypt-lint]` in pyproject.toml.
 
-What is written there is checked as a whole: an unknown key, a value of another kind or a rule that
-does not exist is an error that says what was meant. Globs and paths in it count from its own
-folder.
+The nearest file is read, from the working folder upwards. It is checked as a whole: an unknown key,
+a value of another kind or a rule that does not exist is an error with a suggestion. Globs and paths
+in it count from the file's folder.
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ class Config:
         return os.path.dirname(os.path.abspath(self.path)) if self.path else os.getcwd()
 
     def matching(self, path: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-        """The sections whose glob a file matches."""
+        """Returns the sections whose glob a file matches."""
         name = os.path.relpath(os.path.abspath(path), self.folder).replace(os.sep, "/")
         return tuple(section for section in self.files if matches(section[0], name))
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether a glob means a name below the folder of the configuration.
+    """Returns whether a glob matches a name below the folder of the configuration.
 
-    `*` and `?` stay inside one folder, `**` does not; a pattern without `/` means the name in any
-    folder, one that is a folder all in it.
+    `*` and `?` stay inside one folder, `**` does not; a pattern without `/` matches the name in any
+    folder, and one that ends in `/` all names in that folder.
 
     >>> matches("*.jsonl", "a/b.jsonl"), matches("a/*.jsonl", "a/b/c.jsonl")
     (True, False)
@@ -67,8 +66,9 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def asked(options: argparse.Namespace, start: str | None = None) -> Config:
-    """The configuration that a command line asks for: none, a file, or the nearest one from `start`
-    on.
+    """Returns the configuration that a command line asks for.
+
+    That is none, a file, or the nearest one from `start` upwards.
     """
     if options.no_config:
         return Config()
@@ -76,8 +76,9 @@ def asked(options: argparse.Namespace, start: str | None = None) -> Config:
 
 
 def find(start: str | None = None) -> Config:
-    """The nearest configuration in `start` (the working directory) or a folder above it; an empty
-    one where there is none.
+    """Returns the nearest configuration in `start` (the working folder) or above it.
+
+    It is empty where there is none.
     """
     folder = os.path.abspath(start or os.getcwd())
     while True:
@@ -94,7 +95,7 @@ def find(start: str | None = None) -> Config:
 
 
 def read(path: str) -> Config:
-    """A configuration file. Raises UsageError with what is wrong with it."""
+    """Returns a configuration file. Raises UsageError, which names the fault."""
     data = _load(path)
     where = short(path)
     if os.path.basename(path) == "pyproject.toml":
@@ -115,12 +116,13 @@ def _load(path: str) -> dict[str, Any]:
 
 
 def short(path: str) -> str:
+    """Returns a path relative to the working folder, if it is below."""
     name = os.path.relpath(path)
     return path if name.startswith("..") else name
 
 
 class _Bad(Exception):
-    """What is wrong with a value."""
+    """Why a value cannot be used."""
 
 
 _Check = Callable[[Any, str], Any]  # value, path of the file -> value to keep
@@ -198,7 +200,7 @@ def _severity(value: Any, _: str) -> tuple[tuple[str, str], ...]:
 
 
 def _tools(value: Any, path: str) -> tuple[tuple[str, str, str], ...]:
-    """`(name, schema of the arguments, schema of the result)`, the schemas as JSON, "" for none."""
+    """Returns (name, schema of the arguments, schema of the result), the schemas as JSON or ""."""
     if isinstance(value, list):
         return tuple((name, "", "") for name in _list(value, path))
     if not isinstance(value, dict):
@@ -213,7 +215,7 @@ def _tools(value: Any, path: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def _schema(value: Any, path: str) -> str:
-    """A JSON Schema, or the name of a file with one."""
+    """Returns a JSON Schema as JSON text; the value may name a file that holds one."""
     if isinstance(value, str):
         try:
             with open(

@@ -1,4 +1,4 @@
-"""Which rules to report: codes, beginnings of codes, and names, as people type them."""
+"""Selects which rules to report, by codes, beginnings of codes, and names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class UnknownRuleError(ValueError):
 
 
 def named(wanted: str) -> list[str]:
-    """The codes that a word means: a code, the beginning of one (`MYP2`), a name, or `all`.
+    """Returns the codes that a word means: a code, the beginning of one (`MYP2`), a name, or `all`.
 
     Raises UnknownRuleError.
     """
@@ -33,13 +33,13 @@ def named(wanted: str) -> list[str]:
 
 
 def selection(select: Iterable[str] | None, ignore: Iterable[str] | None) -> frozenset[str]:
-    """The codes to report. Raises UnknownRuleError."""
+    """Returns the codes to report. Raises UnknownRuleError."""
     chosen = frozenset(RULES) if not select else _all(select)
     return chosen - _all(ignore or ())
 
 
 def chosen(groups: Iterable[str]) -> tuple[str, ...]:
-    """The codes that words mean, comma-separated in each string; sorted.
+    """Returns the codes that words mean, comma-separated in each string; sorted.
 
     Raises UnknownRuleError.
     """

@@ -1,7 +1,7 @@
-"""What holds for a file, and where each value comes from: defaults, the configuration, its sections
-for files, the command.
+"""Decides which settings a file has, and where each value comes from.
 
-Of most settings the last one wins. `exclude`, `ignore`, `tools` and `severity` add up, so that a
+They come from the defaults, the configuration, its sections for files, and the command line. Of
+most settings the last one wins. `exclude`, `ignore`, `tools` and `severity` add up, so that a
 section need not repeat them.
 """
 
@@ -17,7 +17,7 @@ from mypt_spec.findings import SEVERITIES
 
 _ADDED = ("exclude", "ignore", "tools", "severity")
 _JUDGING = ("phase", "max-tokens", "select", "ignore", "severity", "tools", "fail-on")
-_Value = tuple[Any, tuple[str, ...]]  # and where it comes from
+_Value = tuple[Any, tuple[str, ...]]  # a value, and where it comes from
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,21 @@ class Settings:
         return dict(self.values).get(key)
 
     def origin(self, key: str) -> str:
-        """Where a value comes from, in words."""
+        """Returns where a value comes from, in words."""
         return dict(self.origins)[key]
 
     @property
     def counting(self) -> tuple[str, ...]:
-        """The severities that fail a check."""
+        """Returns the severities that fail a check."""
         return SEVERITIES[SEVERITIES.index(self["fail-on"] or "error") :]
 
     def judging(self, usual: Mapping[str, Any]) -> Settings:
-        """What of these decides over lines and is not as usual, wherever it comes from."""
+        """Returns the settings that decide over lines and are not as usual, without origins."""
         values = (pair for pair in self.values if pair[0] in _JUDGING)
         return Settings(tuple((k, v) for k, v in values if usual.get(k) != v), ())
 
     def lines(self) -> list[str]:
-        """A line of TOML a setting, with where it comes from."""
+        """Returns a line of TOML for each setting, with where it comes from."""
         rows = [(f"{key} = {_toml(key, value)}", self.origin(key)) for key, value in self.values]
         width = min(60, max((len(row) for row, _ in rows), default=0))
         return [f"{row:<{width}}  # {origin}" for row, origin in rows]
@@ -57,7 +57,7 @@ NO_SETTINGS = Settings((), ())
 def settings(
     path: str | None, config: Config, defaults: Mapping[str, Any], given: Mapping[str, Any]
 ) -> Settings:
-    """The settings of a file (None: of no file in particular).
+    """Returns the settings of a file (None: of no file in particular).
 
     `given` are those of the command line.
     """

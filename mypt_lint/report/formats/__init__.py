@@ -1,1 +1,1 @@
-"""One module a format of findings."""
+"""Holds one module for each format of findings."""

@@ -1,4 +1,4 @@
-"""`path:line:col: CODE name: message`, one line a finding: for editors, grep and diff."""
+"""Prints `path:line:col: CODE name: message`, one line a finding: for editors, grep and diff."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ class Report:
         self._stream.write(self._display.line(line) + "\n")
 
     def finish(self, summary: Summary) -> None:
-        """Nothing: totals are no finding."""
+        """Prints nothing: totals are no finding."""

@@ -1,4 +1,4 @@
-"""Workflow commands of GitHub Actions: annotations on the changed lines of a pull request."""
+"""Prints workflow commands of GitHub Actions: annotations on the lines of a pull request."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from mypt_lint.report.formats import summary
 from mypt_lint.report.paths import relative
 
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
+# GitHub shows this many annotations of each kind in a step, and drops the rest in silence.
 _SHOWN = 10
-"""GitHub shows this many annotations of each kind a step, and drops the rest without a word."""
-
 _LISTED = 500  # findings without an annotation that the summary of the step lists
 _Numbered = tuple[int, Diagnostic]
 
@@ -27,8 +26,9 @@ def _property(text: str) -> str:
 
 
 class Report:
-    """Annotations of the first finding of each rule, then of others, as many as GitHub shows. The
-    rest stands in the log, and in the summary of the step.
+    """Annotates the first finding of each rule, then others, as many as GitHub shows.
+
+    The rest goes to the log, and to the summary of the step.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -93,7 +93,7 @@ class Report:
             out.write(f"- and {count:,} more, in the log of the step\n")
 
     def _log(self, located: Diagnostic) -> None:
-        """A line of the log that is no command, whatever it quotes."""
+        """Writes a line of the log that is no command, whatever it quotes."""
         if len(self._rest) < _LISTED:
             self._rest.append(located)
         finding = located.finding
@@ -111,10 +111,9 @@ class Report:
             "endLine": str(located.end_row),
         }
         if located.row == located.end_row:
-            # GitHub refuses columns on a range over several lines, and an end before the start. Its
-            # documents do not say whether the end belongs to the range; those who tried found that
-            # it does not, as with
-            # our columns.
+            # GitHub refuses columns on a range over several lines, and an end before the start.
+            # Its documents do not say whether the end belongs to the range; trials show that it
+            # does not, as with our columns.
             properties["col"] = str(located.column)
             properties["endColumn"] = str(max(located.column, located.end_column))
         properties["title"] = f"{finding.code} {finding.name}"

@@ -1,5 +1,6 @@
-"""GitLab's Code Quality report: a JSON array, written as it comes, with a fingerprint of its own
-for each finding.
+"""Prints GitLab's Code Quality report: a JSON array with a different fingerprint for each finding.
+
+It is written as findings come.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Findings under the name of their file: for people with many files."""
+"""Prints findings under the name of their file: for people with many files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Report:
         self._file: str | None = None
 
     def finding(self, located: Diagnostic, *, brief: bool = False) -> None:
-        """Write a finding; none is longer than a line, so `brief` changes nothing."""
+        """Writes a finding; none is longer than a line, so `brief` changes nothing."""
         if located.filename != self._file:
             before = "" if self._file is None else "\n"
             self._stream.write(f"{before}{self._display.line(located.filename)}:\n")
@@ -29,8 +29,8 @@ class Report:
         )
 
     def more(self, filename: str, code: str, name: str, count: int) -> None:
-        """Say that there are more of a kind in a file."""
+        """Writes that there are more of a kind in a file."""
         self._stream.write(f"  ... and {count:,} more {code} {name} (--show-all prints them)\n")
 
     def finish(self, summary: Summary) -> None:
-        """Nothing: totals are no finding."""
+        """Prints nothing: totals are no finding."""

@@ -1,4 +1,4 @@
-"""One JSON array of findings, written as they come, one a line."""
+"""Prints one JSON array of findings, written as they come, one a line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""One JSON object a line; the last is the summary, so that a cut-off report can be told from a
-whole one.
+"""Prints one JSON object a line.
+
+The last is the summary, so a report that was cut off can be told from a whole one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JUnit's XML, for whatever shows test results: a suite a file, a failed case a finding."""
+"""Prints JUnit's XML, for what shows test results: a suite a file, a failed case a finding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mypt_cli.terminal import Display
 from mypt_cli.words import one_of
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 
-MOST = 1000  # cases of one file, which is held until its end: a suite says first how many it has
+MOST = 1000  # cases of one file, held until its end: a suite begins with their number
 _NO_XML = re.compile("[\ufffe\uffff]")
 
 
@@ -86,7 +86,7 @@ class Report:
         return quoteattr(self._shown(text))
 
     def _shown(self, text: str, *, keep: str = "") -> str:
-        """The text without what XML cannot hold, which is spelled out."""
+        """Returns the text without what XML cannot hold, which is spelled out."""
         return _NO_XML.sub(lambda m: f"\\u{ord(m[0]):04x}", self._display.line(text, keep=keep))
 
     def _write(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""SARIF 2.1.0, for code scanning: all rules in the head, then the results as they come."""
+"""Prints SARIF 2.1.0, for code scanning: all rules in the head, then the results as they come."""
 
 from __future__ import annotations
 

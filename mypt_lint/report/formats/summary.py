@@ -1,6 +1,6 @@
-"""One page of Markdown: totals, and a row a rule with the first place where it was broken.
+"""Prints one page of Markdown: totals, and a row for each rule with the first place that broke it.
 
-For the summary of a CI run.
+It is for the summary of a CI run.
 """
 
 from __future__ import annotations
@@ -52,5 +52,5 @@ class Report:
         )
 
     def cell(self, text: str) -> str:
-        """Any text, as text in a cell of a table."""
+        """Returns any text, as text in a cell of a table."""
         return _SPECIAL.sub(r"\\\1", html.escape(self._display.line(text), quote=False))

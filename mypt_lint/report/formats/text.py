@@ -1,5 +1,4 @@
-"""The default format: a finding with its source line, carets under the fault, and what to do about
-it.
+"""Prints the default format: a finding with its source line, carets under the fault, and help.
 
 User text goes through `Text` objects only; as rich markup `[/INST]` would raise and `[b]` vanish.
 """
@@ -35,7 +34,7 @@ class Report:
         self._last: tuple[str, str] | None = None  # code and file
 
     def finding(self, located: Diagnostic, *, brief: bool = False) -> None:
-        """Write a finding; `brief` leaves out what is the same for all of its kind."""
+        """Writes a finding; `brief` leaves out what is the same for all of its kind."""
         this = (located.finding.code, located.filename)
         block = Text("" if self._last is None or (brief and self._last == this) else "\n")
         self._last = this
@@ -54,14 +53,14 @@ class Report:
             self._console.print(block, markup=False, highlight=False, soft_wrap=True)
 
     def more(self, filename: str, code: str, name: str, count: int) -> None:
-        """Say that there are more of a kind in a file."""
+        """Writes that there are more of a kind in a file."""
         self._stream.write(
             f"... and {count:,} more {code} {name} in {self._display.line(filename)} (--show-all "
             "prints them)\n"
         )
 
     def finish(self, summary: Summary) -> None:
-        """Nothing: totals are no finding."""
+        """Prints nothing: totals are no finding."""
 
     def _head(self, block: Text, located: Diagnostic, gutter: str) -> None:
         finding, show = located.finding, self._display.line
@@ -93,7 +92,7 @@ class Report:
 def _console(stream: TextIO, color: bool | None) -> Console:
     if color is None:
         return Console(file=stream)
-    # NO_COLOR and TERM say what is wanted when nobody said anything; here somebody did.
+    # The caller has chosen, so NO_COLOR and TERM do not count.
     return Console(
         file=stream,
         color_system="standard" if color else None,

@@ -1,8 +1,8 @@
 """Checks the shape of a USF Omega record, and brings it into one form for reading.
 
 Input is any JSON value; output is a record in which each answer is an `Answer`, and tools are in
-their wrappers, with findings of family 1. Answers have four spellings and inner objects of several
-kinds, which a `RecordSchema` alone cannot describe. Implements sections 6 to 8 of
+their wrappers, with findings of family 1. Answers have several spellings and inner objects of
+several kinds, which a `RecordSchema` alone cannot describe. Implements sections 6 to 8 of
 grammar/usf_omega/SPEC.md.
 """
 
