@@ -1,6 +1,7 @@
-"""The command `mypt-lint`.
+"""Reads the command line of `mypt-lint`, and hands it to a session or to a subcommand.
 
-Findings go to stdout, progress and the summary to stderr.
+Findings go to stdout, progress and the summary to stderr. Only what `--help` and completion need is
+imported before a run.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def _subcommand(words: Sequence[str]) -> int | None:
 
 
 def _prepared(folders: list[str], codes: frozenset[str]) -> Iterator[Chunk]:
-    """What is wrong with prepared data sets."""
+    """Yields the findings about prepared data sets."""
     if folders:
         from mypt_train.data.verify import check_folder
 

@@ -1,4 +1,7 @@
-"""What `mypt-lint` does besides linting: `explain`, `rules`, `init`, `completion` and `server`."""
+"""Runs the subcommands of `mypt-lint`: explain, rules, init, completion and server.
+
+Input are the arguments after the subcommand's name; output goes to stdout.
+"""
 
 from __future__ import annotations
 
@@ -103,16 +106,15 @@ def _explain(chosen: argparse.Namespace) -> int:
 
 
 def _lay_out(text: str) -> None:
-    """Print Markdown on a terminal. Only pages of rules come here, never text of a user."""
+    """Prints Markdown on a terminal. Only pages of rules come here, never text of a user."""
     from rich.console import Console
     from rich.markdown import Markdown
     from rich.theme import Theme
 
-    # Without rich's black behind code, which is no sight on a bright terminal.
+    # Rich would print code on black, which is hard to read on a bright terminal.
     console = Console(emoji=False, theme=Theme({"markdown.code": "bold cyan"}))
     width = min(console.width, _PAGE_WIDTH)
-    # Markdown shows nothing of what stands beside the language of an example: the settings it
-    # needs.
+    # The settings that an example needs follow its language, where Markdown does not show them.
     text = re.sub("^```([a-z]+) (.+)$", r"With `\2`:\n\n```\1", text, flags=re.MULTILINE)
     console.print(Markdown(text, code_theme="ansi_dark", hyperlinks=False), width=width)
 
