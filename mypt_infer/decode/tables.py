@@ -1,9 +1,9 @@
-"""Packs a net into allow tables: what each token does in each state (docs/decoding.md draws it).
+"""Packs a graph into allow tables: what each token does in each state (docs/decoding.md draws it).
 
-Input: the net of a dialect and its tools (compile/grammar_graph.py). Output: `Tables`, arrays.
+Input: the graph of a dialect and its tools (compile/grammar_graph.py). Output: `Tables`, arrays.
 
-Theory of operation. A state is an int. State 0 is dead: nothing may follow. A node of the net that
-reads structure is one state. A node that reads free content has a *leaf*, a byte automaton (text, a
+Theory of operation. A state is an int. State 0 is dead: nothing may follow. A node that reads
+structure is one state. A node that reads free content has a *leaf*, a byte automaton (text, a
 JSON string, a number), and a state for each state of the leaf, side by side. Nodes share leaves, so
 a leaf's rows are stored once, with targets relative to the node. Tokens that do the same in every
 state share a *class*, which shrinks 50,304 columns to 268 in the example below. One step is
@@ -31,8 +31,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_infer.decode.compile.call_graph import Bodies
-from mypt_infer.decode.compile.grammar_graph import GrammarGraph, MakeBodies, Spoken, names_in_tags
-from mypt_infer.decode.compile.nfa import HOLE, NO_BLOCK, Nfa
+from mypt_infer.decode.compile.grammar_graph import (
+    GrammarDfa,
+    GrammarGraph,
+    MakeBodies,
+    names_in_tags,
+)
+from mypt_infer.decode.compile.nfa import HOLE, NO_BLOCK, Dfa
 from mypt_infer.decode.compile.token_classes import TokenClasses, token_classes
 from mypt_infer.decode.compile.token_table import FAR, Rows
 from mypt_infer.decode.compile.vocab import Ints, Trie
@@ -194,7 +199,7 @@ def build(
     """Returns the tables of a dialect and some tools; no block of `forbidden_blocks` may open.
 
     Keeps the tables built last. Raises SchemaFault for tools that tables cannot hold. `bodies`
-    makes the nets of calls; the nets of another engine hold nothing of the tools but their names,
+    makes the graphs of calls; those of another engine hold nothing of the tools but their names,
     and these only where a tag has them.
     """
     known: object = [(t.name, t.schema) for t in tools]
@@ -203,20 +208,20 @@ def build(
     key = (dialect.fingerprint, repr((bodies.__name__, known, sorted(forbidden_blocks))))
     found = _built.known.get(key)
     if found is None:
-        spoken = GrammarGraph(dialect, tools, bodies, forbidden_blocks).build()
-        found = _built.keep(key, tables_of(spoken, token_classes(dialect, spoken.text)))
+        grammar = GrammarGraph(dialect, tools, bodies, forbidden_blocks).build()
+        found = _built.keep(key, tables_of(grammar, token_classes(dialect, grammar.text)))
     return found
 
 
-def tables_of(spoken: Spoken, leaves: TokenClasses) -> Tables:
-    """Returns the tables of a net."""
-    return _Builder(spoken, leaves).tables()
+def tables_of(grammar: GrammarDfa, leaves: TokenClasses) -> Tables:
+    """Returns the tables of a graph."""
+    return _Builder(grammar, leaves).tables()
 
 
 class _Builder:
-    def __init__(self, spoken: Spoken, leaves: TokenClasses) -> None:
-        self.spoken, self.leaves, self.net = spoken, leaves, spoken.net
-        sizes = [1 if n.leaf is None else n.leaf.states for n in self.net.nodes]
+    def __init__(self, grammar: GrammarDfa, leaves: TokenClasses) -> None:
+        self.grammar, self.leaves, self.dfa = grammar, leaves, grammar.dfa
+        sizes = [1 if n.leaf is None else n.leaf.states for n in self.dfa.nodes]
         self.first = np.cumsum([1, *sizes])[:-1].tolist()
         self.size = 1 + sum(sizes)
 
@@ -224,10 +229,10 @@ class _Builder:
         return DEAD_STATE if place is None else self.first[place[0]] + place[1]
 
     def tables(self) -> Tables:
-        leaves, net, size = self.leaves, self.net, self.size
+        leaves, dfa, size = self.leaves, self.dfa, self.size
         spine = {
-            i: dict(_reading(net, i, leaves.vocabulary.trie))
-            for i, n in enumerate(net.nodes)
+            i: dict(_reading(dfa, i, leaves.vocabulary.trie))
+            for i, n in enumerate(dfa.nodes)
             if n.leaf is None
         }
         own = sorted({t for row in spine.values() for t in row})
@@ -249,7 +254,7 @@ class _Builder:
         exits = [np.zeros(1 + len(leaves.exits), dtype=np.int32)]
         spine_: list[tuple[int, int, int]] = []
         holes: dict[int, tuple[int, int]] = {}
-        for i, node in enumerate(net.nodes):
+        for i, node in enumerate(dfa.nodes):
             first = self.first[i]
             if node.leaf is None:
                 row[first] = at = at + 1
@@ -271,7 +276,7 @@ class _Builder:
                 base[first:last], frame[first:last] = first, len(frames)
                 exits.append(self._exits(i, name))
             block[first:last], owner[first:last], final[first] = node.block, node.owner, node.final
-        start = {state: self.first[node] for state, node in self.spoken.starts.items()}
+        start = {state: self.first[node] for state, node in self.grammar.starts.items()}
         steps = np.array(spine_, dtype=np.int32).reshape(-1, 3)
         return Tables(
             size, leaves.vocabulary.size, classes, after, np.array(exits), row, base, frame, final,
@@ -285,27 +290,27 @@ class _Builder:
         first = 1 + self.leaves.first_exit[leaf]
         for i, (symbol, rest) in enumerate(self.leaves.rows[leaf].exits):
             out[first + i] = self._state(
-                self.net.walk(self.net.nodes[node].edges.get(symbol), rest)
+                self.dfa.walk(self.dfa.nodes[node].edges.get(symbol), rest)
             )
         return out
 
 
-def _reading(net: Nfa, node: int, trie: Trie) -> Iterator[tuple[int, tuple[int, int]]]:
+def _reading(dfa: Dfa, node: int, trie: Trie) -> Iterator[tuple[int, tuple[int, int]]]:
     """Yields the tokens that a node without a leaf can read, and where they lead."""
-    for symbol, place in net.nodes[node].edges.items():
+    for symbol, place in dfa.nodes[node].edges.items():
         if symbol[0] == "id":
             yield int(symbol[1]), place
     queue = [(trie, (node, 0))]
     while queue:
         tree, place = queue.pop()
-        steps = net.nodes[place[0]]
+        steps = dfa.nodes[place[0]]
         bytes_ = (
             tree.below
             if steps.leaf is not None
             else [int(b) for kind, b in steps.edges if kind == "byte" and b in tree.below]
         )
         for byte in bytes_:
-            then = net.step(place, byte)
+            then = dfa.step(place, byte)
             if then is not None:
                 below = tree.below[byte]
                 yield from ((token, then) for token in below.ids)

@@ -1,11 +1,11 @@
 """Builds byte automata for free content: text, JSON strings and numbers.
 
 Input: what the content may not spell, and what may end it. Output: a ByteDfa, called a *leaf* where
-it is part of a net. Content has no length limit, so structure and content are compiled apart, and
+it is part of a graph. Content has no length limit, so structure and content are compiled apart, and
 all places with the same kind of content share one leaf.
 
 Theory of operation. A leaf reads bytes. In `step` a value of 0 or more is the next state, DEAD
-refuses the byte, and any other value is an *exit*: the content is over, and the net around the leaf
+refuses the byte, and any other value is an *exit*: the content is over, and the graph around it
 reads the symbol `exits[-2 - value]`. Text is read by a search for all forbidden spellings at once
 (Aho-Corasick): a state is the longest end of what was read that a forbidden spelling begins with,
 or a position inside a UTF-8 character. A step that would complete a forbidden spelling is DEAD, or

@@ -1,4 +1,4 @@
-"""Builds the net of the bodies of tool calls: canonical JSON of declared tools.
+"""Builds the graph of the bodies of tool calls: canonical JSON of declared tools.
 
 Input: tools and the kind of body. Output: nodes that read exactly the canonical bodies of calls of
 these tools. `mypt_spec.bodies` defines which text is canonical (`grammar/mypt/SPEC.md` section 6).
@@ -18,10 +18,10 @@ A tool with a required and an optional argument:
 >>> def get(id: str, n: int = 0) -> None: ...
 >>> table, end = mypt_spec.dialect("mypt").table, Node(final=True)
 >>> bodies = Bodies("call", declare([get]), table.literals, list(table.special))
->>> net = determinize([bodies.any_tool(end)])
+>>> dfa = determinize([bodies.any_tool(end)])
 >>> def reads(text: str) -> bool:
-...     place = net.walk((0, 0), text.encode())
-...     return place is not None and net.nodes[place[0]].final
+...     place = dfa.walk((0, 0), text.encode())
+...     return place is not None and dfa.nodes[place[0]].final
 >>> reads('{"name": "get", "id": "x", "n": 5}'), reads('{"name": "get", "id": "x"}')
 (True, True)
 >>> reads('{"name": "get", "n": 5}'), reads('{"name": "get", "id": "</myPT_toolcall>"}')

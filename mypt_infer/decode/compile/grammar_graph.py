@@ -1,14 +1,14 @@
-"""Builds the net of all that a model may write in a dialect.
+"""Builds the graph of all that a model may write in a dialect.
 
-Input: a dialect, tools and forbidden blocks. Output: a net, and its node for each state of the
-grammar in which the model may write. The net is the grammar's automaton without what only the
+Input: a dialect, tools and forbidden blocks. Output: a graph, and its node for each state of the
+grammar in which the model may write. The graph is the grammar's automaton without what only the
 system writes, with each tag spelled in bytes and ids, and with the bodies of calls. Section
 "Generation" of each `grammar/*/SPEC.md` says what a model may write.
 
 Theory of operation. The automaton reads terminals; a model writes tokens. So each grammar state
 becomes a node, and each tag that the model may write in it becomes a path to the node of the state
 after the tag. Where text may be written, the node has the leaf of texts, whose exits are the tags;
-where not, the tags are alternatives, spelled symbol by symbol. A call's body is a net of its own
+where not, the tags are alternatives, spelled symbol by symbol. A call's body is a graph of its own
 kind (`call_graph`, or a hole that another engine fills) between the opening and the closing tag.
 Generation may end in states where the turn is over or where a result has to come.
 
@@ -18,10 +18,10 @@ edge "first" is for an empty text. Node 2, in the thought, is text until <|assis
 after <|end|>, is final:
 
 >>> import mypt_spec
->>> net = GrammarGraph(mypt_spec.dialect("gabgpt"), ()).build().net
->>> [sorted(node.edges) for node in net.nodes[:2]]
+>>> dfa = GrammarGraph(mypt_spec.dialect("gabgpt"), ()).build().dfa
+>>> [sorted(node.edges) for node in dfa.nodes[:2]]
 [[('id', 50258), ('id', 50259)], [('first', 50260), ('id', 50260)]]
->>> [(node.leaf.name if node.leaf else None, node.final) for node in net.nodes]
+>>> [(node.leaf.name if node.leaf else None, node.final) for node in dfa.nodes]
 [(None, False), ('text', False), ('text', False), (None, True)]
 """
 
@@ -38,7 +38,7 @@ from mypt_infer.decode.compile.nfa import (
     CALLING,
     NO_BLOCK,
     THINKING,
-    Nfa,
+    Dfa,
     Node,
     chain,
     determinize,
@@ -67,20 +67,20 @@ class _Head:
 
 
 @dataclass(frozen=True, eq=False)
-class Spoken:
-    """The net of a dialect and some tools.
+class GrammarDfa:
+    """The graph of a dialect and some tools.
 
     `starts` maps each grammar state in which the model may write to the index of its node. States
     inside a call have none: what may follow there depends on the tool. `text` is the leaf of texts.
     """
 
-    net: Nfa
+    dfa: Dfa
     starts: dict[int, int]
     text: ByteDfa
 
 
-class BodyNet(Protocol):
-    """The net of the bodies of calls, as an engine makes it."""
+class BodyGraph(Protocol):
+    """The graph of the bodies of calls, as an engine makes it."""
 
     def any_tool(self, then: Node) -> Node:
         """Returns the start of a call of any of the tools, up to `then`."""
@@ -90,7 +90,7 @@ class BodyNet(Protocol):
 
 
 class MakeBodies(Protocol):
-    """Makes a BodyNet for one kind of body and some tools.
+    """Makes a BodyGraph for one kind of body and some tools.
 
     JSON escapes what `literals` finds; no string may contain a spelling of `forbidden`.
     """
@@ -103,7 +103,7 @@ class MakeBodies(Protocol):
         tools: Sequence[ToolSpec],
         literals: re.Pattern[str],
         forbidden: Sequence[str],
-    ) -> BodyNet: ...
+    ) -> BodyGraph: ...
 
 
 # Leaves of texts by the dialect's fingerprint.
@@ -111,9 +111,9 @@ _texts: dict[str, ByteDfa] = {}
 
 
 class GrammarGraph:
-    """Builds the net of a dialect with some tools.
+    """Builds the graph of a dialect with some tools.
 
-    `bodies` makes the nets of calls. `forbidden_blocks` are kinds of block that the model may not
+    `bodies` makes the graphs of calls. `forbidden_blocks` are kinds of block that the model may not
     open.
     """
 
@@ -146,8 +146,8 @@ class GrammarGraph:
             for s in [self.machine.steps[g][n]]
         }
 
-    def build(self) -> Spoken:
-        """Returns the net. Raises ValueError if no turn can end without the forbidden blocks."""
+    def build(self) -> GrammarDfa:
+        """Returns the graph. Raises ValueError if no turn can end without the forbidden blocks."""
         outside = [g for g in self.machine.states if self._block(g) != CALLING]
         states = [
             g for g in outside if self._tags(g) or self._writes_text(g) or self._hands_over(g)
@@ -157,8 +157,8 @@ class GrammarGraph:
                 f"no turn can be ended without {' and '.join(sorted(self.forbidden_blocks))}, "
                 "which is forbidden"
             )
-        net = determinize([self._node(g) for g in states])
-        return Spoken(net, dict(zip(states, net.starts, strict=True)), self.text)
+        dfa = determinize([self._node(g) for g in states])
+        return GrammarDfa(dfa, dict(zip(states, dfa.starts, strict=True)), self.text)
 
     # What the grammar lets the model write.
 

@@ -1,6 +1,6 @@
-"""Makes a net of nodes deterministic: structure symbol by symbol, leaves for free content.
+"""Makes a graph of nodes deterministic: structure symbol by symbol, leaves for free content.
 
-Input: nodes, built with alternatives (`also`) as a regular expression would be. Output: an Nfa,
+Input: nodes, built with alternatives (`also`) as a regular expression would be. Output: a Dfa,
 whose nodes are deterministic. The graphs of grammar and calls are easy to write with alternatives;
 the decoder needs one state for each prefix.
 
@@ -13,10 +13,10 @@ leaf never has to be a set.
 Two alternatives, "ab" and "ac", share their first byte: after it, one node reads either b or c.
 
 >>> end = Node(final=True)
->>> net = determinize([Node(also=[chain(spelled("ab"), end), chain(spelled("ac"), end)])])
->>> [sorted(node.edges) for node in net.nodes]
+>>> dfa = determinize([Node(also=[chain(spelled("ab"), end), chain(spelled("ac"), end)])])
+>>> [sorted(node.edges) for node in dfa.nodes]
 [[('byte', 97)], [('byte', 98), ('byte', 99)], []]
->>> net.walk((0, 0), b"ac"), net.walk((0, 0), b"ad")
+>>> dfa.walk((0, 0), b"ac"), dfa.walk((0, 0), b"ad")
 ((2, 0), None)
 """
 
@@ -39,7 +39,7 @@ class NfaError(ValueError):
 
 @dataclass(eq=False)
 class Node:
-    """A place between two symbols, while a net is built.
+    """A place between two symbols, while a graph is built.
 
     - `edges`: the place after each symbol. `also`: places where this place is at the same time.
     - `leaf`: reads free content from here.
@@ -61,8 +61,8 @@ Place = tuple[Node, int]
 
 
 @dataclass(eq=False)
-class Dfa:
-    """A node of the deterministic net; edges lead to (index of a node, state of its leaf)."""
+class DfaNode:
+    """A node of the deterministic graph; edges lead to (index of a node, state of its leaf)."""
 
     leaf: ByteDfa | None
     final: bool
@@ -72,10 +72,10 @@ class Dfa:
 
 
 @dataclass(frozen=True, eq=False)
-class Nfa:
-    """A deterministic net: its nodes, and the indices of the nodes that were asked for."""
+class Dfa:
+    """A deterministic graph: its nodes, and the indices of the nodes that were asked for."""
 
-    nodes: list[Dfa]
+    nodes: list[DfaNode]
     starts: list[int]
 
     def step(self, place: tuple[int, int], byte: int) -> tuple[int, int] | None:
@@ -109,12 +109,12 @@ def spelled(text: str) -> list[Symbol]:
     return [("byte", b) for b in text.encode()]
 
 
-def determinize(wanted: Iterable[Node]) -> Nfa:
-    """Returns a deterministic net in which `wanted` are the starts.
+def determinize(wanted: Iterable[Node]) -> Dfa:
+    """Returns a deterministic graph in which `wanted` are the starts.
 
     Raises NfaError where a leaf and something else read the same bytes.
     """
-    net = Nfa([], [])
+    dfa = Dfa([], [])
     numbers: dict[frozenset[Place], int] = {}
     queue: list[frozenset[Place]] = []
 
@@ -124,7 +124,7 @@ def determinize(wanted: Iterable[Node]) -> Nfa:
             queue.append(places)
         return numbers[places]
 
-    net.starts.extend(number(frozenset({(node, 0)})) for node in wanted)
+    dfa.starts.extend(number(frozenset({(node, 0)})) for node in wanted)
     at = 0
     while at < len(queue):
         places = _closure(queue[at])
@@ -132,13 +132,13 @@ def determinize(wanted: Iterable[Node]) -> Nfa:
         if len(leaves) > 1:
             raise NfaError("two alternatives read free content at the same place")
         owners = {n.owner for n in places}
-        merged = Dfa(
+        merged = DfaNode(
             leaves[0].leaf if leaves else None,
             any(n.final for n in places),
             max(n.block for n in places),
             owners.pop() if len(owners) == 1 else -1,
         )
-        net.nodes.append(merged)
+        dfa.nodes.append(merged)
         targets: dict[Symbol, set[Place]] = {}
         for node in places:
             for symbol, target in node.edges.items():
@@ -153,7 +153,7 @@ def determinize(wanted: Iterable[Node]) -> Nfa:
                 raise NfaError("two alternatives read free content at the same place")
             merged.edges[symbol] = (number(frozenset((node, 0) for node, _ in found)), inside.pop())
         at += 1
-    return net
+    return dfa
 
 
 def _closure(places: frozenset[Place]) -> list[Node]:

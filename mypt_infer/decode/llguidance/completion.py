@@ -24,25 +24,26 @@ _INSIDE = [*b'"', *_WORDS, *range(0x100)]
 _OUTSIDE = [*b'}]"', *_WORDS, *range(0x100)]
 
 
-class Packed:
+class Bitmask:
     """Unpacks the bitmask of a matcher, with one buffer for all calls."""
 
     def __init__(self, size: int) -> None:
-        import llguidance.numpy as packed
+        import llguidance.numpy as kernels
 
-        self._packed, self._mask, self.size = packed, packed.allocate_token_bitmask(1, size), size
+        self._kernels, self.size = kernels, size
+        self._bits = kernels.allocate_token_bitmask(1, size)
 
     def bits(self, matcher: Any) -> npt.NDArray[np.bool_]:
         """Returns whether each id may follow: bool, shape (size,)."""
-        self._packed.fill_next_token_bitmask(matcher, self._mask)
-        return np.unpackbits(self._mask.view(np.uint8), bitorder="little")[: self.size].view(
+        self._kernels.fill_next_token_bitmask(matcher, self._bits)
+        return np.unpackbits(self._bits.view(np.uint8), bitorder="little")[: self.size].view(
             np.bool_
         )
 
     def some(self, matcher: Any, ids: Ints) -> npt.NDArray[np.bool_]:
         """Returns whether each of some ids may follow: bool, shape of `ids`."""
-        self._packed.fill_next_token_bitmask(matcher, self._mask)
-        found: npt.NDArray[np.bool_] = (self._mask[0, ids >> 5] >> (ids & 31) & 1).astype(bool)
+        self._kernels.fill_next_token_bitmask(matcher, self._bits)
+        found: npt.NDArray[np.bool_] = (self._bits[0, ids >> 5] >> (ids & 31) & 1).astype(bool)
         return found
 
 
@@ -53,8 +54,8 @@ class Search:
     first byte in the order of `_INSIDE` and `_OUTSIDE`.
     """
 
-    def __init__(self, lexemes: Lexemes, vocabulary: Vocabulary, packed: Packed) -> None:
-        self.lexemes, self.vocabulary, self.packed = lexemes, vocabulary, packed
+    def __init__(self, lexemes: Lexemes, vocabulary: Vocabulary, bitmask: Bitmask) -> None:
+        self.lexemes, self.vocabulary, self.bitmask = lexemes, vocabulary, bitmask
         ids = {token[0]: i for i, token in enumerate(vocabulary.tokens) if len(token) == 1}
         self.id_of = ids
         self.inside, self.outside = (
@@ -92,7 +93,7 @@ class Search:
             if here.is_accepting():
                 return self.tokens(text), looked
             order, follows, bytes_ = self._order(at)
-            chosen = np.flatnonzero(self.packed.some(here, order)).tolist()
+            chosen = np.flatnonzero(self.bitmask.some(here, order)).tolist()
             for rank, (token, then, byte) in enumerate(
                 (int(order[i]), follows[i], bytes_[i]) for i in chosen
             ):

@@ -228,7 +228,7 @@ class Guided:
     def _find(self, state: int) -> Options:
         place, here = self.places[state - self.size], self._matcher(state)
         both, then, stays = self.ground.lexemes.allowed(place.companion)
-        both &= self.ground.packed.bits(here)
+        both &= self.ground.bitmask.bits(here)
         both[len(self.ground.characters) :] = False
         if here.is_error():
             return _only(place.ending)

@@ -31,7 +31,7 @@ class EngineError(ValueError):
 
 
 class HoleBodies:
-    """Makes a hole for each body, which another engine reads. It is a BodyNet."""
+    """Makes a hole for each body, which another engine reads. It is a BodyGraph."""
 
     def __init__(
         self,

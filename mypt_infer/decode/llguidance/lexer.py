@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_infer.decode.compile.byte_dfa import QUOTE, ByteDfa, Symbol, number_dfa, string_dfa
-from mypt_infer.decode.compile.grammar_graph import Spoken, forbidden_texts
+from mypt_infer.decode.compile.grammar_graph import GrammarDfa, forbidden_texts
 from mypt_infer.decode.compile.nfa import Node, Place, determinize
 from mypt_infer.decode.compile.token_classes import token_classes
 from mypt_infer.decode.compile.vocab import Ints
@@ -73,7 +73,8 @@ def lexemes(dialect: Dialect, text: ByteDfa) -> Lexemes:
             | {("byte", b): (digits, int(q)) for b, q in enumerate(number.step[0]) if q >= 0}
         )
         tables = tables_of(
-            Spoken(determinize([between, inside]), {0: 0, 1: 1}, text), token_classes(dialect, text)
+            GrammarDfa(determinize([between, inside]), {0: 0, 1: 1}, text),
+            token_classes(dialect, text),
         )
         at = tables.start[1]
         _lexemes[dialect.fingerprint] = Lexemes(

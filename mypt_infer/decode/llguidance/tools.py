@@ -16,7 +16,7 @@ from mypt_infer.decode.compile.call_graph import OPENED, around, body_of, check_
 from mypt_infer.decode.compile.grammar_graph import GrammarGraph, call_ends
 from mypt_infer.decode.compile.token_classes import token_classes
 from mypt_infer.decode.compile.vocab import Ints
-from mypt_infer.decode.llguidance.completion import Packed, Search, fixes
+from mypt_infer.decode.llguidance.completion import Bitmask, Search, fixes
 from mypt_infer.decode.llguidance.grammar import (
     ANY,
     HoleBodies,
@@ -44,7 +44,7 @@ class Ground(NamedTuple):
     """
 
     lexemes: Lexemes
-    packed: Packed
+    bitmask: Bitmask
     search: Search
     characters: Ints
     opens: npt.NDArray[np.bool_]
@@ -104,12 +104,12 @@ def ground(dialect: Dialect) -> Ground:
         words_of(dialect, call_ends(dialect)[1])  # says how to install what it lacks
         text = GrammarGraph(dialect, ()).text
         words, companion = token_classes(dialect, text).vocabulary, lexemes(dialect, text)
-        packed = Packed(words.size)
+        bitmask = Bitmask(words.size)
         counts = [0 if b"\\" in t else sum(b & 0xC0 != 0x80 for b in t) for t in words.tokens]
-        search = Search(companion, words, packed)
+        search = Search(companion, words, bitmask)
         opens = np.array([any(b in t for b in b'"{[') for t in words.tokens])
         characters, closing = np.array(counts, dtype=np.int32), fixes(companion, search)
-        made = Ground(companion, packed, search, characters, opens, closing)
+        made = Ground(companion, bitmask, search, characters, opens, closing)
         found = _grounds.keep(dialect.fingerprint, made)
     return found
 
