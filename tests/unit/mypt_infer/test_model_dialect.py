@@ -14,6 +14,7 @@ import mypt_spec
 from mypt_infer.chat.cli import main as chat
 from mypt_infer.generate.cli import main as generate
 from mypt_lint.cli import main as lint
+from mypt_train.commands.export import main as export
 
 SHAPE = {
     "vocab_size": 50304,
@@ -148,3 +149,33 @@ def test_the_workspace_chat_of_phase_3b(
     (tmp_path / "pickled.pt").write_bytes(b"PK")
     assert chat(["--model_ckpt", "pickled.pt"]) == 2
     assert "pickled.pt is a file; expected a folder with config.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dialect", ["mypt", "gabgpt"])
+def test_auto_is_the_dialect_of_the_checkpoint(
+    dialect: str,
+    model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Generating, chatting and exporting do the same with it as without `--dialect`."""
+    options = trained_on(model, dialect)
+    asked = [*options, *prompt(tmp_path / "p.json", dialect), "--json"]
+    talk = [*options, "--seed", "1", "--max-tokens", "30", "--context-length", "200"]
+    done = []
+    for name, more in {"usual": [], "auto": ["--dialect", "auto"]}.items():
+        out, record = tmp_path / name, tmp_path / f"{name}.jsonl"
+        monkeypatch.setattr("sys.stdin", io.StringIO("Hi\n"))
+        assert generate([*asked, *more]) == 0
+        assert chat([*talk, "--transcript", str(record), *more]) == 0
+        status = export([str(model.parent), "-o", str(out), *more])
+        files = {path.name: path.read_bytes() for path in out.glob("*")}
+        said = capsys.readouterr()
+        done.append((said.out.replace(str(out), ""), said.err, status, files))
+        assert mypt_spec.dialect(dialect).read(json.loads(record.read_text()))[0] is not None
+    assert done[0] == done[1]
+    if dialect == "mypt":
+        assert "chat_template.jinja" in done[1][3]
+    else:
+        assert "gabgpt has no chat template" in done[1][1]
