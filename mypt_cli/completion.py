@@ -77,8 +77,8 @@ def _options(out: Parser) -> None:
 def _print_script(chosen: Namespace) -> int:
     shell = chosen.shell
     if shell not in SCRIPTS:
-        said = f"no script for {shell!r}{suggestion(shell, list(SCRIPTS))}" if shell else "no shell"
-        raise UsageError(f"{said}; name one of {', '.join(SCRIPTS)}")
+        meant = suggestion(shell, SCRIPTS, f"name one of {', '.join(SCRIPTS)}")
+        raise UsageError(f"no script for {shell!r}{meant}")
     names = " ".join(["mypt", *(f"mypt-{name}" for name in umbrella.MODULES)])
     sys.stdout.write(SCRIPTS[shell].format(names=names))
     return 0

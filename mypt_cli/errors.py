@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 
 class UsageError(Exception):
@@ -35,7 +35,13 @@ def nearest(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
     return next(iter(difflib.get_close_matches(word, known, 1, cutoff)), "")
 
 
-def suggestion(word: str, known: Sequence[str]) -> str:
-    """Returns the end of a message that names what was probably meant; "" where nothing is near."""
-    near = nearest(word, known)
-    return f"; did you mean {near}?" if near else ""
+def suggestion(
+    word: str, known: Iterable[str], otherwise: str = "", *, show: Callable[[str], str] = str
+) -> str:
+    """Returns the end of a message: what was probably meant, or `otherwise` where nothing is near.
+
+    >>> suggestion("lnit", ["lint", "view"]), suggestion("x", ["lint"], "there is only lint")
+    ('; did you mean lint?', '; there is only lint')
+    """
+    near = nearest(word, list(known))
+    return f"; did you mean {show(near)}?" if near else otherwise and f"; {otherwise}"

@@ -8,9 +8,10 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TextIO
 
-from mypt_cli.errors import suggestion
+from mypt_cli.errors import UsageError, suggestion
 
 _WIDTH = 100  # cells that help takes at most
 _COLOURS = (  # what is coloured, and the code of the colour
@@ -60,7 +61,8 @@ class Options:
 
     def dialect(self, otherwise: str) -> None:
         """Adds `--dialect`, worded alike for all commands; `otherwise` says what holds without."""
-        self("--dialect NAME", f"the format, or auto to find out (default: {otherwise})")
+        said = f"the format, or auto to find out (default: {otherwise})"
+        self("--dialect NAME", said, type=partial(known_dialect, more=("auto",)))
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -130,12 +132,22 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = [*map(str, action.choices or ())]
         if choices and value not in choices:
-            near = suggestion(str(value), choices)
-            listed = ", ".join(choices)
-            raise argparse.ArgumentError(action, f"no {value!r}{near}; it is one of {listed}")
+            meant = suggestion(str(value), choices, f"it is one of {', '.join(choices)}")
+            raise argparse.ArgumentError(action, f"no {value!r}{meant}")
 
     def error(self, message: str) -> Any:
         self.exit(2, f"{self.prog}: error: {message}\nTry {self.prog} --help.\n")
+
+
+def known_dialect(name: str, *, more: tuple[str, ...] = (), what: str = "dialect") -> str:
+    """Returns the name of a dialect, or one of `more`. Raises UsageError for any other."""
+    from mypt_spec import dialects
+
+    known = [*more, *dialects()]
+    if name not in known:
+        meant = suggestion(name, known, f"known are {', '.join(known)}")
+        raise UsageError(f"no {what} {name!r}{meant}")
+    return name
 
 
 def positive(text: str) -> int:

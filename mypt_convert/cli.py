@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
-from mypt_cli.parser import Parser
+from mypt_cli.parser import Parser, known_dialect
 from mypt_lint.options import DEFAULTS, add_ignore, add_settings
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ def _options(out: Parser) -> None:
         "--from FORMAT",
         "openai, a dialect, or auto to find out (default: that of the settings, or mypt)",
         dest="source",
+        type=partial(known_dialect, more=("openai", "auto"), what="format"),
     )
     add = out.group("conversion")
-    add("--to DIALECT", "the dialect to write", dest="target", required=True)
+    add("--to DIALECT", "the dialect to write", dest="target", type=known_dialect, required=True)
     add(
         "--on-loss",
         "a record that would lose something: refuse it, write it and say so, or write it and count "

@@ -157,10 +157,6 @@ def _init(chosen: argparse.Namespace) -> int:
             dialect = "auto"
         else:
             dialect = detect(source, "record", known).dialect.name
-    elif dialect not in ("auto", *(d.name for d in known)):
-        raise UsageError(
-            f"no dialect {dialect!r}; known are auto, {', '.join(d.name for d in known)}"
-        )
     with open(path, "x", encoding="utf-8") as out:
         out.write(STARTER.format(dialect=dialect))
     print(f"{path} written, for {dialect}.")

@@ -10,11 +10,10 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, TextIO
 
-from mypt_cli.errors import UsageError
+from mypt_cli.errors import UsageError, suggestion
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.report import FORMATS, renderer
 
@@ -44,9 +43,8 @@ def wanted(formats: Sequence[str], output: str | None) -> list[tuple[str, str | 
     for item in formats:
         name, _, path = item.partition("=")
         if name not in FORMATS:
-            close = get_close_matches(name, FORMATS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"formats are {', '.join(FORMATS)}"
-            raise UsageError(f"no format is called {name!r}; {hint}")
+            meant = suggestion(name, FORMATS, f"formats are {', '.join(FORMATS)}")
+            raise UsageError(f"no format is called {name!r}{meant}")
         out.append((name, path or output))
     places = Counter(os.path.realpath(path) if path else None for _, path in out)
     for place, count in places.items():

@@ -17,6 +17,7 @@ from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.left_out import LeftOut
 from mypt_cli.jsonl.paths import SUFFIXES, expand
+from mypt_cli.parser import known_dialect
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import candidates, detect, elsewhere_than
 from mypt_lint.settings.baseline import Key
@@ -206,11 +207,7 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
 
 def named_dialect(name: str) -> Dialect:
     """Returns the dialect of that name. Raises UsageError."""
-    if name not in mypt_spec.dialects():
-        raise UsageError(
-            f"no dialect {name!r}; known are {AUTO}, {', '.join(mypt_spec.dialects())}"
-        )
-    return mypt_spec.dialect(name)
+    return mypt_spec.dialect(known_dialect(name, more=(AUTO,)))
 
 
 def checker(

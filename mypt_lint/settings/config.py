@@ -14,10 +14,9 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
-from mypt_cli.errors import UsageError
+from mypt_cli.errors import UsageError, suggestion
 from mypt_lint.settings.selection import UnknownRuleError, named
 from mypt_spec.bodies.json_schema import SchemaError, check_schema
 from mypt_spec.findings import SEVERITIES
@@ -134,9 +133,8 @@ def _section(data: Any, known: Mapping[str, _Check], where: str, path: str) -> d
     out = {}
     for key, value in data.items():
         if key not in known:
-            close = get_close_matches(key, known, n=1, cutoff=0.6)
-            hint = f'did you mean "{close[0]}"?' if close else f"settings are {', '.join(known)}"
-            raise UsageError(f'{where}: no setting is called "{key}"; {hint}')
+            meant = suggestion(key, known, f"settings are {', '.join(known)}", show=json.dumps)
+            raise UsageError(f'{where}: no setting is called "{key}"{meant}')
         try:
             out[key] = known[key](value, path)
         except _Bad as fault:
@@ -155,11 +153,8 @@ def _text(value: Any, _: str) -> str:
 def _one_of(*choices: str) -> _Check:
     def check(value: Any, _: str) -> str:
         if value not in choices:
-            close = get_close_matches(str(value), choices, n=1)
-            raise _Bad(
-                f"must be one of {', '.join(choices)}, got {value!r}"
-                + (f"; did you mean {close[0]!r}?" if close else "")
-            )
+            meant = suggestion(str(value), choices, show=repr)
+            raise _Bad(f"must be one of {', '.join(choices)}, got {value!r}{meant}")
         return str(value)
 
     return check

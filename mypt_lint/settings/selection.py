@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
+from mypt_cli.errors import suggestion
 from mypt_spec.findings import RULES
 
 
@@ -24,11 +24,8 @@ def named(wanted: str) -> list[str]:
     found = found or [code for code, rule in RULES.items() if rule.name == word.lower()]
     if not found:
         known = [*RULES, *(rule.name for rule in RULES.values())]
-        close = get_close_matches(word, known, n=1, cutoff=0.6) or get_close_matches(
-            word.upper(), known, n=1
-        )
-        hint = f"did you mean {close[0]}?" if close else "`mypt-lint --explain all` lists them"
-        raise UnknownRuleError(f"no rule is called {word!r}; {hint}")
+        upper = suggestion(word.upper(), known, "`mypt-lint --explain all` lists them")
+        raise UnknownRuleError(f"no rule is called {word!r}{suggestion(word, known) or upper}")
     return found
 
 

@@ -5,13 +5,13 @@ A config is a JSON file: `{"model": {...}, "train": {...}}`. `docs/training.md` 
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from mypt_cli.errors import suggestion
 from mypt_model.shape import LlamaConfig
 
 _HERE = Path(__file__).parents[1]
@@ -225,23 +225,16 @@ def _train(given: dict[str, Any], where: str) -> TrainConfig:
 
 def _choice(config: TrainConfig, name: str, values: tuple[str, ...]) -> None:
     if getattr(config, name) not in values:
-        raise ConfigError(
-            f"train.{name} is {getattr(config, name)!r}{_meant(getattr(config, name), values)}; it "
-            f"is one of {', '.join(values)}"
-        )
+        given = getattr(config, name)
+        meant = suggestion(str(given), values, show=repr)
+        raise ConfigError(f"train.{name} is {given!r}{meant}; it is one of {', '.join(values)}")
 
 
 def _known(given: Mapping[str, Any], names: tuple[str, ...] | list[str], where: str) -> None:
     for key in given:
         if key not in names:
-            raise ConfigError(
-                f"{where} has no key {key!r}{_meant(key, names)}; keys are {', '.join(names)}"
-            )
-
-
-def _meant(word: Any, names: tuple[str, ...] | list[str]) -> str:
-    close = difflib.get_close_matches(str(word), names, 1, 0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
+            meant = suggestion(key, names, show=repr)
+            raise ConfigError(f"{where} has no key {key!r}{meant}; keys are {', '.join(names)}")
 
 
 def configs_folder() -> Path:
@@ -255,9 +248,9 @@ def _find(value: str | Path) -> Path:
     if not path.exists() and path.suffix == "" and len(path.parts) == 1:
         known = sorted(p.stem for p in configs_folder().glob("*.json"))
         if path.name not in known:
+            meant = suggestion(path.name, known, show=repr)
             raise ConfigError(
-                f"no config {path.name!r}{_meant(path.name, known)}; name a file, or one of "
-                f"{', '.join(known)}"
+                f"no config {path.name!r}{meant}; name a file, or one of {', '.join(known)}"
             )
         return configs_folder() / f"{path.name}.json"
     return path

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mypt_cli.completion import candidates
-from mypt_cli.main import MODULES, command
+from mypt_cli.main import MODULES, command, main
 from mypt_cli.parser import Parser, shown
 from mypt_lint.commands import COMMANDS, subcommand
 
@@ -170,3 +170,33 @@ def test_an_option_is_written_as_the_help_shows_it() -> None:
     assert "0 is any (default)\n" in said
     assert "--n " not in said
     assert isinstance(made, argparse.ArgumentParser)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["lint", "-", "--dialect"],
+        ["lint", "init", "--dialect"],
+        ["view", "-", "--dialect"],
+        ["convert", "-", "-o", "-", "--to", "mypt", "--from"],
+        ["convert", "-", "-o", "-", "--to"],
+        ["synth", "--phase", "1", "--dialect"],
+        ["vocab", "-", "-o", "x", "--dialect"],
+        ["prepare", "-", "-o", "x", "--dialect"],
+        ["export", "x", "--dialect"],
+        ["generate", "--model", "x", "--prompt", "-", "--dialect"],
+        ["chat", "--scripted", "--dialect"],
+    ],
+    ids=" ".join,
+)
+def test_an_unknown_dialect_is_named_alike(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "gabgtp"]) == 2
+    what = "format" if words[-1] == "--from" else "dialect"
+    assert capsys.readouterr().err.endswith(f"error: no {what} 'gabgtp'; did you mean gabgpt?\n")
+    assert main([*words, "other"]) == 2
+    said = capsys.readouterr().err
+    assert f"error: no {what} 'other'; known are " in said
+    assert ("auto, " in said) == (words[-1] != "--to")
+    assert said.endswith("gabgpt, mypt, mypt-3b, praxis, usf-omega\n")
