@@ -17,6 +17,7 @@ from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Fix
 from mypt_spec.patch import apply
 
+_Edit = tuple[int, int, str]  # from column and to column, and the new text
 _COMMA = re.compile(r'[}\]"0-9el],( ?)[-"{\[0-9tfn]')
 _COLON = re.compile(r'":( ?)["{\[0-9tfn-]')
 
@@ -38,23 +39,54 @@ def edited(line: str, fix: Fix) -> str:
 def edited_at_once(line: str, fixes: Sequence[Fix]) -> str:
     """Returns the physical line with fixes carried out in one pass, which were all made for it.
 
-    Raises ValueError as `edited` does, and where fixes touch one another or one adds to an array:
-    make those one by one.
+    Raises ValueError as `edited` does, where fixes touch one another or add items at one place, and
+    where one moves the items that it names itself: make those one by one.
     """
     if len(fixes) == 1:
         return edited(line, fixes[0])
     edits = {edit for fix in fixes for edit in fix.edits}
     source = _Source(line, {})
+    added: dict[int, _Edit] = {}
     for fix in fixes:
-        gone = ""  # the item of an array that the patch has removed: those after it have moved up
-        for operation in fix.patch:
-            path = _before(operation["path"], gone) if gone else operation["path"]
-            shifts = operation["op"] != "replace" and source._is_item(path)
-            if shifts and (gone or operation["op"] == "add"):
-                raise ValueError("it moves items of arrays about")
-            edits.add(source.edit({**operation, "path": path}))
-            gone = path if shifts else gone
+        found, adds_items = _edits_at_once(source, fix)
+        if adds_items and added.setdefault(found[-1][0], found[-1]) != found[-1]:
+            raise ValueError("two fixes add items at one place")
+        edits.update(found)
     return str(apply(line, Fix("", False, edits=tuple(edits))))
+
+
+def _edits_at_once(source: _Source, fix: Fix) -> tuple[list[_Edit], bool]:
+    """Returns a patch as edits of the line, and whether the last one adds items to an array.
+
+    Raises ValueError where operations move the items that others name.
+    """
+    found: list[_Edit] = []
+    gone = ""  # the item of an array that was removed: those after it have moved up
+    first, last = "", ""  # items that were added: all come before what was the first one's place
+    for operation in fix.patch:
+        path = _before(operation["path"], gone) if gone else operation["path"]
+        if first:
+            if operation["op"] != "add" or path != _next(last):
+                raise ValueError("it moves items of arrays about")
+            at, _, text = found.pop()
+            found.append((at, at, text + source.edit({**operation, "path": first})[2]))
+            last = path
+            continue
+        if operation["op"] != "replace" and source._is_item(path):
+            if gone:
+                raise ValueError("it moves items of arrays about")
+            if operation["op"] == "add":
+                first = last = path
+            else:
+                gone = path
+        found.append(source.edit({**operation, "path": path}))
+    return found, bool(first)
+
+
+def _next(path: str) -> str:
+    """Returns the path of the item after an item of an array."""
+    array, _, index = path.rpartition("/")
+    return f"{array}/{int(index) + 1}"
 
 
 def _before(path: str, gone: str) -> str:
@@ -100,7 +132,7 @@ class _Source:
                 if item.node.parent is not None:
                     self.inner.setdefault(item.node.parent.pointer, []).append(pointer)
 
-    def edit(self, operation: dict[str, Any]) -> tuple[int, int, str]:
+    def edit(self, operation: dict[str, Any]) -> _Edit:
         """Returns an operation as one edit of the line: start, end, new text."""
         op, path = operation["op"], operation["path"]
         if op == "remove":
@@ -124,7 +156,7 @@ class _Source:
         """Returns where an item begins: at its key, if it has one."""
         return self.keys[path].start if path in self.keys else self._value(path).start
 
-    def _remove(self, path: str) -> tuple[int, int, str]:
+    def _remove(self, path: str) -> _Edit:
         item = self._value(path)
         removed = self.line[item.start : item.end]
         for other in scan(removed):
@@ -142,7 +174,7 @@ class _Source:
             start, end = self._start(path), item.end
         return start, end, ""
 
-    def _replace(self, path: str, value: Any) -> tuple[int, int, str]:
+    def _replace(self, path: str, value: Any) -> _Edit:
         item = self._value(path)
         source = self.line[item.start : item.end]
         start, end, new = item.start, item.end, self._spelled(value)
@@ -153,7 +185,7 @@ class _Source:
             new = self._spelled(text)[1:-1]
         return start, end, new
 
-    def _add(self, path: str, value: Any) -> tuple[int, int, str]:
+    def _add(self, path: str, value: Any) -> _Edit:
         parent, _, token = path.rpartition("/")
         owner, siblings = self._value(parent), self.inner.get(parent, [])
         new = (
