@@ -6,9 +6,10 @@ package.
 """
 
 from mypt_infer.controller.controller import Controller
+from mypt_infer.controller.options import Options
 from mypt_infer.controller.source import Script, ScriptEnd, Source
 from mypt_infer.controller.transcript import TranscriptError, replay, save
-from mypt_infer.controller.turn import ContextError, Options
+from mypt_infer.controller.turn import ContextError
 
 __all__ = [
     "ContextError",

@@ -24,9 +24,11 @@ from mypt_infer.controller.events import (
 )
 from mypt_infer.controller.history import PROMPT, History
 from mypt_infer.controller.messages import heard
+from mypt_infer.controller.options import Options
 from mypt_infer.controller.source import Forbidding, NoRoom, Source
 from mypt_infer.controller.transcript import Replies, record_of, written
-from mypt_infer.controller.turn import ContextError, Options, Turn
+from mypt_infer.controller.truncate_result import count_result, truncate_result
+from mypt_infer.controller.turn import ContextError, Turn
 from mypt_infer.toolbox import Toolbox
 from mypt_spec import Dialect
 from mypt_spec.episode import Event as Tag
@@ -193,9 +195,10 @@ class Controller:
             if isinstance(ask, Sample):
                 return self._draw(ask.left)
             bounds = [s for s in (self.options.tool_seconds, left) if s is not None]
-            return Returned(
-                self.tools.call(ask.name, ask.arguments, seconds=min(bounds) if bounds else None)
+            value = self.tools.call(
+                ask.name, ask.arguments, seconds=min(bounds) if bounds else None
             )
+            return Returned(*truncate_result(value, ask.most, self._count))
         except KeyboardInterrupt:
             return Stop("cancelled", "interrupted")
         except NoRoom as error:
@@ -219,6 +222,9 @@ class Controller:
         return token
 
     _taken = 0
+
+    def _count(self, value: Any) -> int:
+        return count_result(self.history.format, value)
 
     # What was said
 

@@ -133,10 +133,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """Asks for the result of a tool. The reply is Returned, or Stop."""
+    """Asks for the result of a tool, of at most `most` ids. The reply is Returned, or Stop."""
 
     name: str
     arguments: dict[str, Any]
+    most: int
 
 
 Ask = Sample | Execute
@@ -144,9 +145,10 @@ Ask = Sample | Execute
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The result of a tool, a JSON value."""
+    """The result of a tool, a JSON value; `truncated` if it was shortened to fit."""
 
     value: Any
+    truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

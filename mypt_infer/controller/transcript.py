@@ -5,15 +5,15 @@ messages of the record are the turns that can be trained on. A stopped turn is l
 messages, because its end is not the model's. So is a turn whose text spells a tag, because no
 record can tell it from a real tag. The metadata key `_transcript` holds the whole conversation:
 
-    version   2; 1 is read, too: it has no `left_out`
+    version   3; 1 and 2 are read, too (see `_upgraded`)
     grammar   fingerprint of the grammar that the ids belong to
     ids       all token ids
     origins   [origin, number] in runs: prompt, sampled, forced, injected
     turns     indices of `ids` where turns begin
     dropped   [[index, [ids]]]: ids that were drawn and cut off again
     replies   for each turn: {"begin": ids before the turn, "options": {...}, "replies": [...]};
-              a reply is an id, {"value": ...} for the result of a tool, or
-              {"stop": [reason, message]}
+              a reply is an id, {"value": ..., "truncated": bool} for the result of a tool as the
+              model was given it, or {"stop": [reason, message]}
     events    [[kind, {...}]]: what happened
     seed      the seed of the source, or null
     left_out  [[turn, reason]]: turns, from 1, that are not among the messages; absent if none
@@ -31,15 +31,16 @@ from typing import Any
 from mypt_infer.controller import events as kinds
 from mypt_infer.controller.events import Event, Execute, Returned, Sample, Stop
 from mypt_infer.controller.history import PROMPT, Dropped, History
+from mypt_infer.controller.options import Options
 from mypt_infer.controller.stream_parser import StreamParser
-from mypt_infer.controller.turn import Options, Turn
+from mypt_infer.controller.turn import Turn
 from mypt_infer.run_format import of
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event as Tag
 
 KEY = "_transcript"
-VERSION = 2
+VERSION = 3
 
 
 class Replies:
@@ -56,7 +57,7 @@ class Replies:
         """Records a reply, and returns it."""
         said: Any = reply
         if isinstance(reply, Returned):
-            said = {"value": reply.value}
+            said = {"value": reply.value, "truncated": reply.truncated}
         elif isinstance(reply, Stop):
             said = {"stop": [reply.reason, reply.message]}
         self.turns[-1]["replies"].append(said)
@@ -142,8 +143,10 @@ def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[History, lis
     Raises TranscriptError unless ids and events are the same as in the transcript.
     """
     kept = record.get(KEY)
-    if not isinstance(kept, dict) or kept.get("version") not in (1, VERSION):
-        raise TranscriptError(f'no transcript of version 1 or {VERSION} under the key "{KEY}"')
+    if not isinstance(kept, dict) or kept.get("version") not in range(1, VERSION + 1):
+        raise TranscriptError(f'no transcript of version 1 to {VERSION} under the key "{KEY}"')
+    if kept["version"] < 3:
+        kept = _upgraded(kept)
     history = History(dialect)
     if kept["grammar"] != history.dialect.fingerprint:
         raise TranscriptError(
@@ -171,6 +174,32 @@ def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[History, lis
         if ours != theirs:
             raise TranscriptError(f"the replay has other {name}")
     return history, events
+
+
+def _upgraded(kept: dict[str, Any]) -> dict[str, Any]:
+    """Returns a transcript of version 1 or 2 in the form of version 3.
+
+    Before version 3, `replies` held the results of tools in full, and the turn shortened them; no
+    ids were kept free for an answer. Version 1 has no `left_out`.
+    """
+    results: list[list[dict[str, Any]]] = []
+    for kind, fields in kept["events"]:
+        if kind == "TurnStart":
+            results.append([])
+        elif kind == "ToolResult":
+            results[-1].append(fields)
+    turns = []
+    for turn, shown in zip(kept["replies"], results, strict=True):
+        given = iter(shown)
+        replies = []
+        for reply in turn["replies"]:
+            if isinstance(reply, dict) and "value" in reply:
+                result = next(given)
+                reply = {"value": result["value"], "truncated": result["truncated"]}
+            replies.append(reply)
+        options = turn["options"] | {"answer_reserve": None}
+        turns.append(turn | {"replies": replies, "options": options})
+    return kept | {"replies": turns}
 
 
 def _hear(history: History, ids: Sequence[int]) -> None:
@@ -201,7 +230,7 @@ def _run(turn: Turn, replies: list[Any], events: list[Event]) -> None:
                 raise TranscriptError("a turn asks for more than the transcript has")
             reply = said
             if isinstance(said, dict):
-                reply = Stop(*said["stop"]) if "stop" in said else Returned(said["value"])
+                reply = Stop(*said["stop"]) if "stop" in said else Returned(**said)
         else:
             events.append(got)
     if next(waiting, None) is not None:

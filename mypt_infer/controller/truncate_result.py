@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from mypt_infer.run_format import Format
+
 # The number of tokens that each result may have: enough to say that it is too large.
 LEAST = 64
 # The most characters of a token.
@@ -58,6 +60,11 @@ def truncate_result(value: Any, most: int, count: Callable[[Any], int]) -> tuple
             }
             return large | {"truncated": True, "omitted": 1}, True
     return shape.cut(items, letters), True
+
+
+def count_result(fmt: Format, value: Any) -> int:
+    """Returns the number of ids of a result, without its tags."""
+    return len(fmt.dialect.tokenizer.encode(fmt.result_body(value)))
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:

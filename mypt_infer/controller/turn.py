@@ -85,55 +85,17 @@ from mypt_infer.controller.events import (
     TurnStart,
 )  # fmt: skip
 from mypt_infer.controller.history import FORCED, INJECTED, SAMPLED, History
+from mypt_infer.controller.options import RESERVE, Options
 from mypt_infer.controller.stream_parser import Piece, StreamParser
-from mypt_infer.controller.truncate_result import LEAST, truncate_result
+from mypt_infer.controller.truncate_result import LEAST, count_result
 from mypt_infer.run_format import ToolCall
 from mypt_infer.toolbox import error, error_type
+from mypt_spec.encoder import encode_events
 from mypt_spec.episode import Event as Tag
 from mypt_spec.table import TEXT
 
 # The answer of a turn that was stopped before it had one.
 STOPPED = "(stopped)"
-# The ids of the context that are kept free: enough to end any turn legally.
-RESERVE = 128
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The limits of a turn; None is no limit.
-
-    - `max_steps`: calls with their results, and the answer; each is a step.
-    - `max_tokens`: ids that the model draws.
-    - `max_think_tokens`, `max_toolcall_tokens`: ids in one such block.
-    - `max_result_tokens`: ids of one result; longer ones are shortened.
-    - `context_length`: ids that the model can see; the oldest turns are dropped.
-    - `seconds`, `tool_seconds`: for the turn, and for one call of a tool.
-    - `think`: True makes the model think first, False forbids thinking, None leaves it to the
-      model.
-
-    Raises ValueError for a limit that no turn can keep.
-    """
-
-    max_steps: int = 3
-    max_tokens: int = 512
-    max_think_tokens: int | None = None
-    max_toolcall_tokens: int | None = None
-    max_result_tokens: int = 512
-    context_length: int | None = None
-    seconds: float | None = None
-    tool_seconds: float | None = 30.0
-    think: bool | None = None
-
-    def __post_init__(self) -> None:
-        for name, least in (
-            ("max_steps", 1),
-            ("max_tokens", 1),
-            ("max_result_tokens", LEAST),
-            ("context_length", RESERVE + LEAST),
-        ):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} is {value}, expected {least} or more")
 
 
 def mixed_up(before: list[ToolCall], calls: list[ToolCall]) -> str:
@@ -490,35 +452,56 @@ class Turn:
         yield from self._put(Tag(openers[0], table.terminals[openers[0]].spell()), INJECTED)
 
     def _result(self, call: ToolCall) -> Generator[Event | Ask, Reply, None]:
-        most = self.options.max_result_tokens
-        if self.options.context_length is not None:
-            most = min(most, self.options.context_length - len(self.history) - RESERVE)
-        if self.step >= self.options.max_steps or most < LEAST:
-            full = self.step < self.options.max_steps
-            yield from self._finish(
-                "max_tokens" if full else "max_steps",
-                "no room for a result" if full else f"{self.step} steps were taken",
-            )
+        """Writes the result of a call, so that an answer still fits after it."""
+        if self.step >= self.options.max_steps:
+            yield from self._finish("max_steps", f"{self.step} steps were taken")
             return
-        reply = yield Execute(call.name, call.arguments)
-        if isinstance(reply, Stop):
-            yield from self._finish(reply.reason, reply.message)
-            return
-        assert isinstance(reply, Returned)
-        value, truncated = truncate_result(reply.value, most, self._count)
-        yield from self._give(call, value, truncated)
+        room = self._room_for(call)
+        if room < self.options.worth_dropping:
+            yield from self._drop(self.options.worth_dropping - room)
+            room = self._room_for(call)
+        if room < LEAST:
+            full = error("no_room", "the context has no room for a result; answer without it")
+            size = count_result(self.history.format, full)
+            most = room + self.options.reserve(self.sampled) // 2
+            if self.options.answer_reserve is None or size > most:
+                yield from self._finish("max_tokens", "no room for a result")
+                return
+            yield from self._give(call, full, False)
+        else:
+            reply = yield Execute(call.name, call.arguments, room)
+            if isinstance(reply, Stop):
+                yield from self._finish(reply.reason, reply.message)
+                return
+            assert isinstance(reply, Returned)
+            yield from self._give(call, reply.value, reply.truncated)
         if not self._pending:
             yield StepEnd(self.step)
             self.step += 1
+
+    def _room_for(self, call: ToolCall) -> int:
+        """Returns the number of ids that the result of a call may have, without its tags."""
+        most = self.options.max_result_tokens
+        room = self.options.for_results(len(self.history), self.sampled)
+        if room is None or self.options.answer_reserve is None:
+            return most if room is None else min(most, room)
+        d = self.history.dialect
+        tags = encode_events(
+            self.history.format.result_events(call.name, "", call.id), d.table, d.tokenizer
+        )
+        return min(most, room // len(self._pending) - len(tags.ids))
+
+    def _drop(self, ids: int) -> Iterator[Event]:
+        """Drops the oldest turns, if that leaves so many more ids of room; else as many as help."""
+        turns, gone = self.history.forget(len(self.history) - ids)
+        if turns:
+            yield TurnsDropped(turns, gone)
 
     def _give(self, call: ToolCall, value: Any, truncated: bool) -> Iterator[Event]:
         self._pending.remove(call)
         self.history.write(self.history.format.result_events(call.name, value, call.id), INJECTED)
         self._marks.append((len(self.history.ids), self.history.state))
         yield ToolResult(call.name, value, truncated, error_type(value))
-
-    def _count(self, value: Any) -> int:
-        return len(self.history.dialect.tokenizer.encode(self.history.format.result_body(value)))
 
     # The end
 
