@@ -29,8 +29,8 @@ INVARIANTS = (
     "fix_idempotence",
     "turns",
     "queries",
-    "bulk",
-    "recall",
+    "batch",
+    "findings_cache",
     "growth",
 )
 CORPUS = Path(__file__).parent / "corpus"

@@ -13,7 +13,7 @@ from fuzz.driver import run
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.findings_cache import FindingsCache
-from tests.property.test_recall import agree, alike, outline_of, tagged_lines
+from tests.property.test_findings_cache import agree, alike, outline_of, tagged_lines
 from tests.support.strategies import DIALECTS, almost_records, lines_of
 
 _KNOWN: dict[
@@ -52,4 +52,4 @@ def check(value: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    run("recall")
+    run("findings_cache")

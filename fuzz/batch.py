@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fuzz.driver import run
 from mypt_spec.tokenizer import batch
 from mypt_spec.tokenizer.tokenizer import gpt2
-from tests.property.test_forms import PIECES, SPACES
+from tests.property.test_templates import PIECES, SPACES
 
 STRATEGY = st.lists(
     st.lists(PIECES | st.sampled_from(SPACES) | st.text(max_size=20), max_size=40).map("".join),
@@ -30,4 +30,4 @@ def check(texts: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    run("bulk")
+    run("batch")
