@@ -97,11 +97,11 @@ def fix_sources(
     fixes = Fixes()
     after = []
     for group in groups:
-        fixer, prover = Fixer(group.checker, unsafe), CleanFilter(group.checker)
+        fixer, clean_filter = Fixer(group.checker, unsafe), CleanFilter(group.checker)
         cut = _lines if group.kind == "record" else _text
         again = []
         for source in group.sources:
-            pieces = _Pieces(partial(cut, fixer, prover, source, repairs, bar.at))
+            pieces = _Pieces(partial(cut, fixer, clean_filter, source, repairs, bar.at))
             try:
                 codes = _show(pieces, source.path, diff) if diff else _write(pieces, source, output)
             except _NotWholeError as why:
@@ -183,7 +183,7 @@ def _diff_line(sign: bytes, line: bytes) -> bytes:
 
 def _lines(
     fixer: Fixer,
-    prover: CleanFilter,
+    clean_filter: CleanFilter,
     source: Source,
     repairs: Repairs | None,
     at: Callable[[int], None],
@@ -191,7 +191,7 @@ def _lines(
     kept = False  # whether a line has come that stays: a file is not emptied
     held: list[Piece] = []
     size = 0  # bytes of these
-    for piece in _each_line(fixer, prover, source, repairs, at):
+    for piece in _each_line(fixer, clean_filter, source, repairs, at):
         if not kept and not piece.new:
             held.append(piece)
             size += len(piece.old)
@@ -208,7 +208,7 @@ def _lines(
 
 def _each_line(
     fixer: Fixer,
-    prover: CleanFilter,
+    clean_filter: CleanFilter,
     source: Source,
     repairs: Repairs | None,
     at: Callable[[int], None],
@@ -223,7 +223,7 @@ def _each_line(
                 f"line {block.first_row} has {block.too_long:,} bytes, more than are read"
             )
         lines = BytesIO(block.data).readlines()
-        _, doubtful = prover.unproved(block.data)
+        _, doubtful = clean_filter.unproved(block.data)
         if (
             lines
             and not lines[-1].endswith(b"\n")

@@ -67,16 +67,16 @@ def units(checker: Checker, sources: list[Source], parts: list[list[Part]]) -> I
     Units are byte ranges of plain files, and blocks of compressed files, which every process
     unpacks. A source that can be read only once is not divisible, and is for the first process.
     """
-    prover = CleanFilter(checker)
+    clean_filter = CleanFilter(checker)
     for source, ranges_ in zip(sources, parts, strict=True):
         for part in ranges_:
-            yield True, source, partial(_range, checker, prover, source, part)
+            yield True, source, partial(_range, checker, clean_filter, source, part)
         if ranges_:
             continue
         if source.size is None or source.stdin or source.stream is not None:
-            yield False, source, partial(check_lines, checker, prover, source)
+            yield False, source, partial(check_lines, checker, clean_filter, source)
             continue
-        for piece in pieces(checker, prover, source):
+        for piece in pieces(checker, clean_filter, source):
             yield True, source, partial(_one, piece)
 
 
@@ -87,9 +87,9 @@ def _parts(source: Source) -> list[Part]:
     return found
 
 
-def _range(checker: Checker, prover: CleanFilter, source: Source, part: Part) -> list[Chunk]:
+def _range(checker: Checker, clean_filter: CleanFilter, source: Source, part: Part) -> list[Chunk]:
     out = Chunk([], Summary())
-    for chunk in check_lines(checker, prover, source, part=part):
+    for chunk in check_lines(checker, clean_filter, source, part=part):
         out.found += chunk.found
         out.summary.add(chunk.summary)
         out.keys |= chunk.keys

@@ -60,30 +60,30 @@ def run(checker: Checker, sources: list[Source], kind: str, *, jobs: int = 1) ->
 
         yield from run_parallel(checker, sources, jobs)
         return
-    prover = CleanFilter(checker)
+    clean_filter = CleanFilter(checker)
     for source in sources:
         if kind == "record" or (kind == "generation" and _is_jsonl(source.path)):
-            yield from check_lines(checker, prover, source, kind=kind)
+            yield from check_lines(checker, clean_filter, source, kind=kind)
         else:
             yield _whole(checker, source, kind)
 
 
 def check_lines(
     checker: Checker,
-    prover: CleanFilter,
+    clean_filter: CleanFilter,
     source: Source,
     *,
     kind: str = "record",
     part: tuple[int, int | None] | None = None,
 ) -> Iterator[Chunk]:
     """Checks a JSONL source line by line, a block at a time; or the part of it in a byte range."""
-    for piece in pieces(checker, prover, source, kind=kind, part=part):
+    for piece in pieces(checker, clean_filter, source, kind=kind, part=part):
         yield piece()
 
 
 def pieces(
     checker: Checker,
-    prover: CleanFilter,
+    clean_filter: CleanFilter,
     source: Source,
     *,
     kind: str = "record",
@@ -101,7 +101,7 @@ def pieces(
         yield partial(
             _too_long if block.too_long else _block,
             checker,
-            prover,
+            clean_filter,
             block,
             first,
             source.path,
@@ -113,14 +113,14 @@ def pieces(
 
 
 def _block(
-    checker: Checker, prover: CleanFilter, block: Block, first: int, path: str, kind: str
+    checker: Checker, clean_filter: CleanFilter, block: Block, first: int, path: str, kind: str
 ) -> Chunk:
     data = block.data
     if block.broken:
         data = data[: data.rfind(b"\n") + 1]  # the piece of a line at a damaged end is no bad JSON
     if kind == "record":
-        units, doubtful = prover.unproved(data)
-        check = prover.recall.line
+        units, doubtful = clean_filter.unproved(data)
+        check = clean_filter.recall.line
     else:
         lines = Block(data, 1, 0).lines()
         units, doubtful = len(lines), list(enumerate(lines))

@@ -83,9 +83,13 @@ class Encoder:
         self.counting = rules.counting
         # What the settings hide of a line is for the checker: lines that are proved clean need no
         # settings.
-        self.prover = CleanFilter(replace(self.checker, codes=frozenset(RULES), severities=()))
+        self.clean_filter = CleanFilter(
+            replace(self.checker, codes=frozenset(RULES), severities=())
+        )
         self.strict = bool(self._against([Finding("MYP010", "")]))
-        self.forms = None if self.prover.alike or options.preferences else Templates(self.dialect)
+        self.forms = (
+            None if self.clean_filter.alike or options.preferences else Templates(self.dialect)
+        )
 
     def lines(self, given: list[bytes], *, first: bool = False) -> list[Outcome]:
         """Returns the outcomes of several lines: the same as `line` of each, but faster.
@@ -98,7 +102,7 @@ class Encoder:
         found: list[tuple[int, Form, list[Any]]] = []
         if self.forms is not None:
             kept: list[Any] = []
-            doubtful = set(self.prover.doubtful(lines, kept))
+            doubtful = set(self.clean_filter.doubtful(lines, kept))
             doubtful |= {i for i, raw in enumerate(lines) if raw.endswith(b"\r")}
             for i, record in enumerate(kept):
                 known = self.forms.of(record, lines[i]) if i not in doubtful else None

@@ -101,7 +101,7 @@ def test_clean_records_take_it(name: str, data: st.DataObject) -> None:
     record = data.draw(records(name))
     line = data.draw(lines_of(record))
     kept: list[Any] = []
-    if encoder.prover.doubtful([line], kept):
+    if encoder.clean_filter.doubtful([line], kept):
         return
     assert encoder.forms.of(kept[0], line) is None
     assert encoder.forms.of(kept[0], line) is not None

@@ -574,7 +574,7 @@ def test_any_schema(value: Any, schema: Any) -> None:
         assert len(misfits(value, schema)) <= MAX_MISFITS
 
 
-# --- the linter's fast path: one prover for all examples, so that what it learnt of one record is
+# --- the linter's fast path: one filter for all examples, so that what it learnt of one record is
 # tried on others
 
 PROVER = CleanFilter(Checker(D))
