@@ -1,4 +1,4 @@
-"""What there is to show of an item, as blocks in order, with findings where they stand.
+"""Groups an item into blocks to show, in order, with findings where they belong.
 
 An episode is grouped by the tags of its token table, an unreadable record by its messages. Nothing
 here knows a dialect.
@@ -22,8 +22,8 @@ from mypt_spec.states import before_tag, open_blocks
 from mypt_spec.table import TEXT
 from mypt_view.items import Item, plain_event
 
-# How a block looks, by what people call it; the first that matches. Anything else looks like its
-# side.
+# How a block looks, by words in its kind: the first that matches. Any other block looks like text
+# of its side, the model or the others.
 _LOOKS = {
     "think": re.compile("think|reason|reflect"),
     "tool": re.compile("result|tout|^tool$|tool_(name|call_id)"),
@@ -35,9 +35,7 @@ _LOOKS = {
 }
 _ON_ONE_LINE = 60  # characters of JSON that need not be broken into lines
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]|, *')
-Mark = tuple[
-    int, int, str
-]  # a range of an event's text, and the severity of the finding that means it
+Mark = tuple[int, int, str]  # a range of an event's text, and the severity of its finding
 
 
 @dataclass(slots=True)
@@ -60,11 +58,10 @@ class Chunk:
 
 @dataclass(slots=True)
 class Block:
-    """A bubble. `kind` is the block or mark of the dialect, or, in an unreadable record, a role or
-    a key.
+    """A bubble. `kind` is a block or mark of the dialect, or a role or key of an unread record.
 
-    `model` says that the model writes it, `nested` that it stands inside another block. Blocks of
-    one `top` are one top-level block of the format, cut where others stand inside it.
+    `model` says that the model writes it, `nested` that it is inside another block. Blocks of one
+    `top` are one top-level block of the format, cut where others are inside it.
     """
 
     kind: str
@@ -77,7 +74,7 @@ class Block:
 
     @property
     def look(self) -> str:
-        """What to style it as: think, tool, call, system, user, raw, model or other."""
+        """Returns its style: think, tool, call, system, user, raw, meta, model or other."""
         return next(
             (look for look, words in _LOOKS.items() if words.search(self.kind)),
             "model" if self.model else "other",
@@ -85,19 +82,19 @@ class Block:
 
     @property
     def visible(self) -> bool:
-        """Whether there is anything to show when tags are not."""
+        """Returns whether there is anything to show when tags are not."""
         return bool(self.findings) or any(
             chunk.event.text and not chunk.is_tag for chunk in self.chunks
         )
 
     def breaks(self, chunk: Chunk) -> list[tuple[int, int]]:
-        """Where to break the text of one of its chunks into lines; see `line_breaks`."""
+        """Returns where to break the text of one of its chunks into lines; see `line_breaks`."""
         held = chunk.json or (self.look in ("call", "tool") and not chunk.is_tag)
         return line_breaks(chunk.event.text) if held else []
 
 
 def blocks_of(item: Item) -> tuple[list[Block], list[Finding]]:
-    """The blocks, and the findings that are about none of them."""
+    """Returns the blocks, and the findings that are about none of them."""
     events = item.events()
     if events is not None:
         segments: Sequence[Segment | None] = item.segments or [None] * len(events)
@@ -112,8 +109,9 @@ def blocks_of(item: Item) -> tuple[list[Block], list[Finding]]:
 
 @cache
 def inline_kinds(dialect: Dialect) -> frozenset[tuple[str, str]]:
-    """`(block, block inside it)` where the inner one may stand in the middle of text and is text
-    itself: a citation.
+    """Returns (block, inner block) where the inner one may be amid text, and is text itself.
+
+    A citation is such a block.
     """
     table, machine = dialect.table, dialect.automaton
     found = set()
@@ -131,9 +129,7 @@ def inline_kinds(dialect: Dialect) -> frozenset[tuple[str, str]]:
 def _grouped(chunks: list[Chunk], dialect: Dialect) -> list[Block]:
     table, inline = dialect.table, inline_kinds(dialect)
     blocks: list[Block] = []
-    stack: list[
-        tuple[str, bool]
-    ] = []  # the open blocks, and whether each is shown inside the one around it
+    stack: list[tuple[str, bool]] = []  # open blocks, and whether each is shown inside its outer
     current: Block | None = None
     top = 0
 
@@ -190,9 +186,7 @@ def _block_of(kind: str, *chunks: Chunk) -> Block:
 
 
 def _of_value(value: Any, dialect: Dialect) -> Iterator[Block]:
-    """As much of an unreadable record as there is: strings as text, messages by their role, all
-    else as JSON.
-    """
+    """Yields blocks for an unreadable record: strings as text, messages by role, or JSON."""
     if not isinstance(value, dict):
         yield _block_of("line", _value_of(value, ""))
         return
@@ -221,7 +215,7 @@ def _of_value(value: Any, dialect: Dialect) -> Iterator[Block]:
 
 
 def _metadata(item: Item) -> Iterator[Block]:
-    """What a record says beside its text: the language, and keys that begin with `_`."""
+    """Yields what a record holds besides its text: the language, and keys that begin with `_`."""
     record, episode = item.value, item.episode
     if not isinstance(record, dict) or episode is None:
         return
@@ -243,7 +237,7 @@ def _metadata(item: Item) -> Iterator[Block]:
 
 
 def _fields(held: Sequence[tuple[str, Any, str]]) -> Iterator[Chunk]:
-    """One line a field, of its name, its value and its pointer."""
+    """Yields one line for each field, of its name, its value and its pointer."""
     for n, (name, value, pointer) in enumerate(held):
         lead = "\n" * bool(n) + f"{name}: "
         yield Chunk(plain_event(lead, pointer.rpartition("/")[0]), inline="key")
@@ -255,10 +249,9 @@ def _value_of(value: Any, pointer: str) -> Chunk:
 
 
 def line_breaks(text: str) -> list[tuple[int, int]]:
-    """Returns (offset, depth): where to break JSON into lines when it is shown, and how deep to
-    indent each.
+    """Returns (offset, depth): where to break JSON into lines to show, and how deep to indent.
 
-    None in what is no JSON, has lines already, or is short.
+    There are none in a text that is no JSON, has lines already, or is short.
 
     >>> line_breaks('{"name": "search", "arguments": ["the harbour", "boats", "a third one"]}')
     [(1, 1), (19, 1), (71, 0)]
@@ -295,14 +288,11 @@ def _below(pointer: str, key: str) -> str:
 
 
 def _place(item: Item, blocks: list[Block]) -> list[Finding]:
-    """Give every finding to the block it is about; returns the others."""
+    """Gives each finding to the block that it is about. Returns the others."""
     rest = []
     chunks = [(block, chunk) for block in blocks for chunk in block.chunks]
     for finding in item.findings:
-        best, near = (
-            None,
-            3,
-        )  # a pointer that has only its first key in common is about something else
+        best, near = None, 3  # to have only the first key in common is not enough
         for block, chunk in chunks:
             close = _closeness(finding, chunk.event)
             if close > near:
@@ -321,8 +311,9 @@ _EXACT = 1 << 20
 
 
 def _closeness(finding: Finding, event: Event) -> int:
-    """How near an event is to what a finding is about: its own span, its own string, or keys in
-    common.
+    """Returns how near an event is to what a finding is about.
+
+    Nearest is its own span, then its own string, then keys in common.
     """
     pointer = event.at.pointer
     text = event.terminal == TEXT
@@ -340,12 +331,12 @@ def _closeness(finding: Finding, event: Event) -> int:
         (i for i, (x, y) in enumerate(zip(ours, theirs, strict=False)) if x != y),
         min(len(ours), len(theirs)),
     )
-    # The first key alone says enough only where all of the one lies below the other.
+    # The first key alone is enough only where the one is all below the other.
     return 2 * same + text if same > 2 or (same == 2 and len(ours) == 2) else 0
 
 
 def _range(event: Event) -> tuple[int, int]:
-    """The span of an event in the string it was read from.
+    """Returns the span of an event in the string it was read from.
 
     Texts that were joined keep the place of the first.
     """
@@ -356,9 +347,9 @@ def _range(event: Event) -> tuple[int, int]:
 
 
 def _mark(finding: Finding, chunk: Chunk, dialect: Dialect) -> Mark | None:
-    """What of a chunk's text a finding means.
+    """Returns the range of a chunk's text that a finding means.
 
-    Text that was read in another spelling has no such place.
+    Text that was read in another spelling has no such range.
     """
     event = chunk.event
     if finding.span is None or finding.pointer != event.at.pointer:

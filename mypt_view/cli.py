@@ -1,4 +1,4 @@
-"""The command `mypt-view`. What is shown goes to stdout, notes to stderr."""
+"""Reads the command line of `mypt-view`. Items go to stdout, notes to stderr."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def _options(out: Parser) -> None:
 
 
 def split_line(name: str) -> tuple[str, int | None]:
-    """`FILE:LINE` as both; a file that has literally that name is a file.
+    """Returns `FILE:LINE` as both; a file that has literally that name is a file.
+
+    Raises UsageError for line 0.
 
     >>> split_line("data.jsonl:118"), split_line("-:2"), split_line("a:b")
     (('data.jsonl', 118), ('-', 2), ('a:b', None))
@@ -140,8 +142,10 @@ def _source(name: str) -> tuple[Source, int | None]:
 
 
 def _checker(source: Source, options: argparse.Namespace) -> tuple[Checker, str, Source, str]:
-    """Returns the checker by the settings of the file, the kind, what to read from now on (a pipe
-    gives its bytes once), and any doubt about the dialect.
+    """Returns (checker, kind, source, doubt) by the settings of the file.
+
+    The source is to be read from now on, because a pipe can be read only once; `doubt` is about the
+    dialect.
     """
     from mypt_lint.check.detect import candidates, detect
     from mypt_lint.run.plan import Plan, checker, given, named_dialect
@@ -200,7 +204,7 @@ def _terminal(items: Iterator[Item], view: str) -> int:
 
 
 def _text(items: Iterator[Item], layout: str | None) -> int:
-    """The texts alone on stdout; on a terminal made visible, elsewhere byte for byte.
+    """Prints the texts alone on stdout; on a terminal made visible, elsewhere byte for byte.
 
     All else goes to stderr.
     """

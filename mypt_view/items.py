@@ -1,7 +1,7 @@
-"""Sources in, items to show out: one an episode, legal or not. Prints nothing.
+"""Reads sources into items to show: one for each episode, legal or not. Prints nothing.
 
-Ids and loss are those of `Dialect.encode`, findings are the linter's. A further kind of source is a
-further function that yields `Item`s; nothing that shows them asks where they came from.
+Ids and loss are those of `Dialect.encode`, findings are the linter's. Another kind of source is
+another function that yields `Item`s; nothing that shows items asks where they are from.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _BOM = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One episode. `episode` is None where it could not be read; `value` and `raw` are then what
-    there is to show.
+    """One episode to show.
 
-    `segments` are its ids and loss, an event at a time; None where it has none, and `lacks` says
-    why. `text` is the serialised text that was read, None for a record. Spans of findings count in
-    the string that their pointer names.
+    `episode` is None where it could not be read; `value` and `raw` are then what can be shown.
+    `segments` are its ids and loss, by event; None where it has none, and `lacks` says why. `text`
+    is the serialised text that was read, None for a record. Spans of findings count in the string
+    that their pointer names.
     """
 
     label: str
@@ -57,7 +57,7 @@ class Item:
         return [segment.loss for segment in self.segments or () for _ in segment.ids]
 
     def events(self) -> list[Event] | None:
-        """Tags and text runs, as far as there are any."""
+        """Returns tags and text runs, as far as there are any."""
         if self.segments is not None:
             return [segment.event for segment in self.segments]
         if self.episode is not None:
@@ -69,16 +69,16 @@ class Item:
 
 
 def read_items(checker: Checker, source: Source, kind: str, line: int | None) -> Iterator[Item]:
-    """The episodes of a source from `line` on (None: from the beginning). `kind` is "record" or
-    "text".
+    """Yields the episodes of a source from `line` on (None: from the beginning).
 
-    Raises UsageError where the source cannot be read, is empty, or has no such line.
+    `kind` is "record" or "text". Raises UsageError where the source cannot be read, is empty, or
+    has no such line.
     """
     return records(checker, source, line) if kind == "record" else texts(checker, source, line)
 
 
 def records(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
-    """One item a line of JSONL."""
+    """Yields one item for each line of JSONL."""
     first, row = line or 1, 0
     for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         if block.too_long:
@@ -109,7 +109,7 @@ def records(checker: Checker, source: Source, line: int | None) -> Iterator[Item
 
 
 def record(checker: Checker, raw: bytes, row: int, path: str) -> Item:
-    """The item of one line of JSONL. Never raises."""
+    """Returns the item of one line of JSONL. Never raises."""
     located = checker.line(raw, row=row, filename=path)
     text = raw.decode("utf-8", "replace").removesuffix("\r")
     label, dialect = f"{path}:{row}", checker.dialect
@@ -128,7 +128,7 @@ def record(checker: Checker, raw: bytes, row: int, path: str) -> Item:
 
 
 def texts(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
-    """One item an episode of serialised text; `line` is any of its lines."""
+    """Yields one item for each episode of serialised text; `line` is any of its lines."""
     data, _, located = whole_text(checker, source)
     text, faults = decode(data)
     findings = faults or [item.finding for item in located]
@@ -167,7 +167,7 @@ def texts(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
 
 
 def encoded(dialect: Dialect, episode: Episode | None) -> tuple[tuple[Segment, ...] | None, str]:
-    """The segments of an episode; or None, and why it has none."""
+    """Returns the segments of an episode; or None, and why it has none."""
     if episode is None:
         return None, "it cannot be read without loss"
     try:
@@ -177,7 +177,7 @@ def encoded(dialect: Dialect, episode: Episode | None) -> tuple[tuple[Segment, .
 
 
 def first(items: Iterable[Item], number: int | None) -> Iterator[Item]:
-    """The first `number` of them (None: all); empty lines are shown and not counted."""
+    """Yields the first `number` items (None: all); empty lines are shown and not counted."""
     shown = 0
     for item in items:
         if number is not None and shown >= number:
@@ -189,14 +189,15 @@ def first(items: Iterable[Item], number: int | None) -> Iterator[Item]:
 
 
 def text_length(item: Item) -> int:
-    """How much text there is to show, in code points."""
+    """Returns how much text there is to show, in code points."""
     events = item.events()
     return len(item.raw) if events is None else sum(len(e.text) for e in events)
 
 
 def outline(item: Item) -> tuple[int, int | None]:
-    """The number of turns, and the first phase in which the episode belongs (None where the dialect
-    has no phases).
+    """Returns the number of turns, and the first phase to which the episode belongs.
+
+    The phase is None where the dialect has none.
     """
     table = item.dialect.table
     names = [
@@ -210,7 +211,7 @@ def outline(item: Item) -> tuple[int, int | None]:
 
 
 def tools_called(item: Item) -> list[str]:
-    """The names of the tools that are called, each once, in order; quoted calls are none."""
+    """Returns the names of the called tools, each once, in order; quoted calls are none."""
     openers, names = item.dialect.table.openers, dict[str, None]()
     for message in item.episode.messages if item.episode is not None else ():
         for part in message.parts:
@@ -222,7 +223,7 @@ def tools_called(item: Item) -> list[str]:
 
 
 def _names(part: Part) -> Iterator[str]:
-    """Returns the names in the body of a call, or of an array of calls; none if unreadable."""
+    """Yields the names in the body of a call, or of an array of calls; none if unreadable."""
     if name := dict(part.attrs).get(NAME):
         yield name
         return
@@ -251,7 +252,7 @@ def _unread(
 
 
 def _on_line(located: list[Diagnostic]) -> tuple[Finding, ...]:
-    """Findings about a line that is not JSON, their columns as spans."""
+    """Returns findings about a line that is not JSON, their columns as spans."""
     return tuple(
         replace(item.finding, pointer="", span=(item.column - 1, item.end_column - 1))
         for item in located
@@ -268,5 +269,5 @@ def _need(source: Source, rows: int, line: int) -> None:
 
 
 def plain_event(text: str, pointer: str, *, span: bool = False) -> Event:
-    """Content that belongs to no block of the format."""
+    """Returns content that belongs to no block of the format, as an event."""
     return Event(TEXT, text, Place(pointer, (0, len(text)) if span else None))

@@ -1,5 +1,6 @@
-"""Styled runs of text to rows of terminal cells: every character is shown, none is obeyed, nothing
-is lost at a line's end.
+"""Lays out styled runs of text in rows of terminal cells.
+
+Every character is shown, none is obeyed by the terminal, and nothing is lost at a line's end.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from mypt_lint.report.excerpt import clusters
 
 
 class Run(NamedTuple):
-    """Text in one style. `mark` is what stands under it where there is no colour."""
+    """Text in one style. `mark` is printed under it where there is no colour."""
 
     text: str
     style: str = ""
@@ -38,7 +39,7 @@ class Row:
     width: int = 0
 
     def runs(self) -> Iterator[tuple[str, str]]:
-        """`(text, style)`, with neighbours of one style joined."""
+        """Yields (text, style), with neighbours of one style joined."""
         for style, group in groupby(self.units, key=lambda unit: unit.style):
             yield "".join(unit.shown for unit in group), style
 
@@ -48,12 +49,12 @@ class Row:
 
     @property
     def marks(self) -> str:
-        """What stands under the row, without white space at its end."""
+        """Returns the marks under the row, without white space at their end."""
         return "".join(unit.mark * unit.width for unit in self.units).rstrip()
 
 
 def rows(runs: Iterable[Run], width: int, display: Display, *, ends: bool = False) -> list[Row]:
-    """The runs in rows of at most `width` cells, broken behind a space where there is one.
+    """Returns the runs in rows of at most `width` cells, broken after a space where there is one.
 
     `ends` shows line ends.
     """
@@ -79,7 +80,7 @@ def rows(runs: Iterable[Run], width: int, display: Display, *, ends: bool = Fals
 
 
 def _units(runs: Iterable[Run], display: Display, ends: bool) -> Iterator[Unit]:
-    """The units of all runs; "\\n" alone ends a row."""
+    r"""Yields the units of all runs; "\n" alone ends a row."""
     for run in runs:
         lines = run.text.split("\n")
         for n, line in enumerate(lines):

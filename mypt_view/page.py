@@ -1,9 +1,8 @@
-"""One self-contained page with episodes in it: no network, no font, nothing of the data is ever
-markup.
+"""Writes one self-contained page of episodes: no network, no font, no data that is ever markup.
 
-What the list and the overview need stands as JSON in a script element that is never run, with `<`
-escaped. The episodes stand behind the page's own script, packed in parts that are unpacked when one
-of theirs is shown: such a part is in base64. The script puts all of it into the document as text. A
+The data for the list and the overview is JSON in a script element that is never run, with `<`
+escaped. The episodes follow the page's own script, packed in parts, each in base64; a part is
+unpacked when one of its episodes is shown. The script puts all of it into the document as text. A
 policy in the page allows this one script and this one style sheet, and no request at all.
 """
 
@@ -39,7 +38,7 @@ _SCRIPTS = ("page.js", "search.js", "overview.js", "steering.js")
 
 @dataclass(slots=True)
 class Collected:
-    """What a page shows: a row an episode, their parts, and with which row each part begins."""
+    """What a page shows: a row for each episode, their parts, and the first row of each part."""
 
     dialect: str = ""
     phases: Sequence[str] = ()
@@ -51,9 +50,9 @@ class Collected:
 
 
 def collect(items: Iterable[Item]) -> Collected:
-    """Collect items of one dialect, as many as a browser can hold; one that is collected is let go.
+    """Collects items of one dialect, as many as a browser can hold; none is kept in memory whole.
 
-    Raises UsageError that says what to do when there are more.
+    Raises UsageError, which says what to do, when there are more.
     """
     out = Collected()
     part: list[str] = []
@@ -83,7 +82,7 @@ def collect(items: Iterable[Item]) -> Collected:
 
 
 def page(held: Collected, source: str) -> bytes:
-    """The page of what was collected from a source, a file by its name."""
+    """Returns the page of what was collected from a source, a file by its name."""
     folder = files("mypt_view") / "assets"
     template, style, *scripts = (
         (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *_SCRIPTS)
@@ -120,7 +119,7 @@ def _packed(part: Sequence[str]) -> str:
 
 
 def _for_script(pattern: str) -> str:
-    """A character class of Python as one of JavaScript, in ASCII."""
+    """Returns a character class of Python as one of JavaScript, in ASCII."""
     return "".join(
         char if char.isascii() and char.isprintable() else f"\\u{{{ord(char):x}}}"
         for char in pattern
@@ -141,12 +140,12 @@ def _json(value: Any) -> str:
 
 
 def _inert(text: str) -> str:
-    """JSON that is no markup wherever it stands."""
+    """Returns JSON that is no markup, wherever in the page it is."""
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _row(item: Item, blocks: Sequence[Block]) -> dict[str, Any]:
-    """What the list and the overview say about an episode."""
+    """Returns the facts about an episode for the list and the overview."""
     turns, phase = outline(item)
     return {
         "label": item.label,
@@ -175,7 +174,7 @@ def _episode(item: Item, blocks: Sequence[Block], rest: Sequence[Finding]) -> di
 
 
 def _headline(item: Item, blocks: Sequence[Block]) -> str:
-    """What the first turn says."""
+    """Returns the beginning of the first turn."""
     opener = item.dialect.table.turn_opener
     texts = (
         "".join(c.event.text for c in b.chunks if not c.is_tag) for b in blocks if b.kind == opener
@@ -204,9 +203,10 @@ def _block(block: Block, item: Item) -> dict[str, Any]:
 
 
 def _chunk(chunk: Chunk, breaks: Sequence[tuple[int, int]], item: Item) -> dict[str, Any]:
-    """Lengths, marks and breaks count UTF-16 units, as strings of the page do.
+    """Returns a chunk as JSON.
 
-    An id that shares its characters is in a list.
+    Lengths, marks and breaks count UTF-16 units, as strings of the page do. An id that shares its
+    characters is in a list.
     """
     text, segment = chunk.event.text, chunk.segment
     out: dict[str, Any] = {"text": text}

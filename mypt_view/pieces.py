@@ -1,4 +1,4 @@
-"""Ids as text: which ids make which characters, and the text of one id by itself."""
+"""Shows ids as text: which ids make which characters, and the text of one id by itself."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LATIN = re.compile("[\x80-\xff]")
 
 
 def pieces(segment: Segment, tokenizer: Tokenizer) -> Iterator[tuple[list[int], str]]:
-    """The ids of a segment with their text, the ids that share a character together.
+    """Yields the ids of a segment with their text, ids that share a character together.
 
-    The texts join to the event's.
+    The texts join to the event's text.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     held: list[int] = []
@@ -38,7 +38,7 @@ def pieces(segment: Segment, tokenizer: Tokenizer) -> Iterator[tuple[list[int], 
 
 @lru_cache(1 << 17)
 def _alone(tokenizer: Tokenizer, number: int) -> str | None:
-    """The text of an id; None where it is part of a character."""
+    """Returns the text of an id; None where it is part of a character."""
     try:
         return tokenizer.decode_bytes([number]).decode()
     except UnicodeDecodeError:
@@ -46,8 +46,9 @@ def _alone(tokenizer: Tokenizer, number: int) -> str | None:
 
 
 def quoted(raw: bytes, display: Display) -> str:
-    r"""Bytes on one line, in quotes: text as it is, what cannot be seen spelled out. `\x..` is one
-    byte.
+    r"""Returns bytes on one line, in quotes: text as it is, all that cannot be seen spelled out.
+
+    `\x..` is one byte.
 
     >>> import io
     >>> display = Display(io.StringIO())

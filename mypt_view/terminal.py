@@ -1,4 +1,4 @@
-"""The terminal views: chat bubbles, the mask, ids, the tree.
+"""Shows items on a terminal: as chat bubbles, with the mask, as ids, or as a tree.
 
 User text goes through `Text` objects only, made visible.
 """
@@ -23,11 +23,11 @@ from mypt_view.layout import Run, rows
 from mypt_view.pieces import quoted
 
 _WIDTH = 100  # cells, where there is no terminal
-_INDENT = 6  # of what the model writes
+_INDENT = 6  # cells before blocks of the model
 SEVERITY = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _POINTED = {"error": "underline red", "warning": "underline yellow", "info": "underline cyan"}
 TRAINED, MASKED = "bold green underline", "dim"
-TRAINED_MARK, _FINDING_MARK = "^", "~"  # what stands under text where there is no colour
+TRAINED_MARK, _FINDING_MARK = "^", "~"  # printed under text where there is no colour
 _SOLID, _DASHED, _ASCII = "╭─╮│╰╯╎", "╭┄╮┊╰╯╎", "+-+|++:"
 _COLOURS = {
     "user": "bright_blue",
@@ -63,7 +63,7 @@ class Terminal:
         self._fine = self.display.printable(_SOLID) == _SOLID
 
     def show(self, item: Item, view: str) -> None:
-        """One item in one of the views "chat", "mask", "ids" and "tree"."""
+        """Prints one item in one of the views "chat", "mask", "ids" and "tree"."""
         blocks, rest = blocks_of(item)
         coded = item.segments is not None
         lacks = {"mask": "loss mask", "ids": "ids"}.get(view, "")
@@ -85,7 +85,7 @@ class Terminal:
             self._bubbles(blocks, mask=view == "mask" and coded)
 
     def note(self, item: Item, lacks: str = "") -> None:
-        """The summary and the findings alone."""
+        """Prints the summary and the findings alone."""
         self._head(item, lacks)
         for finding in item.findings:
             self._finding(finding)
@@ -191,7 +191,7 @@ class Terminal:
 
 
 def summary(item: Item) -> str:
-    """One line: what it is, how long, how much of it is trained, and how many findings it has."""
+    """Returns one line about an item: its dialect, length, share of trained tokens and findings."""
     turns, phase = outline(item)
     words = [item.dialect.name + (f" phase {phase}" if phase is not None else "")]
     if item.segments is not None:
@@ -210,7 +210,7 @@ def summary(item: Item) -> str:
 
 
 def _runs(block: Block, style: str, mask: bool) -> Iterator[Run]:
-    """What to show of a block: its text; with `mask` its tags too, trained or not.
+    """Yields what to show of a block: its text; with `mask` its tags too, trained or not.
 
     Tags that a finding means are shown.
     """
@@ -240,7 +240,7 @@ def _laid_out(text: str, first: int, last: int, breaks: list[tuple[int, int]]) -
 
 
 def _apart(marks: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
-    """Marks in order, cut so that none overlaps another."""
+    """Yields marks in order, cut so that none overlaps another."""
     at = 0
     for a, b, severity in sorted(marks):
         if b > at:
@@ -249,7 +249,7 @@ def _apart(marks: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, st
 
 
 def _tree(blocks: list[Block], display: Display, width: int, *, fine: bool) -> Iterator[Text]:
-    """The blocks, and below each its parts, one line a part."""
+    """Yields the blocks, and below each its parts, one line a part."""
     branch, last, bar = ("├── ", "└── ", "│   ") if fine else ("|-- ", "`-- ", "|   ")
     meta = [block for block in blocks if block.look == "meta"]
     blocks = [block for block in blocks if block.look != "meta"]

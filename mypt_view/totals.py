@@ -1,4 +1,4 @@
-"""Sums over items: tokens by block."""
+"""Sums tokens by block over many items."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mypt_view.items import Item
 class TagTotal(NamedTuple):
     """Tokens whose innermost block this is, its tags included; or those of a mark.
 
-    `times`: how many there are.
+    `times` is how many such blocks or marks there are.
     """
 
     kind: str
@@ -29,7 +29,7 @@ class TagTotals:
         self._table: TokenTable | None = None
 
     def add(self, item: Item) -> None:
-        """Count the tokens of an item."""
+        """Counts the tokens of an item."""
         table = self._table = item.dialect.table
         for event, ids, loss, inside in item.segments or ():
             terminal = table.terminals.get(event.terminal)
@@ -43,7 +43,7 @@ class TagTotals:
             row[2] += len(ids) * loss
 
     def rows(self) -> list[TagTotal]:
-        """One row a block or mark that occurs, in the order of the token table."""
+        """Returns one row for each block or mark that occurs, in the order of the token table."""
         terminals = self._table.terminals.values() if self._table is not None else ()
         order = {
             t.opens or t.name.lower(): t.shown
