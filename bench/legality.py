@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from mypt_cli.jsonl.atomic import Output
+from mypt_cli.jsonl.output import Output
 from mypt_infer.generate.llama import Llama, load
 from mypt_model.llama import random_transformer
 from mypt_train.commands import prepare, vocab

@@ -72,7 +72,7 @@ def _options(out: Parser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from mypt_cli.jsonl.atomic import Output
+    from mypt_cli.jsonl.output import Output
     from mypt_cli.jsonl.values import lines
     from mypt_cli.progress import Bar
     from mypt_convert.engine import Converter

@@ -231,7 +231,7 @@ def _text(items: Iterator[Item], layout: str | None) -> int:
 
 
 def _page(items: Iterator[Item], source: str, options: argparse.Namespace) -> int:
-    from mypt_cli.jsonl.atomic import Output
+    from mypt_cli.jsonl.output import Output
     from mypt_lint.report.totals import counted
     from mypt_view.page import collect, page
 

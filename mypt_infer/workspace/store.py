@@ -22,6 +22,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from mypt_cli import atomic
+
 CURRENT = "current"
 SQLITE, VECTORS, META = "index.sqlite", "embeddings.npy", "meta.jsonl"
 # The version of the schema, of how texts are read, and of how they are cut.
@@ -135,13 +137,8 @@ def new_folder(index: Path) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=index))
     try:
         yield folder
-        for path in [*folder.iterdir(), folder]:
-            _flush(path)
-        pointer = index / f"{CURRENT}.new"
-        pointer.write_text(folder.name + "\n", encoding="utf-8")
-        _flush(pointer)
-        pointer.replace(index / CURRENT)
-        _flush(index)
+        atomic.sync_files(folder)
+        atomic.write(index / CURRENT, [folder.name.encode() + b"\n"])
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -149,14 +146,6 @@ def new_folder(index: Path) -> Iterator[Path]:
         if old != folder and old.is_dir() and not old.is_symlink():
             # Readers of the old state keep its files open.
             shutil.rmtree(old, ignore_errors=True)
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def state(connection: sqlite3.Connection) -> dict[str, str]:

@@ -15,9 +15,9 @@ from io import BytesIO
 from typing import NamedTuple
 
 from mypt_cli.errors import UsageError
-from mypt_cli.jsonl.atomic import Output
 from mypt_cli.jsonl.blocks import Source, blocks
 from mypt_cli.jsonl.line import is_utf16
+from mypt_cli.jsonl.output import Output
 from mypt_cli.jsonl.paths import source_of
 from mypt_cli.progress import Bar
 from mypt_lint.fast.clean_filter import CleanFilter

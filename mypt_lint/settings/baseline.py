@@ -7,12 +7,11 @@ episode loses its exemption. Metadata is no part of an episode, nor of its hash.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from mypt_cli.atomic import replacing
 from mypt_cli.errors import UsageError
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_spec.bodies.strict_json import Fault, loads
@@ -120,19 +119,10 @@ def write(path: str, known: Iterable[Key]) -> None:
     episodes: dict[str, list[str]] = {}
     for key in known:
         episodes.setdefault(key.episode, []).append(f"{key.code} {key.pointer}")
-    target = os.path.realpath(path)
-    temporary = ""
+    lines = [[episode, sorted(set(found))] for episode, found in sorted(episodes.items())]
     try:
-        handle, temporary = tempfile.mkstemp(
-            prefix=f".{os.path.basename(target)}.", dir=os.path.dirname(target)
-        )
-        with open(handle, "w", encoding="utf-8", newline="\n") as out:
-            out.write(json.dumps({_HEAD: VERSION}) + "\n")
-            for episode, found in sorted(episodes.items()):
-                out.write(json.dumps([episode, sorted(set(found))]) + "\n")
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
+        with replacing(path) as out:
+            for line in [{_HEAD: VERSION}, *lines]:
+                out.write(json.dumps(line).encode() + b"\n")
     except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
         raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -47,7 +47,7 @@ def _options(out: Parser) -> None:
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    from mypt_cli.jsonl.atomic import Output
+    from mypt_cli.jsonl.output import Output
     from mypt_cli.progress import Bar
     from mypt_train.curriculum import episodes
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
@@ -79,10 +78,10 @@ def texts(paths: Sequence[str], dialect: str, *, quiet: bool = True) -> Iterator
 
 
 def _run(chosen: argparse.Namespace) -> int:
+    from mypt_cli.atomic import replacing
     from mypt_cli.progress import Bar
     from mypt_spec.tokenizer.vocabulary import write_ranks
     from mypt_train.curriculum.bpe import learn
-    from mypt_train.data import durable
 
     read = [0, 0]  # texts, bytes
 
@@ -95,7 +94,8 @@ def _run(chosen: argparse.Namespace) -> int:
     with Bar(chosen.size, unit="tokens", quiet=chosen.quiet) as bar:
         ranks = learn(counted(), chosen.size, progress=bar.at)
     try:
-        durable.write(Path(chosen.output), [write_ranks(ranks)])
+        with replacing(chosen.output) as out:
+            out.write(write_ranks(ranks))
     except OSError as error:
         raise UsageError(f"{chosen.output}: cannot be written: {error.strerror or error}") from None
     if not chosen.quiet:

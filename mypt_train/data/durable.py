@@ -1,8 +1,7 @@
-"""Writes files that are whole or not there, whenever the process or the machine stops.
+"""Says what is already done and still whole, so that a killed run can continue.
 
-Input: a path and bytes. Output: the file, synced to the disk, or no file of that name. A run of
-`mypt-prepare` or `mypt-train` can be killed at any moment and continues from what these functions
-left.
+Input: files that were written, and entries about them. Output: check sums of files, and a journal
+whose entries are on the disk. `mypt_cli.atomic` writes the files.
 """
 
 from __future__ import annotations
@@ -11,43 +10,11 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# The ending of a file that is being written.
-PART = ".part"
-
-
-def write(path: Path, pieces: Iterable[bytes | memoryview]) -> int:
-    """Writes a file that is whole or not there; returns the CRC-32 of its bytes.
-
-    The pieces go to a temporary name, are synced, and the file is renamed; then the folder is
-    synced. Raises OSError; part of the file may then be left under the temporary name, never under
-    `path`.
-    """
-    crc = 0
-    part = path.with_name(path.name + PART)
-    with part.open("wb") as out:
-        for piece in pieces:
-            out.write(piece)
-            crc = zlib.crc32(piece, crc)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(part, path)
-    sync_folder(path.parent)
-    return crc
-
-
-def sync_folder(folder: Path) -> None:
-    """Syncs the names in a folder to the disk; does nothing where the system cannot."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+from mypt_cli import atomic
 
 
 def crc_of(path: Path) -> int:
@@ -83,7 +50,7 @@ class Journal:
             out.flush()
             os.fsync(out.fileno())
         if fresh:
-            sync_folder(self.path.parent)
+            atomic.sync_folder(self.path.parent)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yields the whole entries, in the order they were added."""
@@ -102,6 +69,6 @@ class Journal:
         entries = list(self)
         bodies = [json.dumps(entry, sort_keys=True) for entry in entries]
         if self.path.exists():
-            write(
+            atomic.write(
                 self.path, [f"{zlib.crc32(body.encode()):08x} {body}\n".encode() for body in bodies]
             )

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from mypt_cli import atomic
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.paths import MANIFEST
@@ -173,7 +174,7 @@ def _open_folder(
             raise PrepareError(f"{out}: is complete, there is nothing to resume")
         raise PrepareError(f"{out}: is not empty; name another folder, or empty it")
     folder.mkdir(parents=True, exist_ok=True)
-    durable.write(folder / "plan.json", [wanted])
+    atomic.write(folder / "plan.json", [wanted])
     return folder
 
 
@@ -302,7 +303,7 @@ def _assemble(
     total = Account(**{name: sum(getattr(a, name) for a in accounts) for name in Account.__slots__})
     if not all(account.adds_up for account in [*accounts, total]):
         raise PrepareError(f"the lines do not add up: {total.as_dict()}; please report this")
-    durable.write(out / REJECTS, rejects)
+    atomic.write(out / REJECTS, rejects)
     fails = total.refused and options.on_error == "fail"
     if fails or not total.written:
         shutil.rmtree(folder)  # so that the same folder can be named again
@@ -331,9 +332,9 @@ def _assemble(
         }
     ranks = options.spec.ranks
     if ranks is not None:
-        durable.write(out / FILE, [ranks.data])
+        atomic.write(out / FILE, [ranks.data])
     manifest = _manifest(inputs, options, accounts, total, splits, tags)
-    durable.write(out / MANIFEST, [json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"])
+    atomic.write(out / MANIFEST, [json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"])
     shutil.rmtree(folder, ignore_errors=True)
     return manifest
 

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mypt_train.data import durable, parquet
+from mypt_cli import atomic
+from mypt_train.data import parquet
 from mypt_train.data.kinds import KINDS
 from mypt_train.data.manifest import files_of
 from mypt_train.data.units import Key, UnitFile, path_of
@@ -184,7 +185,7 @@ def _write(path: Path, pieces: Iterable[memoryview]) -> dict[str, Any]:
             size += piece.nbytes
             yield piece
 
-    durable.write(path, told())
+    atomic.write(path, told())
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 

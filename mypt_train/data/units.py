@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mypt_cli import atomic
 from mypt_cli.jsonl.blocks import Source, blocks, ranges
 from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import Finding
-from mypt_train.data import durable
 from mypt_train.data.encode_line import WRITTEN, Encoder, Outcome
 from mypt_train.data.options import Options
 
@@ -200,7 +200,7 @@ class _Unit:
                 np.concatenate(self.ids).astype("<u2", copy=False).data.cast("B"),
                 np.concatenate(self.masks).data,
             ]
-        return {"unit": list(key), "crc": durable.write(path_of(folder, key), pieces)}
+        return {"unit": list(key), "crc": atomic.write(path_of(folder, key), pieces)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import mypt_spec
+from mypt_cli import atomic
 from mypt_model.folder import beside, dialect_of, newest
 from mypt_model.shape import ModelError
 from mypt_spec import Dialect, VocabularyError
 from mypt_spec.states import open_blocks
 from mypt_spec.table import TEXT, Terminal
 from mypt_spec.tokenizer.vocabulary import FILE
-from mypt_train.data import durable
 from mypt_train.export.tokenizer_file import ExportError, template, tokenizer_config, tokenizer_json
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -73,12 +73,12 @@ def export(
         out.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / WEIGHTS, out / WEIGHTS)
         for name, content in files.items():
-            durable.write(
+            atomic.write(
                 out / name, [json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"]
             )
-        durable.write(out / "chat_template.jinja", [shown.encode()])
+        atomic.write(out / "chat_template.jinja", [shown.encode()])
         if d.ranks is not None:
-            durable.write(out / FILE, [d.ranks.data])
+            atomic.write(out / FILE, [d.ranks.data])
     except OSError as error:
         raise ExportError(
             f"{error.filename or out}: {error.strerror or error}; delete the folder, and export "

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from mypt_cli import atomic
 from mypt_model.folder import (
     CONFIG,
     OPTIMIZER,
@@ -87,7 +87,6 @@ def save(
                 beside or {},
             )
         except (OSError, SafetensorError) as error:
-            shutil.rmtree(_part(path), ignore_errors=True)
             raise CheckpointError(
                 f"{path}: cannot be written: {error}; {_left(out)}. Free some space and go on with "
                 "--resume"
@@ -108,10 +107,6 @@ def _held(tensor: Tensor, world: World) -> Tensor:
     return full.cpu().contiguous() if world.first else torch.empty(0)
 
 
-def _part(path: Path) -> Path:
-    return path.with_name(path.name + durable.PART)
-
-
 def _write(
     path: Path,
     weights: dict[str, Tensor],
@@ -120,32 +115,23 @@ def _write(
     facts: dict[str, Any],
     beside: Mapping[str, bytes],
 ) -> None:
-    part = _part(path)
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    save_file(weights, part / WEIGHTS, metadata={"format": "pt"})
-    save_file(state, part / OPTIMIZER)
-    for name, content in beside.items():
-        (part / name).write_bytes(content)
-    files = {
-        name: {"bytes": (part / name).stat().st_size, "sha256": durable.sha256(part / name)}
-        for name in (WEIGHTS, OPTIMIZER, *beside)
-    }
-    dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
-    for name, value in (
-        (CONFIG, model.config.as_json() | {"torch_dtype": dtype}),
-        (TRAINER, facts | {"files": files}),
-    ):
-        (part / name).write_text(
-            json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8"
-        )
-    for file in part.iterdir():
-        with file.open("rb") as data:
-            os.fsync(data.fileno())
-    durable.sync_folder(part)
-    shutil.rmtree(path, ignore_errors=True)
-    os.replace(part, path)
-    durable.sync_folder(path.parent)
+    with atomic.folder(path) as part:
+        save_file(weights, part / WEIGHTS, metadata={"format": "pt"})
+        save_file(state, part / OPTIMIZER)
+        for name, content in beside.items():
+            (part / name).write_bytes(content)
+        files = {
+            name: {"bytes": (part / name).stat().st_size, "sha256": durable.sha256(part / name)}
+            for name in (WEIGHTS, OPTIMIZER, *beside)
+        }
+        dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
+        for name, value in (
+            (CONFIG, model.config.as_json() | {"torch_dtype": dtype}),
+            (TRAINER, facts | {"files": files}),
+        ):
+            (part / name).write_text(
+                json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+            )
 
 
 def facts_of(folder: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mypt_train.data import durable
+from mypt_cli import atomic
 from mypt_train.training.config import ConfigError
 
 LOG, BOARD = "log.jsonl", "tensorboard"
@@ -43,7 +43,7 @@ class Log:
             return
         if self.path.exists():
             lines = [line for line in self.path.read_bytes().split(b"\n") if line]
-            durable.write(self.path, [line + b"\n" for line in lines if _kept(line, step)])
+            atomic.write(self.path, [line + b"\n" for line in lines if _kept(line, step)])
         if tensorboard:
             self.board = _board(out)
         if self.shows and sys.stderr.isatty():

@@ -35,10 +35,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mypt_cli import atomic
 from mypt_model.folder import TRAINER, checkpoints, newest
 from mypt_model.llama import Transformer, random_transformer
 from mypt_spec.tokenizer.vocabulary import FILE
-from mypt_train.data import durable
 from mypt_train.data.kinds import BAD, GOOD
 from mypt_train.data.reader import ShardError, ShardReader
 from mypt_train.training import checkpoint
@@ -549,7 +549,7 @@ def _last_checkpoint(out: Path, *, resume: bool) -> Path | None:
     if (
         not found
         and out.exists()
-        and any(p.name not in (LOG, BOARD) and p.suffix != durable.PART for p in out.iterdir())
+        and any(p.name not in (LOG, BOARD) and p.suffix != atomic.PART for p in out.iterdir())
     ):
         raise TrainError(f"{out}: is not empty, and holds no checkpoint; name another folder")
     return found[-1] if found else None

@@ -26,11 +26,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_cli import atomic
 from mypt_cli.jsonl.paths import expand
 from mypt_lint.cli import main as lint
 from mypt_train import Options, PrepareError, ShardError, ShardReader, prepare
 from mypt_train.commands.prepare import main
-from mypt_train.data import durable
 from mypt_train.data.encode_line import Encoder
 from mypt_train.data.packing import pack
 from tests.support.strategies import DIALECTS, records
@@ -474,9 +474,9 @@ def test_each_step_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bro
     """
     made(PHASES[:2], tmp_path / "want", unit_size=1500)
     where, name = {
-        "write": (durable, "write"),
-        "rename": (durable.os, "replace"),
-        "fsync": (durable.os, "fsync"),
+        "write": (atomic, "write"),
+        "rename": (atomic.os, "replace"),
+        "fsync": (atomic.os, "fsync"),
     }[broken]
     real = getattr(where, name)
     for failing in range(1000):

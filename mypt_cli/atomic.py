@@ -1,0 +1,126 @@
+"""Writes files and folders that are whole or not there, whenever the process or the machine stops.
+
+Input: a path, and what to write. Output: the file or folder of that name, on the disk. Until all of
+it is there, it has another name in the same folder. An error removes what has this name, a kill
+leaves it; in both cases the old file or folder is as it was.
+
+    with replacing(path) as out:        a file, written piece by piece
+    write(path, pieces)                 a file at once, with its CRC-32
+    with folder(path) as made:          a folder of files
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import stat
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+# The ending of a file or folder that is being written, if its name is not random.
+PART = ".part"
+# What a system answers that cannot sync a folder, or lets nobody list it.
+_UNABLE = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP)
+
+
+@contextmanager
+def replacing(path: str | Path, *, part: str | Path | None = None) -> Iterator[BinaryIO]:
+    """Yields a file that takes the name `path` when the block ends without an exception.
+
+    It is synced before that, and its folder after. The permissions of an old file are kept. A link
+    stays a link: the file that it names is replaced. The temporary name is random, so that two
+    writers never meet, unless `part` is given. A pipe or device is written as it comes. Raises
+    OSError.
+    """
+    target = os.path.realpath(path)
+    old = os.stat(target).st_mode if os.path.exists(target) else None
+    if old is not None and not stat.S_ISREG(old):
+        with open(target, "wb") as out:
+            yield out
+        return
+    parent, name = os.path.split(target)
+    temporary = part or os.path.join(parent, f".{name}.{secrets.token_hex(4)}")
+    mode = 0o666 if old is None else stat.S_IMODE(old)
+    out = open(  # noqa: SIM115
+        temporary, "wb" if part else "xb", opener=lambda path, flags: os.open(path, flags, mode)
+    )
+    try:
+        with out:
+            if old is not None:
+                os.chmod(temporary, mode)  # whatever the umask has taken
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    sync_folder(parent)
+
+
+def write(path: str | Path, pieces: Iterable[bytes | memoryview]) -> int:
+    """Writes a file that is whole or not there; returns the CRC-32 of its bytes.
+
+    A kill may leave a file whose name ends in PART; the next `write` to `path` takes it over, so
+    only one process may write it. Raises OSError.
+    """
+    crc = 0
+    with replacing(path, part=os.path.realpath(path) + PART) as out:
+        for piece in pieces:
+            out.write(piece)
+            crc = zlib.crc32(piece, crc)
+    return crc
+
+
+@contextmanager
+def folder(path: Path) -> Iterator[Path]:
+    """Yields an empty folder that takes the name `path` when the block ends without an exception.
+
+    Its files are synced before that, and an old folder is removed. Until then its name ends in
+    PART; what a kill has left of such a name is removed. Raises OSError.
+    """
+    part = path.with_name(path.name + PART)
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        yield part
+        sync_files(part)
+        shutil.rmtree(path, ignore_errors=True)
+        os.replace(part, path)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_files(path: Path) -> None:
+    """Syncs the files in a folder to the disk, and their names."""
+    for file in path.iterdir():
+        with file.open("rb") as data:
+            os.fsync(data.fileno())
+    sync_folder(path)
+
+
+def sync_folder(path: str | Path) -> None:
+    """Syncs the names in a folder to the disk; does nothing where the system cannot."""
+    if os.name != "posix":
+        return
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        if error.errno not in _UNABLE:
+            raise
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _UNABLE:
+            raise
+    finally:
+        os.close(handle)

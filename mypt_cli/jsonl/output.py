@@ -1,0 +1,79 @@
+"""Writes the output of a command: a file that is whole or not there, or standard output.
+
+Input: a path as the user gave it, and records or bytes. Output: the file, packed if its name ends
+in .gz. A fault is a UsageError that names the path.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+from mypt_cli.atomic import replacing
+from mypt_cli.errors import UsageError
+
+
+class Output:
+    """A file that takes its name only when it is complete; `-` is standard output.
+
+    Raises UsageError if it cannot be written, and for a file that is among `taken`.
+    """
+
+    def __init__(self, path: str, taken: Sequence[str]) -> None:
+        self.path = path
+        self._stream: Any = sys.stdout.buffer
+        self._stack = ExitStack()
+        if path == "-":
+            self._stack.callback(self._stream.flush)
+            return
+        if path.endswith(".zst"):
+            raise UsageError(f"{path}: .zst is read, not written; name a file in .jsonl or .gz")
+        target = os.path.realpath(path)
+        if any(os.path.realpath(other) == target for other in taken):
+            raise UsageError(f"{path}: is read from, or written twice; name another output")
+        try:
+            if os.path.isdir(path):
+                raise IsADirectoryError(21, "is a folder")
+            self._stream = self._stack.enter_context(replacing(path))
+        except OSError as error:
+            raise self._cannot(error) from None
+        if path.endswith(".gz"):
+            # No time in the header, so that equal data gives equal bytes.
+            packed = gzip.GzipFile("", "wb", fileobj=self._stream, mtime=0)
+            self._stream = self._stack.enter_context(packed)
+
+    def __enter__(self) -> Output:
+        return self
+
+    def write(self, record: Any) -> None:
+        """Writes a record as a line of JSON."""
+        self.write_bytes(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+
+    def write_bytes(self, data: bytes) -> None:
+        """Writes bytes as they are."""
+        try:
+            self._stream.write(data)
+        except OSError as error:
+            raise self._cannot(error) from None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._stack.__exit__(kind, error, trace)
+        except OSError as failure:
+            raise self._cannot(failure) from None
+
+    def _cannot(self, error: OSError) -> Exception:
+        if isinstance(error, BrokenPipeError):
+            return error  # the reader has gone, which is no fault of the call
+        return UsageError(f"{self.path}: cannot be written: {error.strerror or error}")
