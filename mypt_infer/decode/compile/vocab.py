@@ -1,6 +1,6 @@
 """Holds the ordinary tokens as bytes, grouped by their first byte, and as a trie.
 
-Both forms exist so that automata run over all 50,257 tokens at once.
+Both forms exist so that automata run over all 50,256 tokens at once.
 """
 
 from __future__ import annotations
