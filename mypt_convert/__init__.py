@@ -1,4 +1,4 @@
-"""Moving records between formats, knowing exactly what is lost. The command is `mypt-convert`."""
+"""Converts records from one format to another, and says exactly what is lost: `mypt-convert`."""
 
 from mypt_convert.compare import Loss
 from mypt_convert.engine import Converted, Converter, readable

@@ -1,4 +1,4 @@
-"""The command `mypt-convert`. Records go to the output, everything else to stderr."""
+"""Reads the command line of `mypt-convert`. Records go to the output, all else to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What of a conversation came back, what did not, and what was moved."""
+"""Compares two conversations step by step: what came back, what did not, and what was moved.
+
+Input are the steps that were given, and those that were read back; output are pairs of them. The
+engine makes losses of these.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,11 @@ from typing import Any, NamedTuple
 from mypt_convert.steps import Step
 from mypt_spec.bodies.strict_json import escape
 
-_MOST = 2000  # steps that are compared in any order; the time for it grows with their square
+_MOST = 2000  # steps that are compared in any order, in time that grows with their square
 
 
 class Loss(NamedTuple):
-    """What the target cannot say: the field, where it stands in the source record (RFC 6901), and
-    why.
-    """
+    """A part for which the target has no place: the field, its pointer in the source, and why."""
 
     field: str
     pointer: str
@@ -25,8 +27,10 @@ class Loss(NamedTuple):
 
 
 class Alignment(NamedTuple):
-    """Each given step with the one that it came back as, if any; what came back elsewhere; and what
-    was never given.
+    """Each given step with the one that it came back as, if any.
+
+    `moved` are the given steps that came back elsewhere, and `invented` those that were never
+    given.
     """
 
     pairs: list[tuple[Step, Step | None]]
@@ -35,7 +39,7 @@ class Alignment(NamedTuple):
 
 
 def align(given: Sequence[Step], back: Sequence[Step]) -> Alignment:
-    """Compare by what the steps say."""
+    """Returns the steps in pairs, by content: in order, or in any order if some are left over."""
     found = _greedy(given, back)
     if found.invented and max(len(given), len(back)) <= _MOST:
         found = _in_any_order(given, back)
@@ -78,21 +82,22 @@ def _in_any_order(given: Sequence[Step], back: Sequence[Step]) -> Alignment:
 
 
 def same(where: dict[str, Any], key: str, value: Any) -> bool:
-    """Whether an object has this value under this key."""
+    """Returns whether an object has this value under this key."""
     return key in where and json.dumps(where[key], sort_keys=True) == json.dumps(
         value, sort_keys=True
     )
 
 
 def beside(step: Step, key: str) -> str:
-    """The pointer to another key of the step's message."""
+    """Returns the pointer to another key of the step's message."""
     head = step.at.split("/")[:3] if step.at.startswith("/messages/") else [""]
     return "/".join([*head, escape(key)])
 
 
 def leaves(value: Any, at: str = "") -> Iterator[tuple[str, str]]:
-    """The values in a value that hold no other, as JSON, with their pointers; an empty list or
-    object is one.
+    """Yields the values in a value that hold no other, as JSON, with their pointers.
+
+    An empty list or object is one of them.
     """
     if isinstance(value, dict) and value:
         for key, item in value.items():

@@ -1,7 +1,8 @@
-"""One record of one format to a record of another. Pure: opens and prints nothing.
+"""Converts one record of one format to a record of another. Pure: opens and prints nothing.
 
-What is lost is not declared anywhere: the new record is taken apart again, and what does not come
-back is lost.
+Input is a JSON value; output is a `Converted`: the new record, or why there is none, and what is
+lost. Losses are not declared anywhere: the new record is taken apart again, and a step that does
+not come back is lost. So a loss that nobody thought of is reported too.
 """
 
 from __future__ import annotations
@@ -22,20 +23,16 @@ from mypt_spec.bodies.strict_json import escape
 from mypt_spec.dialect import Dialect, dialect, dialects, folder
 from mypt_spec.findings import Finding
 
-_FORM = (
-    "role",
-    "type",
-)  # keys that say how something is written, which the canonical record may do otherwise
+_FORM = ("role", "type")  # keys of how something is written, which differs in canonical records
 _UNKNOWN = "MYP103"  # an unknown key: it is kept as metadata
-_MOVED = {"MYP250"}  # findings about what stands elsewhere in the canonical record
+_MOVED = {"MYP250"}  # findings about parts that are elsewhere in the canonical record
 Read = Callable[[Any], tuple[Conversation | None, list[Finding], list[Loss]]]
-_READ_ONLY = "openai"  # the format that most people have; it has no text, so it is no dialect
+_READ_ONLY = "openai"  # the format that most people have; it has no text form, so it is no dialect
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """The outcome for one record. `record` is None when it cannot be converted; `findings` then say
-    why.
+    """The outcome for one record. `record` is None if it is refused; `findings` then say why.
 
     Pointers are those of the source record. `losses` are in the order of the source. `kept` points
     to the unknown keys that are metadata of the new record, under a name that begins with `_`.
@@ -48,16 +45,16 @@ class Converted:
 
 
 def readable() -> tuple[str, ...]:
-    """The names that a record can be converted from."""
+    """Returns the names of the formats that a record can be converted from."""
     return (_READ_ONLY, *dialects())
 
 
 class Converter:
     """Converts records of the format `source` to the dialect `target`.
 
-    `system` is the system prompt of records that have none. `rules` are the settings of
-    `mypt-lint` that hold for the records: what lints clean by them is converted. Raises KeyError
-    for a name that is not known.
+    `system` is the system prompt of records that have none. `rules` are the settings of `mypt-lint`
+    for the records: a record that lints clean by them is converted. Raises KeyError for a name that
+    is not known.
     """
 
     def __init__(
@@ -78,7 +75,7 @@ class Converter:
         self.checker = checker(Settings(tuple(hiding), ()), self.target, with_fixes=False)
 
     def record(self, value: Any) -> Converted:
-        """Convert one JSON value. Never raises."""
+        """Converts one JSON value. Never raises."""
         conversation, findings, losses = self.take_apart(value)
         if conversation is None:
             return Converted(None, findings=tuple(findings))
@@ -96,7 +93,7 @@ class Converter:
     def _converted(
         self, conversation: Conversation, losses: list[Loss], system: str | None
     ) -> Converted:
-        """Returns what becomes of a conversation, `system` being the prompt if it has none."""
+        """Returns the outcome for a conversation, with `system` as its prompt if it has none."""
         conversation, fitted = self._fit(conversation, system)
         losses = [*losses, *fitted]
         built = self.bridge.record(conversation, self.target.table)
@@ -127,8 +124,9 @@ class Converter:
     def _fit(
         self, conversation: Conversation, system: str | None
     ) -> tuple[Conversation, list[Loss]]:
-        """What every target needs done: the system prompt, ids of calls, and the order of calls and
-        results.
+        """Returns a conversation as every target needs it, and what that loses.
+
+        This is about the system prompt, ids of calls, and the order of calls and results.
         """
         steps, extras, losses = list(conversation.steps), dict(conversation.extras), list[Loss]()
         kinds = self.bridge.KINDS
@@ -175,7 +173,7 @@ class Converter:
         return Conversation(tuple(steps), extras), losses
 
     def _compare(self, given: Conversation, back: Conversation) -> tuple[list[Loss], list[Step]]:
-        """What of `given` is not in `back`, and what of `back` was never given."""
+        """Returns what `given` loses in `back`, and the steps that only `back` has."""
         name, found = self.target.name, align(given.steps, back.steps)
         losses = [Loss("order", step.at, f"in {name} it stands elsewhere") for step in found.moved]
         for step, twin in found.pairs:
@@ -193,7 +191,7 @@ class Converter:
     def _blame(
         self, findings: Iterable[Finding], given: Conversation, back: Sequence[Step]
     ) -> Iterator[Finding]:
-        """Findings about the new record, at their places in the source."""
+        """Yields findings about the new record, at their places in the source."""
         source = {
             twin.at: step.at for step, twin in align(given.steps, back).pairs if twin is not None
         }
@@ -209,8 +207,10 @@ class Converter:
 
 
 def _place(pointer: str, source: dict[str, str], extras: dict[str, Any]) -> str:
-    """A place of the new record in the source: of the value itself, of one beside it, or of the
-    same top-level key.
+    """Returns the place in the source of a pointer into the new record.
+
+    It is the place of the value itself, of another key of its message, or of the same top-level
+    key.
     """
     base = max(
         (at for at in source if pointer == at or pointer.startswith(f"{at}/")),
@@ -234,8 +234,10 @@ class _Apart:
         self.checker = checker(rules, source, with_fixes=False)
 
     def __call__(self, value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
-        """Returns the conversation, what stands against it or its unknown keys, which are metadata
-        now, and what is lost.
+        """Returns (conversation, findings, losses).
+
+        The findings are those for which the record is refused, or those about its unknown keys,
+        which are metadata now.
         """
         episode, findings = self.checker.read(value)
         unknown = [f for f in self.source.read(value)[1] if f.code == _UNKNOWN]
@@ -261,18 +263,17 @@ class _Apart:
 
 
 def _against(judge: Checker, findings: Iterable[Finding], counting: Sequence[str]) -> list[Finding]:
-    """Those of some findings for which a record is refused."""
+    """Returns the findings for which a record is refused."""
     return [f for f in findings if judge.selects(f.code) and judge.severity(f) in counting]
 
 
 def _left_out(
     value: Any, canonical: dict[str, Any], source: Dialect, warned: Sequence[str]
 ) -> list[Loss]:
-    """What reading left out already, with a warning that `mypt-lint` shows at one of the places
-    `warned`.
+    """Returns losses of the first reading, each with a warning that `mypt-lint` shows.
 
-    Without a warning a value that the canonical record lacks is there in another form: a cite typed
-    in content in its field.
+    Their places are below one of the places `warned`. Without a warning, a value that the canonical
+    record lacks is there in another form, such as a cite typed into content, which is in its field.
     """
     known = Counter(leaf for _, leaf in leaves(canonical))
     losses = []
@@ -288,7 +289,7 @@ def _left_out(
 def reader(
     name: str, rules: Settings = NO_SETTINGS, *, takes: frozenset[str] = frozenset()
 ) -> Read:
-    """Returns what takes records of a format apart, by the settings of `mypt-lint`.
+    """Returns a function that takes records of a format apart, by the settings of `mypt-lint`.
 
     `takes` are top-level keys that the target knows, which are no metadata.
     """
@@ -318,9 +319,7 @@ def _bridge(name: str) -> Bridge:
 
 
 def _in_turn(steps: list[Step]) -> tuple[list[Step], list[Step]]:
-    """Steps with every result directly behind its call, and the calls whose results were further
-    away.
-    """
+    """Returns the steps with every result next to its call, and the calls that had it elsewhere."""
     results: dict[str, deque[int]] = {}
     for i, step in enumerate(steps):
         if step.kind == "result":

@@ -1,4 +1,4 @@
-"""Which formats explain the records of a source, for a source that was converted from another."""
+"""Finds which formats explain the records of a source that was converted from a wrong one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from mypt_spec.dialect import dialects
 
 
 def formats_of(source: Source, converter: Converter) -> tuple[tuple[str, ...], Source]:
-    """Find the formats of a source that is not in the one that is converted from; as
-    `detect.elsewhere`.
-    """
+    """Returns the formats of a source that is not in the converter's; see `detect.elsewhere`."""
 
     def fits(value: object, read: Read) -> bool:
         return read(value)[0] is not None

@@ -1,4 +1,4 @@
-"""Unknown keys of a record become metadata: `note` is `_note`, and its value is the same.
+"""Keeps unknown keys of a record as metadata: `note` becomes `_note`, and its value is the same.
 
 No format trains on metadata, and each has a place for it: on the record and on its messages.
 """
@@ -20,7 +20,7 @@ _Tree = dict[str, "_Tree"]  # the tokens of pointers; an empty one ends a pointe
 
 
 def in_the_way(record: Any, unknown: Iterable[Finding]) -> list[Finding]:
-    """Returns what is wrong with keeping unknown keys as metadata; each finding points to one."""
+    """Returns findings about unknown keys that cannot be kept as metadata; each points to one."""
     out = []
     for finding in unknown:
         parent, _, last = finding.pointer.rpartition("/")
@@ -37,7 +37,7 @@ def in_the_way(record: Any, unknown: Iterable[Finding]) -> list[Finding]:
 
 
 def renamed(record: Any, unknown: Sequence[Finding]) -> Any:
-    """Returns a record whose unknown keys begin with `_`; what has none in it is shared."""
+    """Returns a record whose unknown keys begin with `_`; parts without such keys are shared."""
     tree: _Tree = {}
     for finding in unknown:
         node = tree
@@ -64,9 +64,7 @@ def _renamed(value: Any, tree: _Tree) -> Any:
 
 
 def as_given(losses: Iterable[Loss], unknown: Sequence[Finding]) -> list[Loss]:
-    """Returns losses with the names and places that the record has, whose unknown keys were
-    renamed.
-    """
+    """Returns losses with the names and places of the record before unknown keys were renamed."""
     given = {_place(finding): finding.pointer for finding in unknown}
     return [_as_given(loss, given) for loss in losses] if given else list(losses)
 

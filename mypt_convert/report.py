@@ -1,4 +1,4 @@
-"""What became of every record, line by line and in sums."""
+"""Counts and prints the outcome for every record, line by line and in sums that add up."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from mypt_lint.report.totals import counted
 
 
 class Report:
-    """Prints what is refused and what is lost, and counts. `read` is `whole` + `with_losses` +
-    `refused`.
+    """Prints what is refused or lost, and counts: `read` = `whole` + `with_losses` + `refused`.
 
-    Losses are counted by field: those of the records that are written, or with `on_loss` "error"
+    Losses are counted by field: those of the records that are written, or, with `on_loss` "error",
     those that are refused for them.
     """
 
@@ -31,13 +30,13 @@ class Report:
         self.hints: list[str] = []
 
     def misnamed(self, path: str, source: str, formats: Sequence[str]) -> None:
-        """Note that a file, read as the format `source`, is in one of other formats."""
+        """Notes that a file, read as the format `source`, is in one of other formats."""
         if formats:
             hint = f"{path} is {either(formats)}, not {source}: --from {formats[0]} converts it"
             self.hints.append(self.display.line(hint))
 
     def add(self, line: Line, outcome: Converted | None) -> dict[str, Any] | None:
-        """Count one line; the record to write, if any."""
+        """Counts one line. Returns the record to write, if any."""
         self.read += 1
         if outcome is None:
             assert line.fault is not None
@@ -87,7 +86,7 @@ class Report:
         )
 
     def lines(self) -> Iterator[str]:
-        """The summary: sums that add up, and losses by field."""
+        """Yields the summary: sums that add up, and losses by field."""
         lossy = f" ({self.with_losses} with losses)" if self.with_losses else ""
         written = self.whole + self.with_losses
         yield (
@@ -110,7 +109,7 @@ class Report:
         yield from self.hints
 
     def as_dict(self) -> dict[str, Any]:
-        """The counts as JSON."""
+        """Returns the counts as JSON values."""
         return {
             "read": self.read,
             "written": self.whole + self.with_losses,
@@ -126,7 +125,7 @@ class Report:
 
 
 def _fields(outcome: Converted) -> str:
-    """The fields that are lost, each with the first place."""
+    """Returns the fields that are lost, each with its first place."""
     first = {loss.field: loss.pointer for loss in reversed(outcome.losses)}
     return ", ".join(
         f"{name} ({first[name]})" if i else name

@@ -1,9 +1,10 @@
-"""What conversations of all formats have in common: steps, in order. Conversion goes from one
-format to steps to another.
+"""Holds conversations of all formats as steps, in order.
 
-Kinds of steps: `system`, `developer`, `context` (for the user block behind it), `user`,
+Conversion goes from a format to steps, and from steps to another format.
+
+Kinds of steps: `system`, `developer`, `context` (for the user block after it), `user`,
 `assistant_context`, `think`, `text`, `cite`, `call`, `result`, `reflection`, `eos`. A bridge may
-have further ones; what two formats do not share is lost.
+have more; what two formats do not share is lost.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from typing import Any, Protocol
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 from mypt_spec.table import TokenTable
 
-TURN = ("system", "developer", "context", "user")  # what ends the answer before it
-# a kind of step: who the model is, where that is another thing than a system prompt
+TURN = ("system", "developer", "context", "user")  # steps that end the answer before them
+# A kind of step: who the model is, in formats where that is not the system prompt.
 IDENTITY = "model_identity"
 BOUNDARY = "message boundary"  # on the first step of a message that follows one of the same role
-# metadata that keeps the ids of calls, in order, where a format has no place for them
+# Metadata that keeps the ids of calls, in order, where a format has no place for them.
 IDS = "_tool_call_ids"
-UNNAMED = "_unnamed_results"  # metadata: no result has the name of its tool beside it
+UNNAMED = "_unnamed_results"  # metadata: no result has a key for the name of its tool
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that is said. `name` and `id` are those of a call, or of the call that a result
-    answers.
+    """One step of a conversation.
 
-    `value` is text, the arguments of a call, or the JSON value of a result. `at` is where it stands
-    in the record; `meta` holds the other keys of its message, on the message's first step.
+    `name` and `id` are those of a call, or of the call that a result answers. `value` is text, the
+    arguments of a call, or the JSON value of a result. `at` is its place in the record; `meta`
+    holds the other keys of its message, on the message's first step.
     """
 
     kind: str
@@ -43,7 +44,7 @@ class Step:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """Equal for steps that say the same; `1`, `1.0` and `true` are three values."""
+        """Returns a key that equal steps share; `1`, `1.0` and `true` are three values."""
         return self.kind, json.dumps(self.value), self.name, self.id
 
 
@@ -56,26 +57,29 @@ class Conversation:
 
 
 class Bridge(Protocol):
-    """A module that takes the canonical record of one dialect apart into steps, and puts one
-    together; see bridges/<folder>.py.
+    """A module that takes a dialect's canonical record apart into steps, and puts one together.
+
+    These are bridges/<folder>.py. `KINDS` are the steps that it can hold somewhere; `EXTRAS` are
+    top-level keys other than metadata and `language`; `HAS_IDS` says whether calls may have ids,
+    and `PARALLEL` whether a call may come between a call and its result.
     """
 
-    KINDS: frozenset[str]  # the steps that it can hold somewhere
-    EXTRAS: frozenset[str]  # top-level keys beside metadata and `language`
-    HAS_IDS: bool  # whether calls may have ids
-    PARALLEL: bool  # whether a call may stand between a call and its result
+    KINDS: frozenset[str]
+    EXTRAS: frozenset[str]
+    HAS_IDS: bool
+    PARALLEL: bool
 
     def steps(self, record: dict[str, Any], table: TokenTable) -> Conversation:
-        """A canonical record as steps."""
+        """Returns a canonical record as steps."""
         ...
 
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
-        """A record with those steps that have a place in it, in order; without extras."""
+        """Returns a record with the steps that have a place in it, in order; without extras."""
         ...
 
 
 def first_carries(steps: Sequence[Step], meta: dict[str, Any]) -> list[Step]:
-    """The steps of one message, the first of them with the message's metadata."""
+    """Returns the steps of one message, the first of them with the message's metadata."""
     if not steps or not meta:
         return list(steps)
     head = steps[0]
@@ -83,12 +87,12 @@ def first_carries(steps: Sequence[Step], meta: dict[str, Any]) -> list[Step]:
 
 
 def kept(meta: dict[str, Any]) -> dict[str, Any]:
-    """What of a message's other keys any dialect keeps: metadata."""
+    """Returns the other keys of a message that every dialect keeps: metadata."""
     return {key: value for key, value in meta.items() if key.startswith("_")}
 
 
 def answers(steps: Sequence[Step]) -> set[int]:
-    """Indices of the texts that end a turn: the last of their turn, with no call behind them."""
+    """Returns the indices of the texts that end a turn, the last ones with no call after them."""
     out: set[int] = set()
     last = None
     for i, step in enumerate(steps):
@@ -103,14 +107,14 @@ def answers(steps: Sequence[Step]) -> set[int]:
 
 
 def result_text(value: Any) -> str:
-    """The text of a result where results are text: the inverse of `result_value`."""
+    """Returns the text of a result where results are text: the inverse of `result_value`."""
     if isinstance(value, str) and result_value(value) == value:
         return value
     return json.dumps(value, ensure_ascii=False)
 
 
 def result_value(text: str) -> Any:
-    """The JSON value that a text is the canonical JSON of; any other text is itself.
+    """Returns the JSON value of which a text is the canonical JSON; any other text is itself.
 
     A string in quotes is a value only if it would be taken for one without them, so that nothing
     has two readings.
@@ -125,11 +129,11 @@ def result_value(text: str) -> Any:
 
 
 def messages_of(record: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Pointer, message and its metadata, for each message of a canonical record."""
+    """Yields pointer, message and its metadata, for each message of a canonical record."""
     for i, message in enumerate(record["messages"]):
         yield f"/messages/{i}", message, kept(message)
 
 
 def extras_of(record: dict[str, Any], *keys: str) -> dict[str, Any]:
-    """The top-level keys that are no steps."""
+    """Returns the top-level keys that are no steps."""
     return {key: value for key, value in record.items() if key not in ("messages", *keys)}

@@ -1,4 +1,4 @@
-"""Canonical records <-> steps, one file a dialect, for conversion.
+"""Turns canonical records into steps and back, one file a dialect, for conversion.
 
-The only code beside adapters that knows a dialect's JSON.
+Apart from the adapters, this is the only code that knows a dialect's JSON.
 """

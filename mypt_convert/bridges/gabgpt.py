@@ -1,4 +1,4 @@
-"""Records of GabGPT <-> steps."""
+"""Turns records of GabGPT into steps and back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
 
 def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
     messages: list[dict[str, Any]] = []
-    think: dict[str, Any] = {}  # of the answer that comes, with its metadata
+    think: dict[str, Any] = {}  # of the next answer, with its metadata
     final = answers(conversation.steps)
     for i, step in enumerate(conversation.steps):
         meta = kept(step.meta)

@@ -1,4 +1,4 @@
-"""Records of MyPT <-> steps."""
+"""Turns records of MyPT into steps and back."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
 
 
 def _answer(message: dict[str, Any], at: str, table: TokenTable) -> list[Step]:
-    """The text, then its citations; one inside the text has its offset there as its name."""
+    """Returns the text, then its citations; the name of one inside the text is its offset there."""
     text, cites = "", []
     for part in Reader(table, []).inline(message["content"], Place(f"{at}/content"), "cite"):
         if part.kind == "text":
@@ -62,7 +62,7 @@ def _answer(message: dict[str, Any], at: str, table: TokenTable) -> list[Step]:
 def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
     out: dict[str, Any] = {}
     messages: list[dict[str, Any]] = []
-    waiting: dict[str, Any] = {}  # context or thinking of the message that comes, and its metadata
+    waiting: dict[str, Any] = {}  # context or think of the next message, and its metadata
     final = answers(conversation.steps)
     for i, step in enumerate(conversation.steps):
         meta = kept(step.meta)
@@ -88,7 +88,7 @@ def _message(step: Step) -> dict[str, Any]:
 
 
 def _cited(content: str, step: Step, before: Sequence[Step], table: TokenTable) -> dict[str, str]:
-    """An answer with one more citation; those before it stand at earlier offsets."""
+    """Returns the changed key of an answer with one more citation; earlier ones are in it."""
     if not step.name:
         return {"cite": step.value}
     text = next(s.value for s in reversed(before) if s.kind == "text")

@@ -1,4 +1,4 @@
-"""Records of MyPT's phase 3B <-> steps."""
+"""Turns records of MyPT's phase 3B into steps and back."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
 def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
     out: dict[str, Any] = {}
     messages: list[dict[str, Any]] = []
-    context: dict[str, Any] = {}  # of the user message that comes, with its metadata
+    context: dict[str, Any] = {}  # of the next user message, with its metadata
     final = answers(conversation.steps)
     for i, step in enumerate(conversation.steps):
         meta = kept(step.meta)

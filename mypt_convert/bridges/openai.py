@@ -1,6 +1,6 @@
-"""Chat records as OpenAI's fine-tuning takes them -> steps.
+"""Turns chat records, as OpenAI's fine-tuning takes them, into steps.
 
-Read only: it is no dialect, there is no text to write it as.
+The format is read only: it is no dialect, because there is no text to write it as.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _KEYS = {
     "assistant": {"content", "tool_calls"},
     "tool": {"content", "tool_call_id", "name"},
 }
-# What the model is given to see, beside the messages; and what a message says, beside its content.
-# Neither is metadata: a target that has no place for it loses it.
+# What the model sees besides the messages; and what a message says besides its content. Neither is
+# metadata: a target that has no place for it loses it.
 _SEEN = {"messages", "system", "language", "tools", "functions", "response_format"}
 _SAID = {"role", "refusal", "audio", "function_call"}
 # Further keys of OpenAI's own; null in their place, and in the place of those above, says nothing.
@@ -28,10 +28,10 @@ _OF_MESSAGE = {"name", "weight", "annotations", "logprobs", "tool_calls", "tool_
 
 
 def unknown(record: Any, takes: frozenset[str]) -> list[Finding]:
-    """Returns a finding for each key of a record that `read` reads, and that becomes metadata: it
-    is no part of the conversation.
+    """Returns a finding for each key of a readable record that becomes metadata.
 
-    `takes` are the top-level keys that the target has a place for.
+    Such a key is no part of the conversation. `takes` are the top-level keys that the target has a
+    place for.
     """
     places = [("", record, _SEEN | takes, _OF_RECORD)]
     for i, message in enumerate(record["messages"]):
@@ -46,7 +46,7 @@ def unknown(record: Any, takes: frozenset[str]) -> list[Finding]:
 
 
 def read(record: Any) -> tuple[Conversation | None, list[Finding]]:
-    """Steps, or None and why not.
+    """Returns the steps, or None and why there are none.
 
     Keys that are not known here are kept, for the target to take or lose. Never raises.
     """
@@ -70,7 +70,7 @@ def read(record: Any) -> tuple[Conversation | None, list[Finding]]:
 
 
 def _void(key: str, value: Any) -> bool:
-    """Whether a key says nothing; metadata that is null is metadata."""
+    """Returns whether a key says nothing; metadata that is null is metadata."""
     return value is None and not key.startswith("_")
 
 
@@ -78,7 +78,7 @@ class _Reader:
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self.calls: dict[str, str] = {}  # id -> name, of calls without a result
-        self.beside: dict[str, Any] = {}  # what else the present message has in it
+        self.beside: dict[str, Any] = {}  # the other keys of the present message
         self.before = ""  # the role of the message before
 
     def add(self, code: str, message: str, at: str) -> None:
@@ -125,7 +125,7 @@ class _Reader:
         return said + calls
 
     def extra(self, where: str, item: dict[str, Any], known: set[str]) -> None:
-        """Note the keys of an object inside the message that no format has a place for."""
+        """Notes the keys of an object inside the message that no format has a place for."""
         self.beside |= {
             f"{where}.{key}": value
             for key, value in item.items()
@@ -133,7 +133,7 @@ class _Reader:
         }
 
     def text(self, content: Any, at: str) -> str | None:
-        """A string, or a list of text parts, which are read as one."""
+        """Returns a string, or text parts read as one; None with a finding for any other value."""
         if isinstance(content, str):
             return content
         if not isinstance(content, list):
@@ -218,7 +218,7 @@ class _Reader:
         return [Step("call", value, name, call["id"], body)]
 
     def result(self, message: dict[str, Any], text: str, at: str) -> list[Step]:
-        """The answer to an open call."""
+        """Returns the result of an open call, as a step."""
         called = message.get("tool_call_id")
         if not isinstance(called, str) or called not in self.calls:
             shown = f'"{called}"' if isinstance(called, str) else kind_of(called)

@@ -1,4 +1,4 @@
-"""Records of Praxis <-> steps. Results are text there, and have no name."""
+"""Turns records of Praxis into steps and back. Results are text there, and have no name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Records of USF Omega <-> steps. Results are text there; their names and ids are optional."""
+"""Turns records of USF Omega into steps and back.
+
+Results are text there; their names and ids are optional.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,7 @@ def _assistant(message: dict[str, Any], at: str) -> list[Step]:
 
 
 def _result(message: dict[str, Any], at: str, waiting: list[Step]) -> Step:
-    """A result with the name and id of the call that it answers, which waits no longer."""
+    """Returns a result with the name and id of the call that it answers, which waits no longer."""
     called = message.get("tool_call_id")
     mine = next((i for i, call in enumerate(waiting) if called in (None, call.id)), None)
     call = waiting.pop(mine) if mine is not None else Step("call", {})
@@ -107,7 +110,7 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
     head: dict[str, Any] = {}
     unnamed = conversation.extras.get(UNNAMED) is True
     if unnamed:
-        del conversation.extras[UNNAMED]  # said by the names that are not there
+        del conversation.extras[UNNAMED]  # results without names say it
     for step in conversation.steps:
         if step.kind == IDENTITY and not head:
             head = {IDENTITY: step.value}
@@ -133,8 +136,9 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
 
 
 def _say(step: Step, items: list[dict[str, Any]]) -> None:
-    """Put a step into an assistant message, if it has a place there: thinking first, reflection
-    behind something said.
+    """Adds a step to an assistant message, if it has a place there.
+
+    Thinking comes first, and a reflection after something said.
     """
     if step.kind == "call":
         call = ({"id": step.id} if step.id else {}) | {
