@@ -1,4 +1,4 @@
-"""What the commands share, and `mypt`, which runs each of them.
+"""Shares what the commands have in common, and runs each of them as `mypt NAME`.
 
 Imports no engine and no torch by itself.
 """

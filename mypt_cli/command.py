@@ -1,4 +1,4 @@
-"""A command: its name, its options and what it does, from which its parser and its main follow."""
+"""Defines a command by its name, its options and its body; its parser and its main follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Completion of all commands: the scripts for shells, and the words that these ask `mypt` for.
+"""Completes all commands: prints the scripts for shells, and the words that these ask `mypt` for.
 
 A script only calls `mypt complete SHELL WORD ...` when Tab is pressed, and so never is older than
 the commands. The answer: a line `files` or `words`, which says whether names of files fit as well,

@@ -1,4 +1,4 @@
-"""Faults of the call, not of the data, and what was probably meant."""
+"""Holds faults of the call, not of the data, and suggests what was probably meant."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ class UsageError(Exception):
 
 
 def unreadable(path: str, error: OSError) -> UsageError:
+    """Returns the UsageError for a path that the system cannot read."""
     if isinstance(error, FileNotFoundError):
         if os.path.islink(path):
             return UsageError(

@@ -1,4 +1,4 @@
-"""The command `mypt`: `mypt lint` is `mypt-lint`, and so on. Its help imports no engine."""
+"""Runs the command `mypt`: `mypt lint` is `mypt-lint`, and so on. Its help imports no engine."""
 
 from __future__ import annotations
 

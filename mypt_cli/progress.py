@@ -1,4 +1,4 @@
-"""A bar on a terminal, by bytes on disk or by another count, once a run takes a while."""
+"""Shows a bar on a terminal, by bytes on disk or by another count, once a run takes a while."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mypt_cli.jsonl.blocks import Source
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-_PATIENCE = 0.5  # seconds before it is shown
-_PAUSE = 0.05  # seconds between two times that it is drawn
+_PATIENCE = 0.5  # seconds before the bar is shown
+_PAUSE = 0.05  # seconds between two drawings
 
 
 class Bar:
-    """A context: `at` says how far the present source is read, `next` that it is done.
+    """A bar, as a context: `at` moves it within the present source, `next` ends that source.
 
-    `todo`: what is read, or how many there are of `unit`.
+    `todo` are the sources, or a number of `unit`.
     """
 
     def __init__(self, todo: list[Source] | int, *, unit: str = "", quiet: bool = False) -> None:
@@ -51,7 +51,7 @@ class Bar:
         return self
 
     def at(self, position: int) -> None:
-        """Bytes on disk of the present source that are read."""
+        """Sets how many bytes on disk of the present source are read."""
         self._here = position
         now = time.monotonic()
         if self._progress is None or now - self._drawn < _PAUSE:
@@ -69,7 +69,7 @@ class Bar:
         self.at(done)
 
     def next(self) -> None:
-        """The present source is read."""
+        """Notes that the present source is read."""
         self._done, self._here = self._done + self._here, 0
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""The main of a command: one line for each expected error, and the same exit statuses for all.
+"""Runs the body of a command: one line for each expected error, the same exit statuses for all.
 
 Exit status: what the command returns; 2 for an error; 130 when interrupted.
 """

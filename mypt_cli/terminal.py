@@ -1,6 +1,4 @@
-"""User strings in output: every character is shown, and none is obeyed by a terminal or a log
-reader.
-"""
+"""Makes strings of users printable: every character is shown, and no terminal obeys any."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def escape(char: str) -> str:
-    r"""One character, spelled out: `\n`, `\x1b`, `\u202e`, `\U000e0041`."""
+    r"""Returns one character, spelled out: `\n`, `\x1b`, `\u202e`, `\U000e0041`."""
     if char in _SHORT:
         return _SHORT[char]
     code = ord(char)
@@ -33,9 +31,9 @@ def escape(char: str) -> str:
 
 
 def encoding_of(stream: TextIO) -> str:
-    """The normalised name of the stream's encoding;
+    """Returns the normalised name of the stream's encoding.
 
-    UTF-8 when it has none, ASCII when Python does not know it.
+    It is UTF-8 when the stream has none, ASCII when Python does not know it.
     """
     try:
         return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
@@ -53,11 +51,11 @@ class Display:
         self.ellipsis = self._or("…", "...")
 
     def line(self, text: str, *, keep: str = "") -> str:
-        """The text on one line, hidden characters spelled out, but for those in `keep`."""
+        """Returns the text on one line, hidden characters spelled out, except those in `keep`."""
         return self.printable(HIDDEN.sub(lambda m: m[0] if m[0] in keep else escape(m[0]), text))
 
     def printable(self, text: str) -> str:
-        """The text with what the stream's encoding lacks spelled out."""
+        """Returns the text with characters that the stream's encoding lacks spelled out."""
         if self.encoding == "utf-8" or text.isascii():
             return text
         return "".join(map(self._or, text, map(escape, text)))

@@ -1,4 +1,4 @@
-"""What a finding says beside its message, as English."""
+"""Writes in English what a finding holds besides its message."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _WORDS = re.compile(r"[A-Za-z]+(?: [A-Za-z]+)*")
 
 
 def quoted(spelling: str) -> str:
-    """A spelling in backticks; plain words such as "text" or "the end" as they are."""
+    """Returns a spelling in backticks; plain words such as "text" or "the end" as they are."""
     return spelling if _WORDS.fullmatch(spelling) else f"`{spelling}`"
 
 
 def one_of(expected: Sequence[str]) -> str:
-    """The set as prose, in the order given.
+    """Returns the set as prose, in the order given.
 
     >>> one_of(["text", "<myPT_cite>", "</myPT_assistant>"])
     'text, `<myPT_cite>` or `</myPT_assistant>`'

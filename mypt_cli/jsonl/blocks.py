@@ -1,7 +1,7 @@
-"""What to read, and how to cut it into whole lines in constant memory.
+r"""Cuts a source into blocks of whole lines, in constant memory.
 
-Lines end at the byte `\\n` and nowhere else. All file errors come out as `UsageError`; damaged
-compressed data does not: it is a fault of the data and arrives in the last `Block`.
+Lines end at the byte `\n` and nowhere else. All file errors are raised as `UsageError`; damaged
+compressed data is not: it is a fault of the data and arrives in the last `Block`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _HEAD = 200  # bytes kept of a line that is too long
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Something to read. `size` is its bytes on disk, None for what is not a regular file (a pipe,
-    stdin).
+    """A source to read. `size` is its bytes on disk, None for one that is not a regular file.
 
-    `stream` is read instead of the file when it is given, from where it stands, and is left open.
+    `stream` is read in place of the file when it is given, from its present position, and is left
+    open.
     """
 
     path: str
@@ -39,13 +39,13 @@ class Source:
 
     @property
     def divisible(self) -> bool:
-        """Whether parts of it can be read by themselves: a plain regular file."""
+        """Returns whether parts of it can be read by themselves: it is a plain regular file."""
         return (
             self.size is not None and not self.compressed and not self.stdin and self.stream is None
         )
 
     def open(self) -> BinaryIO:
-        """The bytes as they lie on disk. Close it only if it is neither `stream` nor stdin."""
+        """Returns the bytes on disk. Close them only if they are neither `stream` nor stdin."""
         if self.stream is not None:
             return self.stream
         if self.stdin:
@@ -60,13 +60,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines, each with its `\\n` (the last line of a source may lack it).
+    r"""Whole lines, each with its `\n` (the last line of a source may lack it).
 
     `first_row` is the row of its first line, from 1; in a byte range it counts from the start of
     the range. `position` is how far the source is read, in bytes on disk from the start of the
-    file. `too_long` is the length in bytes, without `\\n`, of the one line that the block stands
-    for; `data` is then only its first 200 bytes. `broken` says why the source ends here before its
-    time; `data` is then the unfinished line that came last, maybe empty.
+    file. `too_long` is the length in bytes, without `\n`, of a line that is too long, which is then
+    the only one; `data` is then its first 200 bytes. `broken` says why the source ends too early;
+    `data` is then the unfinished line that came last, maybe empty.
     """
 
     data: bytes
@@ -76,7 +76,7 @@ class Block:
     broken: str = ""
 
     def lines(self) -> list[bytes]:
-        """The lines without their `\\n`; row `first_row + i` is item i."""
+        r"""Returns the lines without their `\n`; row `first_row + i` is item i."""
         found = self.data.split(b"\n")
         if not found[-1] and not self.too_long:
             found.pop()
@@ -84,10 +84,10 @@ class Block:
 
 
 def ranges(source: Source, *, size: int) -> list[tuple[int, int]]:
-    """Byte ranges `[start, end)` of about `size` bytes that hold whole lines and together hold them
-    all, for `blocks`.
+    """Returns byte ranges `[start, end)` of about `size` bytes and of whole lines, for `blocks`.
 
-    Empty for an empty file and for a source that cannot be divided: read that one from end to end.
+    Together they hold all lines. There are none for an empty file and for a source that cannot be
+    divided: read that one from end to end.
     """
     if size < 1:
         raise ValueError(f"size of a range is {size}, expected at least 1")
@@ -98,7 +98,7 @@ def ranges(source: Source, *, size: int) -> list[tuple[int, int]]:
         total = os.fstat(stream.fileno()).st_size
         start = 0
         while start < total:
-            # From one byte before, so that a range may end exactly at a newline that lies there.
+            # From one byte before, so that a range may end exactly at a newline there.
             reader = Reader(stream, source.path, start + size - 1)
             end = total
             while data := reader.read(min(CHUNK, max(size, 512))):
@@ -118,11 +118,11 @@ def blocks(
     start: int = 0,
     end: int | None = None,
 ) -> Iterator[Block]:
-    """The lines of a source, in blocks of about `block_size` decompressed bytes, or less where a
-    stream gives less.
+    """Yields the lines of a source, in blocks of about `block_size` decompressed bytes.
 
-    Holds a few blocks and one line of at most `max_line` bytes; a longer line is only counted.
-    `start` and `end` are a range from `ranges`. Raises UsageError where the file cannot be read.
+    Blocks are smaller where a stream has less at a time. Holds a few blocks and one line of at most
+    `max_line` bytes; a longer line is only counted. `start` and `end` are a range from `ranges`.
+    Raises UsageError where the file cannot be read.
     """
     if (start or end is not None) and not source.divisible:
         raise ValueError(f"{source.path} cannot be read in parts")
@@ -144,8 +144,9 @@ def blocks(
 
 
 class _Cutter:
-    """Cuts bytes that come in any pieces into blocks of whole lines; holds at most one unfinished
-    line.
+    """Cuts bytes that come in any pieces into blocks of whole lines.
+
+    It holds at most one unfinished line.
     """
 
     def __init__(self, max_line: int) -> None:
@@ -174,7 +175,7 @@ class _Cutter:
         self._hold(rest)
 
     def line(self, position: int, *, ending: bytes = b"", broken: str = "") -> Block:
-        """The line that is held, now complete."""
+        """Returns the line that is held, now complete."""
         too_long = self.length if self.length > self.max_line else 0
         if not too_long:
             self.held.write(ending)
@@ -184,7 +185,7 @@ class _Cutter:
         return block
 
     def _sift(self, data: bytes, position: int) -> Iterator[Block]:
-        """Blocks of whole lines among which some may be too long."""
+        """Yields blocks of whole lines among which some may be too long."""
         done = at = 0
         while at < len(data):
             newline = data.index(b"\n", at)
@@ -221,7 +222,7 @@ class _Cutter:
 
 
 def _newlines(data: bytes) -> int:
-    """As `data.count`, which looks at every byte; `find` jumps from one to the next."""
+    """Counts as `data.count` does, which looks at every byte; `find` jumps from one to the next."""
     count, at = 0, data.find(b"\n")
     while at >= 0:
         count, at = count + 1, data.find(b"\n", at + 1)
@@ -229,7 +230,7 @@ def _newlines(data: bytes) -> int:
 
 
 def _content(source: Source, reader: Reader, size: int) -> Iterator[bytes]:
-    """The decompressed bytes, in pieces. Raises BrokenDataError behind the last good piece."""
+    """Yields decompressed bytes in pieces. Raises BrokenDataError after the last good piece."""
     if source.compressed == "gz":
         yield from gather(gunzip(reader, size), size)
     elif source.compressed == "zst":

@@ -1,5 +1,6 @@
-"""Bytes of a file, and what gzip and zstandard make of them, piece by piece; damage breaks off
-behind the last good piece.
+"""Reads the bytes of a file, and unpacks gzip and zstandard, piece by piece.
+
+Damage ends the pieces after the last good one, with a BrokenDataError.
 """
 
 from __future__ import annotations
@@ -14,15 +15,13 @@ from typing import BinaryIO
 from mypt_cli.errors import UsageError
 
 CHUNK = 1 << 16  # compressed bytes read at once
-# zstandard cannot bound its output, and four bytes may stand for 128 KiB: this bounds one step to
-# about 32 MiB.
+# zstandard cannot bound its output, and four bytes may unpack to 128 KiB: so many compressed bytes
+# at once bound one step to about 32 MiB.
 _ZST_PIECE = 1 << 10
 
 
 class BrokenDataError(Exception):
-    """Compressed data that is truncated or damaged; the message says how, and at which byte of the
-    file.
-    """
+    """Compressed data that is truncated or damaged; the message says how, and at which byte."""
 
 
 class Reader:
@@ -31,14 +30,14 @@ class Reader:
     def __init__(
         self, stream: BinaryIO, path: str, offset: int = 0, end: int | None = None
     ) -> None:
-        # read1 gives what a pipe holds now instead of waiting for a full block.
+        # read1 returns what a pipe holds now, and does not wait for a full block.
         self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         self.path, self.offset, self.end = path, offset, end
         if offset:
             stream.seek(offset)
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes; none at the end."""
+        """Returns at most `size` bytes; none at the end. Raises UsageError where the disk fails."""
         if self.end is not None:
             size = min(size, self.end - self.offset)
         try:
@@ -53,7 +52,7 @@ class Reader:
 
 
 def gather(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """Small pieces joined to at least `size` bytes, with nothing lost when they break off."""
+    """Yields small pieces joined to at least `size` bytes; when they break off, nothing is lost."""
     held: list[bytes] = []
     length = 0
     broken: BrokenDataError | None = None
@@ -74,8 +73,9 @@ def gather(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
 
 
 def gunzip(reader: Reader, size: int) -> Iterator[bytes]:
-    """Members of gzip data, one behind the other, with zero padding allowed between and after them,
-    as gzip does.
+    """Yields the content of gzip members, one after the other.
+
+    Zero padding is allowed between and after them, as in gzip itself.
     """
     unzip, data = zlib.decompressobj(31), b""
     members, inside = 0, False
@@ -114,8 +114,9 @@ def gunzip(reader: Reader, size: int) -> Iterator[bytes]:
 
 
 def _salvage(unzip: zlib._Decompress, data: bytes) -> Generator[bytes, None, int]:
-    """What a failing call decompressed before it failed (zlib drops that), byte by byte; returns
-    where the fault is.
+    """Yields byte by byte what a failing call had decompressed, which zlib drops.
+
+    Returns where the fault is.
     """
     for index in range(len(data)):
         try:
@@ -128,9 +129,9 @@ def _salvage(unzip: zlib._Decompress, data: bytes) -> Generator[bytes, None, int
 
 
 def unzstd(reader: Reader) -> Iterator[bytes]:
-    """Frames of zstd data.
+    """Yields the content of zstd frames.
 
-    At damage, what the last KiB of input before it stood for is lost with it.
+    At damage, the content of up to 1 KiB of input before it is lost with it.
     """
     zstandard = zstandard_module(reader.path)
     unzip = zstandard.ZstdDecompressor()
@@ -160,11 +161,12 @@ def unzstd(reader: Reader) -> Iterator[bytes]:
 
 
 def _reason(error: Exception) -> str:
-    """What a library's message says behind its own preamble."""
+    """Returns a library's message without its own preamble."""
     return str(error).rpartition(": ")[2]
 
 
 def zstandard_module(path: str) -> ModuleType:
+    """Returns the package zstandard. Raises UsageError where it is not installed."""
     try:
         return importlib.import_module("zstandard")
     except ImportError:

@@ -1,8 +1,8 @@
-"""Which files in folders are not read: what the project's own commands write, what is excluded, and
-what git ignores.
+"""Decides which files in folders are not read.
 
-What is named by itself is always read: a file, and a folder, even if patterns from above it would
-leave it out.
+These are files that the project's own commands write, files that are excluded, and files that git
+ignores. A file or folder that is named by itself is always read, even if patterns from above it
+would leave it out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 _IGNORES = ".gitignore"
-_HEAD = 1 << 20  # bytes of a first line that are looked at
+_HEAD = 1 << 20  # bytes read of a first line
 EXCLUDED, IGNORED, PREPARED = "excluded", "ignored by git", "prepared data set"
 _OWN = (  # keys of the first line, and what such a file is
     ({"mypt-lint-baseline"}, "baseline of mypt-lint"),
@@ -34,7 +34,7 @@ _OWN = (  # keys of the first line, and what such a file is
 
 @dataclass
 class LeftOut:
-    """What is left out, and why.
+    """The files that are left out, and why.
 
     `exclude` holds folders with patterns that count from them, written as in .gitignore; `git` says
     whether .gitignore counts. `why` collects what was left out, by path; a folder ends with a
@@ -46,11 +46,11 @@ class LeftOut:
     why: dict[str, str] = field(default_factory=dict)
 
     def below(self, root: str) -> Walk:
-        """Returns what judges the paths below a folder that is named by itself."""
+        """Returns the judge of paths below a folder that is named by itself."""
         return Walk(self, root)
 
     def line(self, hint: str = "") -> str:
-        """Says how many were left out and why, and a hint; empty where none was."""
+        """Returns a line that says how many were left out and why, with a hint; "" for none."""
         if not self.why:
             return ""
         folders = sum(path.endswith("/") for path in self.why)
@@ -79,7 +79,7 @@ class Walk:
                 self.top = above
 
     def leaves_out(self, path: str, *, folder: bool) -> bool:
-        """Whether a file or folder is not to be read; notes why."""
+        """Returns whether a file or folder is not to be read, and notes why."""
         reason = self._reason(os.path.abspath(path) + (os.sep if folder else ""), path, folder)
         if reason:
             self.rules.why[path + ("/" if folder else "")] = reason
@@ -95,8 +95,9 @@ class Walk:
         return _own(path)
 
     def _ignored(self, full: str, top: str) -> bool:
-        """Whether the .gitignore files from `top` down to a path ignore it; the nearest that says
-        anything decides.
+        """Returns whether the .gitignore files from `top` down to a path ignore it.
+
+        The nearest that says anything decides.
         """
         for base in _upwards(os.path.dirname(full.rstrip(os.sep)), top):
             if base not in self.specs:
@@ -108,8 +109,9 @@ class Walk:
 
 
 def _own(path: str) -> str:
-    """What a file is that a command of the project has written, by its first line; empty for any
-    other.
+    """Returns what a file is that a command of the project has written, by its first line.
+
+    It is empty for any other file.
     """
     try:
         with open(path, "rb") as stream:
@@ -121,7 +123,7 @@ def _own(path: str) -> str:
 
 
 def _repository(folder: str) -> str:
-    """The folder of the git repository that a folder is in; empty where there is none."""
+    """Returns the folder of the git repository that a folder is in; empty where there is none."""
     while not os.path.exists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
         if above == folder:
@@ -154,7 +156,7 @@ def _spec(patterns: tuple[str, ...]) -> GitIgnoreSpec:
 
 
 def _check(spec: GitIgnoreSpec | None, base: str, full: str) -> bool | None:
-    """What patterns say of a path below their folder; None where they say nothing."""
+    """Returns whether patterns leave out a path below their folder; None where they do not say."""
     name = os.path.relpath(full, base).replace(os.sep, "/")
     if spec is None or name.startswith(".."):
         return None

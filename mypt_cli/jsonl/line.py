@@ -1,4 +1,4 @@
-"""One line of JSONL to its JSON value, and what is wrong with the line itself.
+"""Reads one line of JSONL: its JSON value, and the faults of the line itself.
 
 The only reader of a line.
 """
@@ -37,26 +37,27 @@ FROM_UTF16 = (
 class Line:
     """A line without its LF.
 
-    `fault` says why it holds no JSON value; `text` is what places in the value count in.
+    `fault` says why it holds no JSON value, and `spots` are other findings about the line; `text`
+    is what places in the value count in.
     """
 
     text: str
     value: Any = None
     fault: Spot | None = None
-    spots: tuple[Spot, ...] = ()  # what else is wrong with the line
+    spots: tuple[Spot, ...] = ()
 
 
 def read_line(raw: bytes, *, first: bool = False) -> Line:
-    """Returns what a line holds.
+    """Returns the value of a line, or why it has none.
 
-    `first`: it is the first of its file, where a byte order mark may stand.
+    `first`: it is the first of its file, where a byte order mark may be.
     """
     text = raw.decode("utf-8", "replace")
     marked = first and raw.startswith(BOM)
     spots = tuple(_ends(text, raw, marked=marked))
     body = text.removesuffix("\r")
-    # The mark is one character of the physical line: put white space in its place, so that columns
-    # stay right.
+    # The mark is one character of the physical line: white space replaces it, so that columns stay
+    # right.
     if marked:
         body = " " + body[1:]
     try:
@@ -71,7 +72,7 @@ def read_line(raw: bytes, *, first: bool = False) -> Line:
 
 
 def _ends(text: str, raw: bytes, *, marked: bool) -> Iterator[Spot]:
-    """Yields what is wrong with the two ends of a line."""
+    """Yields findings about the two ends of a line."""
     if marked:
         hint = "save the file as UTF-8 without a byte order mark"
         fix = _without("take it out", text, 0, 1)
@@ -111,10 +112,9 @@ def _unreadable(text: str, body: str, raw: bytes) -> Spot | None:
 
 
 def is_utf16(raw: bytes) -> bool:
-    """Whether a line, cut at bytes 0x0a, is ASCII in UTF-16, of either byte order, at its
-    beginning.
+    r"""Returns whether a line, cut at bytes 0x0a, begins as ASCII in UTF-16, of either byte order.
 
-    >>> lines = '{"a": 1}\\n{"b": 2}\\n'.encode("utf-16").split(b"\\n")
+    >>> lines = '{"a": 1}\n{"b": 2}\n'.encode("utf-16").split(b"\n")
     >>> [is_utf16(line) for line in lines], is_utf16(b'{"a": 1}'), is_utf16(b"")
     ([True, True, True], False, False)
     """
@@ -122,7 +122,8 @@ def is_utf16(raw: bytes) -> bool:
 
 
 def _without(title: str, text: str, start: int, end: int) -> Fix | None:
-    """A fix that cuts out of the physical line; none where its bytes are no text, so that places in
-    it are a guess.
+    """Returns a fix that cuts out of the physical line.
+
+    None where the bytes of the line are no text, so that places in it are a guess.
     """
     return None if "\ufffd" in text else Fix(title, True, edits=((start, end, ""),))

@@ -1,4 +1,4 @@
-"""The files that the arguments of a command name: files, folders, patterns, standard input."""
+"""Finds the files that a command's arguments name: files, folders, patterns, standard input."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from mypt_cli.jsonl.left_out import LeftOut, Walk
 
 SUFFIXES = (".jsonl", ".ndjson")
-MANIFEST = "dataset_metadata.json"  # what makes a folder a prepared data set
-PLAN = ".work/plan.json"  # what a preparation leaves that did not end
+MANIFEST = "dataset_metadata.json"  # the file that marks a prepared data set
+PLAN = ".work/plan.json"  # a file that an unfinished preparation leaves
 PACKED: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
 
 
@@ -28,15 +28,14 @@ def expand(
     suffixes: Sequence[str] = SUFFIXES,
     left_out: LeftOut | None = None,
 ) -> list[Source]:
-    """The sources that arguments name, each file once, in the order given, sorted inside a folder
-    or pattern.
+    """Returns the sources that arguments name, each once, in the order given.
 
-    A folder gives the files below it whose name ends in one of `suffixes` (in any case, with or
-    without .gz or .zst), without hidden folders and without what is not a regular file. A pattern
-    (`*`, `?`, `[..]`, `**`) gives the files and folders that match, unless something has literally
-    that name. `-` is stdin. What is named by itself is read whatever it is called; of folders and
-    patterns, `left_out` says what is not. Raises UsageError for what is missing or unreadable, and
-    for a folder or pattern that gives nothing.
+    They are sorted inside a folder or pattern. A folder means the files below it whose name ends in
+    one of `suffixes` (in any case, with or without .gz or .zst), without hidden folders and without
+    what is not a regular file. A pattern (`*`, `?`, `[..]`, `**`) means the files and folders that
+    match, unless something has literally that name. `-` is stdin. A file that is named by itself is
+    read, whatever its name; of folders and patterns, `left_out` says what is not. Raises UsageError
+    for what is missing or unreadable, and for a folder or pattern without any file.
     """
     wanted = tuple(suffix.lower() + packed for suffix in suffixes for packed in ("", *PACKED))
     found: dict[str, Source] = {}
@@ -66,13 +65,14 @@ def expand(
 
 
 def is_prepared(path: str) -> bool:
-    """Whether a folder is a prepared data set, or was to be one."""
+    """Returns whether a folder is a prepared data set, or was to be one."""
     return any(os.path.isfile(os.path.join(path, name)) for name in (MANIFEST, PLAN))
 
 
 def source_of(path: str) -> Source:
-    """The source of one file; proves that it can be opened, except for a pipe, which could be
-    opened only once.
+    """Returns the source of one file, once it is proved that it can be opened.
+
+    A pipe is not tried, because it can be opened only once.
     """
     compressed: Packing = PACKED.get(os.path.splitext(path)[1].lower(), "")
     if compressed == "zst":
@@ -97,11 +97,10 @@ def _names(folder: str) -> list[str]:
 
 
 def _walk(folder: str, judge: Walk | None = None) -> Iterator[tuple[str, bool]]:
-    """`(path, is a folder)` for the folder and all below it, depth first, each level sorted,
-    without hidden folders and those that `judge` leaves out.
+    """Yields (path, is a folder) for the folder and all below it, depth first, each level sorted.
 
-    Links are followed, but each real folder is entered once, so that a loop of links ends. A file
-    gives itself.
+    Hidden folders are left out, and those that `judge` leaves out. Links are followed, but each
+    real folder is entered once, so that a loop of links ends. Of a file, it yields the file itself.
     """
     seen: set[str] = set()
     stack = [folder]
@@ -120,14 +119,14 @@ def _walk(folder: str, judge: Walk | None = None) -> Iterator[tuple[str, bool]]:
 
 
 def _passed_over(name: str, path: str, judge: Walk | None) -> bool:
-    """Whether a path is a folder that is not entered."""
+    """Returns whether a path is a folder that is not entered."""
     if not os.path.isdir(path):
         return False
     return name.startswith(".") or (judge is not None and judge.leaves_out(path, folder=True))
 
 
 def _folder(folder: str, wanted: tuple[str, ...], left_out: LeftOut | None) -> list[str]:
-    """The files in a folder that a wanted suffix ends; of a file, itself."""
+    """Returns the files in a folder that a wanted suffix ends; of a file, the file itself."""
     judge = left_out.below(folder) if left_out and os.path.isdir(folder) else None
     files = (path for path, is_folder in _walk(folder, judge) if not is_folder)
     found = (path for path in files if path == folder or path.lower().endswith(wanted))
@@ -137,9 +136,9 @@ def _folder(folder: str, wanted: tuple[str, ...], left_out: LeftOut | None) -> l
 
 
 def _glob(pattern: str, left_out: LeftOut | None) -> list[str]:
-    """The paths that match.
+    """Returns the paths that match.
 
-    Not `glob.glob`, whose `**` follows loops of links for exponential time.
+    Not by `glob.glob`, whose `**` follows loops of links for exponential time.
     """
     pattern = pattern.replace(os.sep, "/")
     found = ["/" if pattern.startswith("/") else ""]
@@ -147,7 +146,7 @@ def _glob(pattern: str, left_out: LeftOut | None) -> list[str]:
     judge = left_out.below(_fixed(pattern)) if left_out else None
     for index, part in enumerate(parts):
         if part == "**":
-            # A last `**` is everything below, which is what a folder stands for.
+            # A last `**` is everything below, which a folder means anyway.
             if index < len(parts) - 1:
                 found = [
                     path for base in found for path, is_folder in _walk(base, judge) if is_folder
@@ -175,5 +174,5 @@ def _judged(path: str, judge: Walk) -> bool:
 
 
 def _fixed(pattern: str) -> str:
-    """The folder that a pattern names before its first wild part."""
+    """Returns the folder that a pattern names before its first wild part."""
     return re.split(r"[^/]*[*?[]", pattern, maxsplit=1)[0] or "."

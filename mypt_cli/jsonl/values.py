@@ -1,4 +1,4 @@
-"""Lines of JSONL to JSON values, in constant memory."""
+"""Reads lines of JSONL as JSON values, in constant memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Line:
 
 
 def lines(source: Source) -> Iterator[Line]:
-    """Every line of a source, in constant memory. Raises UsageError for what cannot be read."""
+    """Yields each line of a source, in constant memory. Raises UsageError for unreadable ones."""
     for block in blocks(source, max_line=MAX_LINE):
         if block.too_long:
             fault = Finding(
