@@ -14,6 +14,16 @@ FAILED, INTERRUPTED = 2, 130
 _OURS = "mypt_"  # modules whose exceptions carry a message for people
 
 
+def saying(prog: str, *, quiet: bool) -> Callable[[str], None]:
+    """Returns what prints a line about the run, unless it is to be quiet."""
+
+    def say(text: str) -> None:
+        if not quiet:
+            print(f"{prog}: {text}", file=sys.stderr)
+
+    return say
+
+
 def run(
     prog: str,
     body: Callable[[], int],

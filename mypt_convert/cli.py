@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser, known_dialect
-from mypt_lint.options import DEFAULTS, add_ignore, add_settings
+from mypt_cli.run import saying
+from mypt_lint.options import add_ignore, add_settings
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.blocks import Source
@@ -78,27 +79,19 @@ def _run(options: argparse.Namespace) -> int:
     from mypt_convert.engine import Converter
     from mypt_convert.formats import formats_of
     from mypt_convert.report import Report
-    from mypt_lint.run.plan import AUTO, Plan, given
-    from mypt_lint.settings import config
-
-    def say(text: str) -> None:
-        if not options.quiet:
-            print(f"{PROG}: {text}", file=sys.stderr)
+    from mypt_lint.run.plan import planned
 
     def converter_of(source: Source) -> tuple[Converter, Source]:
         """Returns the converter by the settings of a source, and what to read instead of it."""
-        own, name = plan.of(source.path), plan.of(source.path)["dialect"]
-        if name == AUTO:
-            _, name, _, source = plan.resolved(source, say)
+        name, own, looked = plan.dialect_of(source, say)
         try:
-            return Converter(name, options.target, system=options.system, rules=own), source
+            return Converter(name, options.target, system=options.system, rules=own), looked
         except KeyError as error:
             raise UsageError(error.args[0]) from None
 
-    plan = Plan(given(options) | {"dialect": options.source}, config.asked(options), DEFAULTS)
-    sources = plan.files(options.paths)
-    if left_out := plan.left_out.line():
-        say(left_out)
+    say = saying(PROG, quiet=options.quiet)
+    plan = planned(options, dialect=options.source)
+    sources = plan.files(options.paths, say=say)
     found = [converter_of(source) for source in sources]
     report = Report(sys.stderr, on_loss=options.on_loss)
     taken = [source.path for source in sources]

@@ -142,8 +142,8 @@ def _lint(chosen: argparse.Namespace) -> int:
     if chosen.explain:
         return subcommand("explain")([chosen.explain])
     if chosen.watch:
-        watched(chosen, defaults=DEFAULTS, folders=_prepared)
-    return lint(chosen, defaults=DEFAULTS, folders=_prepared)
+        watched(chosen, folders=_prepared)
+    return lint(chosen, folders=_prepared)
 
 
 def _subcommand(words: Sequence[str]) -> int | None:

@@ -140,10 +140,9 @@ def _rules(chosen: argparse.Namespace) -> int:
 
 
 def _init(chosen: argparse.Namespace) -> int:
-    from mypt_cli.jsonl.left_out import LeftOut
-    from mypt_cli.jsonl.paths import expand
     from mypt_lint.check.detect import candidates, detect
-    from mypt_lint.settings.config import FILES
+    from mypt_lint.run.plan import Plan
+    from mypt_lint.settings.config import FILES, find
 
     path = FILES[0]
     if os.path.lexists(path):
@@ -152,7 +151,7 @@ def _init(chosen: argparse.Namespace) -> int:
     dialect = chosen.dialect
     if dialect is None:
         try:
-            source = expand(["."], left_out=LeftOut())[0]
+            source = Plan({}, find()).files(["."])[0]
         except UsageError:
             dialect = "auto"
         else:
@@ -164,8 +163,6 @@ def _init(chosen: argparse.Namespace) -> int:
 
 
 def _serve(chosen: argparse.Namespace) -> int:
-    from mypt_lint.options import DEFAULTS
-
     if chosen.paths:
         raise UsageError(
             f"the editor names the files, not the command line: leave out {chosen.paths[0]}"
@@ -176,5 +173,5 @@ def _serve(chosen: argparse.Namespace) -> int:
         raise UsageError(
             f"the language server needs {error.name}; pip install 'mypt-tags[lsp]'"
         ) from None
-    serve(chosen, defaults=DEFAULTS)
+    serve(chosen)
     return 0

@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
@@ -23,9 +23,9 @@ from mypt_lint.check.diagnostic import Summary
 from mypt_lint.report.outputs import Outputs, Silent, wanted
 from mypt_lint.report.totals import counted, fixable_line, fixed_line, statistics, summary_line
 from mypt_lint.run.interleave import interleaved
-from mypt_lint.run.plan import Group, Plan, given
+from mypt_lint.run.plan import Group, Plan, planned
 from mypt_lint.run.runner import Chunk, run
-from mypt_lint.settings import baseline, config
+from mypt_lint.settings import baseline
 from mypt_lint.settings.baseline import Key
 from mypt_lint.settings.selection import selection
 from mypt_lint.watch import watch
@@ -36,13 +36,13 @@ _PARALLEL = 16 << 20  # bytes of data for each process: fewer do not repay its s
 Folders = Callable[[list[str], frozenset[str]], Iterator[Chunk]]
 
 
-def lint(options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: Folders) -> int:
+def lint(options: argparse.Namespace, *, folders: Folders) -> int:
     """Lints what the options name. Returns the exit status.
 
-    `defaults` are the settings where the user gives none; `folders` checks prepared data sets.
+    `folders` checks prepared data sets.
     Raises UsageError.
     """
-    plan = _plan(options, defaults)
+    plan = _plan(options)
     if options.show_settings:
         return _show_settings(plan, options.paths)
     if not options.paths:
@@ -75,9 +75,7 @@ def lint(options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: F
     return CLEAN if options.exit_zero and status == FOUND else status
 
 
-def watched(
-    options: argparse.Namespace, *, defaults: Mapping[str, Any], folders: Folders
-) -> NoReturn:
+def watched(options: argparse.Namespace, *, folders: Folders) -> NoReturn:
     """Lints again after each change, until interrupted.
 
     Raises UsageError for what cannot be watched.
@@ -90,11 +88,11 @@ def watched(
         or "-" in options.paths
     ):
         raise UsageError("--watch only looks: leave out fixes, --write-baseline and standard input")
-    plan = _plan(options, defaults)
+    plan = _plan(options)
     prepared = [path for path in options.paths if is_prepared(path)]
     own = [path for path in (plan.config.path,) if path]
     watch(
-        lambda: lint(options, defaults=defaults, folders=folders),
+        lambda: lint(options, folders=folders),
         lambda: [
             *own,
             *prepared,
@@ -106,11 +104,10 @@ def watched(
     )
 
 
-def _plan(options: argparse.Namespace, defaults: Mapping[str, Any]) -> Plan:
-    found = config.asked(options)
-    formats = options.format or (found.top.get("format", ""),)
-    edits = any(name.startswith("sarif") for name in formats)
-    return Plan(given(options), found, defaults, edits=edits)
+def _plan(options: argparse.Namespace) -> Plan:
+    plan = planned(options)
+    plan.edits = any(name.startswith("sarif") for name in options.format or [plan.top["format"]])
+    return plan
 
 
 def _show_settings(plan: Plan, paths: list[str]) -> int:

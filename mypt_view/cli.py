@@ -148,10 +148,9 @@ def _checker(source: Source, options: argparse.Namespace) -> tuple[Checker, str,
     dialect.
     """
     from mypt_lint.check.detect import candidates, detect
-    from mypt_lint.run.plan import Plan, checker, given, named_dialect
-    from mypt_lint.settings import config
+    from mypt_lint.run.plan import checker, named_dialect, planned
 
-    plan = Plan(given(options), config.asked(options), DEFAULTS | {"dialect": AUTO})
+    plan = planned(options, usual=DEFAULTS | {"dialect": AUTO})
     own = plan.of(source.path)
     kind = "text" if own["kind"] == "text" else "record"
     if own["dialect"] != AUTO:

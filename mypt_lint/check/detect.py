@@ -17,7 +17,6 @@ from functools import partial
 from typing import IO, BinaryIO, NamedTuple, cast
 
 import mypt_spec
-from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source, blocks
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect
@@ -88,30 +87,6 @@ def detect(source: Source, kind: str, dialects: Sequence[Dialect]) -> Guess:
     score = scores[best.name]
     others = tuple(d.name for d in dialects if d is not best and scores[d.name][:2] == score[:2])
     return Guess(best, source, others, score.clean > 0)
-
-
-def one_dialect(
-    sources: Sequence[Source], dialects: Sequence[Dialect]
-) -> tuple[Dialect, list[Source]]:
-    """Returns the dialect that all sources of records are in, and the sources to read.
-
-    Raises UsageError, which says what was found, where nothing is legal in any dialect or the
-    sources are in several.
-    """
-    guesses = [(source.path, detect(source, "record", dialects)) for source in sources]
-    for path, guess in guesses:
-        if not guess.sure:
-            raise UsageError(
-                f"{path}: nothing at its beginning is legal in any dialect, {guess.dialect.name} "
-                "is the nearest; choose with --dialect"
-            )
-    names: dict[str, str] = {}
-    for path, guess in guesses:
-        names.setdefault(guess.dialect.name, path)
-    if len(names) > 1:
-        found = ", ".join(f"{path} is {name}" for name, path in names.items())
-        raise UsageError(f"one dialect is needed: {found}; choose with --dialect")
-    return guesses[0][1].dialect, [guess.source for _, guess in guesses]
 
 
 def elsewhere(

@@ -10,10 +10,9 @@ import argparse
 import asyncio
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from io import BytesIO
-from typing import Any
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
@@ -23,9 +22,8 @@ from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.editor.document import Document, Edit, encoded
-from mypt_lint.run.plan import Plan, given
+from mypt_lint.run.plan import planned
 from mypt_lint.session import known_keys
-from mypt_lint.settings import config
 from mypt_spec import __version__
 from mypt_spec.rules.reference import page
 
@@ -41,7 +39,6 @@ _SEVERITIES = {
     "warning": lsp.DiagnosticSeverity.Warning,
     "info": lsp.DiagnosticSeverity.Information,
 }
-_Settings = tuple[argparse.Namespace, Mapping[str, Any]]
 
 
 class Positions:
@@ -91,9 +88,9 @@ class Positions:
 class Desk:
     """Keeps the open documents, each with the findings of its last version."""
 
-    def __init__(self, server: LanguageServer, settings: _Settings) -> None:
+    def __init__(self, server: LanguageServer, options: argparse.Namespace) -> None:
         self.server = server
-        self._options, self._defaults = settings
+        self._options = options
         self._seen: dict[str, tuple[int | None, Document | None, Positions]] = {}
 
     def look(self, uri: str) -> tuple[Document | None, Positions]:
@@ -122,8 +119,8 @@ class Desk:
 
     def _linted(self, open_: TextDocument) -> Document:
         path = open_.path or open_.filename or "untitled.jsonl"
-        found = config.asked(self._options, _folder(path))
-        plan = Plan(given(self._options), found, self._defaults, edits=True)
+        plan = planned(self._options, _folder(path))
+        plan.edits = True
         source = Source(path, stream=BytesIO(encoded(open_.source)))
         (group,) = plan.groups([source], known=known_keys(self._options, plan), say=lambda _: None)
         return Document.of(open_.source, group._replace(sources=[replace(source, stream=None)]))
@@ -257,14 +254,14 @@ def tokens(
     return lsp.SemanticTokens(data)
 
 
-def serve(options: argparse.Namespace, *, defaults: Mapping[str, Any]) -> None:
+def serve(options: argparse.Namespace) -> None:
     """Serves until the client closes the connection."""
     # Changes come as whole texts: to apply parts of a text, the library counts lines at U+2028
     # too, where no line of JSONL ends.
     server = LanguageServer(
         "mypt-lint", __version__, text_document_sync_kind=lsp.TextDocumentSyncKind.Full
     )
-    desk = Desk(server, (options, defaults))
+    desk = Desk(server, options)
 
     def opened(params: lsp.DidOpenTextDocumentParams) -> None:
         desk.forget(params.text_document.uri)

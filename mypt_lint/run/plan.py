@@ -20,8 +20,9 @@ from mypt_cli.jsonl.paths import SUFFIXES, expand
 from mypt_cli.parser import known_dialect
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import candidates, detect, elsewhere_than
+from mypt_lint.options import DEFAULTS
 from mypt_lint.settings.baseline import Key
-from mypt_lint.settings.config import Config
+from mypt_lint.settings.config import Config, asked
 from mypt_lint.settings.selection import UnknownRuleError, chosen, selection
 from mypt_lint.settings.settings import Settings, settings
 from mypt_spec.dialect import Dialect
@@ -50,12 +51,10 @@ class Plan:
         self,
         given: Mapping[str, Any],
         config: Config,
-        defaults: Mapping[str, Any],
-        *,
-        edits: bool = False,
+        defaults: Mapping[str, Any] = DEFAULTS,
     ) -> None:
         self.given, self.config, self.defaults = given, config, defaults
-        self.edits = edits  # to find what a fix changes in its line takes time; few formats show it
+        self.edits = False  # to find what a fix changes in its line takes time; few formats show it
         self.top = self.of(None)
         self.left_out = LeftOut()
 
@@ -90,14 +89,22 @@ class Plan:
             path if path is None or self.given.get(key) else os.path.join(self.config.folder, path)
         )
 
-    def files(self, paths: Sequence[str], suffixes: Sequence[str] = SUFFIXES) -> list[Source]:
-        """Returns the files that paths name, without those that `left_out` then counts."""
+    def files(
+        self, paths: Sequence[str], suffixes: Sequence[str] = SUFFIXES, *, say: Say | None = None
+    ) -> list[Source]:
+        """Returns the files that paths name, without those that `left_out` then counts.
+
+        `say` is told how many these are, and why they are left out.
+        """
         exclude = (
             (self.config.folder, self.config.top.get("exclude", ())),
             (os.getcwd(), self.given.get("exclude") or ()),
         )
         self.left_out = LeftOut(exclude, git=self.top["respect-gitignore"] is not False)
-        return expand(paths, suffixes=suffixes, left_out=self.left_out)
+        found = expand(paths, suffixes=suffixes, left_out=self.left_out)
+        if say is not None and (line := self.left_out.line()):
+            say(line)
+        return found
 
     def sources(self, paths: list[str]) -> list[Source]:
         """Returns the files that paths name, sorted; in folders, those with a fitting suffix."""
@@ -151,6 +158,30 @@ class Plan:
                 out.append(Group(checkers[key], [looked], own["kind"]))
         return out
 
+    def dialect_of(self, source: Source, say: Say) -> tuple[str, Settings, Source]:
+        """Returns (dialect, settings, source to read) for a source; `say` is told what is found."""
+        own = self.of(source.path)
+        if own["dialect"] != AUTO:
+            return own["dialect"], own, source
+        _, name, _, looked = self.resolved(source, say)
+        return name, own, looked
+
+    def one_dialect(
+        self, sources: Sequence[Source], say: Say, *, what: str
+    ) -> tuple[Dialect, list[Settings], list[Source]]:
+        """Returns (dialect, settings of each, sources to read) for sources of one dialect.
+
+        Raises UsageError, which says `what` holds one dialect, where they have several.
+        """
+        found = [self.dialect_of(source, say) for source in sources]
+        first: dict[str, str] = {}
+        for (name, _, _), source in zip(found, sources, strict=True):
+            first.setdefault(named_dialect(name).name, source.path)
+        if len(first) > 1:
+            named = ", ".join(f"{path} is {name}" for name, path in first.items())
+            raise UsageError(f"{what} holds one dialect: {named}; choose with --dialect")
+        return named_dialect(*first), [own for _, own, _ in found], [looked for *_, looked in found]
+
     def resolved(
         self, source: Source, say: Say
     ) -> tuple[Settings, str, tuple[Dialect, ...], Source]:
@@ -182,6 +213,19 @@ class Plan:
         say(f"{source.path}: {guess.dialect.name}{also}{doubt}")
         others = tuple(d for d in known if d is not guess.dialect) if guess.sure else ()
         return own, guess.dialect.name, others, guess.source
+
+
+def planned(
+    options: argparse.Namespace,
+    start: str | None = None,
+    usual: Mapping[str, Any] = DEFAULTS,
+    **more: Any,
+) -> Plan:
+    """Returns the plan that a command line asks for, with the nearest settings from `start` up.
+
+    `usual` holds where nobody says anything; `more` is said by options of other names.
+    """
+    return Plan(given(options) | more, asked(options, start), usual)
 
 
 def given(options: argparse.Namespace) -> dict[str, Any]:

@@ -9,17 +9,12 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mypt_cli.command import Command
-from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
-from mypt_lint.options import DEFAULTS, add_dialect, add_ignore, add_settings
-
-if TYPE_CHECKING:
-    from mypt_cli.jsonl.blocks import Source
-    from mypt_lint.run.plan import Plan
-    from mypt_lint.settings.settings import Settings
+from mypt_cli.run import saying
+from mypt_lint.options import add_dialect, add_ignore, add_settings
 
 DONE, REFUSED = 0, 1
 
@@ -107,12 +102,12 @@ def _options(out: Parser) -> None:
 
 def _run(chosen: argparse.Namespace) -> int:
     from mypt_cli.progress import Bar
-    from mypt_lint.run.plan import Plan, checker, given
-    from mypt_lint.settings import config
+    from mypt_lint.run.plan import checker, planned
     from mypt_train.data.options import Options
     from mypt_train.data.prepare import prepare
 
-    plan = Plan(given(chosen), config.asked(chosen), DEFAULTS)
+    say = saying(PROG, quiet=chosen.quiet)
+    plan = planned(chosen)
     names = (
         "context_length",
         "pack",
@@ -126,12 +121,10 @@ def _run(chosen: argparse.Namespace) -> int:
         "vocabulary",
         "preferences",
     )
-    sources = sorted(plan.files(chosen.paths), key=lambda source: source.path)
-    if not chosen.quiet and (left_out := plan.left_out.line()):
-        print(f"{PROG}: {left_out}", file=sys.stderr)
-    dialect, rules = _settings(plan, sources, quiet=chosen.quiet)
+    found = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
+    dialect, rules, sources = plan.one_dialect(found, say, what="a data set")
     options = Options(
-        dialect=dialect,
+        dialect=dialect.name,
         phase=plan.top["phase"],
         **{name: getattr(chosen, name) for name in names},
     )
@@ -151,29 +144,6 @@ def _run(chosen: argparse.Namespace) -> int:
     if not chosen.quiet:
         _summary(manifest, chosen.out)
     return REFUSED if manifest["lines"]["refused"] else DONE
-
-
-def _settings(plan: Plan, sources: list[Source], *, quiet: bool) -> tuple[str, list[Settings]]:
-    """Returns the dialect of all sources, and the settings of each.
-
-    Raises UsageError if the sources have several dialects.
-    """
-    from mypt_lint.run.plan import AUTO, named_dialect
-
-    def say(text: str) -> None:
-        if not quiet:
-            print(f"mypt-prepare: {text}", file=sys.stderr)
-
-    rules, names = [], dict[str, str]()
-    for source in sources:
-        own = plan.of(source.path)
-        name = plan.resolved(source, say)[1] if own["dialect"] == AUTO else own["dialect"]
-        names.setdefault(named_dialect(name).name, source.path)
-        rules.append(own)
-    if len(names) > 1:
-        found = ", ".join(f"{path} is {name}" for name, path in names.items())
-        raise UsageError(f"a data set holds one dialect: {found}")
-    return next(iter(names)), rules
 
 
 def _summary(manifest: dict[str, Any], out: str) -> None:

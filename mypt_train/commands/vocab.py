@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
+from mypt_cli.run import saying
 from mypt_lint.options import add_dialect, add_settings
 
 DONE = 0
@@ -37,29 +38,21 @@ def _options(out: Parser) -> None:
     add_settings(out)
 
 
-def texts(paths: Sequence[str], dialect: str, *, quiet: bool = True) -> Iterator[str]:
+def _texts(chosen: argparse.Namespace) -> Iterator[str]:
     """Yields the texts of all records, without tags.
 
     Raises UsageError, naming the line, for a line that is no record without errors.
     """
-    from mypt_cli.jsonl.left_out import LeftOut
-    from mypt_cli.jsonl.paths import expand
     from mypt_cli.jsonl.values import lines
     from mypt_cli.progress import Bar
-    from mypt_lint.check.detect import candidates, one_dialect
-    from mypt_lint.run.plan import AUTO, named_dialect
+    from mypt_lint.run.plan import planned
     from mypt_spec.episode import events_of
     from mypt_spec.table import TEXT
 
-    left_out = LeftOut()
-    sources = expand(paths, left_out=left_out)
-    if dialect == AUTO:
-        d, sources = one_dialect(sources, candidates("mypt"))
-    else:
-        d = named_dialect(dialect)
-    if not quiet and (said := left_out.line()):
-        print(f"{PROG}: {said}", file=sys.stderr)
-    with Bar(sources, quiet=quiet) as bar:
+    plan, say = planned(chosen), saying(PROG, quiet=chosen.quiet)
+    found = plan.files(chosen.paths, say=say)
+    d, _, sources = plan.one_dialect(found, say, what="a vocabulary")
+    with Bar(sources, quiet=chosen.quiet) as bar:
         for source in sources:
             for line in lines(source):
                 bar.at(line.position)
@@ -86,7 +79,7 @@ def _run(chosen: argparse.Namespace) -> int:
     read = [0, 0]  # texts, bytes
 
     def counted() -> Iterator[str]:
-        for text in texts(chosen.paths, chosen.dialect or "mypt", quiet=chosen.quiet):
+        for text in _texts(chosen):
             read[0] += 1
             read[1] += len(text.encode())
             yield text

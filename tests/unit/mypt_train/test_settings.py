@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from mypt_convert.cli import main as convert
 from mypt_lint.cli import main as lint
 from mypt_train import Options, ShardReader
 from mypt_train.commands.prepare import main as prepare
+from mypt_train.commands.vocab import main as vocab
 from mypt_train.data.encode_line import Encoder
 
 
@@ -135,3 +137,58 @@ def test_a_byte_order_mark_can_be_ignored(there: Any, tmp_path: Path) -> None:
 def test_the_encoder_says_in_words_what_the_settings_hide() -> None:
     outcome = Encoder(Options()).line(json.dumps(ROBOT).encode())
     assert [f.code for f in outcome.findings] == ["MYP105"]
+
+
+def test_every_command_walks_folders_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the settings exclude, or git ignores, is read by none of them, and named by each."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("data/a.jsonl", "data/drafts/b.jsonl", "data/old.jsonl", ".git/x"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(json.dumps(chat()) + "\n" if name == "data/a.jsonl" else "{\n")
+    Path(".gitignore").write_text("old.jsonl\n")
+    Path("mypt-lint.toml").write_text('exclude = ["drafts/"]\n')
+    for run in (
+        lambda *more: lint(["data", *more]),
+        lambda *more: vocab(["data", "--size", "257", "-o", "v", *more]),
+        lambda *more: prepare(["data", "-o", f"set{len(more)}", "--workers", "1", *more]),
+        lambda *more: convert(["data", "-o", "c", "--to", "gabgpt", "--on-loss", "drop", *more]),
+    ):
+        assert run() == 0
+        said = capsys.readouterr().err
+        assert "1 file and 1 folder left out (1 excluded, 1 ignored by git)" in said
+        assert run("--no-config") in (1, 2)
+        assert "1 file left out (1 ignored by git)" in capsys.readouterr().err
+        assert run("-q") == 0
+        assert capsys.readouterr().err == ""
+
+
+def test_a_vocabulary_of_the_dialect_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_text(json.dumps(chat()) + "\n")
+    Path("mypt-lint.toml").write_text('dialect = "mypt-3"\n')
+    assert vocab(["a.jsonl", "--size", "257", "-q", "-o", "v"]) == 2
+    assert "no dialect 'mypt-3'; did you mean mypt-3b?" in capsys.readouterr().err
+    assert vocab(["a.jsonl", "--size", "257", "-q", "-o", "v", "--dialect", "mypt"]) == 0
+    Path("mypt-lint.toml").write_text('[files."a.jsonl"]\ndialect = "gabgpt"\n')
+    Path("b.jsonl").write_text(json.dumps(chat()) + "\n")
+    assert vocab(["a.jsonl", "b.jsonl", "-o", "v"]) == 2
+    said = capsys.readouterr().err
+    assert "a vocabulary holds one dialect: a.jsonl is gabgpt, b.jsonl is mypt" in said
+
+
+def test_starting_settings_walks_as_the_commands_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first file that is not excluded above says which dialect the data is in."""
+    (tmp_path / "mypt-lint.toml").write_text('exclude = ["a.jsonl"]\n')
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    Path("a.jsonl").write_text(json.dumps(chat()) + "\n")
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo", "think": "t"}]
+    Path("b.jsonl").write_text(json.dumps({"messages": said}) + "\n")
+    assert lint(["init"]) == 0
+    assert 'dialect = "gabgpt"' in Path("mypt-lint.toml").read_text()
