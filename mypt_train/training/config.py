@@ -6,10 +6,13 @@ A config is a JSON file: `{"model": {...}, "train": {...}}`. `docs/training.md` 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from msgspec import Meta, ValidationError, convert
 
 from mypt_cli.errors import suggestion
 from mypt_model.shape import LlamaConfig
@@ -19,6 +22,17 @@ _HERE = Path(__file__).parents[1]
 
 class ConfigError(ValueError):
     """A config cannot be used; the message names the key and what was expected."""
+
+
+# A bound as msgspec writes it, and in words.
+_BOUND = re.compile(r"(?:int|float) (>=|<=|>) (-?[0-9]+)(?:\.0)?")
+_WORDS = {">=": "{} or more", "<=": "{} or less", ">": "a number above {}"}
+
+Count = Annotated[int, Meta(ge=1)]
+Every = Annotated[int, Meta(ge=-1)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,77 +52,41 @@ class TrainConfig:
     `docs/training.md` lists all keys. Raises ConfigError for values out of range.
     """
 
-    objective: str = "sft"
-    steps: int = 600
-    batch_rows: int = 16
-    micro_rows: int = 4
+    objective: Literal["sft", "dpo", "orpo", "kto"] = "sft"
+    steps: Count = 600
+    batch_rows: Count = 16
+    micro_rows: Count = 4
     context_length: int | None = None
-    lr: float = 1e-3
-    final_lr: float = 0.1
-    schedule: str = "cosine"
-    warmup: int = 30
-    decay: float = 0.2
-    weight_decay: float = 0.1
-    beta1: float = 0.9
-    beta2: float = 0.95
-    clip: float = 1.0
+    lr: Positive = 1e-3
+    final_lr: Share = 0.1
+    schedule: Literal["cosine", "wsd", "constant"] = "cosine"
+    warmup: Annotated[int, Meta(ge=0)] = 30
+    decay: Share = 0.2
+    weight_decay: NotNegative = 0.1
+    beta1: Share = 0.9
+    beta2: Share = 0.95
+    clip: Positive = 1.0
     seed: int = 0
-    train_on: str = "mask"
-    replay: float = 0.2
-    dtype: str = "auto"
-    attention: str = "auto"
-    parallel: str = "ddp"
-    threads: int | None = None
-    log_every: int = 10
-    save_every: int = 200
-    keep: int = 2
-    val_every: int = 0
-    val_rows: int = 256
-    legality_every: int = 0
-    legality_prompts: int = 32
-    legality_tokens: int = 256
-    beta: float = 0.1
+    train_on: Literal["mask", "all"] = "mask"
+    replay: Share = 0.2
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    attention: Literal["auto", "slices", "mask", "flex"] = "auto"
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    threads: Count | None = None
+    log_every: Count = 10
+    save_every: Every = 200
+    keep: Count = 2
+    val_every: Every = 0
+    val_rows: Count = 256
+    legality_every: Every = 0
+    legality_prompts: Count = 32
+    legality_tokens: Count = 256
+    beta: Positive = 0.1
     reference: str | None = None
     tag_words: dict[str, str] = field(default_factory=dict)
     tensorboard: bool = False
 
     def __post_init__(self) -> None:
-        _choice(self, "objective", ("sft", "dpo", "orpo", "kto"))
-        _choice(self, "schedule", ("cosine", "wsd", "constant"))
-        _choice(self, "train_on", ("mask", "all"))
-        _choice(self, "dtype", ("auto", "float32", "bfloat16"))
-        _choice(self, "attention", ("auto", "slices", "mask", "flex"))
-        _choice(self, "parallel", ("ddp", "fsdp"))
-        for name in (
-            "steps",
-            "batch_rows",
-            "micro_rows",
-            "keep",
-            "log_every",
-            "legality_prompts",
-            "legality_tokens",
-            "val_rows",
-        ):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"train.{name} is {getattr(self, name)}, expected 1 or more")
-        for name in ("save_every", "val_every", "legality_every"):
-            if getattr(self, name) < -1:
-                raise ConfigError(
-                    f"train.{name} is {getattr(self, name)}, expected steps, 0 (at the end) or -1 "
-                    "(never)"
-                )
-        for name in ("final_lr", "decay", "replay", "beta1", "beta2"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"train.{name} is {getattr(self, name)}, expected 0 to 1")
-        for name in ("lr", "clip", "beta"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(
-                    f"train.{name} is {getattr(self, name)}, expected a number above 0"
-                )
-        if self.threads is not None and self.threads < 1:
-            raise ConfigError(f"train.threads is {self.threads}, expected 1 or more")
-        if self.warmup < 0 or self.weight_decay < 0:
-            raise ConfigError("train.warmup and train.weight_decay are 0 or more")
         if self.save_every == -1:
             raise ConfigError(
                 "train.save_every is -1: the model would be lost; use 0 to save it at the end"
@@ -198,39 +176,25 @@ class Config:
 
 
 def _train(given: dict[str, Any], where: str) -> TrainConfig:
-    known = {f.name: f for f in fields(TrainConfig)}
-    _known(given, tuple(known), f"{where}: train")
-    for name, value in given.items():
-        kind = str(known[name].type)
-        kinds: dict[str, tuple[type, ...]] = {
-            "int": (int,),
-            "float": (int, float),
-            "str": (str,),
-            "bool": (bool,),
-            "dict[str, str]": (dict,),
-        }
-        wanted = kinds[kind.removesuffix(" | None")]
-        if value is None and kind.endswith("None"):
-            continue
-        if not isinstance(value, wanted) or (isinstance(value, bool) and kind != "bool"):
-            raise ConfigError(
-                f"{where}: train.{name} is {value!r}, expected "
-                f"{kind.replace('dict[str, str]', 'an object of strings')}"
-            )
+    _known(given, [f.name for f in fields(TrainConfig)], f"{where}: train")
     try:
-        return TrainConfig(**given)
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        convert(given, TrainConfig)
+        return TrainConfig(**given)  # as it is given: a 1 is written to checkpoints as 1, not 1.0
+    except ValidationError as error:
+        said, _, name = str(error).replace("`", "").rpartition(" - at $.")
+        name = name.partition("[")[0]
+        if not said:  # of several keys together
+            raise ConfigError(f"{where}: {error}") from None
+        said = _BOUND.sub(lambda found: _WORDS[found[1]].format(found[2]), said)
+        said = f", {said[0].lower()}{said[1:]}"
+        if "enum" in said:
+            choices = get_args(get_type_hints(TrainConfig)[name])
+            meant = suggestion(str(given[name]), choices, show=repr)
+            said = f"{meant}; it is one of {', '.join(choices)}"
+        raise ConfigError(f"{where}: train.{name} is {given[name]!r}{said}") from None
 
 
-def _choice(config: TrainConfig, name: str, values: tuple[str, ...]) -> None:
-    if getattr(config, name) not in values:
-        given = getattr(config, name)
-        meant = suggestion(str(given), values, show=repr)
-        raise ConfigError(f"train.{name} is {given!r}{meant}; it is one of {', '.join(values)}")
-
-
-def _known(given: Mapping[str, Any], names: tuple[str, ...] | list[str], where: str) -> None:
+def _known(given: Mapping[str, Any], names: Sequence[str], where: str) -> None:
     for key in given:
         if key not in names:
             meant = suggestion(key, names, show=repr)

@@ -342,6 +342,11 @@ def test_configs_that_cannot_be(tmp_path: Path) -> None:
         ({"train": {"stepz": 1}}, "train has no key 'stepz'; did you mean 'steps'"),
         ({"train": {"steps": "many"}}, "train.steps is 'many', expected int"),
         ({"train": {"steps": True}}, "expected int"),
+        ({"train": {"steps": 0}}, "train.steps is 0, expected 1 or more"),
+        ({"train": {"lr": float("nan")}}, "train.lr is nan, expected a number above 0$"),
+        ({"train": {"beta1": 2}}, "train.beta1 is 2, expected 1 or less$"),
+        ({"train": {"tag_words": {"a": 1}}}, "train.tag_words is {'a': 1}, expected str"),
+        ({"train": {"dtype": 3}}, "train.dtype is 3, expected str"),
         ({"train": {"lr": 0}}, "train.lr is 0"),
         ({"train": {"schedule": "cosinus"}}, "did you mean 'cosine'"),
         ({"train": {"replay": 1.0}}, "nothing of a phase"),
@@ -371,6 +376,9 @@ def test_configs_that_cannot_be(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=says):
             Config.of("tiny").set([text])
     assert Config.of("tiny").set(["train.lr=0.5", "train.schedule=wsd"]).train.schedule == "wsd"
+    given = {"lr": 1, "final_lr": 0}
+    kept = Config.of({"model": SHAPE, "train": given}).as_dict()["train"]
+    assert json.dumps([kept["lr"], kept["final_lr"]]) == "[1, 0]", "as it is given"
 
 
 @pytest.mark.parametrize("path", sorted(configs_folder().glob("*.json")), ids=lambda p: p.stem)
