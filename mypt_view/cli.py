@@ -105,13 +105,7 @@ def _run(options: argparse.Namespace) -> int:
         from mypt_train.commands.view import shard_items
 
         items = first(shard_items(path, line or 1), None if options.all else options.number or 1)
-        if options.html is not None:
-            return _page(items, path, options)
-        return (
-            _text(items, options.layout)
-            if options.view == "text"
-            else _terminal(items, options.view or "chat")
-        )
+        return _show(items, path, options)
     source, line = _source(options.file)
     checker, kind, source, doubt = _checker(source, options)
     layouts = checker.dialect.table.layouts
@@ -120,13 +114,16 @@ def _run(options: argparse.Namespace) -> int:
             f"--layout {options.layout}: {checker.dialect.name} has {', '.join(layouts)}"
         )
     items = _items(checker, source, kind, line, doubt, options)
+    return _show(items, source.path, options)
+
+
+def _show(items: Iterator[Item], source: str, options: argparse.Namespace) -> int:
+    """Shows items as is asked for; returns the exit status."""
     if options.html is not None:
-        return _page(items, source.path, options)
-    return (
-        _text(items, options.layout)
-        if options.view == "text"
-        else _terminal(items, options.view or "chat")
-    )
+        return _page(items, source, options)
+    if options.view == "text":
+        return _text(items, options.layout)
+    return _terminal(items, options.view or "chat")
 
 
 def _source(name: str) -> tuple[Source, int | None]:

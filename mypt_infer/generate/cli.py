@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mypt_spec
 from mypt_cli.command import Command
+from mypt_cli.inputs import text_of, tools_of
 from mypt_cli.parser import Parser
 from mypt_infer.run_format import of
 from mypt_spec import Dialect, Finding, VocabularyError
@@ -87,8 +87,8 @@ def _run(chosen: argparse.Namespace) -> int:
     except ImportError:
         raise CliError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
     dialect = _dialect(chosen)
-    prompt = read_prompt(dialect, _text(chosen.prompt))
-    tools = _tools(chosen.tools)
+    prompt = read_prompt(dialect, text_of(chosen.prompt))
+    tools = tools_of(chosen.tools) or []
     from mypt_infer.decode.decoder import Decoder
     from mypt_infer.generate.generate import generate
     from mypt_infer.generate.llama import load
@@ -192,28 +192,6 @@ def summary(found: Generation) -> dict[str, Any]:
         "ids": found.ids,
         "record": record,
     }
-
-
-def _text(path: str) -> str:
-    try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        return data.decode("utf-8")
-    except OSError as error:
-        raise CliError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise CliError(f"{path} is not UTF-8: byte {error.start + 1}") from None
-
-
-def _tools(path: str | None) -> list[Any]:
-    if path is None:
-        return []
-    try:
-        found = json.loads(_text(path))
-    except ValueError as error:
-        raise CliError(f"{path}: {error}") from None
-    if not isinstance(found, list):
-        raise CliError(f"{path}: expected a JSON list of tools, got {type(found).__name__}")
-    return found
 
 
 class _Raw:

@@ -10,7 +10,6 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
@@ -143,12 +142,7 @@ class _Progress:
             self._status.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._status is not None:
             self._status.stop()
 

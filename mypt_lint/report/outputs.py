@@ -10,7 +10,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, TextIO
 
 from mypt_cli.errors import UsageError, suggestion
@@ -97,12 +96,7 @@ class Outputs:
         for report in self._reports:
             report.finish(summary)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def _opened(self, path: str) -> TextIO:

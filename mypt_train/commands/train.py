@@ -8,10 +8,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
-from typing import Any
 
 from mypt_cli.command import Command
+from mypt_cli.inputs import tools_of
 from mypt_cli.parser import Parser
 
 DONE = 0
@@ -92,7 +91,7 @@ def _run(chosen: argparse.Namespace) -> int:
         config = config.set([f"train.threads={chosen.threads}"])
     report = train(
         chosen.data, config, chosen.out, steps=chosen.steps, phases=_phases(chosen.phases),
-        init_from=chosen.init_from, resume=chosen.resume, tools=_tools(chosen.tools),
+        init_from=chosen.init_from, resume=chosen.resume, tools=tools_of(chosen.tools),
         verify=not chosen.no_verify, quiet=chosen.quiet,
     )  # fmt: skip
     if report.first and sys.stdout.isatty():  # a person has read all of it above, as it came
@@ -126,20 +125,6 @@ def _phases(text: str | None) -> list[int] | None:
     if not out or len(set(out)) < len(out):
         raise ConfigError(f"--phases {text}: names no phase, or one twice")
     return out
-
-
-def _tools(path: str | None) -> list[Any] | None:
-    from mypt_train.training.config import ConfigError
-
-    if path is None:
-        return None
-    try:
-        found = json.loads(Path(path).read_bytes())
-    except ValueError as error:
-        raise ConfigError(f"{path} is not JSON: {error}") from None
-    if not isinstance(found, list):
-        raise ConfigError(f"{path}: expected a JSON list of tools, got {type(found).__name__}")
-    return found
 
 
 main = Command(

@@ -1,0 +1,34 @@
+"""Reads small files that options name: texts, and lists of tools."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from mypt_cli.errors import UsageError
+
+
+def text_of(path: str) -> str:
+    """Returns the text of a file, `-` for standard input. Raises UsageError."""
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return data.decode("utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8: byte {error.start + 1}") from None
+
+
+def tools_of(path: str | None) -> list[Any] | None:
+    """Returns a JSON list of tools, None where no file is named. Raises UsageError."""
+    if path is None:
+        return None
+    try:
+        found = json.loads(text_of(path))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not JSON: {error}") from None
+    if not isinstance(found, list):
+        raise UsageError(f"{path}: expected a JSON list of tools, got {type(found).__name__}")
+    return found
