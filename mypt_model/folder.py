@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CONFIG, WEIGHTS, OPTIMIZER = "config.json", "model.safetensors", "optimizer.safetensors"
-TRAINER = "trainer.json"  # of a checkpoint: what it was trained with
+# The file of a checkpoint that says what it was trained with.
+TRAINER = "trainer.json"
 
 
 def newest(folder: str | Path) -> Path:

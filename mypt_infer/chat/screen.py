@@ -44,7 +44,7 @@ class Screen:
         self.display = Display(stream)
         self.details: list[str] = []
         self.notes: list[str] = []
-        self._steps: list[tuple[str, str]] = []  # of the last turn: text and style
+        self._steps: list[tuple[str, str]] = []  # text and style of each step of the turn
         self._column = False  # whether a line is begun
         self._named = False  # whether the line says that the assistant speaks
         self._answered = False
@@ -120,7 +120,7 @@ class Screen:
 
     def _end(self, event: TurnEnd) -> None:
         if event.reason == "stop" and not self._answered:
-            self._name()  # an empty answer, where the format has such
+            self._name()  # an empty answer, which some formats allow
             self._fresh()
         for number, note in enumerate(self.notes, 1):
             self.say(f"  [{number}] {note}", "cyan")

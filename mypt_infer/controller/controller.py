@@ -125,7 +125,7 @@ class Controller:
             for _ in self._events_of(core, end, fault):
                 pass
             raise
-        except ContextError:  # it was not said: the conversation is as it was
+        except ContextError:  # the messages count as not said
             self.history.back(mark)
             self.replies.turns.pop()
             del self._events[told:]
@@ -216,9 +216,8 @@ class Controller:
         self._taken = len(self.history)
         token = int(self.source.next(left))
         self._taken += 1
-        self.history.unchanged = (
-            self._taken
-        )  # the turn will put it there, or take it off and say so
+        # The turn appends this id, or cuts it off and then lowers this number.
+        self.history.unchanged = self._taken
         return token
 
     _taken = 0
@@ -260,7 +259,7 @@ class Controller:
         events: list[Tag] = []
         for event in events_of(episode.messages, d.table):
             if self.history.ids and event.terminal in fmt.begins:
-                continue  # it stands there already
+                continue  # the history has it already
             if event.terminal == TEXT and (harmless := fmt.harmless(event.text)) != event.text:
                 notices.append(
                     Notice(

@@ -69,7 +69,7 @@ class ModelSource:
                 else (found, DeviceDecoder(found))
             )
         decoder, tensors = self._forbidding[kinds]
-        if decoder is not self.decoder:  # its states are others
+        if decoder is not self.decoder:  # states of one decoder mean nothing to another
             self.decoder, self._tensors, self._state = decoder, tensors, None
 
     def append(self, ids: Sequence[int]) -> None:

@@ -274,7 +274,7 @@ class Decoder:
             state = self.next(state, out[-1])
         return out
 
-    # Going on.
+    # Steps.
 
     def next(self, state: int, token: int) -> int:
         """Returns the state after one token. Raises ValueError when it is not allowed."""

@@ -94,7 +94,7 @@ def _run(chosen: argparse.Namespace) -> int:
         init_from=chosen.init_from, resume=chosen.resume, tools=tools_of(chosen.tools),
         verify=not chosen.no_verify, quiet=chosen.quiet,
     )  # fmt: skip
-    if report.first and sys.stdout.isatty():  # a person has read all of it above, as it came
+    if report.first and sys.stdout.isatty():  # a person has seen the rest as progress
         print(f"{report.folder}: step {report.step}, loss {report.loss:.4f}")
     elif report.first:
         print(

@@ -13,7 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-LEAST = 256  # the bytes
+# The smallest vocabulary: all bytes.
+LEAST = 256
 
 
 class BpeError(ValueError):

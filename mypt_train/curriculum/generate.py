@@ -20,8 +20,10 @@ from mypt_train.curriculum.world import LANGUAGES, Draw
 
 SPLITS = ("train", "heldout")
 CURRICULA: dict[str, dict[int, Phase]] = {"mypt": turns.PHASES, "mypt-3b": workspace.PHASES}
-_HELD_OUT = 26  # of 256 messages of users
-_TRIES = 3000  # in a row without a new episode
+# Of 256 messages of users, how many are held out.
+_HELD_OUT = 26
+# The most episodes in a row that were made before.
+_TRIES = 3000
 
 
 class CurriculumError(ValueError):

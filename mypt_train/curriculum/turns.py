@@ -14,7 +14,8 @@ from mypt_train.curriculum.world import ASPECTS, Document, Draw
 
 Message = dict[str, Any]
 Turn = list[Message]
-Make = Callable[[Draw, Turn], Turn]  # from chance, and the turn before
+# Makes a turn from chance and the turn before.
+Make = Callable[[Draw, Turn], Turn]
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ class ShardReader:
             raise ShardError(f"{path}: {lacks}")
         try:
             ids, mask, index = parquet.load(path, INDEX)
-        except Exception as error:  # pyarrow raises errors of every kind for files that are none
+        except Exception as error:  # pyarrow raises errors of all kinds for bad files
             why = " ".join(str(error).split())
             raise ShardError(f"{path}: cannot be read: {why}; prepare the data again") from None
         if not (len(ids) == len(mask) == tokens and len(index) == episodes):

@@ -44,13 +44,8 @@ def minimal_value(schema: Mapping[str, Any], size: Callable[[Any], int]) -> Any:
     """
     try:
         return _Reader(schema, size).value(schema, 0)
-    except (
-        TypeError,
-        ValueError,
-        AttributeError,
-        LookupError,
-        OverflowError,
-    ) as error:  # bounds that are no numbers, a list for an object
+    except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
+        # The schema has bounds that are no numbers, a list for an object, and the like.
         raise error if isinstance(error, Unclear) else Unclear(str(error)) from None
 
 

@@ -187,7 +187,7 @@ class _Opening:
         The caller must prove that the body fits.
         """
 
-        def size(value: Any) -> int:  # nearly always a space stands in front
+        def size(value: Any) -> int:  # there is nearly always a space before it
             return len(self.ground.search.tokens(f" {canonical(value, self.literals)}".encode()))
 
         try:
