@@ -1,4 +1,4 @@
-"""What is recalled of a record from another of its outline is what the checker says of it, in any
+"""What is recalled of a record from another of its skeleton is what the checker says of it, in any
 order of asking.
 """
 
@@ -13,7 +13,7 @@ from fuzz.driver import run
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.findings_cache import FindingsCache
-from tests.property.test_findings_cache import agree, alike, outline_of, tagged_lines
+from tests.property.test_findings_cache import agree, alike, skeleton_of, tagged_lines
 from tests.support.strategies import DIALECTS, almost_records, lines_of
 
 _KNOWN: dict[
@@ -25,8 +25,8 @@ _KNOWN: dict[
 def _inputs(draw: st.DrawFn) -> dict[str, Any]:
     name = draw(st.sampled_from(DIALECTS))
     line = draw(tagged_lines(name) | almost_records(name).flatmap(lines_of))
-    outline = outline_of(_recall(name), line)
-    other = alike(draw, name, outline) if outline is not None else None
+    skeleton = skeleton_of(_recall(name), line)
+    other = alike(draw, name, skeleton) if skeleton is not None else None
     return {
         "dialect": name,
         "lines": [
@@ -39,14 +39,14 @@ STRATEGY = _inputs()
 
 
 def _recall(name: str) -> FindingsCache:
-    return _KNOWN.setdefault(name, CleanFilter(Checker(mypt_spec.dialect(name))).recall)
+    return _KNOWN.setdefault(name, CleanFilter(Checker(mypt_spec.dialect(name))).cache)
 
 
 def check(value: dict[str, Any]) -> None:
     for line in value["lines"]:
         for recall in (
             _recall(value["dialect"]),
-            CleanFilter(Checker(mypt_spec.dialect(value["dialect"]))).recall,
+            CleanFilter(Checker(mypt_spec.dialect(value["dialect"]))).cache,
         ):
             agree(recall, line.encode("utf-8", "surrogateescape"))
 

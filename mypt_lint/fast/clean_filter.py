@@ -1,69 +1,72 @@
-"""Prove lines of JSONL clean without reading them into Episodes.
+"""Proves lines of JSONL clean without reading them into Episodes.
 
-`CleanFilter` may only call a line clean when `Checker.line` finds nothing in it; a line in doubt
-goes to the checker. (A property test holds the two together.) How:
+Input: lines. Output: those that are not proved clean, for the checker. `CleanFilter` may only call
+a line clean when `Checker.line` finds nothing in it; `tests/property/test_fast.py` holds it to
+that.
 
-- msgspec decodes a line and checks its schema in one pass; its types are derived from the adapter's
-  `SCHEMA`.
+Theory of operation. What a rule sees (its column `sees`) is split off the line and judged once:
+
+- The structure, scan.py's shape: the roles, which optional keys are there, which names are equal,
+  which inline tags. A shape is judged by running the checker on the smallest record that has it. So
+  are head strings such as the system prompt, which many lines share.
+- The texts, each by itself: text without the first character of any tag holds no tag.
 - Every string is counted. Valid JSON has exactly two unescaped quotes a string, so a key that
   stands twice, or one that msgspec skipped, shows as quotes that nobody accounts for. No count can
   be too high, so a block of lines is counted at once; where its sums differ, each line is.
-- Placement, phase and names depend only on the *shape* of a record: the roles, which optional keys
-  are there, which names are equal, which inline tags. A shape is checked once, by running the
-  checker on a skeleton of it. So are head strings such as the system prompt, which repeat from line
-  to line.
-- Text without the first character of any tag holds no tag.
 
-Records that a `SCHEMA` does not describe are judged by their likeness, which the adapter tells: one
-record of each is checked, and another is as clean if its texts are (see alike.py).
+A thousand lines like the one at the head of scan.py, with other words in each, so cost one run of
+the checker, on `{"system": "x", "messages": [{"role": "user", "content": "x"}, {"role":
+"assistant", "content": "x"}]}`, a look for `<` in each text, and one count of quotes.
+
+Records that no `SCHEMA` describes are split by their adapter (adapter_scan.py).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from io import BytesIO
 from itertools import chain, pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.suppress import OPT_OUT
+from mypt_lint.fast.adapter_scan import AdapterScan
 from mypt_lint.fast.answered import longest
 from mypt_lint.fast.findings_cache import FindingsCache
-from mypt_lint.fast.likeness import Alike
+from mypt_lint.fast.layout import Layout, Shape, smallest
 from mypt_lint.fast.quotes import unescaped_quotes
-from mypt_lint.fast.scan import BITS, SAID, Head, Layout, Scan, Shape, compile_scan, noted
+from mypt_lint.fast.scan import Head, Scan, Taken, compile_scan
 from mypt_spec.adapters.base import Reader, spelled
 from mypt_spec.damage.cut_tags import fragment, inner_tags
 from mypt_spec.damage.near_miss import beginnings, near_miss
 from mypt_spec.episode import Episode, Part, Place, events_of
-from mypt_spec.record_schema import LANGUAGE, LIST, NAME, OBJECT, ROLE, STRING, Field, RecordSchema
+from mypt_spec.memo import Memo
+from mypt_spec.record_schema import LANGUAGE, LIST, OBJECT, ROLE, STRING, Field
 from mypt_spec.rules.payload import declared_tools
+from mypt_spec.table import TokenTable
 
 _SAMPLES: dict[str, Any] = {STRING: "x", LANGUAGE: "en", OBJECT: {}, LIST: []}
-_MEMO, _LONG = (
-    2000,
-    2000,
-)  # entries of a memo, and the length of the longest: together they bound its memory
+_ITEM_TEXTS = ("x", "", " ")  # a string of an item, by the note on it: text, nothing, white space
+_ENTRIES, _ROOM = 2000, 4 << 20  # of a memo, and the sum of its sizes: code points, or numbers
 _METADATA = 40  # keys
-_K = TypeVar("_K")
-_V = TypeVar("_V")
-_NUMBERED = re.compile(r'"n\d+"')  # the names in a skeleton
+_NUMBERED = re.compile(r'"n\d+"')  # the names in a smallest record
 _KEY = re.compile(r"_[\w.:-]{0,60}", re.ASCII)
 
 
 class CleanFilter:
     """Proves lines clean for one checker.
 
-    Remembers shapes and head strings, so it belongs to one thread.
+    Remembers shapes and head strings, so it belongs to one thread. With `keep`, it also tells what
+    clean lines are made of.
     """
 
-    def __init__(self, checker: Checker) -> None:
-        self.checker = checker
+    def __init__(self, checker: Checker, *, keep: bool = False) -> None:
+        self.checker, self.keep = checker, keep
         dialect = checker.dialect
         self.table = dialect.table
         self.layout = Layout.of(dialect.adapter.SCHEMA)
@@ -72,24 +75,26 @@ class CleanFilter:
             sorted(self.table.first_characters | {tag[-1] for tag in self.inner_tags})
         )
         self.longest = longest(checker)
-        self.shapes: dict[Shape, int] = {}
-        self.ends: dict[str, int | None] = {}
-        self.heads: dict[Head, bool] = {}
-        self.fine: dict[
-            str, bool
-        ] = {}  # texts with something like the beginning of a tag, and no tag
+        self.shapes = Memo[Shape, int](_ENTRIES, room=_ROOM)
+        self.ends = Memo[str, int | None](_ENTRIES, room=_ROOM)
+        self.heads = Memo[Head, bool](_ENTRIES, room=_ROOM)
+        # Texts with something like the beginning of a tag, and no tag.
+        self.fine = Memo[str, bool](_ENTRIES, room=_ROOM)
         self.beginnings = beginnings(
             (*self.table.special, *(t.shown for t in self.table.plain_tags))
         )
-        self.values: dict[tuple[str, str | tuple[str, ...]], bool] = {}
-        self.tools: dict[Head, frozenset[str]] = {}
+        self.values = Memo[tuple[str, str | tuple[str, ...]], bool](_ENTRIES, room=_ROOM)
+        self.tools = Memo[Head, frozenset[str]](_ENTRIES, room=_ROOM)
         self.inline = Reader(self.table, []).inline
+        self.filling = _Words(self.table)
         self.spellings: dict[tuple[str, ...], frozenset[str]] = {}
         self.encoder = msgspec.json.Encoder()
-        self.room = bytearray()
-        self.alike: Alike | None = Alike(self) if hasattr(dialect.adapter, "likeness") else None
-        self.scan: Scan = self.alike.scan if self.alike else compile_scan(self.layout, self)
-        self.recall = FindingsCache(self)
+        self.encoded = bytearray()
+        self.by_adapter = AdapterScan(self) if hasattr(dialect.adapter, "skeleton") else None
+        self.scan: Scan = (
+            self.by_adapter.scan if self.by_adapter else compile_scan(self.layout, self, keep=keep)
+        )
+        self.cache = FindingsCache(self)
 
     def unproved(self, data: bytes) -> tuple[int, list[tuple[int, bytes]]]:
         """Returns how many lines a block has, and each that is not proved clean with its index."""
@@ -98,19 +103,20 @@ class CleanFilter:
         return len(lines), [(i, lines[i].removesuffix(b"\n")) for i in doubtful]
 
     def clean(self, raw: bytes) -> bool:
-        """Whether a line (without its line end) is proved clean."""
+        """Returns whether a line (without its line end) is proved clean."""
         return not self._doubtful([raw], unescaped_quotes(raw))
 
-    def doubtful(self, lines: list[bytes], kept: list[Any] | None = None) -> list[int]:
-        """The indexes of the lines (without line ends) that are not proved clean. `kept`, if given,
-        gets what each line holds, as `compile_scan` says.
+    def doubtful(self, lines: list[bytes], kept: list[Taken | None] | None = None) -> list[int]:
+        """Returns the indexes of the lines (without line ends) that are not proved clean.
+
+        `kept`, if given, gets what each line is made of, as `compile_scan` says.
         """
         return self._doubtful(lines, unescaped_quotes(b"\n".join(lines)), kept)
 
     def _doubtful(
-        self, lines: list[bytes], quotes: int, kept: list[Any] | None = None
+        self, lines: list[bytes], quotes: int, kept: list[Taken | None] | None = None
     ) -> list[int]:
-        """The indexes of the lines that are not proved clean.
+        """Returns the indexes of the lines that are not proved clean.
 
         `quotes`: the unescaped quotes of all of them.
         """
@@ -128,27 +134,28 @@ class CleanFilter:
         return sorted([*bad, *(i for i in rest if not self.clean(lines[i]))])
 
     def _quotes(self, values: list[Any]) -> int:
-        """The quotes of the strings in JSON values; an odd number where there is doubt, such as a
-        tag in a string.
+        """Returns the quotes of the strings in JSON values.
+
+        An odd number where there is doubt, such as a tag in a string.
         """
         if not values:
             return 0
         try:
-            self.encoder.encode_into(values, self.room)
+            self.encoder.encode_into(values, self.encoded)
         except (OverflowError, RecursionError):  # an integer beyond 64 bits, for one
             return -1
         if (
-            not self.alike
-            and any(c.encode() in self.room for c in self.first)
-            and self.table.literals.search(_strings(values))
+            not self.by_adapter
+            and any(c.encode() in self.encoded for c in self.first)
+            and self.has_tag(_strings(values))
         ):
             return -1
-        return unescaped_quotes(self.room)
+        return unescaped_quotes(self.encoded)
 
     def _learn(self, raw: bytes) -> bool:
-        """Expect the metadata keys of a line from now on; whether there were new ones."""
+        """Expects the metadata keys of a line from now on; returns whether there were new ones."""
         known = self.layout.metadata
-        if self.alike or sum(map(len, known.values())) >= _METADATA:
+        if self.by_adapter or sum(map(len, known.values())) >= _METADATA:
             return False
         try:
             record = msgspec.json.decode(raw)
@@ -172,15 +179,15 @@ class CleanFilter:
         for role, key in dict.fromkeys(fresh[:_METADATA]):
             known[role].append(key)
         if fresh:
-            self.scan = compile_scan(self.layout, self)
+            self.scan = compile_scan(self.layout, self, keep=self.keep)
         return bool(fresh)
 
     def texts(self, texts: list[str]) -> bool:
-        """No text is empty or blank, none holds a tag or almost one."""
+        """Returns whether no text is empty or blank, and none holds a tag or almost one."""
         if not all(texts) or any(map(str.isspace, texts)):
             return False
         for text in texts:
-            if text in self.fine:
+            if text in self.fine.known:
                 continue
             begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
             if begun and (
@@ -190,19 +197,21 @@ class CleanFilter:
             if fragment(text, self.inner_tags) is not None:
                 return False
             if begun:
-                _remember(self.fine, text, True, len(text))
+                self.fine.keep(text, True, len(text))
         return True
 
+    def has_tag(self, text: str) -> bool:
+        """Returns whether a text spells a tag."""
+        return self.table.literals.search(text) is not None
+
     def tagged(self, value: Any, encoded: bytes) -> bool:
-        """Whether a string in a JSON value, here also encoded, spells a tag."""
-        return (
-            any(c.encode() in encoded for c in self.first)
-            and self.table.literals.search(_strings([value])) is not None
-        )
+        """Returns whether a string in a JSON value, here also encoded, spells a tag."""
+        return any(c.encode() in encoded for c in self.first) and self.has_tag(_strings([value]))
 
     def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
-        """The kinds of the parts of a string with inline tags, None where it is all text; adds
-        their texts to `texts`.
+        """Returns the kinds of the parts of a string with inline tags, None where it is all text.
+
+        Adds the text of each part to `texts`.
         """
         allowed = self._spellings(inline)
         if allowed and not allowed.issuperset(self.table.literals.findall(text)):
@@ -211,9 +220,8 @@ class CleanFilter:
         parts = self.inline(text, Place(), *inline)
         texts += [part.text for part in parts if part.kind != "text"]
         plain = [part.text for part in parts if part.kind == "text"]
-        texts += (
-            ["".join(plain)] if plain else []
-        )  # text around inline tags is blank only if all of it is
+        # Text around inline tags is blank only if all of it is.
+        texts += ["".join(plain)] if plain else []
         kinds = tuple([part.kind for part in parts])
         return None if kinds == ("text",) else kinds
 
@@ -235,55 +243,58 @@ class CleanFilter:
         return found
 
     def shape(self, shape: Shape) -> int:
-        """The strings of a record of this shape, without those in JSON values; -1 if it is not
-        clean.
+        """Returns how many strings a record of this shape holds, without those in JSON values; -1
+        if it is not clean.
         """
-        record = self._skeleton(shape)
+        record = smallest(self.layout, shape, self.filling)
         fine = not self._joins(record) and self._by_turns(record)
         count = unescaped_quotes(msgspec.json.encode(record)) // 2 if fine else -1
-        return _remember(
-            self.shapes, shape, count, sum(len(n) if isinstance(n, tuple) else 1 for n in shape)
+        return self.shapes.keep(
+            shape, count, sum(len(n) if isinstance(n, tuple) else 1 for n in shape)
         )
 
     def _by_turns(self, record: dict[str, Any]) -> bool:
-        """Whether a skeleton is clean. Of more than two turns, each is tried behind the first:
-        rules see a turn and what stands before all turns, and of several turns only that they are
-        several; and if all but the last end in the state in which the first ends, the automaton
-        takes them in any order. Where they do not, the whole is tried.
+        """Returns whether a smallest record is clean.
+
+        Of more than two turns, each is tried after the first: rules that see structure look at a
+        turn and what comes before all turns, and of several turns only that they are several; and
+        if all but the last end in the state in which the first ends, the automaton takes them in
+        any order. Where they do not, the whole is tried.
         """
         key, messages = self.layout.messages, record[self.layout.messages]
         starts = [
             i for i, message in enumerate(messages) if message[ROLE] == self.table.turn_opener
         ]
         if len(starts) < 3:
-            return self._says_nothing(record)
+            return self._is_clean(record)
         first = messages[: starts[1]]
         ends = [
             self._end(record | {key: first + messages[a:b]})
             for a, b in pairwise([*starts[1:], len(messages)])
         ]
         alike = None not in ends and {*ends[:-1]} == {self._end(record | {key: first})}
-        return alike or self._says_nothing(record)
+        return alike or self._is_clean(record)
 
     def _end(self, record: dict[str, Any]) -> int | None:
-        """The automaton's state behind a clean skeleton; None if it is not clean. Remembered."""
+        """Returns the automaton's state after a smallest record; None if it is not clean."""
         numbers: dict[str, str] = {}
         text = _NUMBERED.sub(
-            lambda m: numbers.setdefault(m[0], f'"{_name(len(numbers))}"'),
+            lambda m: numbers.setdefault(m[0], f'"{self.filling.name(len(numbers))}"'),
             msgspec.json.encode(record).decode(),
         )
-        if text in self.ends:
-            return self.ends[text]
+        if text in self.ends.known:
+            return self.ends.known[text]
         episode, state = self._clean_episode(msgspec.json.decode(text)), None
         if episode is not None:
             state = self.checker.dialect.automaton.run(
                 [e.terminal for e in events_of(episode.messages, self.table)]
             )
-        return _remember(self.ends, text, state, len(text))
+        return self.ends.keep(text, state, len(text))
 
     def _joins(self, record: dict[str, Any]) -> bool:
-        """Whether items of one kind stand side by side: their texts may be one, which says more
-        than each of them.
+        """Returns whether items of one kind stand side by side.
+
+        Their texts may be read as one, which tells more than each of them.
         """
         rows = {
             role: [(key, spec.items.tag) for key, spec in rows if spec.items]
@@ -298,13 +309,15 @@ class CleanFilter:
         return any(one[tag] == two[tag] for items, tag in lists for one, two in pairwise(items))
 
     def head(self, head: Head, shape: Shape) -> bool:
-        """Whether top-level strings are clean in a record of a clean shape."""
+        """Returns whether top-level strings are clean in a record of a clean shape."""
         fine = all(self._top(key, value, shape) for key, value in self._named(head).items())
-        return _remember(self.heads, head, fine, self._size(head))
+        return self.heads.keep(head, fine, self._size(head))
 
     def _top(self, key: str, value: str, shape: Shape) -> bool:
-        """Text is as clean as the text of a skeleton; tags in it, and strings that are no text, are
-        tried in one.
+        """Returns whether a top-level string is clean.
+
+        Text is as clean as the text of a smallest record; tags in it, and strings that are no text,
+        are tried in one.
         """
         spec = self.layout.fields[key]
         kinds: tuple[str, ...] | None = None
@@ -315,26 +328,27 @@ class CleanFilter:
                 return False
             if kinds is None:
                 return True
-        known = self.values.get((key, kinds or value))
+        known = self.values.known.get((key, kinds or value))
         if known is None:
             filled = spelled([Part(kind, "x") for kind in kinds], self.table) if kinds else value
-            known = self._says_nothing(self._skeleton(shape) | {key: filled})
-            _remember(self.values, (key, kinds or value), known, len(kinds or value))
+            record = smallest(self.layout, shape, self.filling) | {key: filled}
+            known = self._is_clean(record)
+            self.values.keep((key, kinds or value), known, len(kinds or value))
         return known
 
     def declared(self, head: Head, shape: Shape, names: dict[str, int]) -> bool:
-        """Whether the top-level strings, or the limits, declare all names, and tags can hold them;
-        where nothing is declared, all may be called.
+        """Returns whether the top-level strings, or the limits, declare all names, and tags can
+        hold them; where nothing is declared, all may be called.
         """
-        tools = self.tools.get(head)
+        tools = self.tools.known.get(head)
         if tools is None:
-            record = self._skeleton(shape) | self._named(head)
+            record = smallest(self.layout, shape, self.filling) | self._named(head)
             record[self.layout.messages] = record[self.layout.messages][:1]
             episode, _ = self.checker.dialect.read(record)
             if episode is None:
                 return False
             tools = self.checker.limits.tools | declared_tools(episode, self.table)
-            _remember(self.tools, head, tools, self._size(head))
+            self.tools.keep(head, tools, self._size(head))
         if tools and not tools.issuperset(names):
             return False
         if any(schema.name in names for schema in self.checker.limits.schemas):
@@ -342,24 +356,27 @@ class CleanFilter:
         return all(pattern.fullmatch(name) for pattern in self.table.attributes for name in names)
 
     def _size(self, head: Head) -> int:
+        """Returns the length of all top-level strings."""
         return sum(map(len, self._named(head).values()))
 
     def _named(self, head: Head) -> dict[str, str]:
+        """Returns the top-level strings by their keys."""
         return {
             key: value
             for key, value in zip(self.layout.heads, head, strict=True)
             if value is not UNSET
         }
 
-    def _says_nothing(self, record: dict[str, Any]) -> bool:
-        """Whether the checker has nothing to say about a skeleton."""
+    def _is_clean(self, record: dict[str, Any]) -> bool:
+        """Returns whether the checker has nothing to say about a smallest record."""
         return self._clean_episode(record) is not None
 
     def _clean_episode(self, record: dict[str, Any]) -> Episode | None:
-        """The Episode of a skeleton about which the checker has nothing to say, all its tools
-        counting as declared.
+        """Returns the Episode of a smallest record, None if the checker finds something.
+
+        All its tools count as declared.
         """
-        tools = frozenset(_name(i) for i in range(len(record[self.layout.messages])))
+        tools = frozenset(self.filling.name(i) for i in range(len(record[self.layout.messages])))
         limits = replace(self.checker.limits, tools=tools, max_tokens=None)
         try:
             episode, findings = replace(self.checker, limits=limits, with_fixes=False).read(record)
@@ -367,63 +384,26 @@ class CleanFilter:
             return None
         return None if self.checker.shown(findings) else episode
 
-    def _skeleton(self, shape: Shape) -> dict[str, Any]:
-        """The smallest record of a shape."""
-        present, *notes = shape
-        record = {
-            key: _SAMPLES[self.layout.fields[key].kind]
-            for bit, key in enumerate(self.layout.heads)
-            if present >> bit & 1
-        }
-        messages: list[dict[str, Any]] = []
-        rest = iter(notes)
-        for code in rest:
-            role, rows = self.layout.roles[code >> BITS]
-            message: dict[str, Any] = {ROLE: role}
-            for bit, (key, spec) in enumerate(rows):
-                note: Any = next(rest) if noted(spec) else None
-                if not code >> bit & 1:
-                    continue
-                if spec.items is not None:
-                    message[key] = list(_items(spec.items, iter(note)))
-                elif spec.kind == NAME:
-                    message[key] = _name(note or 0)
-                elif note:
-                    message[key] = spelled([Part(kind, "x") for kind in note], self.table)
-                else:
-                    message[key] = _SAMPLES.get(spec.kind, {})
-            messages.append(message)
-        return record | {self.layout.messages: messages}
 
+class _Words:
+    """Fills a smallest record with words that no rule minds."""
 
-def _items(schema: RecordSchema, notes: Iterator[int]) -> Iterator[dict[str, Any]]:
-    """The smallest items of a shape; see scan.py."""
-    kinds = list(schema.roles.items())
-    for number in notes:
-        kind, fields = kinds[number]
-        yield {schema.tag: kind} | {key: _item(spec, notes) for key, spec in fields.items()}
+    def __init__(self, table: TokenTable) -> None:
+        self.table = table
 
+    def name(self, index: int) -> str:
+        return f"n{index}"
 
-def _item(spec: Field, notes: Iterator[int]) -> Any:
-    if spec.kind == NAME:
-        return _name(next(notes))
-    return SAID[next(notes)] if spec.kind == STRING else _SAMPLES.get(spec.kind, {})
-
-
-def _remember(memo: dict[_K, _V], key: _K, value: _V, size: int) -> _V:
-    if size <= _LONG:
-        if len(memo) >= _MEMO:
-            memo.clear()
-        memo[key] = value
-    return value
-
-
-def _name(index: int) -> str:
-    return f"n{index}"
+    def value(self, spec: Field, note: Any) -> Any:
+        if spec.inline and note:
+            return spelled([Part(kind, "x") for kind in note], self.table)
+        if spec.kind == STRING and note:
+            return _ITEM_TEXTS[note]
+        return _SAMPLES.get(spec.kind, {})
 
 
 def _strings(values: list[Any]) -> str:
-    """All strings in JSON values, keys too, a line each."""
+    """Returns all strings in JSON values, keys too, a line each."""
     found: list[str] = []
     while values:
         found += [v for v in values if v.__class__ is str]

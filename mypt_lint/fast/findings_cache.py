@@ -1,13 +1,20 @@
-"""What `Checker.line` says of a line, recalled from a line of the same outline where there was one.
+"""Caches findings by skeleton: lines that differ only in clean texts share them.
 
-Mistakes come in series: a file has many lines and few ways to be wrong. One record of each outline
-is put before the checker; what it says of the others is the same, with their own texts in it
-(outline.py). Where a finding quotes a text in another form than its own, the line is read as it
-stands. A property test holds the two together.
+Input: a line that is not proved clean. Output: what `Checker.line` finds in it;
+`tests/property/test_findings_cache.py` holds the two together. Mistakes come in series: a file has
+many lines and few ways to be wrong. Of each skeleton (skeleton.py), only the rest is put before the
+checker. What the checker finds in it is true of every record with this rest, with its own texts in
+the place of the signs.
+
+A user's text "A <myPT_eot> B" has the rest "\ue000 <myPT_eot> \ue001" and a finding with the span
+(2, 12). In "Hello <myPT_eot> world" the span is counted anew: the text before it, "\ue000 ", is
+"Hello " there, so the span is (6, 16). A finding whose message quotes a text is not cached; the
+line is checked as it is.
 """
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
@@ -18,33 +25,33 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.quotes import unescaped_quotes
-from mypt_lint.fast.skeleton import SIGN, NoSkeletonError, Skeleton, Skeletons
-from mypt_lint.fast.skeleton import Judge as _TextJudge
+from mypt_lint.fast.skeleton import SIGN, NoSkeletonError, Skeleton, Skeletons, TextChecker
 from mypt_spec.bodies.strict_json import value_at
 from mypt_spec.findings import Finding, Fix
+from mypt_spec.memo import Memo
 
-_LONG = 8 << 10  # bytes of an outline that is remembered ...
+_LONG = 8 << 10  # bytes of a rest that is remembered ...
 _FINDINGS = 20  # ... and its findings
-_ROOM = 4 << 20  # bytes of all outlines, about; a finding counts as _WEIGHT
+_ROOM = 4 << 20  # bytes of all rests, about; a finding counts as _WEIGHT
 _WEIGHT = 1000
 
 
-class Judge(_TextJudge, Protocol):
-    """What `fast.Prover` knows."""
+class LineChecker(TextChecker, Protocol):
+    """Answers questions about lines; `CleanFilter` implements it."""
 
     checker: Checker
     longest: int  # bytes
 
     @property
-    def alike(self) -> object:
+    def by_adapter(self) -> object:
         """Not None where the records are described by no SCHEMA."""
         ...
 
 
-class Told(NamedTuple):
-    """A finding about an outline. `before` and `marked`, of a span that must be counted anew: the
-    text up to it, and its own.
+class CachedFinding(NamedTuple):
+    """A finding about a rest.
 
+    `before` and `marked` are of a span that must be counted anew: the text up to it, and its own.
     `moved`: its fix has texts in it.
     """
 
@@ -55,27 +62,26 @@ class Told(NamedTuple):
 
 
 class FindingsCache:
-    """The outlines that one checker has judged; belongs to one thread."""
+    """The skeletons that one checker has judged; belongs to one thread."""
 
-    def __init__(self, judge: Judge) -> None:
-        self.judge, self.checker = judge, judge.checker
-        checker = judge.checker
-        self.plain = replace(
-            checker, limits=replace(checker.limits, max_tokens=None)
-        )  # what is not outlined is short enough
-        self.known: dict[bytes, tuple[Told, ...] | None] = {}
-        self.size = 0
-        self.outliner: Skeletons | None = None
+    def __init__(self, clean_filter: LineChecker) -> None:
+        self.filter, self.checker = clean_filter, clean_filter.checker
+        checker = self.checker
+        # What has a skeleton is short enough.
+        self.plain = replace(checker, limits=replace(checker.limits, max_tokens=None))
+        # None: the line must be checked as it is.
+        self.memo = Memo[bytes, tuple[CachedFinding, ...] | None](sys.maxsize, room=_ROOM)
+        self.skeletons: Skeletons | None = None
         # A record that is judged by other dialects, by schemas or by the adapter itself shows more
-        # than its outline.
-        if not (checker.others or checker.limits.schemas or judge.alike):
-            self.outliner = Skeletons(judge, checker.dialect.adapter.SCHEMA)
+        # than its skeleton.
+        if not (checker.others or checker.limits.schemas or clean_filter.by_adapter):
+            self.skeletons = Skeletons(clean_filter, checker.dialect.adapter.SCHEMA)
         self.decode = msgspec.json.Decoder().decode
 
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
-        """As `Checker.line`."""
+        """Returns what `Checker.line` returns."""
         try:
-            findings = self._recalled(raw)
+            findings = self._findings(raw)
         except Exception:  # the checker has its own words for what goes wrong
             findings = None
         if findings is None:
@@ -83,11 +89,11 @@ class FindingsCache:
         found = self.checker.locate(findings, raw, row=row, filename=filename, unique=True)
         return found if len(found) < 2 else sorted(found, key=lambda item: item.sort_key)
 
-    def _recalled(self, raw: bytes) -> list[Finding] | None:
-        """The findings about a record, where its outline tells them."""
+    def _findings(self, raw: bytes) -> list[Finding] | None:
+        """Returns the findings about a record, None where its skeleton does not tell them."""
         if (
-            self.outliner is None
-            or len(raw) > self.judge.longest
+            self.skeletons is None
+            or len(raw) > self.filter.longest
             or raw.endswith(b"\r")
             or b"\xee" in raw
             or b"\\ue" in raw
@@ -97,35 +103,33 @@ class FindingsCache:
         record = self.decode(raw)
         if record.__class__ is not dict or OPT_OUT in record:
             return None
-        outline = self.outliner.outline(record)
+        skeleton = self.skeletons.of(record)
         # A key that stands twice shows as quotes of strings that the decoded record does not have.
-        if 2 * outline.strings != unescaped_quotes(raw):
+        if 2 * skeleton.strings != unescaped_quotes(raw):
             return None
-        key = self.judge.encoder.encode(outline.record)
-        if key not in self.known:
-            if len(key) > _LONG:
-                return None
-            self._learn(key, outline)
-        known = self.known[key]
-        return None if known is None else [_retold(item, outline) for item in known]
+        key = self.filter.encoder.encode(skeleton.rest)
+        if key in self.memo.known:
+            known = self.memo.known[key]
+        elif len(key) > _LONG:
+            return None
+        else:
+            known = self._learn(key, skeleton)
+        return None if known is None else [restored(item, skeleton) for item in known]
 
-    def _learn(self, key: bytes, outline: Skeleton) -> None:
-        findings = self.plain.judged(outline.record)
-        known: tuple[Told, ...] | None = None
+    def _learn(self, key: bytes, skeleton: Skeleton) -> tuple[CachedFinding, ...] | None:
+        """Checks a rest and remembers its findings."""
+        findings = self.plain.judged(skeleton.rest)
+        known: tuple[CachedFinding, ...] | None = None
         if len(findings) <= _FINDINGS:
             with suppress(NoSkeletonError):
-                known = tuple([told(finding, outline) for finding in findings])
-        self.size += len(key) + _WEIGHT * len(known or ())
-        if self.size > _ROOM:
-            self.known.clear()
-            self.size = 0
-        self.known[key] = known
+                known = tuple([cached(finding, skeleton) for finding in findings])
+        return self.memo.keep(key, known, len(key) + _WEIGHT * len(known or ()))
 
 
-def told(finding: Finding, outline: Skeleton) -> Told:
-    """A finding as it is remembered.
+def cached(finding: Finding, skeleton: Skeleton) -> CachedFinding:
+    """Returns a finding about a rest as it is remembered.
 
-    Raises NoOutlineError where it quotes a text, as a whole or in part.
+    Raises NoSkeletonError where it quotes a text, as a whole or in part.
     """
     fix = finding.fix
     words = [finding.message, finding.help, finding.pointer, *finding.expected]
@@ -134,7 +138,7 @@ def told(finding: Finding, outline: Skeleton) -> Told:
     if any(map(SIGN.search, words)) or (fix is not None and fix.edits):
         raise NoSkeletonError("a finding quotes a text")
     before, marked = None, ""
-    text = value_at(outline.record, finding.pointer) if finding.span is not None else None
+    text = value_at(skeleton.rest, finding.pointer) if finding.span is not None else None
     if finding.span is not None and isinstance(text, str):
         start, end = finding.span
         if not 0 <= start <= end <= len(text):
@@ -144,22 +148,22 @@ def told(finding: Finding, outline: Skeleton) -> Told:
     moved = False
     for operation in fix.patch if fix is not None else ():
         value = operation.get("value")
-        moved = moved or outline.value(value) != value
-    return Told(finding, before, marked, moved)
+        moved = moved or skeleton.value(value) != value
+    return CachedFinding(finding, before, marked, moved)
 
 
-def _retold(told: Told, outline: Skeleton) -> Finding:
-    """A finding about an outline, of the record that has it."""
-    finding, fix = told.finding, told.finding.fix
-    if told.before is None and not told.moved:
+def restored(item: CachedFinding, skeleton: Skeleton) -> Finding:
+    """Returns a finding about a rest as one about a record that has it."""
+    finding, fix = item.finding, item.finding.fix
+    if item.before is None and not item.moved:
         return finding
     span = finding.span
-    if told.before is not None:
-        start = len(outline.text(told.before))
-        span = start, start + len(outline.text(told.marked))
-    if told.moved and fix is not None:
+    if item.before is not None:
+        start = len(skeleton.text(item.before))
+        span = start, start + len(skeleton.text(item.marked))
+    if item.moved and fix is not None:
         patch: list[dict[str, Any]] = [
-            op | {"value": outline.value(op["value"])} if "value" in op else op for op in fix.patch
+            op | {"value": skeleton.value(op["value"])} if "value" in op else op for op in fix.patch
         ]
         fix = Fix(fix.title, fix.safe, tuple(patch))
     return Finding(

@@ -1,33 +1,36 @@
 """Generates one pass over lines: decode each, note its shape, count its strings.
 
 Input: lines of JSONL. Output: the indexes of lines that are not clean, and how many strings the
-other lines were found to hold.
+other lines were found to hold; on demand, what each line is made of.
 
 Theory of operation. msgspec decodes a line into structs made from the schema. It ignores unknown
 and repeated keys, so decoding alone proves nothing. Three things together do:
 
-1. The shape: which fields each message has, with the role's number. One shape is judged once, on a
-   sample record, by the checker itself (`Judge.shape`).
-2. The texts: one that is blank, or holds the first character of a tag, goes to `Judge.texts`; any
-   other is clean by itself. Top-level strings and called names are judged once for each set.
+1. The shape: which fields each message has, with the role's number (layout.py). One shape is judged
+   once, on the smallest record that has it, by the checker itself (`ShapeChecker.shape`).
+2. The texts: one that is blank, or holds the first character of a tag, goes to
+   `ShapeChecker.texts`; any other is clean. Top-level strings and called names are judged once for
+   each set.
 3. The count: a shape says how many strings (keys and values) its records hold. Valid JSON has two
    unescaped quotes for each string, so a key that msgspec ignored makes the line's quotes too many.
 
 In dialect mypt, `{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role":
-"assistant", "content": "Yo"}]}` has the shape `(1, 1, 4097, None)`. The first 1: of the strings at
-the top, bit 0 (`system`) is there. The second: role 0, field 0 (`content`). 4097 is 1 << BITS | 1:
-role 1 (assistant), field 0; None: no citation inside that text. The shape counts 11 strings and the
-line has 22 quotes: it is clean. With `"x": "y"` in the first message the shape is the same, but the
-line has 26 quotes: whoever counts quotes (clean_filter.py) does not trust the pass for this line.
+"assistant", "content": "Yo"}]}` has the shape `(1, 1, 4097, None)`. The shape counts 11 strings and
+the line has 22 quotes: it is clean. With `"x": "y"` in the first message the shape is the same, but
+the line has 26 quotes: whoever counts quotes (clean_filter.py) does not trust the pass for this
+line. Of the clean line, a pass that keeps what it reads returns the skeleton `((1, 1, 4097, None),
+None, None)`, no names, and the texts "S", "Hi" and "Yo". The two None belong to `system` and to the
+answer, which could hold tags: a text with tags would be in the skeleton as it is.
 
 The pass is generated as source for one schema and compiled once: a loop over field descriptions
-takes three times as long, and this is where the linter spends its time.
+takes three times as long, skeleton.py's walk over a decoded record more than twice as long, and
+this is where the linter spends its time.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from textwrap import indent
@@ -36,8 +39,10 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from mypt_lint.fast.layout import BITS, STRINGS, Layout, Rows, Shape, noted
+from mypt_spec.memo import Memo
 from mypt_spec.record_schema import (
-    ITEMS,
+    JSON,
     LANGUAGE,
     LIST,
     NAME,
@@ -48,23 +53,21 @@ from mypt_spec.record_schema import (
     RecordSchema,
 )
 
-SAID = ("x", "", " ")  # what a string of an item is like: text, nothing, white space
-BITS = 12  # keys a message can have; the role's number stands above them
 DEPTH = 6  # deeper values are left to the checker; the size of their type doubles with each level
-Rows = tuple[tuple[str, Field], ...]
-Shape = tuple[Any, ...]
 Head = tuple[Any, ...]
-_STRINGS = (STRING, NAME, LANGUAGE)
+# What a line is made of: its shape, then each string that stays as it is; the names that are
+# called; the texts and JSON values.
+Taken = tuple[tuple[Any, ...], list[str], list[Any]]
 _NEVER = -1 << 40  # a number of strings that stays negative whatever is added
 
 
-class Judge(Protocol):
-    """Answers the questions of the pass; `CleanFilter` implements it."""
+class ShapeChecker(Protocol):
+    """Answers what the pass asks; `CleanFilter` implements it."""
 
     first: tuple[str, ...]  # the first characters of tags
     longest: int  # bytes
-    shapes: dict[Shape, int]
-    heads: dict[Head, bool]
+    shapes: Memo[Shape, int]
+    heads: Memo[Head, bool]
 
     def shape(self, shape: Shape) -> int:
         """Returns how many strings a record of this shape holds; -1 if it is not clean.
@@ -74,15 +77,19 @@ class Judge(Protocol):
         ...
 
     def head(self, head: Head, shape: Shape) -> bool:
-        """Whether top-level values are clean in a record of a clean shape."""
+        """Returns whether top-level values are clean in a record of a clean shape."""
         ...
 
     def declared(self, head: Head, shape: Shape, names: dict[str, int]) -> bool:
-        """Whether all names may be called under these top-level values."""
+        """Returns whether all names may be called under these top-level values."""
         ...
 
     def texts(self, texts: list[str]) -> bool:
-        """Whether texts that are blank or hold the first character of a tag are clean."""
+        """Returns whether texts that are blank or hold the first character of a tag are clean."""
+        ...
+
+    def has_tag(self, text: str) -> bool:
+        """Returns whether a text spells a tag."""
         ...
 
     def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
@@ -93,45 +100,19 @@ class Judge(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The fields of a schema in the order of a shape's bits.
-
-    `heads` are the top-level keys of strings. `metadata` holds the metadata keys to expect, by
-    role; "" is the top of the record.
-    """
-
-    top: Rows
-    heads: tuple[str, ...]
-    fields: dict[str, Field]
-    roles: tuple[tuple[str, Rows], ...]
-    messages: str
-    metadata: dict[str, list[str]]
-
-    @staticmethod
-    def of(schema: RecordSchema) -> Layout:
-        top, key = tuple(schema.top.items()), schema.messages
-        roles = tuple((role, tuple(fields.items())) for role, fields in schema.roles.items())
-        heads = tuple(name for name, spec in top if spec.kind in _STRINGS)
-        return Layout(
-            top, heads, schema.top, roles, key, {role: [] for role in ("", *schema.roles)}
-        )
-
-
 # scan(lines) -> indexes of lines that are not clean; strings of the others, without those in their
-# JSON values; these values
+# JSON values; these values.
 Scan = Callable[..., tuple[list[int], int, list[Any]]]
 
 
-def compile_scan(layout: Layout, judge: Judge) -> Scan:
+def compile_scan(layout: Layout, checker: ShapeChecker, *, keep: bool = False) -> Scan:
     """Compiles the pass.
 
-    A line that the pass does not name is clean if all strings of the line were counted. With a list
-    `kept`, the pass adds each decoded record to the list, None for a line that cannot be decoded: a
-    struct with fields f0, f1 ... in the order of the schema, UNSET where a field is missing. The
-    tag of a message's class is its role.
+    A line that the pass does not name is clean if all strings of the line were counted. With
+    `keep`, the pass has a second argument: a list that gets what each line is made of, None for a
+    line that is not clean.
     """
-    scope: dict[str, Any] = {"UNSET": UNSET, "judge": judge}
+    scope: dict[str, Any] = {"UNSET": UNSET, "ask": checker, "dumps": json.dumps}
     types = []
     for number, (role, rows) in enumerate(layout.roles):
         items: dict[str, Any] = {}
@@ -148,27 +129,23 @@ def compile_scan(layout: Layout, judge: Judge) -> Scan:
     record = _struct("record", layout.top, layout.metadata[""], {layout.messages: messages}, None)
     scope["decode"] = msgspec.json.Decoder(record).decode
     scope |= {f"type{i}": kind for i, kind in enumerate(types)}
-    exec(
-        _source(layout, judge.first), scope
-    )  # built from the schema and names of metadata fields, never from values
+    # The source is built from the schema and names of metadata fields, never from values.
+    exec(_source(layout, checker.first, keep), scope)
     scan: Scan = scope["scan"]
     return scan
 
 
 _PASS = """\
-def scan(lines, kept=None, judge=judge, decode=decode, UNSET=UNSET{types}):
-    shapes, heads, longest = judge.shapes, judge.heads, judge.longest
+def scan(lines, kept=None, ask=ask, decode=decode, UNSET=UNSET{types}):
+    shapes, heads, longest = ask.shapes.known, ask.heads.known, ask.longest
     bad, values, strings = [], [], 0
     for i, raw in enumerate(lines):
         try:
             record = decode(raw)
         except (ValueError, RecursionError):
             bad.append(i)
-            if kept is not None:
-                kept.append(None)
+{none}
             continue
-        if kept is not None:
-            kept.append(record)
         head = ({heads})
         shape = [{present}]
         mark, names, odd, more, add = len(values), {{}}, [], 0, shape.append
@@ -179,41 +156,47 @@ def scan(lines, kept=None, judge=judge, decode=decode, UNSET=UNSET{types}):
         shape = tuple(shape)
         count = shapes.get(shape)
         if count is None:
-            count = judge.shape(shape)
+            count = ask.shape(shape)
         if (
             count < 0 or more < 0 or {cr} in raw[-2:] or len(raw) > longest
-            or odd and not judge.texts(odd)
-            or not (heads.get(head) or judge.head(head, shape))
-            or names and not judge.declared(head, shape, names)
+            or odd and not ask.texts(odd)
+            or not (heads.get(head) or ask.head(head, shape))
+            or names and not ask.declared(head, shape, names)
         ):
             bad.append(i)
             del values[mark:]
+{none}
         else:
             strings += count + more
+{taken}
     return bad, strings, values
 """
 
 
-def _source(layout: Layout, first: tuple[str, ...]) -> str:
+def _source(layout: Layout, first: tuple[str, ...], keep: bool) -> str:
     """Writes the source of the pass.
 
     In the source, `more` counts strings that are not part of the shape, and `odd` collects texts
-    that need a closer look.
+    that need a closer look. `free` gets the texts and values of a record, `fixed` the strings that
+    belong to its skeleton.
     """
     places = {name: f"record.f{i}" for i, (name, _) in enumerate(layout.top)}
     heads = [places[name] for name in layout.heads]
-    top = [
+    top = ["free, fixed = [], []"] if keep else []
+    top += [
         f"if {place} is not UNSET: more = {_NEVER}"
         for name, place in places.items()
         if name not in (*layout.heads, layout.messages)
     ]
+    for name in layout.heads if keep else ():
+        if look := _kept_head(layout.fields[name], first):
+            top += [f"v = {places[name]}", "if v is not UNSET:", *_indented(look)]
     roles = []
     for number, (role, rows) in enumerate(layout.roles):
         roles.append(f"{'el' if number else ''}if kind is type{number}:")
-        roles += [
-            "    " + line
-            for line in [*_message(number, rows, first), *_metadata("m", layout.metadata[role])]
-        ]
+        roles += _indented(_message(number, rows, first, keep))
+        roles += _indented(_metadata("m", layout.metadata[role]))
+    kept = "if kept is not None: kept.append"
     return _PASS.format(
         types="".join(f", type{i}=type{i}" for i in range(len(layout.roles))),
         heads="".join(f"{head}, " for head in heads),
@@ -224,12 +207,26 @@ def _source(layout: Layout, first: tuple[str, ...]) -> str:
         messages=places[layout.messages],
         roles=indent("\n".join(roles), " " * 12),
         cr=ord("\r"),
+        none=f"            {kept}(None)" if keep else "",
+        taken=f"            {kept}(((shape, *fixed), [*names], free))" if keep else "",
     )
 
 
-def _message(number: int, rows: Rows, first: tuple[str, ...]) -> list[str]:
+def _kept_head(spec: Field, first: tuple[str, ...]) -> list[str]:
+    """Writes the lines that keep a top-level string; a language is in no text."""
+    if spec.kind == LANGUAGE:
+        return []
+    if spec.kind != STRING:
+        return ["fixed.append(v)"]
+    if not spec.inline:
+        return ["free.append(v)"]
+    stays = f"({_tagged('v', first)}) and ask.has_tag(v)"
+    return [f"if {stays}: fixed.append(v)", "else:", "    fixed.append(None)", "    free.append(v)"]
+
+
+def _message(number: int, rows: Rows, first: tuple[str, ...], keep: bool) -> list[str]:
     """Writes the lines that read a message of one role."""
-    tagged = " or ".join(f"{c!r} in v" for c in first)
+    tagged = _tagged("v", first)
     have = number << BITS | sum(1 << bit for bit, (_, spec) in enumerate(rows) if spec.required)
     code = [f"have = {have}"]
     notes = [f"n{bit}" for bit, (_, spec) in enumerate(rows) if noted(spec)]
@@ -237,36 +234,46 @@ def _message(number: int, rows: Rows, first: tuple[str, ...]) -> list[str]:
     for bit, (_, spec) in enumerate(rows):
         look = []
         if spec.items is not None:
-            look += _items(f"item{number}_{bit}", spec.items, first)
+            look += _items(f"item{number}_{bit}", spec.items, first, keep)
             look.append(f"n{bit} = tuple(inner)")
         elif spec.kind == NAME:
             look.append(f"n{bit} = names.setdefault(v, len(names))")
         if spec.inline:
-            look.append(f"if {tagged}: n{bit} = judge.kinds(v, {spec.inline!r}, odd)")
+            look.append(f"if {tagged}: n{bit} = ask.kinds(v, {spec.inline!r}, odd)")
             look.append("elif not v or v.isspace(): odd.append(v)")
-        elif spec.kind in _STRINGS:
+        elif spec.kind in STRINGS:
             look.append(f"if not v or v.isspace() or {tagged}: odd.append(v)")
         elif spec.items is None:
             look += [f"if {word!r} in v: more = {_NEVER}" for word in spec.reserved]
             look.append("values.append(v)")
+        if keep and spec.inline:
+            look += [f"if n{bit} is None:", "    fixed.append(None)", "    free.append(v)"]
+            look += ["else:", "    fixed.append(v)"]
+        elif keep:
+            look += _kept("v", spec)
         code.append(f"v = m.f{bit}")
         if spec.required:
             code += look
         else:
-            code += [
-                "if v is not UNSET:",
-                *(f"    {line}" for line in [f"have |= {1 << bit}", *look]),
-            ]
+            code += ["if v is not UNSET:", f"    have |= {1 << bit}", *_indented(look)]
     return [*code, "add(have)", *(f"add({note})" for note in notes)]
 
 
-def _items(types: str, schema: RecordSchema, first: tuple[str, ...]) -> list[str]:
+def _kept(value: str, spec: Field) -> list[str]:
+    """Writes the line that keeps a value without tags; names and items are kept elsewhere."""
+    if spec.kind in (STRING, OBJECT, JSON):
+        return [f"free.append({value})"]
+    silent = spec.kind in (NAME, LANGUAGE) or spec.items is not None
+    return [] if silent else [f"fixed.append(dumps({value}))"]
+
+
+def _items(types: str, schema: RecordSchema, first: tuple[str, ...], keep: bool) -> list[str]:
     """Writes the lines that read the items of a message.
 
     For each item, `inner` gets the number of its kind, then what its fields hold. Whether a string
     is empty or blank is part of the shape: its meaning depends on the other items.
     """
-    tagged = " or ".join(f"{c!r} in w" for c in first)
+    tagged = _tagged("w", first)
     code = ["inner = []", "for item in v:"]
     for number, fields in enumerate(schema.roles.values()):
         code += [
@@ -284,21 +291,16 @@ def _items(types: str, schema: RecordSchema, first: tuple[str, ...]) -> list[str
                     "inner.append(0 if w and not w.isspace() else 2 if w else 1)",
                     f"if {tagged}: odd.append(w)",
                 ]
+                if keep:
+                    look.append("(fixed if inner[-1] else free).append(w)")
             else:
-                look = ["values.append(w)"]
+                look = ["values.append(w)", *(_kept("w", spec) if keep else ())]
             code += [f"        {line}" for line in [f"w = item.f{bit}", *look]]
     return code
 
 
-def noted(spec: Field) -> bool:
-    """Whether a shape holds a note on a field beside its bit.
-
-    The note is the number of a name, the kinds of inline parts, or the items.
-    """
-    return spec.kind == NAME or bool(spec.inline) or spec.kind == ITEMS
-
-
 def _metadata(item: str, keys: list[str]) -> list[str]:
+    """Writes the lines that count the strings of expected metadata."""
     code = []
     for number in range(len(keys)):
         code += [
@@ -310,9 +312,19 @@ def _metadata(item: str, keys: list[str]) -> list[str]:
     return code
 
 
+def _tagged(value: str, first: tuple[str, ...]) -> str:
+    """Writes the question whether a string holds the first character of a tag."""
+    return " or ".join(f"{c!r} in {value}" for c in first)
+
+
+def _indented(code: list[str]) -> list[str]:
+    return [f"    {line}" for line in code]
+
+
 def _struct(
     name: str, rows: Rows, metadata: list[str], types: dict[str, Any], tag: tuple[str, str] | None
 ) -> type:
+    """Returns the msgspec type of an object; `types` are those of some fields."""
     fields: list[Any] = []
     for bit, (key, spec) in enumerate(rows):
         kind = types.get(key, _TYPES.get(spec.kind, _VALUE))
@@ -328,6 +340,7 @@ def _struct(
 
 
 def _nested(depth: int) -> Any:
+    """Returns the type of JSON values that are nested at most so deep."""
     if not depth:
         return str | int | float | bool | None
     inner = _nested(depth - 1)

@@ -38,6 +38,7 @@ from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.bodies.strict_json import MAX_DEPTH
 from mypt_spec.damage.cut_tags import fragments
 from mypt_spec.damage.near_miss import near_misses
+from mypt_spec.memo import Memo
 from mypt_spec.record_schema import JSON, LANGUAGE, OBJECT, STRING, Field, RecordSchema, is_language
 from mypt_spec.table import TokenTable
 
@@ -49,8 +50,7 @@ _LONGEST = 1 << 14  # code points of a text that is taken apart
 _LANGUAGE = "en"  # stands for any language
 _DEEP = MAX_DEPTH - 20  # brackets of a value
 _decode = msgspec.json.Decoder().decode
-# Texts at the top whose pieces are remembered, and the code points of the longest.
-_MEMO, _LONG = 200, 4000
+_ENTRIES, _ROOM = 200, 800_000  # texts at the top whose pieces are remembered; code points
 Spans = list[tuple[int, int]]
 Pieces = list[str]  # in turns: what stays, and what a sign may stand for
 
@@ -59,7 +59,7 @@ class NoSkeletonError(ValueError):
     """The record must be checked as it is."""
 
 
-class Judge(Protocol):
+class TextChecker(Protocol):
     """Answers questions about texts; `CleanFilter` implements it."""
 
     table: TokenTable
@@ -78,58 +78,58 @@ class Judge(Protocol):
 
 @dataclass(slots=True)
 class Skeleton:
-    """A record with signs.
+    """A record in two: `rest`, which has signs, and the texts and JSON values that they stand for.
 
-    `texts` and `values` are what the signs stand for: texts by the code point of the sign, JSON
-    values by the sign. `strings` counts the strings of the original record, keys too.
+    Texts are by the code point of the sign, JSON values by the sign. `strings` counts the strings
+    of the original record, keys too.
     """
 
-    record: dict[str, Any] = field(default_factory=dict)
+    rest: dict[str, Any] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     strings: int = 0
 
-    def text(self, outlined: str) -> str:
-        """Returns a text of the skeleton as it is in the record.
+    def text(self, rest: str) -> str:
+        """Returns a text of the rest as it is in the record.
 
         Raises NoSkeletonError for a text that holds the sign of a JSON value.
         """
-        if self.values and _VALUE.search(outlined):
+        if self.values and _VALUE.search(rest):
             raise NoSkeletonError("part of a JSON value")
-        return outlined.translate(self.texts)
+        return rest.translate(self.texts)
 
-    def value(self, outlined: Any) -> Any:
-        """Returns a JSON value of the skeleton as it is in the record.
+    def value(self, rest: Any) -> Any:
+        """Returns a JSON value of the rest as it is in the record.
 
         Raises NoSkeletonError where that is not certain.
         """
-        if isinstance(outlined, str):
-            return self.values[outlined] if outlined in self.values else self.text(outlined)
-        if isinstance(outlined, dict):
-            if len(outlined) == 1 and (key := next(iter(outlined))) in self.values:
+        if isinstance(rest, str):
+            return self.values[rest] if rest in self.values else self.text(rest)
+        if isinstance(rest, dict):
+            if len(rest) == 1 and (key := next(iter(rest))) in self.values:
                 return self.values[key]
-            return {self.text(key): self.value(value) for key, value in outlined.items()}
-        if isinstance(outlined, list):
-            if len(outlined) == 1 and outlined[0].__class__ is str and outlined[0] in self.values:
-                return self.values[outlined[0]]
-            return [self.value(value) for value in outlined]
-        return outlined
+            return {self.text(key): self.value(value) for key, value in rest.items()}
+        if isinstance(rest, list):
+            if len(rest) == 1 and rest[0].__class__ is str and rest[0] in self.values:
+                return self.values[rest[0]]
+            return [self.value(value) for value in rest]
+        return rest
 
 
 class Skeletons:
     """Makes skeletons of records that a schema describes; belongs to one thread."""
 
-    def __init__(self, judge: Judge, schema: RecordSchema) -> None:
-        self.judge, self.schema = judge, schema
-        table = judge.table
-        self.first, self.declared = judge.first, table.tool_names
+    def __init__(self, checker: TextChecker, schema: RecordSchema) -> None:
+        self.checker, self.schema = checker, schema
+        self.table = table = checker.table
+        self.first, self.declared = checker.first, table.tool_names
         self.bodies = {
             t.name
             for t in table.terminals.values()
             for kind in (t.opens, *t.ends)
             if kind and table.openers[kind].body != "text"
         }
-        patterns = [*fragments(judge.inner_tags)] if judge.inner_tags else []
+        patterns = [*fragments(checker.inner_tags)] if checker.inner_tags else []
         # Tags that are single ids are found by their letters alone, and near misses of them, too.
         self.exact = not table.plain_tags and set(table.special) == {
             terminal.bare for terminal in table.terminals.values()
@@ -140,15 +140,15 @@ class Skeletons:
         self.finders.append(
             lambda text: [(miss.start, miss.end) for miss in near_misses(text, table)]
         )
-        self.heads: dict[str, Pieces] = {}
+        self.heads = Memo[str, Pieces](_ENTRIES, room=_ROOM)
 
-    def outline(self, record: dict[str, Any]) -> Skeleton:
+    def of(self, record: dict[str, Any]) -> Skeleton:
         """Returns the skeleton of a record that msgspec has decoded.
 
         Raises NoSkeletonError, and OverflowError for a number that msgspec cannot encode.
         """
         work = _Work(self)
-        schema, out = self.schema, work.out.record
+        schema, out = self.schema, work.out.rest
         work.out.strings = len(record)
         for key, value in record.items():
             spec = schema.top.get(key)
@@ -166,18 +166,14 @@ class Skeletons:
 
     def head(self, text: str) -> Pieces:
         """Returns the pieces of a text that may declare tools; many records share such a text."""
-        pieces = self.heads.get(text)
+        pieces = self.heads.known.get(text)
         if pieces is None:
-            pieces = self.pieces(text, declares=True)
-            if len(text) <= _LONG:
-                if len(self.heads) >= _MEMO:
-                    self.heads.clear()
-                self.heads[text] = pieces
+            pieces = self.heads.keep(text, self.pieces(text, declares=True), len(text))
         return pieces
 
     def pieces(self, text: str, *, declares: bool = False) -> Pieces:
         """Splits a text into what must stay, a run without tags, what must stay, and so on."""
-        table, finders = self.judge.table, self.finders
+        table, finders = self.table, self.finders
         if declares and self.declared is not None:
             finders = [*finders, _finder(self.declared)]
         tags = list(table.lexer.finditer(text)) if len(text) <= _LONGEST else []
@@ -228,8 +224,8 @@ class Skeletons:
 class _Work:
     """Builds one skeleton."""
 
-    def __init__(self, outliner: Skeletons) -> None:
-        self.outliner, self.judge = outliner, outliner.judge
+    def __init__(self, skeletons: Skeletons) -> None:
+        self.skeletons, self.checker = skeletons, skeletons.checker
         self.out = Skeleton()
         self.signs: dict[str, str] = {}  # by text
         self.held: dict[bytes, str] = {}  # by encoded value
@@ -252,7 +248,7 @@ class _Work:
             if key == tag:
                 out[key] = value
             elif declares:
-                out[key] = self.signed(self.outliner.head(value))
+                out[key] = self.signed(self.skeletons.head(value))
             else:
                 out[key] = self.string(value, fields.get(key), lost=lost)
         return out
@@ -266,7 +262,10 @@ class _Work:
             return self.quoted(text, spec)
         if kind == LANGUAGE:
             return _LANGUAGE if is_language(text) else text
-        return self.hidden(text, self.judge.encoder.encode(text)) if text and kind == JSON else text
+        if kind == JSON and text:
+            hidden: str = self.hidden(text, self.checker.encoder.encode(text))
+            return hidden
+        return text
 
     def field(self, value: Any, spec: Field | None, *, lost: bool) -> Any:
         """Returns a value that is no string, with signs."""
@@ -278,12 +277,11 @@ class _Work:
                 or not (spec.kind == JSON if spec is not None else lost)
             ):
                 return value
-            return self.hidden(
-                value, self.judge.encoder.encode(value)
-            )  # a number, which may be any, as may its type
+            # A number, which may be any, as may its type.
+            return self.hidden(value, self.checker.encoder.encode(value))
         if spec is not None and spec.items is not None and kind is list:
             return [self.item(item, spec.items) for item in value]
-        encoded = self.judge.encoder.encode(value)
+        encoded = self.checker.encoder.encode(value)
         if encoded.count(b"[") + encoded.count(b"{") > _DEEP:
             raise NoSkeletonError("deep")
         self.out.strings += unescaped_quotes(encoded) // 2
@@ -301,7 +299,7 @@ class _Work:
         """Returns a string that writes an object, as a string that holds the object's sign."""
         try:
             value = _decode(text)
-            encoded = self.judge.encoder.encode(value)
+            encoded = self.checker.encoder.encode(value)
         except (ValueError, RecursionError):
             return text
         strings = self.out.strings
@@ -309,16 +307,16 @@ class _Work:
             text.encode()
         ):
             return text
-        outlined = self.field(value, spec, lost=False)
+        rest = self.field(value, spec, lost=False)
         self.out.strings = strings
-        return text if outlined is value else json.dumps(outlined, ensure_ascii=False)
+        return text if rest is value else json.dumps(rest, ensure_ascii=False)
 
     def text(self, text: str) -> str:
         """Returns a text with signs."""
-        for first in self.outliner.first:
+        for first in self.skeletons.first:
             if first in text:
-                if not self.judge.texts([text]):
-                    return self.signed(self.outliner.pieces(text))
+                if not self.checker.texts([text]):
+                    return self.signed(self.skeletons.pieces(text))
                 break
         core = text.strip()
         if len(core) == len(text):
@@ -326,6 +324,7 @@ class _Work:
         return text.replace(core, self.sign(core), 1) if core else text
 
     def signed(self, pieces: Pieces) -> str:
+        """Returns pieces as one text, with signs for those that do not stay."""
         return "".join([self.sign(piece) if i % 2 else piece for i, piece in enumerate(pieces)])
 
     def sign(self, text: str) -> str:
@@ -341,7 +340,7 @@ class _Work:
 
     def hidden(self, value: Any, encoded: bytes) -> Any:
         """Returns the sign of a JSON value; the value itself where a string in it spells a tag."""
-        if self.judge.tagged(value, encoded):
+        if self.checker.tagged(value, encoded):
             return value
         sign = self.held.get(encoded)
         if sign is None:
@@ -354,6 +353,7 @@ class _Work:
 
 
 def _finder(pattern: re.Pattern[str]) -> Callable[[str], Spans]:
+    """Returns a function from a text to the spans of a pattern."""
     return lambda text: [match.span() for match in pattern.finditer(text)]
 
 

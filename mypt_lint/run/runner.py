@@ -120,7 +120,7 @@ def _block(
         data = data[: data.rfind(b"\n") + 1]  # the piece of a line at a damaged end is no bad JSON
     if kind == "record":
         units, doubtful = clean_filter.unproved(data)
-        check = clean_filter.recall.line
+        check = clean_filter.cache.line
     else:
         lines = Block(data, 1, 0).lines()
         units, doubtful = len(lines), list(enumerate(lines))

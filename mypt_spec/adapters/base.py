@@ -27,8 +27,8 @@ class Adapter(Protocol):
     It may have more functions. `check(record)` returns (record or None, findings, lifted), where
     SCHEMA cannot express all of a record's shape. `metadata(record)` returns what an Episode keeps
     besides its text. `validate(context, findings)` returns the findings, completed by what a record
-    says about its text. `preference(record)` is that of `Dialect`. `likeness(record)` is for the
-    linter's fast path, where SCHEMA does not describe the record (mypt_lint/fast).
+    says about its text. `preference(record)` is that of `Dialect`. `skeleton(record)` splits
+    what rules see from clean texts, where SCHEMA does not describe the record (mypt_lint/fast).
     """
 
     SCHEMA: RecordSchema

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from mypt_cli.jsonl.line import read_line
 from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_lint.fast.scan import Taken
 from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.episode import Episode, Message, events_of
@@ -26,7 +27,7 @@ from mypt_spec.findings import RULES, Finding
 from mypt_spec.table import TEXT
 from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
 from mypt_train.data.options import Options
-from mypt_train.data.templates import Form, Templates
+from mypt_train.data.templates import Template, Templates
 
 WRITTEN, REFUSED, LONG = "written", "refused", "long"
 
@@ -84,12 +85,13 @@ class Encoder:
         # What the settings hide of a line is for the checker: lines that are proved clean need no
         # settings.
         self.clean_filter = CleanFilter(
-            replace(self.checker, codes=frozenset(RULES), severities=())
+            replace(self.checker, codes=frozenset(RULES), severities=()),
+            keep=not options.preferences,
         )
         self.strict = bool(self._against([Finding("MYP010", "")]))
-        self.forms = (
-            None if self.clean_filter.alike or options.preferences else Templates(self.dialect)
-        )
+        self.templates = None
+        if not (self.clean_filter.by_adapter or options.preferences):
+            self.templates = Templates(self.dialect)
 
     def lines(self, given: list[bytes], *, first: bool = False) -> list[Outcome]:
         """Returns the outcomes of several lines: the same as `line` of each, but faster.
@@ -99,18 +101,18 @@ class Encoder:
         """
         lines = given if self.strict else [raw.removesuffix(b"\r") for raw in given]
         out: list[Outcome | None] = [None] * len(lines)
-        found: list[tuple[int, Form, list[Any]]] = []
-        if self.forms is not None:
-            kept: list[Any] = []
+        found: list[tuple[int, Template, list[Any]]] = []
+        if self.templates is not None:
+            kept: list[Taken | None] = []
             doubtful = set(self.clean_filter.doubtful(lines, kept))
             doubtful |= {i for i, raw in enumerate(lines) if raw.endswith(b"\r")}
-            for i, record in enumerate(kept):
-                known = self.forms.of(record, lines[i]) if i not in doubtful else None
+            for i, taken in enumerate(kept):
+                known = self.templates.of(taken) if taken and i not in doubtful else None
                 if known is not None:
                     found.append((i, *known))
-        for (i, form, _), sample in zip(found, self._by_forms(found), strict=True):
+        for (i, template, _), sample in zip(found, self._filled(found), strict=True):
             out[i] = (
-                Outcome(WRITTEN, (sample,), tags=form.tags)
+                Outcome(WRITTEN, (sample,), tags=template.tags)
                 if self._fits(sample)
                 else self._too_long(sample)
             )
@@ -118,26 +120,26 @@ class Encoder:
             outcome or self.line(lines[i], first=first and i == 0) for i, outcome in enumerate(out)
         ]
 
-    def _by_forms(self, found: list[tuple[int, Form, list[Any]]]) -> Iterator[Sample]:
+    def _filled(self, found: list[tuple[int, Template, list[Any]]]) -> Iterator[Sample]:
         """Yields the samples of records whose templates and free values are known.
 
         Their arrays are parts of one.
         """
         if not found:
             return
-        texts = [text for _, form, values in found for text in form.spell(values)]
+        texts = [text for _, template, values in found for text in template.spell(values)]
         numbers: dict[str, int] = {}
         which = np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)
         ids, lengths = self.dialect.tokenizer.encode_batch(list(numbers))
         starts = np.cumsum(lengths) - lengths
-        runs = [form.lengths for _, form, _ in found]
+        runs = [template.lengths for _, template, _ in found]
         sizes = np.concatenate(runs)
         is_text = sizes == 0
         sizes[is_text] = lengths[which]
         places = np.repeat(is_text, sizes)
-        mask = np.repeat(np.concatenate([form.loss for _, form, _ in found]), sizes)
+        mask = np.repeat(np.concatenate([template.loss for _, template, _ in found]), sizes)
         tokens = np.empty(len(mask), np.uint16)
-        tokens[~places] = np.concatenate([form.ids for _, form, _ in found])
+        tokens[~places] = np.concatenate([template.ids for _, template, _ in found])
         tokens[places] = ids[_ranges(starts[which], lengths[which])]
         bounds = np.cumsum(np.add.reduceat(sizes, np.cumsum([0, *map(len, runs[:-1])])))
         mask[np.append(0, bounds[:-1])] = 0

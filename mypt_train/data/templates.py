@@ -1,14 +1,21 @@
-"""Records that are alike in form share all tokens but those of their texts, so only the texts of
-each need be encoded.
+"""Encodes only the texts of a record: records with one skeleton share all other tokens.
 
-A form is what a record is without its free strings and JSON values. The first record of a form goes
-the long way; for the second one the form is learnt: `read` and `segments` are run on a skeleton in
-which a mark stands in the place of each free value, and where the marks come out is where the
-values will stand. A form whose marks do not all come out once, whole, in the text of one segment is
-never used. (A property test holds the two ways together.)
+Input: what a clean line is made of, as the linter's pass keeps it (mypt_lint/fast/scan.py): its
+skeleton, its names, its texts and JSON values. Output: a template, and the values for its slots.
 
-Only records that the linter's fast path proves clean may be encoded by their form: in these no
-string holds a tag but the inline tags that its field allows.
+Theory of operation. The first record of a skeleton is encoded as a whole; for the second one a
+template is learnt. `read` and `segments` are run on the smallest record of the shape, with a mark
+in each free place; where the marks come out is where the values will stand. A skeleton whose marks
+do not all come out once, whole, in the text of one segment never gets a template. (A property test
+holds the two ways together.)
+
+In dialect mypt, `{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role":
+"assistant", "content": "Yo"}]}` is read with the marks 0, 1 and 2 instead of "S", "Hi" and "Yo".
+Its segments are `<myPT_system>`, mark 0, `</myPT_system>`, `<myPT_user>` and so on: the template
+has the ids of the tags, three slots, and what is trained of them.
+
+Only records that the linter's fast path proves clean have a skeleton: in these no string holds a
+tag but the inline tags that its field allows.
 """
 
 from __future__ import annotations
@@ -16,54 +23,51 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import UNSET
 
+from mypt_lint.fast.layout import Layout, smallest
+from mypt_lint.fast.scan import Taken
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import Segment
-from mypt_spec.record_schema import ITEMS, JSON, LANGUAGE, NAME, OBJECT, STRING, Field, RecordSchema
+from mypt_spec.memo import Memo
+from mypt_spec.record_schema import JSON, LANGUAGE, NAME, OBJECT, STRING, Field
 from mypt_spec.table import TEXT
 
-_FORMS = 5000  # remembered; and of at most ...
-_LONGEST = 4000  # ... so many characters that a form holds as they are
+# Skeletons that are remembered, the code points that one may hold as they are, and the sum of these
+# and of the numbers of all shapes.
+_ENTRIES, _LONGEST, _ROOM = 5000, 4000, 8 << 20
 _MARK = re.compile("\ue000([0-9]+)\ue001")
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
 
 # How a value stands in a text: as it is; in a JSON string; as JSON; as the members of an object
-# behind another one.
+# after another one.
 _PLAIN, _QUOTED, _VALUE, _MEMBERS = range(4)
 Piece = tuple[str, int, int]  # the text before a value, which value, and how it stands there
 Text = tuple[int, tuple[Piece, ...], str]
-Rows = tuple[
-    tuple[str, str, Field], ...
-]  # the attribute of a decoded record, the key, and what it holds
-Split = tuple[Rows, Rows]
-Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class Template:
     """The runs of one loss in a record's tokens: constant ones, and the texts.
 
-    `texts`: of each text the value that it is, or -1 and the pieces that it is made of and what
-    stands behind them. `lengths`: of each run, 0 for a text. `loss`: of each run. `slots`: the runs
-    that are texts. `ids`: those of the constant runs, one after another. `tags` counts terminals.
+    `texts` has for each text the value that it is, or -1 and its pieces and what follows them.
+    `lengths` and `loss` are those of the runs; the length of a text is 0. `ids` are those of the
+    constant runs, one after another. `tags` counts terminals.
     """
 
     texts: tuple[Text, ...]
     lengths: npt.NDArray[np.int64]
     loss: npt.NDArray[np.uint8]
-    slots: npt.NDArray[np.int64]
     ids: npt.NDArray[np.uint16]
     tags: Counter[str]
 
     def spell(self, values: list[Any]) -> list[str]:
-        """The texts of a record that has these values."""
+        """Returns the texts of a record that has these values."""
         out = []
         for whole, pieces, rest in self.texts:
             if whole >= 0:
@@ -77,6 +81,7 @@ class Form:
 
 
 def _stand(value: Any, how: int) -> str:
+    """Returns a value as it stands in a JSON text."""
     if how == _QUOTED:
         return _dumps(value)[1:-1]
     if how == _VALUE:
@@ -84,142 +89,59 @@ def _stand(value: Any, how: int) -> str:
     return ", " + _dumps(value)[1:-1] if value else ""
 
 
+class _Marks:
+    """Fills a smallest record with marks; `kinds` has what kind of value each stands for."""
+
+    def __init__(self, names: int, fixed: Iterator[Any]) -> None:
+        self.kinds, self.fixed = [NAME] * names, fixed
+
+    def name(self, index: int) -> str:
+        return f"\ue000{index}\ue001"
+
+    def value(self, spec: Field, note: Any) -> Any:
+        if spec.kind == LANGUAGE:
+            return "en"
+        if spec.kind not in (STRING, OBJECT, JSON):
+            value = next(self.fixed)
+            return value if spec.kind == NAME else json.loads(value)
+        if (spec.inline or note) and (value := next(self.fixed)) is not None:
+            return value
+        self.kinds.append(spec.kind)
+        mark = self.name(len(self.kinds) - 1)
+        return {mark: 0} if spec.kind == OBJECT else mark
+
+
 class Templates:
-    """The forms of one dialect's records."""
+    """The templates of one dialect's records."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self.first = sorted(dialect.table.first_characters)
-        self.schema: RecordSchema = dialect.adapter.SCHEMA
-        self.top = _split(self.schema.top, self.schema.messages)
-        self.messages = f"f{list(self.schema.top).index(self.schema.messages)}"
-        self.roles = {role: _split(fields) for role, fields in self.schema.roles.items()}
-        self.classes: dict[type, tuple[str, Split]] = {}
-        self.known: dict[Key, Form | None] = {}  # None: seen, and not learnt yet or never to be
+        self.layout = Layout.of(dialect.adapter.SCHEMA)
+        # None: seen, and not learnt yet or never to be.
+        self.memo = Memo[tuple[Any, ...], Template | None](_ENTRIES, room=_ROOM)
 
-    def of(self, record: Any, raw: bytes) -> tuple[Form, list[Any]] | None:
-        """The form of a clean record and its free values; None where the record has to go the long
-        way.
+    def of(self, taken: Taken) -> tuple[Template, list[Any]] | None:
+        """Returns the template of a clean record and the values for its slots.
 
-        `record` is what the pass of lint/scan.py decodes from the line `raw`.
+        None where the record must be encoded as a whole.
         """
-        taken, values = self._take(record)
-        key = tuple(taken)
-        form = self.known.get(key)
-        if form is not None:
-            return form, values
-        if sum(len(part) for part in key if part.__class__ is str) > _LONGEST:
+        rest, names, free = taken
+        template = self.memo.known.get(rest)
+        if template is not None:
+            return template, names + free
+        held = sum(len(part) for part in rest[1:] if part is not None)
+        if held > _LONGEST:
             return None
-        if len(self.known) >= _FORMS:
-            self.known.clear()
-        if key not in self.known:
-            self.known[key] = None
-            return None
-        form = self.known[key] = self._learn(msgspec.json.decode(raw))
-        return (form, values) if form is not None else None
+        size = held + sum(len(part) if part.__class__ is tuple else 1 for part in rest[0])
+        seen = rest in self.memo.known
+        template = self.memo.keep(rest, self._learn(rest, len(names)) if seen else None, size)
+        return (template, names + free) if template is not None else None
 
-    def _take(self, record: Any) -> tuple[list[Any], list[Any]]:
-        """Take a record apart: what is alike in all records of its form, and the free values."""
-        key: list[Any] = []
-        values: list[Any] = []
-        names: dict[str, int] = {}
-        free, others = self.top
-        for attribute, _, _ in free:
-            values.append(getattr(record, attribute))
-        self._others(record, others, key, values, names)
-        for message in getattr(record, self.messages):
-            role, (free, others) = self.classes.get(message.__class__) or self._class(
-                message.__class__
-            )
-            key.append(role)
-            for attribute, _, _ in free:
-                values.append(getattr(message, attribute))
-            if others:
-                self._others(message, others, key, values, names)
-        return key, values
-
-    def _class(self, kind: Any) -> tuple[str, Split]:
-        role = kind.__struct_config__.tag
-        self.classes[kind] = role, self.roles[role]
-        return self.classes[kind]
-
-    def _others(
-        self, item: Any, rows: Rows, key: list[Any], values: list[Any], names: dict[str, int]
-    ) -> None:
-        for attribute, _, spec in rows:
-            kind, value = spec.kind, getattr(item, attribute)
-            if value is UNSET:
-                key.append(None)
-            elif kind == NAME:
-                if value not in names:
-                    names[value] = len(values)
-                    values.append(value)
-                key.append(names[value])
-            elif kind == ITEMS:
-                key.append(len(value))
-                for one in value:
-                    tag = one.__class__.__struct_config__.tag
-                    key.append(tag)
-                    self._others(one, _rows(spec.items.roles[tag]), key, values, names)  # type: ignore[union-attr]
-            elif self._is_free(spec, value):
-                key.append(True)
-                values.append(value)
-            else:
-                key.append(value if kind == STRING else _dumps(value))
-
-    def _is_free(self, spec: Field, value: Any) -> bool:
-        """Whether a value is the same to the form as any other of its kind: not so blank text, and
-        text with tags.
-        """
-        if spec.kind == STRING:
-            return not (spec.inline and self._tagged(value)) and bool(value) and not value.isspace()
-        return spec.kind in (OBJECT, JSON)
-
-    def _tagged(self, text: str) -> bool:
-        return (
-            any(c in text for c in self.first)
-            and self.dialect.table.literals.search(text) is not None
-        )
-
-    def _skeleton(self, record: dict[str, Any], kinds: list[str]) -> dict[str, Any]:
-        """A record with marks in the place of its free values, in the order of `_take`; the kind of
-        each is added to `kinds`.
-        """
-        names: dict[str, str] = {}
-
-        def mark(kind: str) -> Any:
-            kinds.append(kind)
-            shown = f"\ue000{len(kinds) - 1}\ue001"
-            return {shown: 0} if kind == OBJECT else shown
-
-        def shown(item: dict[str, Any], free: Rows, rows: Rows) -> dict[str, Any]:
-            out = {name: mark(spec.kind) for _, name, spec in free}
-            for _, name, spec in rows:
-                if name not in item:
-                    continue
-                value = item[name]
-                if spec.kind == NAME:
-                    if value not in names:
-                        names[value] = mark(NAME)
-                    out[name] = names[value]
-                elif spec.items is not None:
-                    tag, fields = spec.items.tag, spec.items.roles
-                    out[name] = [
-                        {tag: one[tag]} | shown(one, (), _rows(fields[one[tag]])) for one in value
-                    ]
-                else:
-                    out[name] = mark(spec.kind) if self._is_free(spec, value) else value
-            return out
-
-        skeleton, role = shown(record, *self.top), self.schema.tag
-        messages = [
-            {role: m[role]} | shown(m, *self.roles[m[role]]) for m in record[self.schema.messages]
-        ]
-        return skeleton | {self.schema.messages: messages}
-
-    def _learn(self, record: dict[str, Any]) -> Form | None:
-        kinds: list[str] = []
-        episode, _ = self.dialect.read(self._skeleton(record, kinds))
+    def _learn(self, rest: tuple[Any, ...], names: int) -> Template | None:
+        """Returns the template of a skeleton, None if it can have none."""
+        shape, *fixed = rest
+        marks = _Marks(names, iter(fixed))
+        episode, _ = self.dialect.read(smallest(self.layout, shape, marks))
         if episode is None:
             return None
         texts: list[Text] = []
@@ -235,30 +157,22 @@ class Templates:
                 ids += segment.ids
                 runs.append((len(segment.ids), segment.loss))
                 continue
-            found = self._pieces(segment, kinds)
+            found = self._pieces(segment, marks.kinds)
             if found is None:
                 return None
-            pieces, rest = found
+            pieces, end = found
             free.update(number for _, number, _ in pieces)
-            whole = pieces[0][1] if pieces == (("", pieces[0][1], _PLAIN),) and not rest else -1
-            texts.append((whole, pieces, rest))
+            whole = pieces[0][1] if pieces == (("", pieces[0][1], _PLAIN),) and not end else -1
+            texts.append((whole, pieces, end))
             runs.append((0, segment.loss))
-        once = [number for number, kind in enumerate(kinds) if kind != NAME]
-        if any(free[number] != 1 for number in once):
+        if any(free[number] != 1 for number in range(names, len(marks.kinds))):
             return None
         lengths = np.array([length for length, _ in runs], np.int64)
         loss = np.array([loss for _, loss in runs], np.uint8)
-        return Form(
-            tuple(texts),
-            lengths,
-            loss,
-            np.flatnonzero(lengths == 0),
-            np.array(ids, np.uint16),
-            tags,
-        )
+        return Template(tuple(texts), lengths, loss, np.array(ids, np.uint16), tags)
 
     def _pieces(self, segment: Segment, kinds: list[str]) -> tuple[tuple[Piece, ...], str] | None:
-        """The text of a segment around its marks; None where a mark does not stand as expected."""
+        """Returns the text of a segment around its marks; None where a mark is out of place."""
         table, event = self.dialect.table, segment.event
         terminal = table.terminals.get(event.terminal)
         if terminal is not None and any(piece.kind == "special" for piece in terminal.spelling):
@@ -289,21 +203,3 @@ class Templates:
             pieces.append((event.text[at:start], number, how))
             at = end
         return tuple(pieces), event.text[at:]
-
-
-def _rows(fields: dict[str, Field]) -> Rows:
-    return tuple((f"f{i}", name, spec) for i, (name, spec) in enumerate(fields.items()))
-
-
-def _split(fields: dict[str, Field], messages: str = "") -> Split:
-    """The fields whose values are there and free in every clean record, and the others that are in
-    the text.
-    """
-    rows = tuple(row for row in _rows(fields) if row[1] != messages and row[2].kind != LANGUAGE)
-    free = tuple(
-        r
-        for r in rows
-        if r[2].required
-        and (r[2].kind in (OBJECT, JSON) or (r[2].kind == STRING and not r[2].inline))
-    )
-    return free, tuple(row for row in rows if row not in free)

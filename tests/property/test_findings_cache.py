@@ -17,7 +17,7 @@ import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.fast.clean_filter import CleanFilter
-from mypt_lint.fast.findings_cache import FindingsCache, told
+from mypt_lint.fast.findings_cache import CachedFinding, FindingsCache, cached
 from mypt_lint.fast.skeleton import NoSkeletonError, Skeleton
 from mypt_spec import Finding, Limits
 from mypt_spec.bodies.strict_json import value_at
@@ -39,27 +39,25 @@ def severity(item: Diagnostic) -> str:
     return item.finding.severity
 
 
-def outline_of(recall: FindingsCache, line: bytes) -> Skeleton | None:
-    """The outline of a line that has one."""
+def skeleton_of(recall: FindingsCache, line: bytes) -> Skeleton | None:
+    """The skeleton of a line that has one."""
     try:
         record = recall.decode(line)
         return (
-            recall.outliner.outline(record)
-            if recall.outliner and isinstance(record, dict)
-            else None
+            recall.skeletons.of(record) if recall.skeletons and isinstance(record, dict) else None
         )
     except (ValueError, OverflowError, RecursionError):
         return None
 
 
-def alike(draw: Any, name: str, outline: Skeleton) -> bytes | None:
-    """Another record of the outline: other texts and values in the place of its signs."""
-    strings, size = clean_text(name), len(outline.texts)
+def alike(draw: Any, name: str, skeleton: Skeleton) -> bytes | None:
+    """Another record of the skeleton: other texts and values in the place of its signs."""
+    strings, size = clean_text(name), len(skeleton.texts)
     texts = draw(
         st.lists(strings.map(str.strip).filter(bool), min_size=size, max_size=size, unique=True)
     )
     values: dict[str, Any] = {}
-    for i, (sign, value) in enumerate(outline.values.items()):  # the number keeps them apart
+    for i, (sign, value) in enumerate(skeleton.values.items()):  # the number keeps them apart
         inner = draw(json_values(strings))
         values[sign] = (
             {f"k{i}": inner}
@@ -70,8 +68,8 @@ def alike(draw: Any, name: str, outline: Skeleton) -> bytes | None:
         )
     try:
         return json.dumps(
-            Skeleton(texts=dict(zip(outline.texts, texts, strict=True)), values=values).value(
-                outline.record
+            Skeleton(texts=dict(zip(skeleton.texts, texts, strict=True)), values=values).value(
+                skeleton.rest
             ),
             ensure_ascii=draw(st.booleans()),
         ).encode()
@@ -84,7 +82,7 @@ def alike(draw: Any, name: str, outline: Skeleton) -> bytes | None:
 @settings(max_examples=120)
 def test_says_what_the_checker_says(name: str, data: st.DataObject) -> None:
     checker = Checker(mypt_spec.dialect(name), data.draw(LIMITS))
-    recall = CleanFilter(checker).recall
+    recall = CleanFilter(checker).cache
     for line in data.draw(
         st.lists(
             tagged_lines(name) | any_lines(name).filter(lambda line: b"\n" not in line),
@@ -93,9 +91,9 @@ def test_says_what_the_checker_says(name: str, data: st.DataObject) -> None:
         )
     ):
         agree(recall, line)
-        outline = outline_of(recall, line)
-        for _ in range(2 if outline else 0):
-            other = alike(data.draw, name, outline) if outline else None
+        skeleton = skeleton_of(recall, line)
+        for _ in range(2 if skeleton else 0):
+            other = alike(data.draw, name, skeleton) if skeleton else None
             if other is not None:
                 agree(recall, other)
 
@@ -147,7 +145,7 @@ def test_a_finding_points_at_what_the_record_has(name: str, data: st.DataObject)
 @pytest.mark.parametrize("line", TRAPS)
 def test_traps(line: str) -> None:
     agree(
-        CleanFilter(Checker(mypt_spec.dialect("mypt"))).recall,
+        CleanFilter(Checker(mypt_spec.dialect("mypt"))).cache,
         line.encode("utf-8", "surrogatepass"),
     )
 
@@ -173,7 +171,7 @@ FAULTY: list[list[dict[str, Any]]] = [
     [USER, CALL | {"arguments": {"a": [1]}}, RESULT | {"name": "u", "content": "x"}, ANSWER | {"content": " "}],
     [ANSWER, USER, USER],
 ]  # fmt: skip
-ODD: list[tuple[Checker, list[dict[str, Any]]]] = [  # what an outline does not show, or hardly
+ODD: list[tuple[Checker, list[dict[str, Any]]]] = [  # what a skeleton does not show, or hardly
     (Checker(mypt_spec.dialect("mypt"), Limits(schemas=(ToolSchema("t", '{"required": ["x"]}', '{"type": "string"}'),))), [USER, CALL | {"arguments": {"q": 1}}, RESULT, ANSWER]),
     (Checker(mypt_spec.dialect("mypt"), others=(mypt_spec.dialect("gabgpt"),)), [USER, ANSWER | {"content": "<|end|>", "think": "t", "cite": 1}]),
     (Checker(mypt_spec.dialect("mypt"), Limits(max_tokens=30)), [USER, ANSWER | {"content": "word " * 60, "note": 1}]),
@@ -194,31 +192,31 @@ def test_one_of_a_kind_stands_for_all(messages: list[dict[str, Any]], data: st.D
     asked = []
 
     class Asked(FindingsCache):
-        def _learn(self, key: bytes, outline: Skeleton) -> None:
+        def _learn(self, key: bytes, skeleton: Skeleton) -> tuple[CachedFinding, ...] | None:
             asked.append(key)
-            super()._learn(key, outline)
+            return super()._learn(key, skeleton)
 
     checker = Checker(mypt_spec.dialect("mypt"))
     recall = Asked(CleanFilter(checker))
     system = [] if messages[0]["role"] == "system" else [("system", "You are.")]
-    first = json.dumps(dict([*system, ("messages", messages)])).encode()  # type: ignore[arg-type]
+    first = json.dumps(dict([*system, ("messages", messages)])).encode()
     assert checker.line(first, row=2, filename="f")
     agree(recall, first)
-    outline = outline_of(recall, first)
-    assert outline is not None
+    skeleton = skeleton_of(recall, first)
+    assert skeleton is not None
     for _ in range(3):
-        other = alike(data.draw, "mypt", outline)
+        other = alike(data.draw, "mypt", skeleton)
         if other is not None:
-            again = outline_of(recall, other)
+            again = skeleton_of(recall, other)
             assert again is not None
-            assert again.record == outline.record
+            assert again.rest == skeleton.rest
             agree(recall, other)
     assert len(asked) == 1
 
 
 @pytest.mark.parametrize(("checker", "messages"), ODD)
 def test_odd(checker: Checker, messages: list[dict[str, Any]]) -> None:
-    recall = CleanFilter(checker).recall
+    recall = CleanFilter(checker).cache
     for more in ({}, {"_mypt_lint": {"ignore": ["MYP105", "MYP301"]}}, {"note": "x"}):
         for text in ("S", "S is longer"):
             for ascii_only in (True, False):
@@ -232,11 +230,11 @@ def test_odd(checker: Checker, messages: list[dict[str, Any]]) -> None:
 
 def test_a_tag_that_a_sign_would_make_is_not_taken_apart() -> None:
     """`ab` is a tag only where no `c` follows: what follows it must not become a sign."""
-    outliner = CleanFilter(Checker(mypt_spec.dialect("mypt"))).recall.outliner
-    assert outliner is not None
-    outliner.finders, outliner.exact = [_spans("ab"), _spans("ab(?!c)")], False
-    assert outliner.pieces("say ab now") == ["", "say", " ab ", "now", ""]
-    assert outliner.pieces("say abc now") == ["say abc now"]
+    skeletons = CleanFilter(Checker(mypt_spec.dialect("mypt"))).cache.skeletons
+    assert skeletons is not None
+    skeletons.finders, skeletons.exact = [_spans("ab"), _spans("ab(?!c)")], False
+    assert skeletons.pieces("say ab now") == ["", "say", " ab ", "now", ""]
+    assert skeletons.pieces("say abc now") == ["say abc now"]
 
 
 def _spans(pattern: str) -> Callable[[str], list[tuple[int, int]]]:
@@ -252,14 +250,14 @@ def test_findings_that_quote_are_not_remembered() -> None:
         {"pointer": "/\ue000"},
     ):
         with pytest.raises(NoSkeletonError):
-            told(Finding("MYP105", **{"message": "", **words}), Skeleton())  # type: ignore[arg-type]
-    assert told(Finding("MYP105", "fine"), Skeleton()).before is None
+            cached(Finding("MYP105", **{"message": "", **words}), Skeleton())  # type: ignore[arg-type]
+    assert cached(Finding("MYP105", "fine"), Skeleton()).before is None
 
 
 @given(any_text("mypt", 1))
 def test_signs_in_the_data_are_only_text(text: str) -> None:
     """What stands for texts inside may itself stand in data."""
-    recall = CleanFilter(Checker(mypt_spec.dialect("mypt"))).recall
+    recall = CleanFilter(Checker(mypt_spec.dialect("mypt"))).cache
     for sign in ("\ue000", "\ue800", "\\ue000"):
         for content in (sign + text, text + sign, sign):
             record = {"system": "S", "messages": [USER, {"role": "robot", "content": content}]}
@@ -268,7 +266,7 @@ def test_signs_in_the_data_are_only_text(text: str) -> None:
 
 
 def test_memory_is_bounded() -> None:
-    recall = CleanFilter(Checker(mypt_spec.dialect("mypt"))).recall
+    recall = CleanFilter(Checker(mypt_spec.dialect("mypt"))).cache
     for i in range(3000):
         record = {
             "system": "S",
@@ -276,4 +274,4 @@ def test_memory_is_bounded() -> None:
         }
         agree_once = recall.line(json.dumps(record).encode(), row=2, filename="f")
         assert [item.finding.code for item in agree_once] == ["MYP105", "MYP102"]
-        assert sum(map(len, recall.known)) < 5 << 20
+        assert sum(map(len, recall.memo.known)) < 5 << 20

@@ -21,7 +21,7 @@ from mypt_train.data.options import Options
 from tests.property.test_fast import any_lines
 from tests.support.strategies import DIALECTS, lines_of, records
 
-WITH_FORMS = [name for name in DIALECTS if Encoder(Options(dialect=name)).forms is not None]
+WITH_TEMPLATES = [name for name in DIALECTS if Encoder(Options(dialect=name)).templates is not None]
 SPACES = [
     " ",
     "\n",
@@ -60,7 +60,7 @@ def test_fast_path_is_the_segment_path(name: str, data: st.DataObject) -> None:
     lines = data.draw(
         st.lists(any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=3)
     )
-    # Other records of the same form as one that was drawn: other texts, and values.
+    # Other records of the same skeleton as one that was drawn: other texts, and values.
     record = data.draw(records(name))
     lines += [json.dumps(varied(record, data)).encode() for _ in range(3)]
     quick, slow = Encoder(options), Encoder(options)
@@ -92,19 +92,19 @@ def varied(value: object, data: st.DataObject) -> object:
     return value
 
 
-@pytest.mark.parametrize("name", WITH_FORMS)
+@pytest.mark.parametrize("name", WITH_TEMPLATES)
 @given(st.data())
 @settings(max_examples=60)
 def test_clean_records_take_it(name: str, data: st.DataObject) -> None:
     encoder = Encoder(Options(dialect=name))
-    assert encoder.forms is not None
+    assert encoder.templates is not None
     record = data.draw(records(name))
     line = data.draw(lines_of(record))
     kept: list[Any] = []
     if encoder.clean_filter.doubtful([line], kept):
         return
-    assert encoder.forms.of(kept[0], line) is None
-    assert encoder.forms.of(kept[0], line) is not None
+    assert encoder.templates.of(kept[0]) is None
+    assert encoder.templates.of(kept[0]) is not None
 
 
 def turn(*items: dict[str, object]) -> bytes:
@@ -154,7 +154,7 @@ def text(said: str) -> dict[str, object]:
         ],
     ],
 )
-def test_what_a_form_must_tell_apart(lines: list[bytes]) -> None:
+def test_what_a_template_must_tell_apart(lines: list[bytes]) -> None:
     quick, slow = (Encoder(Options(dialect="praxis")) for _ in range(2))
     for _ in range(2):
         assert [plain(outcome) for outcome in quick.lines(lines)] == [
@@ -162,8 +162,8 @@ def test_what_a_form_must_tell_apart(lines: list[bytes]) -> None:
         ]
 
 
-def test_every_dialect_with_a_schema_has_forms() -> None:
-    assert set(DIALECTS) - set(WITH_FORMS) == {"usf-omega"}
+def test_every_dialect_with_a_schema_has_templates() -> None:
+    assert set(DIALECTS) - set(WITH_TEMPLATES) == {"usf-omega"}
 
 
 PIECES = st.sampled_from(

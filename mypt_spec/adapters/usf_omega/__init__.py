@@ -11,16 +11,16 @@ from typing import Any
 
 from mypt_spec.adapters.base import Reader
 from mypt_spec.adapters.usf_omega.flags import validate
-from mypt_spec.adapters.usf_omega.likeness import likeness
 from mypt_spec.adapters.usf_omega.record import Answer, check, metadata
 from mypt_spec.adapters.usf_omega.shape import FLAGS, INSTRUCTIONS, RECORD
+from mypt_spec.adapters.usf_omega.skeleton import skeleton
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
 from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.record_schema import metadata as notes
 from mypt_spec.table import TokenTable
 
-__all__ = ["SCHEMA", "check", "likeness", "metadata", "preference", "read", "validate", "write"]
+__all__ = ["SCHEMA", "check", "metadata", "preference", "read", "skeleton", "validate", "write"]
 
 SCHEMA = RECORD
 

@@ -1,10 +1,16 @@
-"""What two USF Omega records must share to be judged alike, so that the linter need judge only one
-of them.
+"""Splits a USF Omega record into the rest that rules see, its free texts and its metadata values.
 
-A record is its likeness and its free texts. All that a rule can see of a free text is whether it is
-clean: not blank, no tag, nothing that is almost one. What more is known of a string is in the
-likeness: which ids are equal, and all of what a JSON Schema may look at, unless it only asks for a
-type.
+Records with equal rests and clean texts have the same findings or none, so the linter judges one of
+them (mypt_lint/fast/adapter_scan.py). All that a rule sees of a free text is whether it is clean:
+not blank, no tag, nothing that is almost one. What more is known of a string stays in the rest:
+which ids are equal, and all that a JSON Schema may look at, unless it only asks for a type.
+
+    {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": [
+        {"id": "c1", "function": {"name": "f", "arguments": {"q": "x"}}}]}], "_n": 1}
+
+has the rest `["messages", ["user", ["role", "assistant", "tool_calls", [[0, [], [], "f", 1, ["q",
+[""]]]]]], "_n"]`, the texts "Hi", "c1", "f" and "x", and the metadata value 1. 0 and 1 are the
+first and second id or name.
 """
 
 from __future__ import annotations
@@ -21,51 +27,42 @@ _KINDS = {
     "search_enabled": _SAME, "citations_enabled": _SAME, "self_reflection_enabled": _SAME,
     "reasoning_effort": _SAME, "language": _SAME,
 }  # fmt: skip
-_IDLE: list[tuple[str, Any]] = [
-    ("json_mode", False),
-    ("response_format", {"type": "text"}),
-]  # ask for nothing
-_MARKED = (
-    "reasoning",
-    "self_reflection",
-)  # parts of their own kind; other texts of an answer are messages
+# Flags that ask for nothing.
+_IDLE: list[tuple[str, Any]] = [("json_mode", False), ("response_format", {"type": "text"})]
+# Parts of their own kind; other texts of an answer are messages.
+_MARKED = ("reasoning", "self_reflection")
 _PLAIN = {"string": "", "integer": 0, "number": 0, "boolean": False}
 _TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-}
-_NOTES = frozenset(
-    {"type", "description", "title", "default"}
-)  # keywords that refuse nothing but by type
-_OBJECT = frozenset(
-    {"type", "properties", "required", "additionalProperties", "description", "title"}
-)
+    "string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
+}  # fmt: skip
+# Keywords that refuse nothing but by type; and those of an object that refuse nothing by value.
+_NOTES = frozenset({"type", "description", "title", "default"})
+_OBJECT = _NOTES - {"default"} | {"properties", "required", "additionalProperties"}
 _DEPTH = 6  # of metadata
 
 
-class _Unlike(Exception):
-    """The record has something of which too much depends on its text."""
+class _Whole(Exception):
+    """Only the whole record tells what rules find: too much depends on its texts."""
 
 
-def likeness(record: Any) -> tuple[Any, list[str], list[Any]] | None:
-    """What records alike share, the free texts, and metadata values; None where only the whole
-    record tells.
+def skeleton(record: Any) -> tuple[Any, list[str], list[Any]] | None:
+    """Returns (rest, texts, metadata values); None where only the whole record tells.
 
-    The first is a JSON value that is equal for records alike: they have equally many strings,
-    metadata values apart. `record` was read from strict JSON.
+    The rest is a JSON value. Records with equal rests have equally many strings, metadata values
+    apart. `record` was read from strict JSON.
     """
     if not isinstance(record, dict):
         return None
     try:
         walk = _Walk(record)
         return walk.item(record), walk.texts, walk.metadata
-    except (_Unlike, AttributeError, TypeError, ValueError, KeyError):
+    except (_Whole, AttributeError, TypeError, ValueError, KeyError):
         return None
 
 
 class _Walk:
+    """Splits one record."""
+
     def __init__(self, record: dict[str, Any]) -> None:
         self.texts: list[str] = []
         self.metadata: list[Any] = []
@@ -80,8 +77,8 @@ class _Walk:
         self.tools = {function["name"]: function for function in functions}
 
     def item(self, item: dict[str, Any]) -> Any:
-        """The record, a message, or an item of `contents`."""
-        if len(item) == 2 and not self.pairs:  # most messages: a shorter way to say the same
+        """Returns the rest of the record, of a message, or of an item of `contents`."""
+        if len(item) == 2 and not self.pairs:  # most messages
             role, text = item.get("role"), item.get("content")
             if role.__class__ is str is text.__class__:
                 self.texts.append(text)
@@ -97,7 +94,7 @@ class _Walk:
                     and self.budget is not None
                     and len(value.encode()) > self.budget
                 ):
-                    raise _Unlike  # a token is a byte or more
+                    raise _Whole  # a token is a byte or more
                 self.texts.append(value)
                 if self.pairs:
                     self.said.add((key if key in _MARKED else "", value))
@@ -116,33 +113,35 @@ class _Walk:
                 self.metadata.append(value)
             elif key == "thinking_budget":
                 if value.__class__ is not int or value < 0:
-                    raise _Unlike
+                    raise _Whole
+                add(value)
             elif (key, value) in _IDLE:
                 add(value)
             else:
-                raise _Unlike  # a format of the answer, for one
+                raise _Whole  # a format of the answer, for one
         return out
 
     def answer(self, item: dict[str, Any]) -> Any:
-        """One of a pair of answers, which must not say the same."""
+        """Returns the rest of one of a pair of answers, which must not be the same."""
         before, self.said = self.said, set()
         out = self.item(item)
         if self.said in self.answers:
-            raise _Unlike
+            raise _Whole
         self.answers.append(self.said)
         self.said = before
         return out
 
     def named(self, name: str) -> int:
-        """An id or a name: equal ones are told alike."""
+        """Returns the number of an id or a name."""
         if name.__class__ is not str:
-            raise _Unlike
+            raise _Whole
         if name not in self.ids:
             self.ids[name] = len(self.ids)
             self.texts.append(name)
         return self.ids[name]
 
     def call(self, call: dict[str, Any]) -> list[Any]:
+        """Returns the rest of a call."""
         function = call["function"]
         name, arguments = function["name"], function["arguments"]
         if name not in self.frees:
@@ -172,21 +171,21 @@ class _Walk:
         ]
 
     def any(self, value: Any, depth: int) -> Any:
-        """An argument of which nothing is asked: its strings are free."""
+        """Returns the rest of an argument of which nothing is asked: its strings are free."""
         if value.__class__ is str:
             self.texts.append(value or "x")
             return ""
         if value.__class__ in (dict, list):
             if not depth:
-                raise _Unlike
+                raise _Whole
             inner = value.items() if value.__class__ is dict else enumerate(value)
             return [[key, self.any(one, depth - 1)] for key, one in inner]
         return value
 
     def free(self, name: str) -> dict[str, str] | None:
-        """The arguments of a tool of which its parameters say no more than a type;
+        """Returns the types of a tool's arguments of which its parameters only tell a type.
 
-        None where it has no parameters.
+        None where the tool has no parameters.
         """
         parameters = self.tools.get(name, {}).get("parameters")
         if parameters is None:
@@ -202,9 +201,9 @@ class _Walk:
 
 
 def _shallow(value: Any, depth: int) -> None:
-    """Metadata may hold anything that is not nested too deep."""
+    """Raises _Whole for metadata that is nested too deep."""
     if value.__class__ in (dict, list):
         if not depth:
-            raise _Unlike
+            raise _Whole
         for inner in value.values() if value.__class__ is dict else value:
             _shallow(inner, depth - 1)
