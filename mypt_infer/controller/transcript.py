@@ -180,16 +180,20 @@ def _upgraded(kept: dict[str, Any]) -> dict[str, Any]:
     """Returns a transcript of version 1 or 2 in the form of version 3.
 
     Before version 3, `replies` held the results of tools in full, and the turn shortened them; no
-    ids were kept free for an answer. Version 1 has no `left_out`.
+    ids were kept free for an answer; and `max_toolcall_tokens` counted the tag of a call. Version 1
+    has no `left_out`.
     """
     results: list[list[dict[str, Any]]] = []
+    ends: list[dict[str, Any]] = []
     for kind, fields in kept["events"]:
         if kind == "TurnStart":
             results.append([])
         elif kind == "ToolResult":
             results[-1].append(fields)
+        elif kind == "TurnEnd":
+            ends.append(fields)
     turns = []
-    for turn, shown in zip(kept["replies"], results, strict=True):
+    for turn, shown, end in zip(kept["replies"], results, ends, strict=True):
         given = iter(shown)
         replies = []
         for reply in turn["replies"]:
@@ -197,7 +201,9 @@ def _upgraded(kept: dict[str, Any]) -> dict[str, Any]:
                 result = next(given)
                 reply = {"value": result["value"], "truncated": result["truncated"]}
             replies.append(reply)
-        options = turn["options"] | {"answer_reserve": None}
+        if end["message"].startswith("a tool call is longer"):
+            replies.append({"stop": [end["reason"], end["message"]]})
+        options = turn["options"] | {"answer_reserve": None, "max_toolcall_tokens": None}
         turns.append(turn | {"replies": replies, "options": options})
     return kept | {"replies": turns}
 

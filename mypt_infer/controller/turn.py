@@ -117,12 +117,14 @@ class ContextError(ValueError):
 class _Block:
     """A block that was opened in this turn.
 
-    `begin` is the index of its opening tag in the history, `before` the state before this tag.
+    `begin` is the index of its opening tag in the history, `content` that of what comes after this
+    tag, and `before` the state before it.
     """
 
     kind: str
     tag: Tag
     begin: int
+    content: int
     before: int
     text: list[str] = field(default_factory=list)
 
@@ -228,7 +230,7 @@ class Turn:
             limit is not None
             and kind in self.history.format.thinking
             and self._blocks
-            and len(self.history.ids) - self._blocks[-1].begin > limit
+            and self._length(self._blocks[-1]) >= limit
         ):
             return self._way_out(own)
         return ""
@@ -243,6 +245,13 @@ class Turn:
         left, length = self.options.max_tokens - self.sampled, self.options.context_length
         return left if length is None else min(left, length - RESERVE - len(self.history))
 
+    def _length(self, block: _Block) -> int:
+        """Returns the number of ids of a block's content, as the decoder counts them.
+
+        Tags do not count, nor does what may yet become one.
+        """
+        return self._parser.position - self._parser.pushed + len(self.history.ids) - block.content
+
     def _limit(self) -> str:
         """Returns why the model may draw no further id; "" if it may."""
         if self.sampled >= self.options.max_tokens:
@@ -254,7 +263,7 @@ class Turn:
             block is not None
             and most is not None
             and block.kind in self.history.format.calls
-            and len(self.history.ids) - block.begin > most
+            and self._length(block) > most
         ):
             return f"a tool call is longer than {most} tokens"
         return ""
@@ -330,7 +339,7 @@ class Turn:
                 Tag(instead, self.history.dialect.table.terminals[instead].spell()), FORCED
             )
             return
-        yield from self._event(piece.event, begin)
+        yield from self._event(piece.event, begin, base + piece.end)
         if piece.exact and not self._ended:
             self._marks.append((base + piece.end, self.history.state))
 
@@ -361,12 +370,12 @@ class Turn:
         begin, state = len(self.history.ids), self.history.state
         self.history.write([tag], origin)
         self.history.state = state
-        yield from self._event(tag, begin)
+        yield from self._event(tag, begin, len(self.history.ids))
         if not self._ended:
             self._marks.append((len(self.history.ids), self.history.state))
 
-    def _event(self, event: Tag, begin: int) -> Generator[Event | Ask, Reply, None]:
-        """Reads a tag or a run of text that may occur here."""
+    def _event(self, event: Tag, begin: int, end: int) -> Generator[Event | Ask, Reply, None]:
+        """Reads a tag or a run of text that may occur here, from index `begin` to `end`."""
         table = self.history.dialect.table
         before = self.history.state
         self.history.step(event, begin)
@@ -380,7 +389,7 @@ class Turn:
             else None
         )
         if terminal.opens:
-            self._blocks.append(_Block(terminal.opens, event, begin, before))
+            self._blocks.append(_Block(terminal.opens, event, begin, end, before))
             self._opened.append(self._blocks[-1])
             if terminal.opens in self.history.format.calls:
                 yield CallStart(dict(event.attrs).get("name", ""))

@@ -283,7 +283,7 @@ def test_limits_of_blocks() -> None:
     controller, events = say(
         "x", call("f", ', "a": "' + "b " * 50 + '"'), box([]), max_toolcall_tokens=20
     )
-    assert events[-1] == TurnEnd("max_tokens", 21, "a tool call is longer than 20 tokens")
+    assert events[-1] == TurnEnd("max_tokens", 22, "a tool call is longer than 20 tokens")
     assert controller.answer()["content"] == STOPPED
 
 

@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import mypt_spec
 from mypt_infer.chat.demo import Demo
 from mypt_infer.controller import Controller, Options, Script, replay
 from mypt_infer.controller.events import Event, ToolResult, TurnEnd, TurnsDropped
+from mypt_infer.controller.model_source import ModelSource
 from mypt_infer.controller.turn import STOPPED
+from mypt_infer.decode import Decoder
+from mypt_infer.generate.llama import Cache, Llama, LlamaConfig, random_model
 from mypt_infer.toolbox import Tool, Toolbox
 from mypt_infer.workspace import WorkspaceEngine, WorkspaceTools, toolbox
 from tests.support.scripted import ids_of
@@ -149,3 +153,73 @@ def test_transcripts_of_older_versions_replay(line: str, version: int) -> None:
     )
     history, _ = replay(record, dialect)
     assert history.ids == record["_transcript"]["ids"]
+
+
+# Budgets of blocks
+
+
+@pytest.mark.parametrize("dialect", ["mypt", "mypt-3b", "praxis", "usf-omega"])
+def test_a_call_of_the_decoder_that_uses_its_budget_is_run(dialect: str) -> None:
+    """The decoder closes a call at its budget; the turn counts as the decoder does."""
+    schema = {
+        "type": "object",
+        "properties": {"q": {"type": "string", "minLength": 1}},
+        "required": ["q"],
+    }
+    tools = Toolbox([Tool("find", "", schema, lambda args: "x")])
+    ends, called = [], 0
+    for seed in range(6):
+        decoder = Decoder(dialect, tools.schemas, max_toolcall_tokens=40)
+        size = LlamaConfig(decoder.tables.vocabulary, 8, 16, 1, 2, 1, tie_word_embeddings=True)
+        model = _Caller(random_model(size, seed), dialect)
+        controller = Controller(
+            ModelSource(model, decoder, seed=seed),
+            tools,
+            dialect=dialect,
+            system="S" if dialect == "mypt" else None,
+            options=Options(max_toolcall_tokens=40, max_tokens=200),
+        )
+        events = list(controller.say("Hi"))
+        called += len([e for e in results(events) if not e.error])
+        ends += [e.message for e in events if isinstance(e, TurnEnd)]
+    assert called
+    assert not [message for message in ends if "longer" in message]
+
+
+OPENERS = {"mypt": "<myPT_toolcall>", "mypt-3b": '<toolcall name="find">', "praxis": "<tin>", "usf-omega": "<tool_calls_start>"}  # fmt: skip
+
+
+class _Caller(Llama):
+    """A model that begins a call wherever it may."""
+
+    def __init__(self, model: Llama, dialect: str) -> None:
+        super().__init__(model.config, model.weights)
+        self.opener = ids_of(OPENERS[dialect], dialect)
+        self.seen: list[int] = []
+
+    def __call__(self, ids: torch.Tensor, lengths: torch.Tensor, cache: Cache) -> torch.Tensor:
+        got = super().__call__(ids, lengths, cache)
+        self.seen += ids[0].tolist()
+        known = next(
+            n for n in range(len(self.opener), -1, -1) if self.seen[len(self.seen) - n :] == self.opener[:n]
+        )  # fmt: skip
+        if known < len(self.opener):
+            got[:, self.opener[known]] += 100
+        return got
+
+
+@pytest.mark.parametrize(("spare", "reason"), [(0, "stop"), (-1, "max_tokens")])
+@pytest.mark.parametrize("dialect", ["mypt", "mypt-3b", "praxis"])
+def test_a_budget_is_that_of_the_content(dialect: str, spare: int, reason: str) -> None:
+    scripts = {
+        "mypt": ("<myPT_toolcall>", '{"name": "find", "a": "b c d"}', "</myPT_toolcall>", DONE),
+        "mypt-3b": ('<toolcall name="find">\n', '{"a": "b c d"}', "\n</toolcall>\n", "Done.</assistant>\n"),
+        "praxis": ("<tin>\n", '{"name": "find", "arguments": {"a": "b c d"}}', "\n</tin>", " Done.\n[SEP]\n"),
+    }  # fmt: skip
+    opener, body, closer, answer = scripts[dialect]
+    most = len(mypt_spec.dialect(dialect).tokenizer.encode(body)) + spare
+    _, events = talk(
+        opener + body + closer + answer, "x", dialect=dialect, value=1, max_toolcall_tokens=most
+    )
+    assert isinstance(events[-1], TurnEnd)
+    assert events[-1].reason == reason
