@@ -17,7 +17,8 @@ class Options:
     - `max_steps`: calls with their results, and the answer; each is a step.
     - `max_tokens`: ids that the model draws.
     - `max_think_tokens`, `max_toolcall_tokens`: ids in one such block.
-    - `max_result_tokens`: ids of one result; longer ones are shortened.
+    - `max_result_tokens`: ids of one result; longer ones are shortened. With `answer_reserve`, no
+      result takes more than half of a context.
     - `context_length`: ids that the model can see; the oldest turns are dropped.
     - `answer_reserve`: ids of the context that no result may take, so that an answer fits after it;
       of a small context at most a third. None: a result may take the whole context.
@@ -32,7 +33,7 @@ class Options:
     max_tokens: int = 512
     max_think_tokens: int | None = None
     max_toolcall_tokens: int | None = None
-    max_result_tokens: int = 512
+    max_result_tokens: int = 1024
     context_length: int | None = None
     answer_reserve: int | None = 128
     seconds: float | None = None
@@ -65,8 +66,15 @@ class Options:
         return self.context_length - RESERVE - seen - self.reserve(sampled)
 
     @property
+    def for_one_result(self) -> int:
+        """Returns the number of ids that one result may have, however empty the context is."""
+        if self.context_length is None or self.answer_reserve is None:
+            return self.max_result_tokens
+        return min(self.max_result_tokens, max(LEAST, (self.context_length - RESERVE) // 2))
+
+    @property
     def worth_dropping(self) -> int:
         """Returns the number of ids of a result for which old turns are dropped."""
         if self.context_length is None or self.answer_reserve is None:
             return 0
-        return min(self.max_result_tokens, (self.context_length - RESERVE) // 4)
+        return self.for_one_result // 2

@@ -1,12 +1,14 @@
 """Shortens a JSON value to a number of tokens.
 
-Items of lists are dropped first, from their ends; then texts are shortened. So a large result of a
-tool still fits into the context, and says that it is not whole.
+White space is collapsed and texts are cut first, all at the same length; then items of lists are
+dropped, from their ends. So a large result of a tool still fits into the context, the model sees as
+many of its items as it can use, and the result says that it is not whole.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,17 +19,24 @@ LEAST = 64
 # The most characters of a token.
 _TOKEN = 128
 _MARK = "…"
-_DEEP = 200
+# The characters of a text below which items are dropped instead: so many still say something.
+_USEFUL = 100
+_SPACE = re.compile(r"\s+")
 
 
 def truncate_result(value: Any, most: int, count: Callable[[Any], int]) -> tuple[Any, bool]:
     """Returns (value, truncated): the value within `most` tokens, as `count` counts them.
 
     A shortened value is an object with `"truncated": true` and `"omitted"`, the number of items
-    dropped; a value that was no object is under "result". If nothing of the value fits, the result
-    is an error that says so. Raises ValueError if `most` is less than LEAST.
+    dropped; a value that was no object is under "result". Texts are cut to no less than 100
+    characters while there are items to drop. If nothing of the value fits, the result is an error
+    that says so. Raises ValueError if `most` is less than LEAST.
 
-    >>> truncate_result({"documents": ["a" * 40, "b" * 40, "c"]}, 64, lambda v: len(str(v)))
+    >>> documents = ["a" * 200, "b" * 200, "c  c"]
+    >>> value, _ = truncate_result({"documents": documents}, 300, lambda v: len(str(v)))
+    >>> [len(text) for text in value["documents"]], value["omitted"]
+    ([118, 118, 3], 0)
+    >>> truncate_result({"documents": documents}, 64, lambda v: len(str(v)))
     ({'documents': ['aaaaaaaaaaa…'], 'truncated': True, 'omitted': 2}, True)
     """
     if most < LEAST:
@@ -41,24 +50,18 @@ def truncate_result(value: Any, most: int, count: Callable[[Any], int]) -> tuple
         made = shape.cut(items, letters)
         return len(json.dumps(made, ensure_ascii=False)) <= _TOKEN * most and count(made) <= most
 
-    items = _largest(shape.longest_list, lambda n: fits(n, shape.longest_text))
-    letters = shape.longest_text
-    if items <= 0:
-        items = min(1, shape.longest_list)
-        letters = _largest(min(shape.longest_text, _TOKEN * most), lambda n: fits(items, n))
-        if letters < 0:
-            items, letters = (
-                0,
-                _largest(min(shape.longest_text, _TOKEN * most), lambda n: fits(0, n)),
-            )
-        if letters < 0:
-            large = {
-                "error": {
-                    "type": "result_too_large",
-                    "message": "the result does not fit, not even in part",
-                }
-            }
-            return large | {"truncated": True, "omitted": 1}, True
+    longest = min(shape.longest_text, _TOKEN * most)
+    useful = min(longest, _USEFUL)
+    items = _largest(shape.longest_list, lambda n: fits(n, useful))
+    if items > 0 or (items == 0 and not shape.longest_list):
+        least = useful
+    else:  # not one item: less of the first, or only what is around the list
+        least = 0
+        items = next((n for n in (min(1, shape.longest_list), 0) if fits(n, least)), -1)
+    if items < 0:
+        large = {"type": "result_too_large", "message": "the result does not fit, not even in part"}
+        return {"error": large, "truncated": True, "omitted": 1}, True
+    letters = least + _largest(longest - least, lambda n: fits(items, least + n))
     return shape.cut(items, letters), True
 
 
@@ -77,21 +80,27 @@ def _largest(most: int, fits: Callable[[int], bool]) -> int:
 
 
 class _Shape:
-    """An object, and the lengths of its longest list and text."""
+    """An object whose texts have their white space collapsed; its longest list and text."""
 
     def __init__(self, whole: dict[str, Any]) -> None:
-        self.whole = whole
         self.longest_list = self.longest_text = 0
-        waiting: list[Any] = [whole]
-        while waiting:
-            item = waiting.pop()
-            if isinstance(item, dict):
-                waiting += item.values()
-            elif isinstance(item, list):
-                self.longest_list = max(self.longest_list, len(item))
-                waiting += item
-            elif isinstance(item, str):
-                self.longest_text = max(self.longest_text, len(item))
+        self.whole = {
+            key: self._collapsed(inner)
+            for key, inner in whole.items()
+            if key not in ("truncated", "omitted")
+        }
+
+    def _collapsed(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._collapsed(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            self.longest_list = max(self.longest_list, len(value))
+            return [self._collapsed(inner) for inner in value]
+        if isinstance(value, str):
+            text = _SPACE.sub(" ", value).strip()
+            self.longest_text = max(self.longest_text, len(text))
+            return text
+        return value
 
     def cut(self, items: int, letters: int) -> dict[str, Any]:
         """Returns the object with at most `items` in each list and `letters` in each text."""
@@ -108,9 +117,5 @@ class _Shape:
                 return value[:letters] + _MARK
             return value
 
-        made = {
-            key: of(inner)
-            for key, inner in self.whole.items()
-            if key not in ("truncated", "omitted")
-        }
+        made = of(self.whole)
         return made | {"truncated": True, "omitted": omitted}

@@ -490,7 +490,7 @@ class Turn:
 
     def _room_for(self, call: ToolCall) -> int:
         """Returns the number of ids that the result of a call may have, without its tags."""
-        most = self.options.max_result_tokens
+        most = self.options.for_one_result
         room = self.options.for_results(len(self.history), self.sampled)
         if room is None or self.options.answer_reserve is None:
             return most if room is None else min(most, room)

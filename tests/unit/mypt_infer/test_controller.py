@@ -212,9 +212,12 @@ def test_results_are_bounded_in_tokens() -> None:
     )
     result = next(e for e in events if isinstance(e, ToolResult))
     assert result.truncated
-    assert result.value == {"documents": documents[:2], "truncated": True, "omitted": 7}
-    assert len(D.tokenizer.encode(json.dumps(result.value))) <= 200
-    assert '"omitted": 7}</myPT_toolresult>' in text_of(controller)
+    shown = result.value["documents"]
+    assert [d["doc_id"] for d in shown] == [f"d{i}" for i in range(len(shown))]
+    assert {d["text"][:100] for d in shown} == {("word " * 20)}
+    assert result.value["omitted"] == 9 - len(shown) < 6
+    assert len(D.tokenizer.encode(json.dumps(result.value, ensure_ascii=False))) <= 200
+    assert f'"omitted": {9 - len(shown)}}}</myPT_toolresult>' in text_of(controller)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +232,9 @@ def test_results_are_bounded_in_tokens() -> None:
     ids=range(5),
 )
 def test_results_of_any_kind_are_legal(value: Any) -> None:
-    controller, events = say("x", call("workspace.search") + DONE, box([value]))
+    controller, events = say(
+        "x", call("workspace.search") + DONE, box([value]), max_result_tokens=512
+    )
     assert reason(events) == "stop"
     assert controller.history.ids.count(D.table.special["<myPT_toolresult>"]) == 1
     assert len(controller.history.ids) < 700

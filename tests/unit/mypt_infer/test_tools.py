@@ -103,23 +103,56 @@ def test_a_slow_tool_is_left_alone() -> None:
 # Bounds
 
 
-def test_documents_are_dropped_first_then_texts_shortened() -> None:
-    documents = [{"doc_id": f"d{i}", "text": "word " * 100} for i in range(9)]
-    value, cut = truncate_result({"documents": documents, "total": 9}, 400, count)
+def test_texts_are_shortened_first_then_documents_dropped() -> None:
+    documents = [{"doc_id": f"d{i}", "text": "word  \n" * 100} for i in range(9)]
+    value, cut = truncate_result({"documents": documents, "total": 9}, 500, count)
     assert cut
-    assert value == {"documents": documents[:3], "total": 9, "truncated": True, "omitted": 6}
-    value, cut = truncate_result({"documents": documents, "total": 9}, 80, count)
     assert list(value) == ["documents", "total", "truncated", "omitted"]
-    assert value["omitted"] == 8
-    assert value["documents"][0]["doc_id"] == "d0"
+    assert [d["doc_id"] for d in value["documents"]] == [f"d{i}" for i in range(9)]
+    assert value["omitted"] == 0
+    lengths = {len(d["text"]) for d in value["documents"]}
+    assert len(lengths) == 1, "all texts are cut at one length"
+    assert min(lengths) > 150
+    assert all(d["text"].startswith("word word word") for d in value["documents"])
+    assert 470 <= count(value) <= 500
+    value, cut = truncate_result({"documents": documents, "total": 9}, 200, count)
+    assert 3 <= len(value["documents"]) < 9
+    assert value["omitted"] == 9 - len(value["documents"])
+    assert all(len(d["text"]) > 100 for d in value["documents"])
+    value, cut = truncate_result({"documents": documents, "total": 9}, 64, count)
+    assert [d["doc_id"] for d in value["documents"]] == ["d0"]
     assert value["documents"][0]["text"].endswith("…")
-    assert 70 <= count(value) <= 80
+    assert 54 <= count(value) <= 64
     assert truncate_result({"documents": documents}, 10_000, count) == (
         {"documents": documents},
         False,
     )
     with pytest.raises(ValueError, match="64"):
         truncate_result({}, 63, count)
+
+
+def test_white_space_alone_may_be_what_is_too_long() -> None:
+    rows = [{"text": "a  b\n\n\n\tc " * 4} for _ in range(6)]
+    value, cut = truncate_result({"rows": rows}, 200, count)
+    assert cut
+    assert value == {
+        "rows": [{"text": ("a b c " * 4).strip()}] * 6,
+        "truncated": True,
+        "omitted": 0,
+    }
+
+
+def test_a_search_shows_all_that_it_found() -> None:
+    """Five chunks of the usual size in 512 tokens."""
+    chunk = "The crane is checked every morning by two people.  It stops at 16.\n" * 15
+    found = [
+        {"chunk_id": f"crane-rules-1a2b3c#{i}", "doc_id": "crane-rules-1a2b3c", "title": "Crane Rules", "text": chunk[:1000], "position": i}
+        for i in range(5)
+    ]  # fmt: skip
+    value, cut = truncate_result({"documents": found, "total": 5}, 512, count)
+    assert cut
+    assert [d["chunk_id"] for d in value["documents"]] == [d["chunk_id"] for d in found]
+    assert all(len(d["text"]) > 150 for d in value["documents"])
 
 
 @pytest.mark.parametrize(
