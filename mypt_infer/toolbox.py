@@ -114,6 +114,8 @@ class Toolbox:
     def call(self, name: str, arguments: dict[str, Any], *, seconds: float | None = None) -> Any:
         """Returns the result of a tool: a JSON value, or `{"error": {"type", "message"}}`.
 
+        The tool and the caller share no list or dict: each may change its own.
+
         Raises nothing but KeyboardInterrupt. A tool that takes longer than `seconds` is not waited
         for: it continues in its thread, and its result is ignored.
         """
@@ -132,7 +134,7 @@ class Toolbox:
                 "bad_arguments",
                 "; ".join(f"{pointer or 'arguments'}: {message}" for pointer, message in wrong),
             )
-        answer = _Answer()
+        answer, arguments = _Answer(), copied(arguments)
         if seconds is None:
             answer.of(tool, arguments)
         else:
@@ -157,6 +159,7 @@ class _Answer:
         try:
             value = tool.function(arguments)
             fault = next(faults(value), None)
+            value = copied(value) if fault is None else None
         except ToolFault as known:
             self.value = error(known.kind, str(known))
         except (Exception, SystemExit) as unknown:
@@ -170,6 +173,13 @@ class _Answer:
                     "bad_result", f"{tool.name} answered with what is no JSON{at}: {fault.message}"
                 )
             )
+
+
+def copied(value: Any) -> Any:
+    """Returns a JSON value as lists and dicts of its own, which nobody else can change."""
+    if isinstance(value, dict):
+        return {key: copied(inner) for key, inner in value.items()}
+    return [copied(inner) for inner in value] if isinstance(value, list) else value
 
 
 def error(kind: str, message: str) -> dict[str, Any]:

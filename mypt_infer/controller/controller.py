@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mypt_infer.controller.events import (
     Ask,
+    CallParsed,
     Event,
     Execute,
     Notice,
@@ -20,6 +22,7 @@ from mypt_infer.controller.events import (
     Returned,
     Sample,
     Stop,
+    ToolResult,
     TurnEnd,
 )
 from mypt_infer.controller.history import PROMPT, History
@@ -29,7 +32,7 @@ from mypt_infer.controller.source import Forbidding, NoRoom, Source
 from mypt_infer.controller.transcript import Replies, record_of, written
 from mypt_infer.controller.truncate_result import count_result, truncate_result
 from mypt_infer.controller.turn import ContextError, Turn
-from mypt_infer.toolbox import Toolbox
+from mypt_infer.toolbox import Toolbox, copied
 from mypt_spec import Dialect
 from mypt_spec.episode import Event as Tag
 from mypt_spec.episode import events_of
@@ -146,7 +149,7 @@ class Controller:
             if isinstance(got, Sample | Execute):
                 reply = self.replies.add(self._answer(got, end, fault))
             else:
-                self._events.append(got)
+                self._events.append(_own(got))
                 yield got
 
     async def aturn(
@@ -165,8 +168,6 @@ class Controller:
             yield event
 
     def _begin(self, messages: list[Message], max_steps: int | None) -> Core:
-        from dataclasses import replace
-
         self._cancelled = False
         notices = self._hear(messages)
         options = self.options if max_steps is None else replace(self.options, max_steps=max_steps)
@@ -326,3 +327,10 @@ class Controller:
     def last_end(self) -> TurnEnd | None:
         """Returns how the last turn ended, or None."""
         return next((e for e in reversed(self._events) if isinstance(e, TurnEnd)), None)
+
+
+def _own(event: Event) -> Event:
+    """Returns an event that a listener cannot change."""
+    if isinstance(event, CallParsed):
+        return replace(event, arguments=copied(event.arguments))
+    return replace(event, value=copied(event.value)) if isinstance(event, ToolResult) else event

@@ -35,6 +35,7 @@ from mypt_infer.controller.options import Options
 from mypt_infer.controller.stream_parser import StreamParser
 from mypt_infer.controller.turn import Turn
 from mypt_infer.run_format import of
+from mypt_infer.toolbox import copied
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event as Tag
@@ -57,7 +58,7 @@ class Replies:
         """Records a reply, and returns it."""
         said: Any = reply
         if isinstance(reply, Returned):
-            said = {"value": reply.value, "truncated": reply.truncated}
+            said = {"value": copied(reply.value), "truncated": reply.truncated}
         elif isinstance(reply, Stop):
             said = {"stop": [reply.reason, reply.message]}
         self.turns[-1]["replies"].append(said)

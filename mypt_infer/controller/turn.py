@@ -89,7 +89,7 @@ from mypt_infer.controller.options import RESERVE, Options
 from mypt_infer.controller.stream_parser import Piece, StreamParser
 from mypt_infer.controller.truncate_result import LEAST, count_result
 from mypt_infer.run_format import ToolCall
-from mypt_infer.toolbox import error, error_type
+from mypt_infer.toolbox import copied, error, error_type
 from mypt_spec.encoder import encode_events
 from mypt_spec.episode import Event as Tag
 from mypt_spec.table import TEXT
@@ -429,7 +429,7 @@ class Turn:
             return
         self._pending = sorted([*self._pending, *calls], key=lambda call: not call.id)
         for call in calls:
-            yield CallParsed(call.name, call.arguments)
+            yield CallParsed(call.name, copied(call.arguments))
 
     def _awaited(self) -> bool:
         """Returns whether a result must be written now, though the model might continue."""
