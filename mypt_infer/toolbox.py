@@ -6,12 +6,11 @@ result that says so, because the model is the one who can correct it.
 
 from __future__ import annotations
 
-import contextvars
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mypt_infer.tool_run import Outcome, Unfinished, awaited, here, threaded
 from mypt_spec.bodies.json_schema import SchemaError, misfits
 from mypt_spec.bodies.strict_json import faults
 
@@ -23,6 +22,7 @@ FAULTS = (
     "bad_arguments",
     "tool_error",
     "timeout",
+    "cancelled",
     "bad_result",
 )
 
@@ -39,7 +39,7 @@ class ToolFault(Exception):
 class Tool:
     """A function of one object, the arguments, that returns a JSON value.
 
-    `parameters` is the JSON Schema of the arguments.
+    The function may be `async`. `parameters` is the JSON Schema of the arguments.
     """
 
     name: str
@@ -111,14 +111,61 @@ class Toolbox:
         """Returns the part of a system prompt that declares the tools."""
         return "Tools:\n" + "\n".join(tool.usage for tool in self._tools.values())
 
-    def call(self, name: str, arguments: dict[str, Any], *, seconds: float | None = None) -> Any:
+    def call(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        seconds: float | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Any:
         """Returns the result of a tool: a JSON value, or `{"error": {"type", "message"}}`.
 
-        The tool and the caller share no list or dict: each may change its own.
+        The tool and the caller share no list or dict: each may change its own. The function may be
+        a coroutine function.
 
         Raises nothing but KeyboardInterrupt. A tool that takes longer than `seconds` is not waited
-        for: it continues in its thread, and its result is ignored.
+        for, nor is one after `stopped()` is true: it continues in its thread (a coroutine is
+        cancelled), and its result is ignored. Without `seconds` a tool runs in this thread.
         """
+        tool = self._fitting(name, arguments)
+        if not isinstance(tool, Tool):
+            return tool
+        given = copied(arguments)
+        if seconds is None:
+            return _result(tool, here(tool.function, given))
+        try:
+            outcome = threaded(tool.function, given, seconds=seconds, stopped=stopped)
+        except Unfinished:
+            return _unfinished(tool, seconds, stopped)
+        return _result(tool, outcome)
+
+    async def acall(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        seconds: float | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Any:
+        """Returns the result of a tool as `call` does.
+
+        A coroutine function runs in this event loop, any other function in a thread. Raises nothing
+        but KeyboardInterrupt and, when it is cancelled, CancelledError, at once.
+        """
+        tool = self._fitting(name, arguments)
+        if not isinstance(tool, Tool):
+            return tool
+        try:
+            outcome = await awaited(
+                tool.function, copied(arguments), seconds=seconds, stopped=stopped
+            )
+        except Unfinished:
+            return _unfinished(tool, seconds, stopped)
+        return _result(tool, outcome)
+
+    def _fitting(self, name: str, arguments: dict[str, Any]) -> Tool | dict[str, Any]:
+        """Returns the tool that takes these arguments, or an error."""
         tool = self._tools.get(name)
         if tool is None:
             return error(
@@ -134,45 +181,33 @@ class Toolbox:
                 "bad_arguments",
                 "; ".join(f"{pointer or 'arguments'}: {message}" for pointer, message in wrong),
             )
-        answer, arguments = _Answer(), copied(arguments)
-        if seconds is None:
-            answer.of(tool, arguments)
-        else:
-            run = contextvars.copy_context().run
-            thread = threading.Thread(
-                target=run, args=(answer.of, tool, arguments), daemon=True, name=f"tool {name}"
-            )
-            thread.start()
-            thread.join(seconds)
-            if thread.is_alive():
-                return error("timeout", f"{name} gave no answer in {seconds:g} s")
-        return answer.value
+        return tool
 
 
-class _Answer:
-    """Holds the result of a tool, which another thread may set."""
+def _unfinished(tool: Tool, seconds: float | None, stopped: Callable[[], bool]) -> dict[str, Any]:
+    if seconds is None or stopped():
+        return error("cancelled", f"{tool.name} was stopped")
+    return error("timeout", f"{tool.name} gave no answer in {seconds:g} s")
 
-    def __init__(self) -> None:
-        self.value: Any = None
 
-    def of(self, tool: Tool, arguments: dict[str, Any]) -> None:
+def _result(tool: Tool, outcome: Outcome) -> Any:
+    """Returns what a tool returned, if it is a JSON value, or an error."""
+    if outcome.raised is not None:
         try:
-            value = tool.function(arguments)
-            fault = next(faults(value), None)
-            value = copied(value) if fault is None else None
-        except ToolFault as known:
-            self.value = error(known.kind, str(known))
-        except (Exception, SystemExit) as unknown:
-            self.value = error("tool_error", f"{type(unknown).__name__}: {unknown}".rstrip(": "))
-        else:
-            at = f" at {fault.pointer}" if fault is not None and fault.pointer else ""
-            self.value = (
-                value
-                if fault is None
-                else error(
-                    "bad_result", f"{tool.name} answered with what is no JSON{at}: {fault.message}"
-                )
-            )
+            said = str(outcome.raised)
+        except Exception:
+            said = ""
+        if isinstance(outcome.raised, ToolFault):
+            return error(str(outcome.raised.kind), said)
+        return error("tool_error", f"{type(outcome.raised).__name__}: {said}".rstrip(": "))
+    try:
+        fault = next(faults(outcome.value), None)
+        if fault is None:
+            return copied(outcome.value)
+    except RuntimeError as changed:  # the tool is still changing what it returned
+        return error("bad_result", f"{tool.name}: {changed}")
+    at = f" at {fault.pointer}" if fault.pointer else ""
+    return error("bad_result", f"{tool.name} answered with what is no JSON{at}: {fault.message}")
 
 
 def copied(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -97,7 +98,102 @@ def test_a_slow_tool_is_left_alone() -> None:
     assert time.monotonic() - began < 10
     done.set()
     assert answer(lambda args: 7, seconds=20) == 7
-    assert set(FAULTS) == {"unknown_tool", "bad_arguments", "tool_error", "timeout", "bad_result"}
+    assert set(FAULTS) == {
+        "unknown_tool", "bad_arguments", "tool_error", "timeout", "cancelled", "bad_result"
+    }  # fmt: skip
+
+
+# Coroutines, and what ends more than a tool
+
+
+async def _slowly(args: dict[str, Any]) -> Any:
+    await asyncio.sleep(args.get("seconds", 0))
+    return {"got": args}
+
+
+class _Odd(BaseException):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+WAYS = ("here", "in a thread", "in a loop", "here, in a loop")
+
+
+def called(function: Any, way: str, seconds: float | None = 20, **arguments: Any) -> Any:
+    """The result of a tool that is called in one of four ways."""
+    tools = Toolbox([Tool("t", "", ANY, function)])
+
+    async def here() -> Any:
+        return tools.call("t", arguments)
+
+    if way == "here, in a loop":
+        return asyncio.run(here())
+    if way == "in a loop":
+        return asyncio.run(tools.acall("t", arguments, seconds=seconds))
+    return tools.call("t", arguments, seconds=seconds if way == "in a thread" else None)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_tool_may_be_a_coroutine(way: str) -> None:
+    assert called(_slowly, way, a=1) == {"got": {"a": 1}}
+    assert called(lambda args: asyncio.sleep(0, {"got": args}), way, a=1) == {"got": {"a": 1}}
+
+
+@pytest.mark.parametrize("way", ["in a thread", "in a loop"])
+def test_a_coroutine_that_is_too_slow_is_cancelled(way: str) -> None:
+    ended = threading.Event()
+
+    async def hangs(args: dict[str, Any]) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    began = time.monotonic()
+    assert error_type(called(hangs, way, seconds=0.1)) == "timeout"
+    assert ended.wait(20)
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("wait", [False, True], ids=["function", "coroutine"])
+@pytest.mark.parametrize(
+    "raised", [asyncio.CancelledError(), GeneratorExit(), SystemExit(3), _Odd(), StopIteration()]
+)
+def test_whatever_a_tool_raises_is_a_result(way: str, wait: bool, raised: BaseException) -> None:
+    async def later(args: dict[str, Any]) -> None:
+        await asyncio.sleep(0)
+        raise raised
+
+    value = called(later if wait else raising(raised), way)
+    assert error_type(value) == "tool_error"
+    known = "RuntimeError" if wait and isinstance(raised, StopIteration) else type(raised).__name__
+    assert value["error"]["message"].startswith(known)
+
+
+@pytest.mark.parametrize("way", ["here", "in a loop"])
+def test_ctrl_c_is_the_users(way: str) -> None:
+    async def later(args: dict[str, Any]) -> None:
+        await asyncio.sleep(0)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        called(later, way)
+    with pytest.raises(KeyboardInterrupt):
+        called(raising(KeyboardInterrupt()), "here")
+    assert error_type(called(raising(KeyboardInterrupt()), "in a thread")) == "tool_error"
+
+
+@pytest.mark.parametrize("seconds", [20, 10**12, float("inf")])
+def test_a_tool_can_be_stopped(seconds: float) -> None:
+    """From elsewhere, long before its time is over."""
+    stop = threading.Event()
+    tools = Toolbox([Tool("t", "", ANY, lambda args: time.sleep(20))])
+    threading.Timer(0.2, stop.set).start()
+    began = time.monotonic()
+    value = tools.call("t", {}, seconds=seconds, stopped=stop.is_set)
+    assert error_type(value) == "cancelled"
+    assert time.monotonic() - began < 10
 
 
 # Bounds

@@ -1,0 +1,194 @@
+"""Runs one function of a tool: in this thread, in another one, or in an event loop.
+
+Input: a function and its arguments. Output: what it returned, or what it raised, as an `Outcome`.
+Whoever waits may stop waiting: a thread cannot be ended, so it continues alone; a coroutine is
+cancelled. Threads are daemons, so neither `asyncio.run` nor the interpreter's end waits for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+# The seconds after which `threaded` looks again whether it is to stop.
+_LOOK = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a function returned, or what it raised."""
+
+    value: Any = None
+    raised: BaseException | None = None
+
+
+class Unfinished(Exception):
+    """A function is no longer waited for."""
+
+
+def here(function: Callable[[Any], Any], argument: Any) -> Outcome:
+    """Runs a function in this thread.
+
+    Raises KeyboardInterrupt: in this thread it is the user's.
+    """
+    try:
+        value = function(argument)
+        if inspect.isawaitable(value):
+            return _completed(value)
+        return Outcome(value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as raised:
+        return Outcome(raised=raised)
+
+
+def threaded(
+    function: Callable[[Any], Any],
+    argument: Any,
+    *,
+    seconds: float | None,
+    stopped: Callable[[], bool],
+) -> Outcome:
+    """Runs a function in another thread, for so many seconds or until `stopped()`.
+
+    Raises Unfinished if it has not ended by then.
+    """
+    run = _Thread(function, argument)
+    end = None if seconds is None else time.monotonic() + seconds
+    try:
+        while not run.ended.wait(_LOOK if end is None else min(_LOOK, end - time.monotonic())):
+            if stopped() or (end is not None and time.monotonic() >= end):
+                raise Unfinished
+    except BaseException:
+        run.abandon()
+        raise
+    return run.outcome.result()
+
+
+async def awaited(
+    function: Callable[[Any], Any],
+    argument: Any,
+    *,
+    seconds: float | None,
+    stopped: Callable[[], bool],
+) -> Outcome:
+    """Runs a coroutine function in this event loop, any other function in a thread.
+
+    Raises Unfinished if it has not ended after so many seconds, or when `stopped()`. When this is
+    cancelled it ends at once, whatever the function does about that. Raises KeyboardInterrupt if a
+    coroutine does.
+    """
+    waiting: asyncio.Future[Outcome]
+    run = None
+    if inspect.iscoroutinefunction(function):
+        waiting = asyncio.ensure_future(_outcome_of(function(argument)))
+    else:
+        run = _Thread(function, argument)
+        waiting = asyncio.wrap_future(run.outcome)
+    end = None if seconds is None else time.monotonic() + seconds
+    try:
+        while True:
+            left = _LOOK if end is None else min(_LOOK, end - time.monotonic())
+            done, _ = await asyncio.wait({waiting}, timeout=max(0, left))
+            if done:
+                break
+            if stopped() or (end is not None and time.monotonic() >= end):
+                raise Unfinished
+    finally:
+        if not waiting.done():
+            waiting.cancel()
+            if run is not None:
+                run.abandon()
+    outcome = waiting.result()
+    if run is None and isinstance(outcome.raised, KeyboardInterrupt):
+        raise outcome.raised
+    return outcome
+
+
+class _Thread:
+    """A function that runs in a thread of its own."""
+
+    def __init__(self, function: Callable[[Any], Any], argument: Any) -> None:
+        self.outcome: Future[Outcome] = Future()
+        self.outcome.set_running_or_notify_cancel()
+        self.ended = threading.Event()
+        self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
+        self._abandoned = False
+        context = contextvars.copy_context()
+        thread = threading.Thread(
+            target=context.run, args=(self._run, function, argument), daemon=True, name="tool"
+        )
+        try:
+            thread.start()
+        except RuntimeError as raised:  # there are too many threads
+            self._end(Outcome(raised=raised))
+
+    def _run(self, function: Callable[[Any], Any], argument: Any) -> None:
+        try:
+            value = function(argument)
+            outcome = Outcome(value)
+            if inspect.isawaitable(value):
+                outcome = asyncio.run(self._noted(value))
+        except BaseException as raised:
+            outcome = Outcome(raised=raised)
+        self._end(outcome)
+
+    def _end(self, outcome: Outcome) -> None:
+        self.ended.set()
+        self.outcome.set_result(outcome)
+
+    async def _noted(self, value: Awaitable[Any]) -> Outcome:
+        task = asyncio.ensure_future(_outcome_of(value))
+        self._task = asyncio.get_running_loop(), task
+        if self._abandoned:
+            task.cancel()
+        return await task
+
+    def abandon(self) -> None:
+        """Cancels a coroutine; a function continues, and its result is ignored."""
+        self._abandoned = True
+        if self._task is not None:
+            loop, task = self._task
+            with contextlib.suppress(RuntimeError):  # it has just ended
+                loop.call_soon_threadsafe(task.cancel)
+
+
+async def _outcome_of(value: Awaitable[Any]) -> Outcome:
+    """Returns what an awaitable gives, or what it raises.
+
+    What ends programs is an outcome too, since an event loop would not survive it.
+    """
+    try:
+        return Outcome(await value)
+    except BaseException as raised:
+        return Outcome(raised=raised)
+
+
+def _completed(value: Awaitable[Any]) -> Outcome:
+    """Runs an awaitable in an event loop of its own, in another thread if this one has a loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_interruptible(value))
+    return threaded(lambda _: value, None, seconds=None, stopped=lambda: False)
+
+
+async def _interruptible(value: Awaitable[Any]) -> Outcome:
+    """Returns the outcome of an awaitable; Ctrl-C cancels this task, and is no outcome."""
+    task = asyncio.ensure_future(_outcome_of(value))
+    try:
+        await asyncio.wait({task})
+    finally:
+        task.cancel()
+    outcome = task.result()
+    if isinstance(outcome.raised, KeyboardInterrupt):
+        raise outcome.raised
+    return outcome
