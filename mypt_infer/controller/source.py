@@ -60,6 +60,7 @@ class Script:
         self.context += ids
 
     def next(self, left: int = 0) -> int:
+        """Returns the next id of the list. Raises ScriptEnd after the last one."""
         token = next(self._ids, None)
         if token is None:
             raise ScriptEnd("the script has no further id")

@@ -68,6 +68,7 @@ class StreamParser:
 
     @property
     def pushed(self) -> int:
+        """Returns the number of ids that were pushed."""
         return self.position + len(self._ends)
 
     def push(self, token: int) -> list[Piece]:

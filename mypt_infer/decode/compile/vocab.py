@@ -53,6 +53,7 @@ class Vocabulary:
 
     @cached_property
     def trie(self) -> Trie:
+        """Returns the root of the tree of all tokens, built once."""
         root = Trie()
         for i, token in enumerate(self.tokens):
             node = root
