@@ -15,7 +15,7 @@ import torch
 from mypt_infer.controller.source import NoRoom
 from mypt_infer.decode.decoder import BudgetError, Decoder
 from mypt_infer.generate.device import DeviceDecoder
-from mypt_infer.generate.generate import Model
+from mypt_infer.generate.loop import Model, check_vocabulary, read
 from mypt_infer.generate.sample import Sampling, draw
 
 # The number of ids that a new KV cache has room for.
@@ -40,11 +40,7 @@ class ModelSource:
         seed: int | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        if model.vocab_size != decoder.tables.vocabulary:
-            raise ValueError(
-                f"the model has {model.vocab_size} logits, {decoder.dialect.name} has "
-                f"{decoder.tables.vocabulary} ids"
-            )
+        check_vocabulary(model, decoder)
         self.model, self.decoder, self.sampling = model, decoder, sampling or Sampling()
         self.refused_mass: list[float] = []
         self._device, self._tensors, self._chance = (
@@ -114,12 +110,9 @@ class ModelSource:
         if self._cache is None or len(self._ids) > self._room:
             self._room = max(_LEAST, 2 * len(self._ids))
             self._cache, self._read = self.model.begin(1, self._room), 0
-        fresh = self._ids[self._read :]
-        ids = torch.tensor([fresh], device=self._device)
-        with torch.inference_mode():
-            logits = self.model(ids, torch.tensor([len(fresh)], device=self._device), self._cache)
+        logits = read(self.model, [self._ids[self._read :]], self._cache, self._device)
         self._read = len(self._ids)
-        return logits[0].cpu()
+        return logits[0]
 
     def _rewind(self, length: int) -> None:
         rewind = getattr(self.model, "rewind", None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,31 +18,9 @@ from torch import Tensor
 from mypt_infer.decode.decoder import Decoder, machine
 from mypt_infer.decode.tools import Declaration
 from mypt_infer.generate.device import DeviceDecoder
+from mypt_infer.generate.loop import Model, check_vocabulary, run
 from mypt_infer.generate.sample import Sampling, draw
 from mypt_spec import Dialect, Episode, Finding
-
-
-class Model(Protocol):
-    """What the loop asks of a model.
-
-    `mypt_infer.generate.llama.Llama` is one, and `plain` makes one of a function.
-    """
-
-    @property
-    def vocab_size(self) -> int:
-        """Returns the number of logits of a row."""
-
-    def begin(self, rows: int, capacity: int) -> Any:
-        """Returns an empty KV cache for `rows` rows of at most `capacity` tokens."""
-
-    def __call__(self, ids: Tensor, lengths: Tensor, cache: Any) -> Tensor:
-        """Reads the next tokens of each row; returns logits, (rows, vocabulary).
-
-        The logits are those after the last real token.
-
-        `ids`: int64, (rows, n); of each row only the first `lengths` (rows,) are real. A row of
-        length 0 stays as it is.
-        """
 
 
 @dataclass(frozen=True)
@@ -163,11 +141,7 @@ def generate(
     sampling = Sampling(
         temperature=temperature, top_k=top_k, top_p=top_p, greedy_calls=greedy_calls
     )
-    if model.vocab_size != decoder.tables.vocabulary:
-        raise ValueError(
-            f"the model has {model.vocab_size} logits, {decoder.dialect.name} has "
-            f"{decoder.tables.vocabulary} ids"
-        )
+    check_vocabulary(model, decoder)
     return _Loop(model, decoder, sampling, _stops(decoder, stop), on_step, device).run(
         prompts, max_new_tokens, seed
     )
@@ -218,35 +192,22 @@ class _Loop:
         chances = [
             random.Random(None if seed is None else f"{seed} {row}") for row in range(len(out))
         ]
-        pending = [list(g.prompt) for g in out]  # what the model has not read yet
-        for row, g in enumerate(out):
-            states[row] = self._forced(row, g, states[row], pending[row])
-        cache = self.model.begin(len(out), max(len(g.prompt) for g in out) + budget)
-        while any(not g.ended for g in out):
-            logits = self._read(pending, [bool(g.ended) for g in out], cache)
-            for row, g in enumerate(out):
-                if g.ended:
-                    continue
-                drawn = draw(
-                    logits[row], states[row], self.tensors, self.sampling, chances[row].random()
-                )
-                pending[row] = []
-                states[row] = self._add(
-                    row, g, states[row], drawn.token, drawn.refused_mass, pending[row]
-                )
-                if not g.ended:
-                    states[row] = self._forced(row, g, states[row], pending[row])
-        return out
 
-    def _read(self, pending: list[list[int]], ended: list[bool], cache: Any) -> Tensor:
-        rows = [[] if over else tokens for tokens, over in zip(pending, ended, strict=True)]
-        longest = max(map(len, rows))
-        ids = torch.tensor(
-            [tokens + [0] * (longest - len(tokens)) for tokens in rows], device=self.device
-        )
-        lengths = torch.tensor([len(tokens) for tokens in rows], device=self.device)
-        with torch.inference_mode():
-            return self.model(ids, lengths, cache).cpu()
+        def choose(row: int, logits: Tensor) -> list[int] | None:
+            state, g, pending = states[row], out[row], list[int]()
+            drawn = draw(logits, state, self.tensors, self.sampling, chances[row].random())
+            state = self._add(row, g, state, drawn.token, drawn.refused_mass, pending)
+            states[row] = self._forced(row, g, state, pending)
+            return None if g.ended else pending
+
+        capacity = max(len(g.prompt) for g in out) + budget
+        rows: list[list[int] | None] = []
+        for row, g in enumerate(out):
+            pending = list(g.prompt)
+            states[row] = self._forced(row, g, states[row], pending)
+            rows.append(None if g.ended else pending)
+        run(self.model, rows, capacity, choose, self.device)
+        return out
 
     def _forced(self, row: int, g: Generation, state: int, pending: list[int]) -> int:
         """Takes the tokens that have no alternative; they are read with the next sampled token."""
@@ -286,27 +247,3 @@ class _Loop:
     def _awaits(self, g: Generation) -> bool:
         """Returns whether the answer ended with a call, whose result the system has to write."""
         return g.episode[0] is None
-
-
-class _Plain:
-    def __init__(self, function: Callable[[Tensor], Tensor], vocab_size: int) -> None:
-        self.function, self.vocab_size = function, vocab_size
-
-    def begin(self, rows: int, capacity: int) -> list[list[int]]:
-        return [[] for _ in range(rows)]
-
-    def __call__(self, ids: Tensor, lengths: Tensor, cache: list[list[int]]) -> Tensor:
-        out = torch.zeros(len(cache), self.vocab_size, device=ids.device)
-        for row, (tokens, length) in enumerate(zip(ids.tolist(), lengths.tolist(), strict=True)):
-            cache[row] += tokens[:length]
-            if length:
-                out[row] = self.function(torch.tensor([cache[row]], device=ids.device))[0, -1]
-        return out
-
-
-def plain(function: Callable[[Tensor], Tensor], vocab_size: int) -> Model:
-    """Returns a Model made of a function from ids, (1, n), to logits, (1, n, vocabulary).
-
-    It has no KV cache: each step reads the whole row.
-    """
-    return _Plain(function, vocab_size)

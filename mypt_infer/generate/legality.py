@@ -16,7 +16,9 @@ import torch
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.prompt import PromptError, opening
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
-from mypt_infer.generate.generate import Model, generate
+from mypt_infer.generate.generate import generate
+from mypt_infer.generate.loop import Model, run
+from mypt_infer.generate.sample import draw_free
 from mypt_spec import Dialect, Episode
 from mypt_spec.lexer import lex_ids
 from mypt_spec.parser import messages_of
@@ -83,45 +85,32 @@ def alone(
     with arguments that fit. A refused token in which the validator finds no error is
     "call-not-as-declared" or "text-not-offered".
     """
-    if not prompts:
-        return []
+    if not prompts or max_new_tokens < 1:
+        return [UNFINISHED] * len(prompts)
     sequences = [list(map(int, prompt)) for prompt in prompts]
     states = [decoder.start(sequence) for sequence in sequences]
-    results: list[str | None] = [None] * len(sequences)
+    results = [UNFINISHED] * len(sequences)
     chances = [random.Random(f"{seed} {row}") for row in range(len(sequences))]
-    pending = [list(sequence) for sequence in sequences]
-    cache = model.begin(len(sequences), max(map(len, sequences)) + max_new_tokens)
-    for _ in range(max_new_tokens):
-        longest = max(map(len, pending))
-        ids = torch.tensor([tokens + [0] * (longest - len(tokens)) for tokens in pending])
-        with torch.inference_mode():
-            logits = (
-                model(ids, torch.tensor([len(tokens) for tokens in pending]), cache).float().cpu()
-            )
-        for row, sequence in enumerate(sequences):
-            pending[row] = []
-            if results[row] is not None:
-                continue
-            token = _drawn(logits[row], temperature, chances[row].random())
-            sequence.append(token)
-            try:
-                states[row] = decoder.next(states[row], token)
-            except ValueError:
-                found = judge(decoder.dialect, sequence)
-                calling = decoder.calling(states[row])
-                results[row] = (
-                    (NOT_DECLARED if calling else NARROWER)
-                    if found in (LEGAL, UNFINISHED)
-                    else found
-                )
-                continue
-            if decoder.final(states[row]):
-                results[row] = judge(decoder.dialect, sequence)
-            else:
-                pending[row] = [token]
-        if all(results):
-            break
-    return [result or UNFINISHED for result in results]
+    ends = [len(sequence) + max_new_tokens for sequence in sequences]
+
+    def choose(row: int, logits: torch.Tensor) -> list[int] | None:
+        sequence = sequences[row]
+        token = draw_free(logits, temperature, chances[row].random())
+        sequence.append(token)
+        try:
+            states[row] = decoder.next(states[row], token)
+        except ValueError:
+            results[row] = judge(decoder.dialect, sequence)
+            if results[row] in (LEGAL, UNFINISHED):
+                results[row] = NOT_DECLARED if decoder.calling(states[row]) else NARROWER
+            return None
+        if decoder.final(states[row]):
+            results[row] = judge(decoder.dialect, sequence)
+            return None
+        return [token] if len(sequence) < ends[row] else None
+
+    run(model, [list(sequence) for sequence in sequences], max(ends), choose)
+    return results
 
 
 def constrained(
@@ -228,10 +217,3 @@ _KINDS = {
     list: "array",
     dict: "object",
 }
-
-
-def _drawn(logits: torch.Tensor, temperature: float, chance: float) -> int:
-    if temperature == 0:
-        return int(logits.argmax())
-    sums = torch.softmax(logits / temperature, dim=-1).double().cumsum(0)
-    return min(int(torch.searchsorted(sums, chance * float(sums[-1]), right=True)), len(logits) - 1)

@@ -32,7 +32,7 @@ class Cache:
 
 
 class Llama:
-    """A Model (see `mypt_infer.generate.generate.Model`) with the weights of a Llama."""
+    """A Model (see `mypt_infer.generate.loop.Model`) with the weights of a Llama."""
 
     def __init__(self, config: LlamaConfig, weights: dict[str, Tensor]) -> None:
         self.config, self.net = config, of_weights(config, weights)

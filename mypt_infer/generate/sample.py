@@ -94,6 +94,13 @@ def draw(
     return Drawn(at if found.only is None else int(short[at]), refused_mass)
 
 
+def draw_free(logits: Tensor, temperature: float, chance: float) -> int:
+    """Returns one token of the whole vocabulary; the best one at temperature 0."""
+    if temperature == 0:
+        return int(logits.argmax())
+    return _place(torch.softmax(logits.float() / temperature, dim=-1), chance)[0]
+
+
 def _weights(kept: Tensor) -> Tensor:
     """Returns the weights of the allowed ids, not yet summing to 1.
 

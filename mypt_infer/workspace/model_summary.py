@@ -12,7 +12,8 @@ import torch
 
 import mypt_spec
 from mypt_infer.decode.decoder import Decoder
-from mypt_infer.generate.generate import Model, generate
+from mypt_infer.generate.generate import generate
+from mypt_infer.generate.loop import Model
 from mypt_infer.run_format import of
 
 ASKED = "Summarize the text in a few sentences."

@@ -318,7 +318,8 @@ def test_a_prompt_may_stop_inside_a_call() -> None:
 def test_models_run_on_it() -> None:
     torch = pytest.importorskip("torch")
     from mypt_infer.generate.device import DeviceDecoder
-    from mypt_infer.generate.generate import generate, plain
+    from mypt_infer.generate.generate import generate
+    from mypt_infer.generate.loop import plain
 
     of = made("mypt", 32)
     noise = torch.Generator().manual_seed(0)

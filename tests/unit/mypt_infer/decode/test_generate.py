@@ -17,8 +17,9 @@ from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, prompt
 
 torch = pytest.importorskip("torch")
 from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
-from mypt_infer.generate.generate import generate, plain  # noqa: E402
+from mypt_infer.generate.generate import generate  # noqa: E402
 from mypt_infer.generate.llama import LlamaConfig, ModelError, load, random_model, shapes  # noqa: E402
+from mypt_infer.generate.loop import plain  # noqa: E402
 from mypt_infer.generate.sample import Sampling, draw  # noqa: E402
 
 

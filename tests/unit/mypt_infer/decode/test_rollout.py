@@ -13,7 +13,6 @@ from mypt_infer.decode import Decoder
 from tests.support.decoding import DIALECTS, complete, decoder, prompt
 
 torch = pytest.importorskip("torch")
-from mypt_infer.generate.generate import plain  # noqa: E402
 from mypt_infer.generate.legality import (  # noqa: E402
     LEGAL,
     NOT_DECLARED,
@@ -25,6 +24,7 @@ from mypt_infer.generate.legality import (  # noqa: E402
     observed_tools,
 )
 from mypt_infer.generate.llama import LlamaConfig, random_model  # noqa: E402
+from mypt_infer.generate.loop import plain  # noqa: E402
 from mypt_infer.generate.rollout import rollout  # noqa: E402
 
 D = mypt_spec.dialect("mypt")

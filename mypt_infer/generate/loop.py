@@ -1,0 +1,103 @@
+"""Reads rows of tokens with a model, as one batch: the loop of everything that samples.
+
+Input: a Model, the tokens that each row begins with, and `choose`, which takes the logits of a row
+and returns what the row reads next. Output: none; `choose` keeps what it chose. A row has a place
+in the KV cache of its own, so each token is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from mypt_infer.decode.decoder import Decoder
+
+
+class Model(Protocol):
+    """What the loop asks of a model.
+
+    `mypt_infer.generate.llama.Llama` is one, and `plain` makes one of a function.
+    """
+
+    @property
+    def vocab_size(self) -> int:
+        """Returns the number of logits of a row."""
+
+    def begin(self, rows: int, capacity: int) -> Any:
+        """Returns an empty KV cache for `rows` rows of at most `capacity` tokens."""
+
+    def __call__(self, ids: Tensor, lengths: Tensor, cache: Any) -> Tensor:
+        """Reads the next tokens of each row; returns logits, (rows, vocabulary).
+
+        The logits are those after the last real token.
+
+        `ids`: int64, (rows, n); of each row only the first `lengths` (rows,) are real. A row of
+        length 0 stays as it is.
+        """
+
+
+def run(
+    model: Model,
+    rows: Sequence[Sequence[int] | None],
+    capacity: int,
+    choose: Callable[[int, Tensor], Sequence[int] | None],
+    device: torch.device | str = "cpu",
+) -> None:
+    """Reads rows, and then what `choose(row, logits)` returns for each, until all have ended.
+
+    None ends a row, and stands for one that never begins. No row reads more than `capacity` tokens.
+    """
+    cache, pending = model.begin(len(rows), capacity), list(rows)
+    while any(tokens is not None for tokens in pending):
+        logits = read(model, [tokens or () for tokens in pending], cache, device)
+        pending = [
+            None if tokens is None else choose(row, logits[row])
+            for row, tokens in enumerate(pending)
+        ]
+
+
+def read(
+    model: Model, rows: Sequence[Sequence[int]], cache: Any, device: torch.device | str
+) -> Tensor:
+    """Returns the logits after the next tokens of each row: (rows, vocabulary), on the CPU."""
+    longest = max(map(len, rows))
+    ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows], device=device)
+    lengths = torch.tensor([len(row) for row in rows], device=device)
+    with torch.inference_mode():
+        return model(ids, lengths, cache).cpu()
+
+
+def check_vocabulary(model: Model, decoder: Decoder) -> None:
+    """Raises ValueError unless a model has a logit for each id of a decoder."""
+    if model.vocab_size != decoder.tables.vocabulary:
+        raise ValueError(
+            f"the model has {model.vocab_size} logits, {decoder.dialect.name} has "
+            f"{decoder.tables.vocabulary} ids"
+        )
+
+
+class _Plain:
+    def __init__(self, function: Callable[[Tensor], Tensor], vocab_size: int) -> None:
+        self.function, self.vocab_size = function, vocab_size
+
+    def begin(self, rows: int, capacity: int) -> list[list[int]]:
+        return [[] for _ in range(rows)]
+
+    def __call__(self, ids: Tensor, lengths: Tensor, cache: list[list[int]]) -> Tensor:
+        out = torch.zeros(len(cache), self.vocab_size, device=ids.device)
+        for row, (tokens, length) in enumerate(zip(ids.tolist(), lengths.tolist(), strict=True)):
+            cache[row] += tokens[:length]
+            if length:
+                out[row] = self.function(torch.tensor([cache[row]], device=ids.device))[0, -1]
+        return out
+
+
+def plain(function: Callable[[Tensor], Tensor], vocab_size: int) -> Model:
+    """Returns a Model made of a function from ids, (1, n), to logits, (1, n, vocabulary).
+
+    It has no KV cache: each step reads the whole row.
+    """
+    return _Plain(function, vocab_size)
