@@ -1,3 +1,8 @@
-"""The same findings in less time: clean lines are filtered out, and findings are cached by
-skeleton.
+"""Finds the same in less time: splits lines into what rules see, and judges that once.
+
+A record is split into the rest that rules see, its texts, and its JSON values: by the pass that
+scan.py generates from the schema, by the adapter (adapter_scan.py), or, if it has findings, by
+skeleton.py. Over these are three memos, by rest: the verdict that it is clean (clean_filter.py),
+its findings (findings_cache.py), its tokens (mypt_train/data/templates.py). answered.py says when
+the rules that are on allow it.
 """

@@ -9,34 +9,22 @@ Its strings are counted, too: but for metadata, every other has as many.
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from mypt_lint.check.checker import Checker
 from mypt_lint.check.suppress import OPT_OUT
+from mypt_lint.fast.findings_cache import LineChecker
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.memo import Memo
 
 _ENTRIES = 20_000  # rests that are remembered, by digest
 
 
-class TextChecker(Protocol):
-    """Answers what a scan asks; `CleanFilter` implements it."""
-
-    checker: Checker
-    first: tuple[str, ...]  # the first characters of tags
-    longest: int  # bytes
-
-    def texts(self, texts: list[str]) -> bool:
-        """Returns whether texts are clean."""
-        ...
-
-
 class AdapterScan:
     """The skeletons that one checker has judged."""
 
-    def __init__(self, clean_filter: TextChecker) -> None:
+    def __init__(self, clean_filter: LineChecker) -> None:
         self.filter = clean_filter
         self.known = Memo[bytes, int](_ENTRIES)  # strings of a record; -1: not clean
         adapter: Any = clean_filter.checker.dialect.adapter

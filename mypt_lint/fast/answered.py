@@ -1,4 +1,4 @@
-"""Which lines the fast ways must leave to the checker, because of the rules that are on.
+"""Tells which lines the fast ways must leave to the checker, because of the rules that are on.
 
 A rule's column `sees` says what decides its findings. The fast ways see all structure. Of texts
 and of whole episodes they see only what the rules of `ANSWERED` need; any other rule that looks at

@@ -38,7 +38,7 @@ from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.adapter_scan import AdapterScan
 from mypt_lint.fast.answered import longest
 from mypt_lint.fast.findings_cache import FindingsCache
-from mypt_lint.fast.layout import Layout, Shape, smallest
+from mypt_lint.fast.layout import Layout, Shape, size_of, smallest
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.scan import Head, Scan, Taken, compile_scan
 from mypt_spec.adapters.base import Reader, spelled
@@ -71,18 +71,16 @@ class CleanFilter:
         self.table = dialect.table
         self.layout = Layout.of(dialect.adapter.SCHEMA)
         self.inner_tags = inner_tags(self.table, dialect.automaton)
-        self.first = tuple(
-            sorted(self.table.first_characters | {tag[-1] for tag in self.inner_tags})
-        )
+        last = {tag[-1] for tag in self.inner_tags}  # of a tag whose beginning was cut off
+        self.first = tuple(sorted(self.table.first_characters | last))
         self.longest = longest(checker)
         self.shapes = Memo[Shape, int](_ENTRIES, room=_ROOM)
         self.ends = Memo[str, int | None](_ENTRIES, room=_ROOM)
         self.heads = Memo[Head, bool](_ENTRIES, room=_ROOM)
         # Texts with something like the beginning of a tag, and no tag.
         self.fine = Memo[str, bool](_ENTRIES, room=_ROOM)
-        self.beginnings = beginnings(
-            (*self.table.special, *(t.shown for t in self.table.plain_tags))
-        )
+        shown = (*self.table.special, *(t.shown for t in self.table.plain_tags))
+        self.beginnings = beginnings(shown)
         self.values = Memo[tuple[str, str | tuple[str, ...]], bool](_ENTRIES, room=_ROOM)
         self.tools = Memo[Head, frozenset[str]](_ENTRIES, room=_ROOM)
         self.inline = Reader(self.table, []).inline
@@ -91,9 +89,8 @@ class CleanFilter:
         self.encoder = msgspec.json.Encoder()
         self.encoded = bytearray()
         self.by_adapter = AdapterScan(self) if hasattr(dialect.adapter, "skeleton") else None
-        self.scan: Scan = (
-            self.by_adapter.scan if self.by_adapter else compile_scan(self.layout, self, keep=keep)
-        )
+        own = self.by_adapter
+        self.scan: Scan = own.scan if own else compile_scan(self.layout, self, keep=keep)
         self.cache = FindingsCache(self)
 
     def unproved(self, data: bytes) -> tuple[int, list[tuple[int, bytes]]]:
@@ -144,11 +141,7 @@ class CleanFilter:
             self.encoder.encode_into(values, self.encoded)
         except (OverflowError, RecursionError):  # an integer beyond 64 bits, for one
             return -1
-        if (
-            not self.by_adapter
-            and any(c.encode() in self.encoded for c in self.first)
-            and self.has_tag(_strings(values))
-        ):
+        if not self.by_adapter and self.tagged(values, self.encoded):
             return -1
         return unescaped_quotes(self.encoded)
 
@@ -159,23 +152,15 @@ class CleanFilter:
             return False
         try:
             record = msgspec.json.decode(raw)
-            items = [
-                ("", record),
-                *((message[ROLE], message) for message in record[self.layout.messages]),
-            ]
+            items = [("", record), *((m[ROLE], m) for m in record[self.layout.messages])]
             fresh = [
                 (role, key)
                 for role, item in items
                 for key in item
                 if _KEY.fullmatch(key) and key not in known[role] and key != OPT_OUT
             ]
-        except (
-            ValueError,
-            TypeError,
-            KeyError,
-            RecursionError,
-        ):  # a key that stands twice can be anything
-            return False
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return False  # a key that stands twice can be anything
         for role, key in dict.fromkeys(fresh[:_METADATA]):
             known[role].append(key)
         if fresh:
@@ -190,9 +175,7 @@ class CleanFilter:
             if text in self.fine.known:
                 continue
             begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
-            if begun and (
-                self.table.literals.search(text) or near_miss(text, self.table) is not None
-            ):
+            if begun and (self.has_tag(text) or near_miss(text, self.table) is not None):
                 return False
             if fragment(text, self.inner_tags) is not None:
                 return False
@@ -204,7 +187,7 @@ class CleanFilter:
         """Returns whether a text spells a tag."""
         return self.table.literals.search(text) is not None
 
-    def tagged(self, value: Any, encoded: bytes) -> bool:
+    def tagged(self, value: Any, encoded: bytes | bytearray) -> bool:
         """Returns whether a string in a JSON value, here also encoded, spells a tag."""
         return any(c.encode() in encoded for c in self.first) and self.has_tag(_strings([value]))
 
@@ -229,29 +212,18 @@ class CleanFilter:
         """Returns tags of blocks that a text may hold; none if one has several spellings."""
         found = self.spellings.get(inline)
         if found is None:
-            tags = [
-                tag
-                for kind in inline
-                for tag in (self.table.openers[kind], self.table.closers[kind])
-            ]
-            found = (
-                frozenset(tag.bare for tag in tags)
-                if all(tag.bare in self.table.special for tag in tags)
-                else frozenset()
-            )
+            blocks = (self.table.openers, self.table.closers)
+            tags = frozenset(tags[kind].bare for tags in blocks for kind in inline)
+            found = tags if all(tag in self.table.special for tag in tags) else frozenset()
             self.spellings[inline] = found
         return found
 
     def shape(self, shape: Shape) -> int:
-        """Returns how many strings a record of this shape holds, without those in JSON values; -1
-        if it is not clean.
-        """
+        """Returns how many strings a record of this shape holds; -1 if it is not clean."""
         record = smallest(self.layout, shape, self.filling)
         fine = not self._joins(record) and self._by_turns(record)
         count = unescaped_quotes(msgspec.json.encode(record)) // 2 if fine else -1
-        return self.shapes.keep(
-            shape, count, sum(len(n) if isinstance(n, tuple) else 1 for n in shape)
-        )
+        return self.shapes.keep(shape, count, size_of(shape))
 
     def _by_turns(self, record: dict[str, Any]) -> bool:
         """Returns whether a smallest record is clean.
@@ -262,9 +234,7 @@ class CleanFilter:
         any order. Where they do not, the whole is tried.
         """
         key, messages = self.layout.messages, record[self.layout.messages]
-        starts = [
-            i for i, message in enumerate(messages) if message[ROLE] == self.table.turn_opener
-        ]
+        starts = [i for i, m in enumerate(messages) if m[ROLE] == self.table.turn_opener]
         if len(starts) < 3:
             return self._is_clean(record)
         first = messages[: starts[1]]
@@ -332,8 +302,8 @@ class CleanFilter:
         if known is None:
             filled = spelled([Part(kind, "x") for kind in kinds], self.table) if kinds else value
             record = smallest(self.layout, shape, self.filling) | {key: filled}
-            known = self._is_clean(record)
-            self.values.keep((key, kinds or value), known, len(kinds or value))
+            size = len(kinds or value)
+            known = self.values.keep((key, kinds or value), self._is_clean(record), size)
         return known
 
     def declared(self, head: Head, shape: Shape, names: dict[str, int]) -> bool:
@@ -361,11 +331,8 @@ class CleanFilter:
 
     def _named(self, head: Head) -> dict[str, str]:
         """Returns the top-level strings by their keys."""
-        return {
-            key: value
-            for key, value in zip(self.layout.heads, head, strict=True)
-            if value is not UNSET
-        }
+        given = zip(self.layout.heads, head, strict=True)
+        return {key: value for key, value in given if value is not UNSET}
 
     def _is_clean(self, record: dict[str, Any]) -> bool:
         """Returns whether the checker has nothing to say about a smallest record."""
@@ -392,9 +359,11 @@ class _Words:
         self.table = table
 
     def name(self, index: int) -> str:
+        """Returns a name that no record needs to declare."""
         return f"n{index}"
 
     def value(self, spec: Field, note: Any) -> Any:
+        """Returns a word, with tags around it where the note tells; or an empty value."""
         if spec.inline and note:
             return spelled([Part(kind, "x") for kind in note], self.table)
         if spec.kind == STRING and note:

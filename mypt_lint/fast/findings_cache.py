@@ -6,8 +6,8 @@ many lines and few ways to be wrong. Of each skeleton (skeleton.py), only the re
 checker. What the checker finds in it is true of every record with this rest, with its own texts in
 the place of the signs.
 
-A user's text "A <myPT_eot> B" has the rest "\ue000 <myPT_eot> \ue001" and a finding with the span
-(2, 12). In "Hello <myPT_eot> world" the span is counted anew: the text before it, "\ue000 ", is
+A user's text "A <myPT_eot> B" has the rest "\ue001 <myPT_eot> \ue002" and a finding with the span
+(2, 12). In "Hello <myPT_eot> world" the span is counted anew: the text before it, "\ue001 ", is
 "Hello " there, so the span is (6, 16). A finding whose message quotes a text is not cached; the
 line is checked as it is.
 """
@@ -44,7 +44,7 @@ class LineChecker(TextChecker, Protocol):
 
     @property
     def by_adapter(self) -> object:
-        """Not None where the records are described by no SCHEMA."""
+        """Returns None where a SCHEMA describes the records."""
         ...
 
 
@@ -91,14 +91,9 @@ class FindingsCache:
 
     def _findings(self, raw: bytes) -> list[Finding] | None:
         """Returns the findings about a record, None where its skeleton does not tell them."""
-        if (
-            self.skeletons is None
-            or len(raw) > self.filter.longest
-            or raw.endswith(b"\r")
-            or b"\xee" in raw
-            or b"\\ue" in raw
-            or b"\\uE" in raw
-        ):
+        if self.skeletons is None or len(raw) > self.filter.longest or raw.endswith(b"\r"):
+            return None
+        if b"\xee" in raw or b"\\ue" in raw or b"\\uE" in raw:  # perhaps a sign
             return None
         record = self.decode(raw)
         if record.__class__ is not dict or OPT_OUT in record:

@@ -102,8 +102,13 @@ def _items(
         yield item
 
 
+def size_of(shape: Shape) -> int:
+    """Returns how many numbers and kinds a shape holds, about."""
+    return sum(len(part) if part.__class__ is tuple else 1 for part in shape)
+
+
 def noted(spec: Field) -> bool:
-    """Whether a shape holds a note on a field beside its bit.
+    """Returns whether a shape holds a note on a field beside its bit.
 
     The note is the number of a name, the kinds of inline parts, or the items.
     """

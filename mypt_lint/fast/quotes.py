@@ -1,4 +1,4 @@
-"""Counting the quotes that begin or end a string in JSON."""
+"""Counts the quotes that begin or end a string in JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LARGE = 1 << 20
 
 
 def unescaped_quotes(data: bytes | bytearray) -> int:
-    """The quotes behind an even number of backslashes. In valid JSON each string has two."""
+    """Returns how many quotes follow an even number of backslashes: two a string in valid JSON."""
     if _FEW <= len(data) <= _LARGE or (_SMALL <= len(data) < _FEW and "numpy" in sys.modules):
         return _by_numpy(data)
     if b"\\" not in data:
@@ -24,7 +24,7 @@ def unescaped_quotes(data: bytes | bytearray) -> int:
 
 
 def _by_numpy(data: bytes | bytearray) -> int:
-    """Five times as fast. At most `_LARGE` bytes."""
+    """Returns the same five times as fast, of at most `_LARGE` bytes."""
     import numpy as np
 
     chars = np.frombuffer(data, np.uint8)
@@ -48,7 +48,7 @@ def _by_numpy(data: bytes | bytearray) -> int:
 
 @cache
 def _rooms() -> Any:
-    """Three boolean arrays that are used again: fresh memory costs more than the counting."""
+    """Returns three boolean arrays to use again: fresh memory costs more than the counting."""
     import numpy as np
 
     return np.empty((3, _LARGE), bool)

@@ -318,6 +318,7 @@ def _tagged(value: str, first: tuple[str, ...]) -> str:
 
 
 def _indented(code: list[str]) -> list[str]:
+    """Returns lines as the body of a statement."""
     return [f"    {line}" for line in code]
 
 

@@ -68,11 +68,11 @@ class TextChecker(Protocol):
     encoder: msgspec.json.Encoder
 
     def texts(self, texts: list[str]) -> bool:
-        """Whether texts are neither blank nor hold a tag or almost one."""
+        """Returns whether texts are neither blank nor hold a tag or almost one."""
         ...
 
     def tagged(self, value: Any, encoded: bytes) -> bool:
-        """Whether a string in a JSON value, here also encoded, spells a tag."""
+        """Returns whether a string in a JSON value, here also encoded, spells a tag."""
         ...
 
 
@@ -187,10 +187,8 @@ class Skeletons:
         # Where each piece that stays begins, and by how much less it does in the skeleton.
         shift: list[tuple[int, int]] = []
         at = less = 0
-        for start, end in [
-            *_merged([span for spans in found for span in spans]),
-            (len(text), len(text)),
-        ]:
+        stay = _merged([span for spans in found for span in spans])
+        for start, end in [*stay, (len(text), len(text))]:
             run = text[at:start]
             core = run.strip()
             if core:
@@ -271,11 +269,8 @@ class _Work:
         """Returns a value that is no string, with signs."""
         kind = value.__class__
         if kind is not dict and kind is not list:
-            if (
-                value is None
-                or kind is bool
-                or not (spec.kind == JSON if spec is not None else lost)
-            ):
+            free = spec.kind == JSON if spec is not None else lost
+            if value is None or kind is bool or not free:
                 return value
             # A number, which may be any, as may its type.
             return self.hidden(value, self.checker.encoder.encode(value))
@@ -285,12 +280,8 @@ class _Work:
         if encoded.count(b"[") + encoded.count(b"{") > _DEEP:
             raise NoSkeletonError("deep")
         self.out.strings += unescaped_quotes(encoded) // 2
-        if not value or (
-            spec is not None
-            and spec.reserved
-            and kind is dict
-            and not value.keys().isdisjoint(spec.reserved)
-        ):
+        reserved = spec.reserved if spec is not None and kind is dict else ()
+        if not value or (reserved and not value.keys().isdisjoint(reserved)):
             return value
         sign = self.hidden(value, encoded)
         return value if sign is value else {sign: 0} if kind is dict else [sign]

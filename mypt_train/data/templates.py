@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mypt_lint.fast.layout import Layout, smallest
+from mypt_lint.fast.layout import Layout, size_of, smallest
 from mypt_lint.fast.scan import Taken
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import Segment
@@ -96,9 +96,11 @@ class _Marks:
         self.kinds, self.fixed = [NAME] * names, fixed
 
     def name(self, index: int) -> str:
+        """Returns the mark of a name."""
         return f"\ue000{index}\ue001"
 
     def value(self, spec: Field, note: Any) -> Any:
+        """Returns the next mark, or what belongs to the skeleton as it is."""
         if spec.kind == LANGUAGE:
             return "en"
         if spec.kind not in (STRING, OBJECT, JSON):
@@ -132,9 +134,9 @@ class Templates:
         held = sum(len(part) for part in rest[1:] if part is not None)
         if held > _LONGEST:
             return None
-        size = held + sum(len(part) if part.__class__ is tuple else 1 for part in rest[0])
         seen = rest in self.memo.known
-        template = self.memo.keep(rest, self._learn(rest, len(names)) if seen else None, size)
+        template = self._learn(rest, len(names)) if seen else None
+        self.memo.keep(rest, template, held + size_of(rest[0]))
         return (template, names + free) if template is not None else None
 
     def _learn(self, rest: tuple[Any, ...], names: int) -> Template | None:

@@ -9,7 +9,7 @@ which ids are equal, and all that a JSON Schema may look at, unless it only asks
         {"id": "c1", "function": {"name": "f", "arguments": {"q": "x"}}}]}], "_n": 1}
 
 has the rest `["messages", ["user", ["role", "assistant", "tool_calls", [[0, [], [], "f", 1, ["q",
-[""]]]]]], "_n"]`, the texts "Hi", "c1", "f" and "x", and the metadata value 1. 0 and 1 are the
+[""]]]]]], "_n"]`, the texts "Hi", "x", "c1" and "f", and the metadata value 1. 0 and 1 are the
 first and second id or name.
 """
 
@@ -161,14 +161,8 @@ class _Walk:
                 given.append([value])
         others = [[k, v] for k, v in call.items() if k not in ("id", "function")]
         own = [[k, v] for k, v in function.items() if k not in ("name", "arguments")]
-        return [
-            self.named(call["id"]) if "id" in call else None,
-            others,
-            own,
-            name,
-            self.named(name),
-            given,
-        ]
+        number = self.named(call["id"]) if "id" in call else None
+        return [number, others, own, name, self.named(name), given]
 
     def any(self, value: Any, depth: int) -> Any:
         """Returns the rest of an argument of which nothing is asked: its strings are free."""
