@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from mypt_cli.command import Command
 from mypt_cli.errors import suggestion
 from mypt_cli.parser import coloured
+
+if TYPE_CHECKING:
+    from mypt_cli.command import Command
 
 DONE, FAILED = 0, 2
 # By groups, each command: its module and what it does.

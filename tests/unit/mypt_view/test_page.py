@@ -68,6 +68,8 @@ def test_the_page_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == f"mypt-view: wrote {out}: 5 episodes of {PHASE5}\n"
+    assert main([PHASE5, "--all", "-q", "--out", str(out)]) == 0
+    assert capsys.readouterr() == ("", "")
     held = data(out.read_bytes())
     assert [e["label"] for e in held["episodes"]] == [f"{PHASE5}:{n}" for n in range(1, 6)]
     assert held["episodes"][0]["headline"] == "May I paint my boat in the harbour?"
