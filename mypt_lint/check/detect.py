@@ -100,11 +100,14 @@ def elsewhere(
     """
     head, source = _head(source, least=1)  # a pipe that begins well need not wait for more
     first = _first_records(_unpacked(head, source))[:1]
-    if first and not failures(first[0]):
+    common = failures(first[0]) if first else None
+    if common is not None and not common:
         return (), source
     head, source = _head(source)
     found = _first_records(_unpacked(head, source))
-    if not found or not frozenset.intersection(*map(failures, found)):
+    for record in found[len(first) :]:
+        common = failures(record) if common is None else common & failures(record)
+    if not common:
         return (), source
     return tuple(name for name, fits in legal.items() if all(map(fits, found))), source
 

@@ -25,10 +25,14 @@ from mypt_spec.bodies.strict_json import escape
 MAX_MISFITS = 5  # named for one value
 # Processor time for one check: a few references in a small schema can mean billions of steps.
 _SECONDS = 1.0
+_TOO_LONG = f"checking it takes more than {_SECONDS:g} second, which is the limit"
 _ALTOGETHER = 4.0  # for all checks of one record
 _FRAMES = 350  # of Python's stack: at its end, a library below panics instead of raising
 _REPEATS = 100_000  # product of a pattern's counted repeats, to which the library expands it
 _SMALL = 20_000  # characters of a schema that many are kept of, and of a regular expression
+# objects in a schema, in so far as they are schemas: in a second, half as many are checked
+_PARTS = 50_000
+_DATA = ("enum", "const", "default", "examples")  # what is under these keys is no schema
 _COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
 _clock = threading.local()
 
@@ -127,8 +131,25 @@ def _short(text: str, most: int = 200) -> str:
 
 
 def _compiled(schema: Any) -> _Compiled:
+    if _has_too_many_parts(schema):
+        return _Compiled(None, (_TOO_LONG, ""), unchecked=True)
     source = json.dumps(schema)
     return (_remembered if len(source) <= _SMALL else _remembered_large)(source)
+
+
+def _has_too_many_parts(schema: Any) -> bool:
+    """Returns whether a schema is refused for its size, before any of its copies is made."""
+    stack, parts = [schema], 0
+    while stack and parts <= _PARTS:
+        item = stack.pop()
+        if isinstance(item, dict):
+            parts += 1
+            stack += [v for k, v in item.items() if k not in _DATA and isinstance(v, dict | list)]
+        else:
+            stack += (
+                [v for v in item if isinstance(v, dict | list)] if isinstance(item, list) else ()
+            )
+    return parts > _PARTS
 
 
 def _compile(source: str) -> _Compiled:
@@ -195,7 +216,7 @@ def _left() -> float:
     """Returns the processor time that this check has left. Raises TimeoutError when it is over."""
     left: float = _clock.end - time.thread_time()
     if left <= 0:
-        raise TimeoutError(f"checking it takes more than {_SECONDS:g} second, which is the limit")
+        raise TimeoutError(_TOO_LONG)
     return left
 
 

@@ -178,13 +178,13 @@ def faults(value: Any) -> Iterator[Fault]:
             stack += [
                 (v, (node, key_text(k)), depth + 1)
                 for k, v in reversed(item.items())
-                if v.__class__ is not str or not v.isascii() or depth == MAX_DEPTH
+                if depth >= MAX_DEPTH - 1 or not _plain(v)
             ]
         elif isinstance(item, list):
             stack += [
                 (v, (node, i), depth + 1)
                 for i, v in reversed(list(enumerate(item)))
-                if v.__class__ is not str or not v.isascii() or depth == MAX_DEPTH
+                if depth >= MAX_DEPTH - 1 or not _plain(v)
             ]
         elif isinstance(item, float):
             if not math.isfinite(item):
@@ -213,6 +213,13 @@ def _ascii(keys: Iterable[Any]) -> bool:
         return "".join(keys).isascii()
     except TypeError:
         return False
+
+
+def _plain(value: Any) -> bool:
+    """Returns whether a value is a string of ASCII, or an object of such keys and sound strings."""
+    if value.__class__ is str:
+        return bool(value.isascii())
+    return value.__class__ is dict and _ascii(value) and _sound(value.values())
 
 
 def _sound(values: Iterable[Any]) -> bool:

@@ -159,14 +159,14 @@ class _Writer:
         if not fields:
             return "{}", said
         inner = pad + "  "
-        out = "{\n"
+        out = ["{\n"]
         for name, field in fields.items():
             description = field.get("description") if isinstance(field, dict) else None
             but = "description" if self.says(description) else ""
-            out += self.lines(str(description), inner) if but else ""
+            out.append(self.lines(str(description), inner) if but else "")
             mark = "" if name in named else "?"
-            out += f"{inner}{self.name(name)}{mark}: {self.typed(field, inner, but=but)},\n"
-        return out + pad + "}", said
+            out.append(f"{inner}{self.name(name)}{mark}: {self.typed(field, inner, but=but)},\n")
+        return "".join([*out, pad, "}"]), said
 
 
 class _Reader:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_cli.jsonl.blocks import Source
-from mypt_lint.check.detect import detect, elsewhere_than, error_count
+from mypt_lint.check.detect import detect, elsewhere, elsewhere_than, error_count
 from mypt_lint.cli import main
 from tests.support.conversion import FEATURES
 from tests.support.strategies import DIALECTS, records
@@ -228,3 +228,23 @@ def test_streams_and_compressed_files(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     assert main(["--dialect", "auto", "-"]) == 0
     assert "<stdin>: gabgpt\n9000 lines clean" in capsys.readouterr().err
+
+
+def test_a_record_is_judged_once_in_its_own_dialect() -> None:
+    """A line of megabytes takes long, and may be the first and the last."""
+    asked: list[object] = []
+
+    def failures(record: object) -> frozenset[str]:
+        asked.append(record)
+        return frozenset({"MYP101"} if record != [2] else {"MYP101", "MYP102"})
+
+    def found(*records: object) -> tuple[str, ...]:
+        asked.clear()
+        data = "".join(f"{json.dumps(record)}\n" for record in records).encode()
+        legal = {"a": lambda record: True, "b": lambda record: record != [1]}
+        return elsewhere(Source("x", stream=io.BytesIO(data)), failures, legal)[0]
+
+    assert found([1], [2]) == ("a",)
+    assert asked == [[1], [2]]
+    assert found([3]) == ("a", "b")
+    assert asked == [[3]]

@@ -54,6 +54,23 @@ def test_a_schema_that_takes_too_long_is_not_called_wrong() -> None:
     )
 
 
+def test_a_schema_that_is_refused_for_its_size_is_not_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It took nine seconds, most of them to write and read it again."""
+    schema = large(60_000)
+    assert findings({"messages": [USER, ANSWER], "response_schema": {"type": "object"}}) == []
+    monkeypatch.setattr("mypt_spec.bodies.json_schema.json.dumps", None)
+    with pytest.raises(SchemaError) as caught:
+        check_schema(schema)
+    assert caught.value.unchecked
+
+
+def test_values_in_a_schema_are_no_parts_of_it() -> None:
+    for word in ("enum", "examples"):
+        check_schema({word: [{"a": i} for i in range(60_000)]})
+
+
 def test_a_schema_that_nests_too_deep_is_not_called_wrong() -> None:
     deep = json.loads('{"not": ' * 150 + "{}" + "}" * 150)
     (found,) = findings({"messages": [USER, ANSWER], "response_schema": deep})

@@ -1,0 +1,50 @@
+"""Faults of JSON values: the walk that skips what is plainly sound finds what a plain walk finds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mypt_spec.bodies.strict_json import MAX_DEPTH, faults
+
+TEXTS = st.text(st.sampled_from("ab\u00e9\ud800"), max_size=3)
+LEAVES = st.none() | st.integers() | st.floats() | TEXTS
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def naive(value: Any, pointer: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yields codes and pointers, in the order of the value."""
+    if depth > MAX_DEPTH:
+        yield "MYP008", pointer
+    elif isinstance(value, str):
+        if any("\ud800" <= char <= "\udfff" for char in value):
+            yield "MYP006", pointer
+    elif isinstance(value, dict):
+        for key in value:
+            if any("\ud800" <= char <= "\udfff" for char in key):
+                yield "MYP006", f"{pointer}/{key}"
+        for key, inner in value.items():
+            yield from naive(inner, f"{pointer}/{key}", depth + 1)
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from naive(inner, f"{pointer}/{at}", depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield "MYP005", pointer
+
+
+@given(VALUES, st.sampled_from([0, MAX_DEPTH - 3, MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH + 1]))
+@example({"a": {"b": "c"}}, MAX_DEPTH - 2)
+@example({"a": {"b": "c"}}, MAX_DEPTH - 1)
+@example({"\ud800": {"b": "\ud800"}}, 0)
+def test_faults_are_those_of_a_plain_walk(value: Any, depth: int) -> None:
+    for _ in range(depth):
+        value = [value]
+    assert [(f.code, f.pointer) for f in faults(value)] == list(naive(value))
