@@ -1,0 +1,77 @@
+"""The search for what grows with the square of the data: it sees a fault that is planted, and a sweep
+goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fuzz import growth
+
+KIND = "turns"
+Taken = Callable[[float], float]  # from megabytes of a line to seconds
+IN_PROPORTION: dict[str, Taken] = {
+    "fast": lambda size: 0.01 * size,
+    "slow": lambda size: 2 * size,
+    "slow, with a square that is a small part": lambda size: 2 * size + 0.2 * size**2,
+    "very slow": lambda size: 200 * size,
+    "nothing": lambda size: 0.0,
+}
+NOT: dict[str, Taken] = {
+    "a square": lambda size: 10 * size**2,
+    "a square in what is slow": lambda size: 2 * size + 20 * size**2,
+    "a cube": lambda size: 100 * size**3,
+}
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, taken: Taken) -> list[float]:
+    """Makes the time of commands a function of their data; returns the sizes that are tried."""
+    sizes: list[float] = []
+
+    def seconds(dialect: str, path: Path, way: str) -> float:
+        sizes.append(path.stat().st_size / (1 << 20))
+        return 0.02 + taken(sizes[-1])
+
+    growth._least.cache_clear()
+    monkeypatch.setattr(growth, "_seconds", seconds)
+    return sizes
+
+
+@pytest.mark.parametrize("case", [*IN_PROPORTION, *NOT])
+def test_a_square_is_an_alarm(monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    sizes = plant(monkeypatch, (IN_PROPORTION | NOT)[case])
+    assert (growth.growth("mypt", KIND, "lint") is not None) == (case in NOT)
+    assert max(sizes) < 8
+
+
+def test_what_a_second_look_shows_to_be_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+
+    def disturbed(size: float) -> float:
+        looks.append(size)
+        return 2 * size * (5 if looks.count(size) == 1 and size > 0.05 else 1)
+
+    plant(monkeypatch, disturbed)
+    assert growth.growth("mypt", KIND, "lint") is None
+
+
+def test_a_sweep_goes_on_where_it_was_stopped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(monkeypatch, NOT["a square"])
+    seen = ["messages/0/content of ' '", "opt-outs"]
+    monkeypatch.setattr(growth, "kinds", lambda dialect: seen)
+    notes = tmp_path / "notes.jsonl"
+    assert growth.sweep(["mypt"], notes, minutes=0, share=(0, 1)) == 0
+    assert growth.sweep(["mypt"], notes, minutes=1, share=(0, 2)) == 1
+    half = notes.read_text().splitlines()
+    assert growth.sweep(["mypt"], notes, minutes=1, share=(0, 1)) == 1
+    entries = [json.loads(entry) for entry in notes.read_text().splitlines()]
+    assert notes.read_text().splitlines()[: len(half)] == half
+    assert len(half) == 3
+    assert len({(e["kind"], e["way"]) for e in entries}) == len(entries) == 2 * len(growth.WAYS)
+    assert "6 of 6 strata were looked at: 6 alarms" in capsys.readouterr().out
