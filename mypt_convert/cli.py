@@ -108,9 +108,8 @@ def _run(options: argparse.Namespace) -> int:
             report.misnamed(source.path, converter.source, formats)
             for line in lines(source):
                 bar.at(line.position)
-                record = report.add(
-                    line, converter.record(line.value) if line.fault is None else None
-                )
+                outcome = None if line.fault else converter.record(line.value, line.spots)
+                record = report.add(line, outcome)
                 if record is not None:
                     output.write(record)
             bar.next()

@@ -73,12 +73,15 @@ class Converter:
         # Phases and lengths are of the dialect that the settings were written for.
         hiding = [pair for pair in rules.values if pair[0] not in ("phase", "max-tokens")]
         self.checker = checker(Settings(tuple(hiding), ()), self.target, with_fixes=False)
+        self.counting = rules.counting
 
-    def record(self, value: Any) -> Converted:
-        """Converts one JSON value. Never raises."""
+    def record(self, value: Any, about: Iterable[Finding] = ()) -> Converted:
+        """Converts one JSON value; `about` is what was found of its line. Never raises."""
         conversation, findings, losses = self.take_apart(value)
-        if conversation is None:
-            return Converted(None, findings=tuple(findings))
+        against = _against(self.checker, about, self.counting)
+        if conversation is None or against:
+            more = findings if conversation is None else ()
+            return Converted(None, findings=(*against, *more))
         out = self._converted(conversation, losses, self.system)
         lost = tuple(as_given(out.losses, findings))
         out = replace(out, losses=lost, kept=held(findings, lost))

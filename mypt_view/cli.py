@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,8 @@ examples:
   mypt-view --kind text episode.txt      serialised text instead of JSONL
   mypt-view data.jsonl:7 --text | mypt-lint --kind text -
 
-Exit status: 0 nothing wrong with what was shown, 1 an error in it, 2 failure.
+Exit status: 0 nothing wrong with what was shown, 1 a finding in it that fails mypt-lint by the
+same settings, 2 failure.
 """
 
 
@@ -96,6 +97,7 @@ def split_line(name: str) -> tuple[str, int | None]:
 
 def _run(options: argparse.Namespace) -> int:
     from mypt_cli.jsonl.paths import is_prepared
+    from mypt_lint.settings.settings import NO_SETTINGS
     from mypt_view.items import first
 
     if options.layout is not None and options.view != "text":
@@ -105,25 +107,41 @@ def _run(options: argparse.Namespace) -> int:
         from mypt_train.commands.view import shard_items
 
         items = first(shard_items(path, line or 1), None if options.all else options.number or 1)
-        return _show(items, path, options)
+        return _shown(items, path, NO_SETTINGS.counting, options)
     source, line = _source(options.file)
-    checker, kind, source, doubt = _checker(source, options)
+    checker, kind, source, doubt, counting = _checker(source, options)
     layouts = checker.dialect.table.layouts
     if options.layout is not None and options.layout not in layouts:
         raise UsageError(
             f"--layout {options.layout}: {checker.dialect.name} has {', '.join(layouts)}"
         )
     items = _items(checker, source, kind, line, doubt, options)
-    return _show(items, source.path, options)
+    return _shown(items, source.path, counting, options)
 
 
-def _show(items: Iterator[Item], source: str, options: argparse.Namespace) -> int:
-    """Shows items as is asked for; returns the exit status."""
+def _shown(
+    items: Iterator[Item], path: str, counting: Sequence[str], options: argparse.Namespace
+) -> int:
+    """Shows items as the options say; returns the exit status.
+
+    Findings of the severities `counting` decide it.
+    """
+    status = CLEAN
+
+    def judged() -> Iterator[Item]:
+        nonlocal status
+        for item in items:
+            if any(f.severity in counting for f in item.findings):
+                status = FOUND
+            yield item
+
     if options.html is not None:
-        return _page(items, source, options)
-    if options.view == "text":
-        return _text(items, options.layout)
-    return _terminal(items, options.view or "chat")
+        _page(judged(), path, options)
+    elif options.view == "text":
+        _text(judged(), options.layout)
+    else:
+        _terminal(judged(), options.view or "chat")
+    return status
 
 
 def _source(name: str) -> tuple[Source, int | None]:
@@ -138,11 +156,13 @@ def _source(name: str) -> tuple[Source, int | None]:
     return sources[0], line
 
 
-def _checker(source: Source, options: argparse.Namespace) -> tuple[Checker, str, Source, str]:
-    """Returns (checker, kind, source, doubt) by the settings of the file.
+def _checker(
+    source: Source, options: argparse.Namespace
+) -> tuple[Checker, str, Source, str, tuple[str, ...]]:
+    """Returns (checker, kind, source, doubt, counting) by the settings of the file.
 
     The source is to be read from now on, because a pipe can be read only once; `doubt` is about the
-    dialect.
+    dialect; findings of the severities `counting` fail.
     """
     from mypt_lint.check.detect import candidates, detect
     from mypt_lint.run.plan import checker, named_dialect, planned
@@ -151,7 +171,8 @@ def _checker(source: Source, options: argparse.Namespace) -> tuple[Checker, str,
     own = plan.of(source.path)
     kind = "text" if own["kind"] == "text" else "record"
     if own["dialect"] != AUTO:
-        return checker(own, named_dialect(own["dialect"])), kind, source, ""
+        judge = checker(own, named_dialect(own["dialect"]))
+        return judge, kind, source, "", own.counting
     guess = detect(source, kind, candidates(DEFAULTS["dialect"]))
     doubt = (
         ""
@@ -159,7 +180,7 @@ def _checker(source: Source, options: argparse.Namespace) -> tuple[Checker, str,
         else f"{guess.dialect.name} is taken for it: nothing at its beginning is legal in any "
         "dialect; choose with --dialect"
     )
-    return checker(own, guess.dialect), kind, guess.source, doubt
+    return checker(own, guess.dialect), kind, guess.source, doubt, own.counting
 
 
 def _items(
@@ -185,21 +206,18 @@ def _items(
         yield item
 
 
-def _terminal(items: Iterator[Item], view: str) -> int:
+def _terminal(items: Iterator[Item], view: str) -> None:
     from mypt_lint.report.outputs import utf8
     from mypt_view.terminal import Terminal
 
     terminal = Terminal(utf8(sys.stdout))
-    status = CLEAN
     for at, item in enumerate(items):
         if at:
             print()
         terminal.show(item, view)
-        status = max(status, _status(item))
-    return status
 
 
-def _text(items: Iterator[Item], layout: str | None) -> int:
+def _text(items: Iterator[Item], layout: str | None) -> None:
     """Prints the texts alone on stdout; on a terminal made visible, elsewhere byte for byte.
 
     All else goes to stderr.
@@ -210,9 +228,7 @@ def _text(items: Iterator[Item], layout: str | None) -> int:
 
     notes = Terminal(sys.stderr)
     display = Display(utf8(sys.stdout))
-    status = CLEAN
     for item in items:
-        status = max(status, _status(item))
         text = None if item.text is None or layout is not None else item.text
         if text is None and item.segments is not None and item.episode is not None:
             first = next(iter(item.dialect.table.layouts))
@@ -223,10 +239,9 @@ def _text(items: Iterator[Item], layout: str | None) -> int:
         notes.note(item, lacks="" if text is not None else "text")
         if text is not None:
             print(display.line(text, keep="\n\t") if sys.stdout.isatty() else text)
-    return status
 
 
-def _page(items: Iterator[Item], source: str, options: argparse.Namespace) -> int:
+def _page(items: Iterator[Item], source: str, options: argparse.Namespace) -> None:
     from mypt_cli.jsonl.output import Output
     from mypt_lint.report.totals import counted
     from mypt_view.page import collect, page
@@ -237,11 +252,6 @@ def _page(items: Iterator[Item], source: str, options: argparse.Namespace) -> in
     if path != "-" and not options.quiet:
         shown = counted(len(held.rows), "episode")
         print(f"mypt-view: wrote {path}: {shown} of {source}", file=sys.stderr)
-    return FOUND if any("error" in row["counts"] for row in held.rows) else CLEAN
-
-
-def _status(item: Item) -> int:
-    return FOUND if any(f.severity == "error" for f in item.findings) else CLEAN
 
 
 main = Command(

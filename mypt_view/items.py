@@ -22,7 +22,7 @@ from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import Segment
 from mypt_spec.episode import Episode, Event, Part, Place, events_of
-from mypt_spec.findings import Finding
+from mypt_spec.findings import Finding, regraded
 from mypt_spec.table import CALLS, TEXT
 
 _BOM = "\ufeff"
@@ -130,10 +130,10 @@ def record(checker: Checker, raw: bytes, row: int, path: str) -> Item:
 def texts(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
     """Yields one item for each episode of serialised text; `line` is any of its lines."""
     data, _, located = whole_text(checker, source)
-    text, faults = decode(data)
+    text, faults, readable = decode(checker, data)
     findings = faults or [item.finding for item in located]
     rows = text.count("\n") + (not text.endswith("\n") and bool(text))
-    if located or (faults and line is None):
+    if located or (not readable and line is None):
         yield Item(
             source.path,
             checker.dialect,
@@ -147,6 +147,7 @@ def texts(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
         return
     _need(source, rows, line or 1)
     row, done = 1, 0
+    about = [_placed(fault, None) for fault in faults]  # of the file, not of its first tag
     for unit in text_episodes(checker, text):
         row += text.count("\n", done, unit.start)
         done = unit.start
@@ -159,11 +160,12 @@ def texts(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
             checker.dialect,
             unit.episode,
             segments,
-            (*faults, *unit.findings),
+            (*about, *unit.findings),
             unit.text,
             text=unit.text,
             lacks=lacks,
         )
+        about = []
 
 
 def encoded(dialect: Dialect, episode: Episode | None) -> tuple[tuple[Segment, ...] | None, str]:
@@ -253,10 +255,12 @@ def _unread(
 
 def _on_line(located: list[Diagnostic]) -> tuple[Finding, ...]:
     """Returns findings about a line that is not JSON, their columns as spans."""
-    return tuple(
-        replace(item.finding, pointer="", span=(item.column - 1, item.end_column - 1))
-        for item in located
-    )
+    return tuple(_placed(d.finding, (d.column - 1, d.end_column - 1)) for d in located)
+
+
+def _placed(finding: Finding, span: tuple[int, int] | None) -> Finding:
+    """Returns a finding about what is shown as a whole, with the severity that it has."""
+    return regraded(replace(finding, pointer="", span=span), finding.severity)
 
 
 def _need(source: Source, rows: int, line: int) -> None:

@@ -15,13 +15,17 @@ MAX_LINE = 8 << 20  # bytes, as the linter
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a source: its JSON value, or why it has none. `position` counts bytes on disk."""
+    """One line of a source: its JSON value, or why it has none. `position` counts bytes on disk.
+
+    `spots` is what else is wrong with the line itself.
+    """
 
     path: str
     row: int
     position: int
     value: Any = None
     fault: Finding | None = None
+    spots: tuple[Finding, ...] = ()
 
 
 def lines(source: Source) -> Iterator[Line]:
@@ -44,4 +48,5 @@ def lines(source: Source) -> Iterator[Line]:
 def _line(path: str, row: int, position: int, raw: bytes) -> Line:
     line = read_line(raw, first=row == 1)
     fault = line.fault.finding if line.fault is not None else None
-    return Line(path, row, position, line.value, fault)
+    spots = tuple(spot.finding for spot in line.spots)
+    return Line(path, row, position, line.value, fault, spots)

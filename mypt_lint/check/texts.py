@@ -49,9 +49,9 @@ def text_units(checker: Checker, data: bytes, filename: str) -> Units:
 
     A line end after an episode belongs to the file, unless it belongs to a tag.
     """
-    text, findings = decode(data)
+    text, findings, readable = decode(checker, data)
     out = Units()
-    for unit in text_episodes(checker, text) if not findings else []:
+    for unit in text_episodes(checker, text) if readable else ():
         at = unit.start
         shifted = [_shifted(f, at) for f in unit.findings]
         out.units += 1
@@ -92,9 +92,14 @@ class TextEpisode(NamedTuple):
 
 
 def text_episodes(checker: Checker, text: str) -> Iterator[TextEpisode]:
-    """Yields the episodes of a text that may hold several, each checked by itself."""
-    for start, end in _episodes(checker, text):
-        whole = text[start:end]
+    """Yields the episodes of a text that may hold several, each checked by itself.
+
+    A byte order mark before the first one is passed over.
+    """
+    behind = len(_mark(text))
+    for begin, end in _episodes(checker, text[behind:]):
+        start = begin + behind
+        whole = text[start : end + behind]
         last = checker.dialect.lex(whole)[-1:]
         own = whole.removesuffix("\n") if last and last[0].terminal == TEXT else whole
         episode, found = _look(checker, own)
@@ -109,30 +114,43 @@ def text_episodes(checker: Checker, text: str) -> Iterator[TextEpisode]:
 
 def generation_units(checker: Checker, data: bytes, filename: str) -> Units:
     """Checks a file that holds one generation."""
-    text, findings = decode(data)
-    found = checker.text(text, findings or generation(checker, text), filename=filename)
+    text, findings, readable = decode(checker, data)
+    if readable:
+        behind = len(_mark(text))
+        findings += [_shifted(f, behind) for f in generation(checker, text[behind:])]
+    found = checker.text(text, findings, filename=filename)
     return Units(found, 1, int(not found))
 
 
-def decode(data: bytes) -> tuple[str, list[Finding]]:
-    """Returns the text of a file, and findings about its bytes."""
+def decode(checker: Checker, data: bytes) -> tuple[str, list[Finding], bool]:
+    """Returns (text, findings, readable) of the bytes of a file, by the settings."""
+    text = data.decode("utf-8", "replace")
+    if fault := _unreadable(data):
+        return text, [checker.insist(fault)], False
+    if not _mark(text):
+        return text, [], True
+    advice = "save the file as UTF-8 without a byte order mark"
+    found = Finding("MYP009", "the file begins with a byte order mark", span=(0, 1), help=advice)
+    return text, [checker.graded(found)] if checker.selects(found.code) else [], True
+
+
+def _mark(text: str) -> str:
+    """Returns the byte order mark of a text, if it begins with one."""
+    return "\ufeff" if text.startswith("\ufeff") else ""
+
+
+def _unreadable(data: bytes) -> Finding | None:
+    """Returns why bytes are no text in UTF-8."""
     if is_utf16(data[:4]):
-        fault = Finding("MYP002", IS_UTF16.replace("line", "text"), span=(0, 1), help=FROM_UTF16)
-        return data.decode("utf-8", "replace"), [fault]
+        message = IS_UTF16.replace("line", "text")
+        return Finding("MYP002", message, span=(0, 1), help=FROM_UTF16)
     try:
-        text = data.decode("utf-8")
+        data.decode("utf-8")
     except UnicodeDecodeError as error:
         start = len(data[: error.start].decode("utf-8"))
         message = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not UTF-8: {error.reason}"
-        return data.decode("utf-8", "replace"), [
-            Finding("MYP002", message, span=(start, start + 1), help="convert the file to UTF-8")
-        ]
-    if text.startswith("\ufeff"):
-        hint = "save the file as UTF-8 without a byte order mark"
-        return text, [
-            Finding("MYP009", "the file begins with a byte order mark", span=(0, 1), help=hint)
-        ]
-    return text, []
+        return Finding("MYP002", message, span=(start, start + 1), help="convert the file to UTF-8")
+    return None
 
 
 def _episodes(checker: Checker, text: str) -> Iterator[tuple[int, int]]:

@@ -261,7 +261,7 @@ def test_an_interrupted_run_leaves_nothing(
     source = write(tmp_path / "in.jsonl", *OPENAI)
     (tmp_path / "out.jsonl").write_text("old\n")
 
-    def interrupt(self: Converter, value: Any) -> Any:
+    def interrupt(self: Converter, value: Any, about: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Converter, "record", interrupt)
@@ -511,6 +511,48 @@ def test_what_lints_clean_is_converted(
     assert main(["in.jsonl", "-o", "out.jsonl", "--to", "mypt", *options]) == status
     if status == 0:
         assert read(tmp_path / "out.jsonl") == [record]
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "marked", "carriage"),
+    [
+        ("", (), 1, 0),
+        ("", ("--ignore", "MYP009"), 0, 0),
+        ('ignore = ["byte-order-mark"]', (), 0, 0),
+        ('ignore = ["MYP009"]', ("--no-config",), 1, 0),
+        ('severity.MYP009 = "warning"', (), 0, 0),
+        ('severity.MYP010 = "error"', (), 1, 1),
+        ('fail-on = "warning"', (), 1, 1),
+        ('fail-on = "warning"\nignore = ["MYP010"]', (), 1, 0),
+        ('[files."in.jsonl"]\nseverity.MYP010 = "error"\nignore = ["MYP009"]', (), 0, 1),
+        ('select = ["MYP1"]\nfail-on = "info"', (), 0, 0),
+    ],
+)
+def test_findings_about_the_line_itself_count(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    settings: str,
+    options: tuple[str, ...],
+    marked: int,
+    carriage: int,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mypt-lint.toml").write_text(settings)
+    line = json.dumps(mypt()).encode()
+    for raw, status, code in [
+        (b"\xef\xbb\xbf" + line + b"\n", marked, "MYP009"),
+        (line + b"\n" + line + b"\r\n", carriage, "MYP010"),
+    ]:
+        (tmp_path / "in.jsonl").write_bytes(raw)
+        assert lint(["in.jsonl", "-q", *options]) == status
+        for source in ("mypt", "openai"):
+            there = ["in.jsonl", "-o", "out.jsonl", "--from", source, "--to", "mypt", *options]
+            capsys.readouterr()
+            assert main(there) == status
+            assert (f"refused {code}" in capsys.readouterr().err) == bool(status)
+            if status == 0:
+                assert read(tmp_path / "out.jsonl") == [mypt()] * raw.count(b"\n")
 
 
 def test_each_file_has_its_own_dialect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,6 +191,32 @@ def test_file_family(lint: Any) -> None:
     assert lint(GOOD.replace("Hi", "a\u2028b\u0085c").encode())[:2] == (0, [])
 
 
+@pytest.mark.parametrize(
+    ("kind", "faulty"),
+    [
+        ("text", "<myPT_system>S.</myPT_system><myPT_user>Hi</myPT_user><myPT_eot>"),
+        ("generation", "<myPT_assistant>Hi</myPT_assistant><myPT_user>"),
+    ],
+)
+def test_behind_a_byte_order_mark_a_text_is_read(lint: Any, kind: str, faulty: str) -> None:
+    """The mark is said, or ignored; what comes after it is checked all the same."""
+    plain = lint(faulty.encode(), "--kind", kind, name="a.txt")[1]
+    assert plain
+    marked = b"\xef\xbb\xbf" + faulty.encode()
+    status, found, _ = lint(marked, "--kind", kind, "--ignore", "MYP009", name="a.txt")
+    assert status == 1
+    places = [(f["code"], f["span"]) for f in found]
+    assert places == [(f["code"], [n + 1 for n in f["span"]]) for f in plain]
+    codes = [f["code"] for f in lint(marked, "--kind", kind, name="a.txt")[1]]
+    assert codes == ["MYP009", *(f["code"] for f in plain)]
+
+
+@pytest.mark.parametrize("kind", ["text", "generation"])
+def test_a_text_that_cannot_be_read_is_not_clean(lint: Any, kind: str) -> None:
+    status, found, _ = lint(b"\xff", "--kind", kind, "--ignore", "MYP002", name="a.txt")
+    assert (status, [f["code"] for f in found]) == (1, ["MYP906"])
+
+
 def test_exit_status(lint: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lint(GOOD.encode())[0] == 0
     warning = GOOD.replace("Yo", "  ").encode()

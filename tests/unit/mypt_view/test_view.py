@@ -19,6 +19,7 @@ import zstandard
 import mypt_spec
 from mypt_cli.jsonl.blocks import Source
 from mypt_lint.check.checker import Checker
+from mypt_lint.cli import main as lint
 from mypt_spec.tokenizer.tokenizer import Tokenizer, VocabularyError
 from mypt_view.blocks import Block, blocks_of, inline_kinds
 from mypt_view.cli import main
@@ -302,6 +303,70 @@ def test_the_settings_of_the_linter_hold(
     found, out, _ = view(path, *options)
     assert found == status
     assert ("error[MYP103]" in out) == bool(status)
+
+
+BLANK = {"system": "S.", "messages": [{"role": "user", "content": " "}, GOOD["messages"][-1]]}
+
+
+@pytest.mark.parametrize("how", [(), ("--mask",), ("--text",), ("--html", "page.html")])
+@pytest.mark.parametrize(
+    ("settings", "raw", "status"),
+    [
+        ("", json.dumps(BLANK).encode(), 0),
+        ('fail-on = "warning"', json.dumps(BLANK).encode(), 1),
+        ('fail-on = "warning"', json.dumps(GOOD).encode(), 0),
+        ('fail-on = "warning"\nignore = ["MYP314"]', json.dumps(BLANK).encode(), 0),
+        ("", b"\xef\xbb\xbf" + json.dumps(GOOD).encode(), 1),
+        ('ignore = ["MYP009"]', b"\xef\xbb\xbf" + json.dumps(GOOD).encode(), 0),
+        ("", json.dumps(GOOD).encode() + b"\r", 0),
+        ('fail-on = "warning"', json.dumps(GOOD).encode() + b"\r", 1),
+        ('severity.MYP010 = "error"', json.dumps(GOOD).encode() + b"\r", 1),
+    ],
+)
+def test_what_fails_the_linter_fails_what_is_shown(
+    view: Any,
+    data: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: str,
+    raw: bytes,
+    status: int,
+    how: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data(settings.encode(), "mypt-lint.toml")
+    path = data(raw + b"\n")
+    assert lint([path, "-q"]) == status
+    assert view(path, *how)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("settings", "status", "shown"),
+    [
+        ("", 1, ["error[MYP009]", "warning[MYP314]"]),
+        ('ignore = ["MYP009"]', 0, ["warning[MYP314]"]),
+        ('severity.MYP009 = "info"', 0, ["info[MYP009]", "warning[MYP314]"]),
+        ('ignore = ["MYP009"]\nfail-on = "warning"', 1, ["warning[MYP314]"]),
+    ],
+)
+def test_a_text_behind_a_byte_order_mark_is_shown(
+    view: Any,
+    data: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: str,
+    status: int,
+    shown: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data(settings.encode(), "mypt-lint.toml")
+    text = D.serialize(D.read(BLANK)[0])
+    path = data(b"\xef\xbb\xbf" + text.encode(), "a.txt")
+    found, out, _ = view(path, "--kind", "text")
+    assert found == status == lint([path, "-q", "--kind", "text"])
+    assert re.findall(r"\w+\[MYP...\]", out) == shown
+    again = view(path, "--kind", "text", "--text")[1]
+    assert again.endswith(f"\n{text}\n") or again == f"{text}\n"
 
 
 def test_the_settings_say_dialect_and_kind(
