@@ -2,6 +2,10 @@
 
 Input: states, int64, (rows,). Output: biases for logits and next states. Shapes are static and
 nothing is sent to the host, so a step compiles as one graph.
+
+Some states are numbered on the host as they come up: inside lists of calls, whose ids are to be
+distinct (call_ids.py), and inside bodies that llguidance reads. No tensor holds them. The decoder
+itself answers for a row that is at such a state, or steps into a call, and for no other row.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.compile.nfa import NO_BLOCK
+from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
 from mypt_infer.decode.decoder import _BLOCK_BITS, _SHIFT, ENDLESS, UNBOUNDED, AllowSet, Decoder
 from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec.memo import Memo
@@ -32,7 +36,9 @@ class DeviceDecoder:
     """A Decoder for tensors of its states: int64, (rows,), on one device.
 
     A refused token leads to state 0, in which nothing is allowed, and raises no error, because an
-    error would have to ask the device.
+    error would have to ask the device. Where the decoder's engine numbers states on the host
+    (`decoder.bodies.whole` is False), each call waits for the device once, and for the host as long
+    as it takes to answer for the rows in calls; such a call does not compile as one graph.
     """
 
     def __init__(self, decoder: Decoder, device: torch.device | str = "cpu") -> None:
@@ -53,34 +59,54 @@ class DeviceDecoder:
         self._ready = Memo[int, _Ready](_PLACES)
 
     def step(self, states: Tensor, ids: Tensor) -> Tensor:
-        """Returns the states after one token for each row: int64, (rows,).
-
-        Raises ValueError if some states are known only to the host, as with the engine
-        "llguidance".
-        """
-        self._check()
-        row, base, frame, block = self.place.index_select(1, states >> _SHIFT)
+        """Returns the states after one token for each row: int64, (rows,)."""
+        whole = self.decoder.bodies.whole
+        known = states if whole else self._in_tables(states)
+        row, base, frame, block = self.place.index_select(1, known >> _SHIFT)
         after = self.after[row, self.classes[ids]]
         inner = self.exits[frame, (-1 - after).clamp(min=0)]
         then = torch.where(after >= 0, base + after, inner)
-        ok, left, within = self._budgets(states, block, then)
+        ok, left, within = self._budgets(known, block, then)
         inside = torch.where(self.goal[2][then] == 0, UNBOUNDED, within)  # no block is open
-        return torch.where(ok, then << _SHIFT | left << _BLOCK_BITS | inside, DEAD_STATE)
+        out = torch.where(ok, then << _SHIFT | left << _BLOCK_BITS | inside, DEAD_STATE)
+        if not whole:
+            calling = self.place[3][then] == CALLING
+            rows = ((known != states) | calling).nonzero().flatten().tolist()
+            if rows:
+                given = zip(states[rows].tolist(), ids[rows].tolist(), strict=True)
+                out[rows] = out.new_tensor([self._next(*pair) for pair in given])
+        return out
 
     def bias(self, states: Tensor) -> Tensor:
         """Returns biases for logits, 0 for allowed ids and -inf for others.
 
         The result is float32, (rows, vocabulary).
-
-        Raises ValueError as `step` does.
         """
-        self._check()
-        row, base, frame, block = self.place.index_select(1, states >> _SHIFT)
+        whole = self.decoder.bodies.whole
+        known = states if whole else self._in_tables(states)
+        row, base, frame, block = self.place.index_select(1, known >> _SHIFT)
         after = self.after.index_select(0, row)  # several times as fast as an index
         inner = self.exits.index_select(0, frame).gather(1, (-1 - after).clamp(min=0))
         then = torch.where(after >= 0, base[:, None] + after, inner)
-        ok = self._budgets(states[:, None], block[:, None], then)[0]
-        return torch.where(ok, 0.0, -torch.inf).index_select(1, self.classes)
+        ok = self._budgets(known[:, None], block[:, None], then)[0]
+        out = torch.where(ok, 0.0, -torch.inf).index_select(1, self.classes)
+        if not whole:
+            rows = (known != states).nonzero().flatten().tolist()
+            if rows:
+                asked = torch.from_numpy(self.decoder.bias(states[rows].tolist()))
+                out[rows] = asked.to(out.device)
+        return out
+
+    def _in_tables(self, states: Tensor) -> Tensor:
+        """Returns the states that the tables hold, and state 0 in the place of others."""
+        return torch.where(states >> _SHIFT < self.decoder.tables.size, states, DEAD_STATE)
+
+    def _next(self, state: int, token: int) -> int:
+        """Returns the state after one token as the decoder says it, 0 if it is refused."""
+        try:
+            return self.decoder.next(state, token)
+        except ValueError:
+            return DEAD_STATE
 
     def apply_(self, logits: Tensor, states: Sequence[int]) -> Tensor:
         """Sets the logits of refused ids to -inf, in place; returns the logits, (rows, vocabulary).
@@ -144,13 +170,6 @@ class DeviceDecoder:
                 row.fill_(_REFUSED)
                 row[ids] = kept
         return logits
-
-    def _check(self) -> None:
-        if not self.decoder.bodies.whole:
-            raise ValueError(
-                "some states inside calls are numbered on the host: use `apply_` here, and `next` "
-                "of the decoder"
-            )
 
     def list_of(self, found: AllowSet) -> Tensor:
         """Returns the shorter list of an allow set as a tensor."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from itertools import islice
 
@@ -35,11 +36,6 @@ def test_they_agree(name: str, budget: int | None) -> None:
     bias = made.bias(states.tolist())
     logits = torch.from_numpy(np.random.default_rng(0).normal(size=bias.shape).astype(np.float32))
     assert (device.apply_(logits.clone(), states.tolist()).numpy() == (logits.numpy() + bias)).all()
-    if name == "usf-omega":  # ids of calls: states are numbered on the host
-        for ask in (lambda: device.step(states, ids), lambda: device.bias(states)):
-            with pytest.raises(ValueError, match="numbered on the host"):
-                ask()
-        return
     assert device.step(states, ids).tolist() == made.step(states.tolist(), ids.tolist()).tolist()
     assert (device.bias(states).numpy() == bias).all()
     refused = torch.from_numpy(np.isinf(bias).argmax(axis=1))
@@ -47,6 +43,65 @@ def test_they_agree(name: str, budget: int | None) -> None:
     assert torch.isinf(device.bias(device.step(states, refused))).all(), (
         "nothing follows what is dead"
     )
+
+
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+@pytest.mark.parametrize("name", ["usf-omega", "mypt"])
+@pytest.mark.parametrize("budget", [None, 90])
+def test_walks_through_calls_agree(name: str, engine: str, budget: int | None) -> None:
+    """Token by token: rows in calls, whose states are numbered on the host, beside rows that are
+    not; what is drawn, and what is refused.
+    """
+    if engine == "llguidance":
+        pytest.importorskip("llguidance")
+    made = decoder(name, call=70, engine=engine)
+    device, rows, numbered = DeviceDecoder(made), 6 if engine == "table" else 2, 0
+    choose = random.Random(f"{name} {engine} {budget}")
+    first = made.start(prompt(name), max_new_tokens=budget)
+    walks = [generated(made, first, choose, bold=0.6) for _ in range(rows)]
+    states = torch.full((rows,), first)
+    for _ in range(120 if engine == "table" else 40):
+        bias = made.bias(states.tolist())
+        assert (device.bias(states).numpy() == bias).all()
+        numbered += int((states >> 38 >= made.tables.size).sum())
+        refused = torch.from_numpy(np.isinf(bias).argmax(axis=1))
+        assert not device.step(states, refused).any()
+        tokens = [next(walk, None) for walk in walks]
+        for row, token in enumerate(tokens):  # a walk that is over begins anew
+            if token is None:
+                walks[row], states[row] = generated(made, first, choose, bold=0.6), first
+                tokens[row] = next(walks[row])
+        after = device.step(states, torch.tensor(tokens))
+        assert after.tolist() == made.step(states.tolist(), tokens).tolist()
+        states = after
+    assert bool(numbered) == (not made.bodies.whole)
+
+
+def test_lists_of_calls_with_ids_agree() -> None:
+    """Each list beside its own beginning: what an id may not be is refused alike."""
+    made = decoder("usf-omega", call=4000)
+    device, encode = DeviceDecoder(made), made.dialect.tokenizer.encode
+    opening, rest = made.dialect.tokenizer.special["<tool_calls_start>"], []
+    for ids in (["a", "ab", "b"], ["größe", "x" * 64], ["c1", "c", "c11", "c2"]):
+        calls = [
+            {"id": i, "type": "function", "function": {"name": "list_docs", "arguments": {}}}
+            for i in ids
+        ]
+        rest.append([opening, *encode(json.dumps(calls, ensure_ascii=False))])
+    size = min(map(len, rest))
+    states = torch.full((len(rest),), made.start(prompt("usf-omega"), max_new_tokens=5000))
+    for at in range(size):
+        bias = made.bias(states.tolist())
+        assert (device.bias(states).numpy() == bias).all()
+        tokens = [row[at] for row in rest]
+        assert not np.isinf(bias[range(len(rest)), tokens]).any()
+        after = device.step(states, torch.tensor(tokens))
+        assert after.tolist() == made.step(states.tolist(), tokens).tolist()
+        states = after
+    again = encode('[{"id": "a", "type": "function", "function": {"name": "list_docs", "arguments": {}}}, {"id": "a')  # fmt: skip
+    state = made.run(made.start(prompt("usf-omega")), [opening, *again])
+    quote = torch.tensor(encode('"'))
+    assert not device.step(torch.tensor([state]), quote).any(), "an id stands once in a message"
 
 
 def test_a_batch_steps_in_one_graph() -> None:
