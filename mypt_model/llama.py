@@ -95,6 +95,7 @@ class Layer(nn.Module):
         self.mlp = Mlp(config)
 
     def forward(self, x: Tensor, layer: int, cos: Tensor, sin: Tensor, attend: Attend) -> Tensor:
+        """Maps hidden states (rows, n, hidden_size) to the same shape."""
         x = x + self.self_attn(self.input_layernorm(x), layer, cos, sin, attend)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
@@ -135,6 +136,7 @@ class Transformer(nn.Module):
         places: Tensor,
         then: Callable[[Tensor, Tensor], Any],
     ) -> Any:
+        """Returns `then(hidden, head)`; see the class for shapes."""
         x = self.model.embed_tokens(ids)
         cos, sin = _angles(at, self.config, x.dtype)
         for i, layer in enumerate(self.model.layers):

@@ -51,6 +51,7 @@ class Generation:
 
     @property
     def ids(self) -> list[int]:
+        """Returns the ids that were generated, without the prompt."""
         return [s.token for s in self.steps]
 
     @property

@@ -70,6 +70,7 @@ class HashingEmbedder:
         self.weight = 0.3
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Returns unit vectors, float32, (texts, dimensions); see `Embedder`."""
         import numpy as np
 
         out = np.zeros((len(texts), self.dimensions), dtype=np.float32)

@@ -34,10 +34,12 @@ class Phase:
 
 
 def asked(content: str, **keys: Any) -> Message:
+    """Returns a message of the user."""
     return {"role": "user", "content": content, **keys}
 
 
 def said(content: str, **keys: Any) -> Message:
+    """Returns a message of the assistant."""
     return {"role": "assistant", "content": content, **keys}
 
 
@@ -93,6 +95,7 @@ def follow(draw: Draw, before: Turn) -> Turn:
 
 
 def courtesy(draw: Draw, _: Turn) -> Turn:
+    """Returns a turn in which the user says thanks or goodbye."""
     question, answer = draw.data["phase3"][draw.pick(("thanks", "bye"))]
     slots = {"name": draw.pick(draw.data["names"])}
     return [asked(question.format(**slots)), said(answer.format(**slots))]
@@ -102,6 +105,7 @@ def courtesy(draw: Draw, _: Turn) -> Turn:
 
 
 def search(draw: Draw, _: Turn) -> Turn:
+    """Returns a turn with one search, answered by the titles of what was found."""
     thing = draw.thing()
     phase = draw.data["phase4"]
     found = draw.documents(draw.pick((0, 1, 1, 2, 3)), about=thing)
@@ -119,6 +123,7 @@ def search(draw: Draw, _: Turn) -> Turn:
 
 
 def listing(draw: Draw, _: Turn) -> Turn:
+    """Returns a turn that lists some documents."""
     found = draw.documents(draw.pick((2, 3, 4)))
     rows = [{"doc_id": d.doc_id, "title": d.title} for d in found]
     answer = draw.data["phase4"]["listed"].format(n=len(found), titles=draw.listed(found))
@@ -130,6 +135,7 @@ def listing(draw: Draw, _: Turn) -> Turn:
 
 
 def reading(draw: Draw, _: Turn) -> Turn:
+    """Returns a turn that reads a document which the user names."""
     (document,) = draw.documents(1)
     fact = next(iter(document.facts.values()))
     question = draw.question(draw.data["phase4"]["get"], doc_id=document.doc_id)
@@ -142,6 +148,7 @@ def reading(draw: Draw, _: Turn) -> Turn:
 
 
 def summary(draw: Draw, _: Turn) -> Turn:
+    """Returns a turn that summarizes a document which the user names."""
     (document,) = draw.documents(1)
     fact = next(iter(document.facts.values()))
     question = draw.question(draw.data["phase4"]["summarize"], doc_id=document.doc_id)

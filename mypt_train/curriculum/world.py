@@ -67,6 +67,7 @@ class Document:
 
     @property
     def content(self) -> str:
+        """Returns the text of the document: its title, and a line for each fact."""
         return f"{self.title}\n\n" + "\n".join(self.facts.values())
 
 
@@ -103,6 +104,7 @@ def _thing(name: str, row: list[str], articles: dict[str, list[str]]) -> Thing:
 
 
 def capital(text: str) -> str:
+    """Returns a text with its first letter in upper case."""
     return text[:1].upper() + text[1:]
 
 
@@ -117,9 +119,11 @@ class Draw:
         self.data = self.world.data
 
     def pick(self, items: Any) -> Any:
+        """Draws one of some items, all equally likely."""
         return items[self.chance.randrange(len(items))]
 
     def often(self, share: float) -> bool:
+        """Draws True in a `share` of all cases, False in the others."""
         return self.chance.random() < share
 
     def words(self) -> dict[str, str]:
@@ -149,6 +153,7 @@ class Draw:
         )
 
     def thing(self) -> Thing:
+        """Draws a thing of the world."""
         found: Thing = self.pick(self.world.things)
         return found
 

@@ -1,13 +1,13 @@
 """Encodes only the texts of a record: records with one skeleton share all other tokens.
 
-Input: what a clean line is made of, as the linter's pass keeps it (mypt_lint/fast/scan.py): its
+Input: the parts of a clean line, as the linter's pass keeps them (mypt_lint/fast/scan.py): its
 skeleton, its names, its texts and JSON values. Output: a template, and the values for its slots.
 
 Theory of operation. The first record of a skeleton is encoded as a whole; for the second one a
 template is learnt. `read` and `segments` are run on the smallest record of the shape, with a mark
-in each free place; where the marks come out is where the values will stand. A skeleton whose marks
-do not all come out once, whole, in the text of one segment never gets a template. (A property test
-holds the two ways together.)
+in each free place; where a mark comes out, a value will be. A skeleton whose marks do not all come
+out once, whole, in the text of one segment never gets a template. A property test compares both
+ways.
 
 In dialect mypt, `{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role":
 "assistant", "content": "Yo"}]}` is read with the marks 0, 1 and 2 instead of "S", "Hi" and "Yo".
@@ -44,10 +44,11 @@ _ENTRIES, _LONGEST, _ROOM = 5000, 4000, 8 << 20
 _MARK = re.compile("\ue000([0-9]+)\ue001")
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
 
-# How a value stands in a text: as it is; in a JSON string; as JSON; as the members of an object
-# after another one.
+# How a value is written in a text: as it is; in a JSON string; as JSON; as the members of an
+# object after another one.
 _PLAIN, _QUOTED, _VALUE, _MEMBERS = range(4)
-Piece = tuple[str, int, int]  # the text before a value, which value, and how it stands there
+# The text before a value, which value, and how it is written.
+Piece = tuple[str, int, int]
 Text = tuple[int, tuple[Piece, ...], str]
 
 
@@ -81,7 +82,7 @@ class Template:
 
 
 def _stand(value: Any, how: int) -> str:
-    """Returns a value as it stands in a JSON text."""
+    """Returns a value as it is written in a JSON text."""
     if how == _QUOTED:
         return _dumps(value)[1:-1]
     if how == _VALUE:
@@ -90,7 +91,7 @@ def _stand(value: Any, how: int) -> str:
 
 
 class _Marks:
-    """Fills a smallest record with marks; `kinds` has what kind of value each stands for."""
+    """Fills a smallest record with marks; `kinds` has the kind of value for each mark."""
 
     def __init__(self, names: int, fixed: Iterator[Any]) -> None:
         self.kinds, self.fixed = [NAME] * names, fixed

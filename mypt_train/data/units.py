@@ -66,6 +66,7 @@ def tasks(inputs: Sequence[tuple[Source, Settings]], *, size: int = SIZE) -> lis
 
 
 def path_of(folder: Path, key: Key) -> Path:
+    """Returns the path of the file of a unit."""
     return folder / f"unit_{key[0]:05}_{key[1]:06}.bin"
 
 
@@ -127,7 +128,7 @@ class _Unit:
         self.encoder = encoder
         self.lines = 0
         self.statuses: Counter[str] = Counter()
-        # id of a counter of tags -> [the counter, records]: records of one form share a counter.
+        # id of a counter of tags -> [the counter, records]; records of a template share a counter.
         self.tagged: dict[int, list[Any]] = {}
         self.rejects: list[dict[str, Any]] = []
         self.lengths: list[int] = []
@@ -219,6 +220,7 @@ class UnitFile:
 
     @staticmethod
     def open(path: Path) -> UnitFile:
+        """Reads all of a unit file but its ids and masks. Raises OSError if it is missing."""
         with path.open("rb") as data:
             (size,) = struct.unpack("<I", data.read(4))
             head = json.loads(data.read(size))

@@ -53,6 +53,7 @@ class Batch:
     rows: tuple[Row, ...]
 
     def to(self, device: torch.device) -> Batch:
+        """Returns the batch with its tensors on a device."""
         if device.type == "cpu":
             return self
         ids, at, places, targets, owner = (
