@@ -1,10 +1,9 @@
-"""What a result of 200 tokens costs behind a cache of 600, beside reading all 800 anew. One thread,
-interleaved, medians.
+"""Times a result of 200 tokens after a cache of 600, against reading all 800 anew.
 
     python -m bench.append [--rounds 15]
 
-The model is a Llama of about 7 M parameters without its embedding; both ways give the same logits,
-which is asserted here.
+One thread, interleaved, medians. The model is a Llama of about 7 M parameters without its
+embedding; both ways have the same logits, which is asserted here.
 """
 
 from __future__ import annotations

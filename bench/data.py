@@ -1,5 +1,6 @@
-"""Make the bench file: clean MyPT records of 200 B to 20 KB, phases 1-5, English and German, with
-seeded words.
+"""Makes the bench file: clean MyPT records of 200 B to 20 KB, phases 1-5, in English and German.
+
+Words are drawn by a seed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ WORDS = {language: words.split(" ") for language, words in _TEXTS.items()}
 
 
 def text(rng: random.Random, language: str, size: int) -> str:
-    """About `size` bytes of words."""
+    """Returns about `size` bytes of words."""
     out: list[str] = []
     length = 0
     while length < size:
@@ -41,7 +42,7 @@ def text(rng: random.Random, language: str, size: int) -> str:
 
 
 def record(rng: random.Random) -> dict[str, Any]:
-    """One clean record; its size is spread evenly over the orders of magnitude."""
+    """Returns one clean record; its size is spread evenly over the orders of magnitude."""
     phase, language = rng.randint(1, 5), rng.choice(["en", "de"])
     size = int(200 * 100 ** rng.random())
     turns = 1 if phase < 3 else rng.randint(1, 4)
@@ -88,7 +89,7 @@ def record(rng: random.Random) -> dict[str, Any]:
 
 
 def random_record(rng: random.Random) -> dict[str, Any]:
-    """One clean record whose answer is random words of letters and digits, each met once."""
+    """Returns one clean record whose answer is random words of letters and digits, all new."""
     code = base64.b64encode(rng.randbytes(rng.randint(100, 1500))).decode()
     words = re.findall(r"\w{4,12}", code)
     user = {"role": "user", "content": "Give me random words."}
@@ -99,7 +100,7 @@ def random_record(rng: random.Random) -> dict[str, Any]:
 def make(
     path: Path, size: int, seed: int = 1, one: Callable[[random.Random], dict[str, Any]] = record
 ) -> None:
-    """Write about `size` bytes of what `one` makes; the same seed gives the same bytes."""
+    """Writes about `size` bytes of records from `one`; the same seed makes the same bytes."""
     rng = random.Random(seed)
     path.parent.mkdir(parents=True, exist_ok=True)
     written = 0

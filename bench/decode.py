@@ -1,13 +1,12 @@
-"""Constrained decoding beside what others use, on the same episodes: interleaved in one process,
-one thread, medians of ratios.
-
-A step is all of the constraint: fill or look up what is allowed, apply it to float32 logits in
-place, advance by the token of the episode. The yardstick is one `logits.amax` over the same logits.
-llguidance gets the very same language, as a Lark grammar of special tokens and regular expressions
-(that of the tests); xgrammar an EBNF grammar of the same shape, which knows neither special tokens
-nor what text may not spell.
+"""Times constrained decoding against what others use, on the same episodes.
 
     python -m bench.decode [--rounds 31]
+
+Interleaved in one process, one thread, medians of ratios. A step is all of the constraint: fill or
+look up what is allowed, apply it to float32 logits in place, advance by the token of the episode.
+The yardstick is one `logits.amax` over the same logits. llguidance has the very same language, as a
+Lark grammar of special tokens and regular expressions (that of the tests); xgrammar an EBNF grammar
+of the same shape, which knows neither special tokens nor what text may not spell.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def timed(work: Callable[[], Any]) -> float:
 
 
 def interleaved(works: dict[str, Callable[[], Any]], rounds: int) -> Times:
-    """Seconds of every round; the first two rounds only warm up."""
+    """Returns the seconds of every round; the first two rounds only warm up."""
     out: Times = {name: [] for name in works}
     for round_ in range(-2, rounds):
         for name, work in works.items():
@@ -57,7 +56,7 @@ def ratio(times: Times, mine: str, theirs: str) -> float:
 
 
 def episodes(decoder: Decoder, count: int, length: int) -> list[list[int]]:
-    """What models might write: half of them answers, half calls.
+    """Returns what models might write: half of them answers, half calls.
 
     All are at least `length` tokens.
     """
@@ -213,20 +212,17 @@ def steps(decoder: Decoder, batch: int, rounds: int) -> None:
     shares(engines["ours"], statistics.median(samples["ours"]), batch, length, rounds)
 
 
-SMALL = LlamaConfig(
-    VOCABULARY, 128, 256, 4, 4, 4, tie_word_embeddings=True
-)  # 7.1 M weights, most of them the embedding
-DEEP = LlamaConfig(
-    VOCABULARY, 256, 896, 8, 4, 4, tie_word_embeddings=True
-)  # 7.6 M outside of the embedding
-LARGE = LlamaConfig(VOCABULARY, 512, 1408, 8, 8, 8, tie_word_embeddings=True)  # 51 M
+# 7.1 M weights, most of them the embedding; 7.6 M outside of the embedding; 51 M.
+SMALL = LlamaConfig(VOCABULARY, 128, 256, 4, 4, 4, tie_word_embeddings=True)
+DEEP = LlamaConfig(VOCABULARY, 256, 896, 8, 4, 4, tie_word_embeddings=True)
+LARGE = LlamaConfig(VOCABULARY, 512, 1408, 8, 8, 8, tie_word_embeddings=True)
 
 
 def shares(ours: Ours, alone: float, batch: int, length: int, rounds: int) -> None:
-    """A step of constraint beside a forward pass: timed `alone` as above, in seconds, and right
-    behind the pass, on the logits that it made.
+    """Prints a step of constraint next to a forward pass.
 
-    Behind a pass nothing that the step needs is in the processor's cache.
+    It is timed `alone` as above, in seconds, and right after the pass, on the logits that it made.
+    After a pass nothing that the step needs is in the processor's cache.
     """
     small, deep, large = (
         int(sum(np.prod(s) for n, s in shapes(c).items() if c is not DEEP or "embed" not in n))
@@ -282,7 +278,7 @@ def shares(ours: Ours, alone: float, batch: int, length: int, rounds: int) -> No
 
 
 def building(decoder: Decoder, rounds: int) -> None:
-    """A tool list that was never seen."""
+    """Prints what a tool list costs that was never seen."""
     count = [0]
 
     def fresh() -> tuple[dict[str, Any], ...]:
@@ -339,13 +335,14 @@ def building(decoder: Decoder, rounds: int) -> None:
 
 
 def first_set(decoder: Decoder, ids: list[int]) -> None:
-    """What a list of tools costs until something can be drawn behind some ids."""
+    """Prints what a list of tools costs until something can be drawn after some ids."""
     decoder.allow(decoder.run(decoder.start(prompt("mypt")), ids))
 
 
 def patterned(rounds: int) -> None:
-    """The engine "llguidance" inside calls, each allow set made anew: strings that anything, a
-    length or a pattern binds.
+    """Prints the engine "llguidance" inside calls, each allow set made anew.
+
+    Its strings are bound by nothing, by a length or by a pattern.
     """
     try:
         import llguidance
@@ -378,8 +375,9 @@ def patterned(rounds: int) -> None:
 
 
 def sampling(decoder: Decoder, rounds: int) -> None:
-    """Drawing where few tokens are allowed, and where nearly all are, beside softmax and
-    multinomial over everything.
+    """Prints sampling where few tokens are allowed, and where nearly all are.
+
+    The yardstick is softmax and multinomial over everything.
     """
     device = DeviceDecoder(decoder)
     logits = torch.randn(VOCABULARY)

@@ -1,10 +1,9 @@
-"""Lint speed of every dialect, beside the default one, on the same conversations: those of
-bench.data, converted.
-
-What a dialect has no place for is left out, so files differ in size; speeds are per byte. One
-process, interleaved, medians.
+"""Times linting of every dialect against the default one, on the same conversations.
 
     python -m bench.dialects [--mb 10] [--rounds 7]
+
+These are those of bench.data, converted. Parts that a dialect has no place for are left out, so
+files differ in size; speeds are per byte. One process, interleaved, medians.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ BASE = "mypt"
 
 
 def converted(path: Path, name: str) -> Path:
-    """The records of a file in another dialect."""
+    """Returns the records of a file in another dialect."""
     out = path.with_name(f"{path.stem}-{name}.jsonl")
     if not out.exists():
         converter = Converter(BASE, name)

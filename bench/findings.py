@@ -1,12 +1,12 @@
-"""What lines with findings cost, against the same lines without: every line of a file is broken in
-one of several ways.
+"""Times lines with findings against the same lines without.
 
     python -m bench.findings [--mb 20] [--rounds 5]
 
-What is timed is the command with its defaults (`mypt-lint FILE`), called in this process, its text
-written to memory: findings are made, fixes looked for, places found, the first ones printed and all
-counted. "each in its own way" is the worst case, in which no line teaches anything about another.
-The second column is processor time alone, for machines that have other work.
+Every line of a file is broken in one of several ways. What is timed is the command with its
+defaults (`mypt-lint FILE`), called in this process, its text written to memory: findings are made,
+fixes looked for, places found, the first ones printed and all counted. "each in its own way" is the
+worst case, in which no line teaches anything about another. The second column is processor time
+alone, for machines that have other work.
 
 And a flood: lines with one and the same mistake, linted as a command, with what it prints and its
 peak memory.
@@ -80,9 +80,7 @@ ALL, OWN = "all", "each in its own way"
 
 
 def broken(clean: Path, way: str) -> Path:
-    """The file with every line broken in one way, or in all of them in turn, or in them with words
-    of its own.
-    """
+    """Returns the file with every line broken in one way, or in all in turn, or each otherwise."""
     path = clean.with_suffix(f".{way.replace(' ', '-')}.jsonl")
     if not path.exists():
         ways = [WAYS[way]] if way in WAYS else list(WAYS.values())
@@ -104,7 +102,7 @@ def verified(path: Path, *, faulty: bool) -> None:
 
 
 def lint(path: Path) -> tuple[float, float]:
-    """Seconds of the command, and of the processor."""
+    """Returns the seconds of the command, and of the processor."""
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         began, busy = time.perf_counter(), time.process_time()
         assert command(["--no-config", "-j", "1", str(path)]) in (0, 1)
@@ -112,7 +110,7 @@ def lint(path: Path) -> tuple[float, float]:
 
 
 def flood(lines: int) -> None:
-    """One mistake, many times."""
+    """Prints one mistake, many times."""
     path = DATA / f"flood-{lines}.jsonl"
     if not path.exists():
         line = (

@@ -1,15 +1,14 @@
-"""What the grammar buys: a small model, 600 steps, and how often it answers held-out prompts
-legally.
-
-Makes the curriculum, learns a vocabulary of 1,004 ids of text from it, and trains on one thread
-with a fixed seed: on the loss mask with the phases shuffled; the same on all tokens; and on the
-mask with the phases in order. Then every model answers the same held-out prompts, greedily and at
-temperature 1, by itself and under the constraint; random weights do, too. Prints tables in
-Markdown.
+"""Measures what the grammar buys: how often a small model answers held-out prompts legally.
 
     python -m bench.legality [--out DIR] [--steps 600] [--seeds 0,1] [--only mask,all,phases,random]
 
-What was measured is kept in DIR/results.jsonl, and not measured again.
+Makes the curriculum, learns a vocabulary of 1,004 ids of text from it, and trains 600 steps on one
+thread with a fixed seed: on the loss mask with the phases shuffled; the same on all tokens; and on
+the mask with the phases in order. Then every model answers the same held-out prompts, greedily and
+at temperature 1, by itself and under the constraint; random weights do, too. Prints tables in
+Markdown.
+
+Measurements are kept in DIR/results.jsonl, and not made again.
 """
 
 from __future__ import annotations
@@ -51,9 +50,7 @@ Result = dict[str, Any]
 
 
 def data(folder: Path) -> list[Path]:
-    """Prepared folders, one a phase for training and one that has the held-out episodes as its
-    validation split.
-    """
+    """Prepares folders, one a phase for training and one with held-out episodes to validate."""
     out = [folder / f"{what}{phase}" for phase in COUNTS for what in ("train", "heldout")]
     if all((path / "dataset_metadata.json").exists() for path in out):
         return out
@@ -98,7 +95,7 @@ def _ran(status: int) -> None:
 
 
 def run(variant: str, seed: int, folders: list[Path], out: Path, steps: int) -> Result:
-    """Train one model, and let it answer."""
+    """Trains one model, and lets it answer."""
     found: Result = {"variant": variant, "seed": seed, "steps": steps}
     config = Config.of(ROOT / "configs" / "tiny.json").with_train(
         steps=max(1, steps),
@@ -141,7 +138,7 @@ def run(variant: str, seed: int, folders: list[Path], out: Path, steps: int) -> 
 
 
 def cells(results: list[Result], kind: str, temperature: float) -> str:
-    """A row of a table: by phase and in all, the mean over seeds."""
+    """Returns a row of a table: by phase and in all, the mean over seeds."""
     measured = [r[f"t{temperature:g}"][kind] for r in results]
     phases = sorted({phase for m in measured for phase in m["phases"]})
     shares = [statistics.mean(m["phases"][phase] for m in measured) for phase in phases] + [

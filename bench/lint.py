@@ -1,7 +1,8 @@
-"""Lint speed against parsing alone: both sides read the same file, interleaved in one process;
-medians of the ratios.
+"""Times linting against parsing alone: both sides read the same file.
 
-python -m bench.lint [--mb 50] [--rounds 9]
+    python -m bench.lint [--mb 50] [--rounds 9]
+
+Interleaved in one process; medians of the ratios.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def parse_only(path: Path) -> int:
-    """The yardstick: read lines, `orjson.loads` each."""
+    """Reads lines, `orjson.loads` each: the yardstick."""
     count = 0
     with path.open("rb") as lines:
         for line in lines:
@@ -37,7 +38,7 @@ def parse_only(path: Path) -> int:
 
 
 def lint(checker: Checker, path: Path, jobs: int) -> int:
-    """All default rules; returns the lines read, and insists that they are clean."""
+    """Lints by all default rules. Returns the lines read, and insists that they are clean."""
     count = 0
     for chunk in run(checker, expand([str(path)]), "record", jobs=jobs):
         assert not chunk.found, chunk.found[0]

@@ -1,9 +1,9 @@
-"""Peak memory of `mypt-prepare` on a small and a large input: of the process that leads, and of the
-largest worker.
+"""Measures the peak memory of `mypt-prepare` on a small and a large input.
 
-python -m bench.memory [--mb 20 200] [--random]
+    python -m bench.memory [--mb 20 200] [--random]
 
-With `--random`, no two words of the input are alike: what remembers words grows most on these.
+It is that of the process that leads, and of the largest worker. With `--random`, no two words of
+the input are alike: what remembers words grows most on these.
 """
 
 from __future__ import annotations

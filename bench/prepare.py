@@ -1,11 +1,10 @@
-"""`mypt-prepare` end to end, beside the tokenizer alone on the same text. One run, interleaved,
-medians of ratios.
+"""Times `mypt-prepare` end to end, against the tokenizer alone on the same text.
 
     python -m bench.prepare [--mb 50] [--rounds 5]
 
-The other sides only encode: no file is read or written, nothing is checked. tiktoken makes no mask,
-and encodes tags as text; transformers makes ids and mask by a chat template, to which a tag in a
-system prompt is a tag.
+One run, interleaved, medians of ratios. The other sides only encode: no file is read or written,
+nothing is checked. tiktoken makes no mask, and encodes tags as text; transformers makes ids and
+mask by a chat template, to which a tag in a system prompt is a tag.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ ORDINARY, BATCH = "encode_ordinary", "encode_ordinary_batch(num_threads=2)"
 
 
 def once(path: Path, workers: int, length: int = 1 << 14) -> dict[str, Any]:
-    """Prepare a file into a folder that is thrown away; the manifest."""
+    """Prepares a file into a folder that is thrown away. Returns the manifest."""
     folder = Path(tempfile.mkdtemp(dir=DATA))
     try:
         made = prepare(
@@ -53,8 +52,9 @@ def once(path: Path, workers: int, length: int = 1 << 14) -> dict[str, Any]:
 
 
 def ways(path: Path) -> dict[str, Callable[[], Any]]:
-    """What is compared; what a way needs is loaded when it is asked for. transformers only does a
-    tenth of the records.
+    """Returns what is compared, loaded when it is asked for.
+
+    transformers only does a tenth of the records.
     """
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -87,7 +87,7 @@ def ways(path: Path) -> dict[str, Callable[[], Any]]:
 
 
 def texts_of(path: Path) -> list[str]:
-    """The serialised records of a file; kept beside it."""
+    """Returns the serialised records of a file; kept next to the file."""
     kept = path.with_suffix(".texts.json")
     if not kept.exists():
         d = mypt_spec.dialect("mypt")
@@ -101,7 +101,7 @@ def texts_of(path: Path) -> list[str]:
 
 
 def measure(name: str, path: Path, small: Path) -> float:
-    """Seconds of a way, in this process, after a run on a small file to warm up."""
+    """Returns the seconds of a way, in this process, after a run on a small file to warm up."""
     ways(small)[name]()()
     spent, _ = timed(ways(path)[name]())
     return spent * (10 if name.startswith("transformers") else 1)

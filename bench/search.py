@@ -1,14 +1,13 @@
-"""Search on manual pages: recall@10 of title queries, and latency beside bm25s and tantivy. One
-thread, interleaved, medians.
+"""Measures search on manual pages: recall@10 of title queries, and latency against others.
 
     python -m bench.search [--man /usr/share/man] [--documents 2000] [--queries 500] [--letters N]
     [--embed]
 
-A page becomes a text file named by its page, with the title "name - what it does" (of the section
-NAME) as its first line. Three kinds of query: the whole title; only what the page does, without its
-name; and the same where the pages are indexed without the section NAME, under numbers for names, so
-that only the body can answer. A hit: the page, or one with the same title, among the first ten
-documents.
+The others are bm25s and tantivy; one thread, interleaved, medians. A page becomes a text file named
+by its page, with the title "name - what it does" (of the section NAME) as its first line. Three
+kinds of query: the whole title; only what the page does, without its name; and the same where the
+pages are indexed without the section NAME, under numbers for names, so that only the body can
+answer. A hit: the page, or one with the same title, among the first ten documents.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Page(NamedTuple):
 
 
 def plain(source: str) -> str:
-    """The text of a manual page, without its macros: good enough to search."""
+    """Returns the text of a manual page, without its macros: good enough to search."""
     lines = []
     for line in source.splitlines():
         if line.startswith(('.\\"', "'\\\"", "..")):
@@ -72,7 +71,7 @@ def plain(source: str) -> str:
 
 
 def pages(root: Path, count: int, seed: int) -> list[Page]:
-    """A sample of the English pages that say in one line what they are; none twice."""
+    """Returns a sample of the English pages that say in one line what they are; none twice."""
     out: dict[str, Page] = {}
     files = [
         f
@@ -94,7 +93,7 @@ def pages(root: Path, count: int, seed: int) -> list[Page]:
 
 
 def write(found: list[Page], folder: Path, *, titled: bool) -> dict[str, str]:
-    """The pages as files; path -> what the page does."""
+    """Writes the pages as files. Returns what each page does, by path."""
     does = {}
     for i, page in enumerate(found):
         path = (
@@ -109,8 +108,9 @@ def write(found: list[Page], folder: Path, *, titled: bool) -> dict[str, str]:
 
 
 def recall(engine: WorkspaceEngine, does: dict[str, str], asked: list[tuple[str, str]]) -> float:
-    """The share of queries, each with what the wanted page does, for which it is among the first
-    documents.
+    """Returns the share of queries for which the wanted page is among the first documents.
+
+    A query comes with what the wanted page does.
     """
     path = {d.doc_id: d.path for d in engine.list_docs()}
     hits = 0
@@ -121,8 +121,9 @@ def recall(engine: WorkspaceEngine, does: dict[str, str], asked: list[tuple[str,
 
 
 def rivals(texts: list[str]) -> dict[str, Callable[[str], Any]]:
-    """Other engines over the same chunks, those that are installed: a function from a query to its
-    first results.
+    """Returns other engines over the same chunks, those that are installed.
+
+    Each is a function from a query to its first results.
     """
     out: dict[str, Callable[[str], Any]] = {}
     try:

@@ -1,5 +1,6 @@
-"""A chat template as people write it, without the checks of the exported one: the yardstick is not
-slowed by these.
+"""Holds a chat template as people write it, without the checks of the exported one.
+
+So the yardstick is not slowed by these.
 """
 
 TEMPLATE = """

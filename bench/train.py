@@ -1,13 +1,13 @@
-"""Training beside what one would write in plain PyTorch: tokens a second on the same rows. One run,
-interleaved, medians of ratios.
+"""Times training against what one would write in plain PyTorch: tokens a second on the same rows.
 
     python -m bench.train [--rounds 5] [--rows 8] [--length 512] [--config tiny]
 
-The other side is a training step in the style of nanoGPT, of a model of the same shape (the very
-same modules): rows as they are, padding included, causal attention over the whole row (so episodes
-see one another), logits of all tokens at once, `F.cross_entropy` over the targets, clipping, AdamW.
-Ours keeps episodes apart, and makes logits only where something is learnt. Tokens are those of the
-rows, with padding, on both sides. One thread.
+One run, interleaved, medians of ratios. The other side is a training step in the style of nanoGPT,
+of a model of the same shape (the very same modules): rows as they are, padding included, causal
+attention over the whole row (so episodes see one another), logits of all tokens at once,
+`F.cross_entropy` over the targets, clipping, AdamW. Ours keeps episodes apart, and makes logits
+only where something is learnt. Tokens are those of the rows, with padding, on both sides. One
+thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mypt_train.training.trainer import _optimizer
 
 
 def data(folder: Path, length: int, size: int) -> Corpus:
-    """Records of phases 1-5, English and German, that fit into a row."""
+    """Returns records of phases 1-5, English and German, that fit into a row."""
     import json
 
     rng = random.Random(1)
@@ -58,7 +58,7 @@ def data(folder: Path, length: int, size: int) -> Corpus:
 def plain(
     model: nn.Module, optimizer: torch.optim.Optimizer, ids: Tensor, targets: Tensor, clip: float
 ) -> float:
-    """One step as one would write it:
+    """Makes one step as one would write it.
 
     `targets` (rows, n) are the next ids, -100 where nothing is learnt.
     """
@@ -79,7 +79,7 @@ def plain(
 
 
 def padded(found: Corpus, rows: list[Row], length: int) -> tuple[Tensor, Tensor]:
-    """Rows as they lie in the shards, and their targets."""
+    """Returns rows as they are in the shards, and their targets."""
     ids, targets = (
         np.zeros((len(rows), length), np.int64),
         np.full((len(rows), length), -100, np.int64),

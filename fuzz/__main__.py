@@ -1,4 +1,4 @@
-"""`python -m fuzz --minutes 5 [--seed N]`: all invariants, sharing the time."""
+"""Runs `python -m fuzz --minutes 5 [--seed N]`: all invariants, which share the time."""
 
 import sys
 

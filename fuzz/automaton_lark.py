@@ -1,7 +1,4 @@
-"""Promise 2:
-
-Lark's parser, the automaton and the parser of texts accept the same strings of terminals.
-"""
+"""Invariant 2: Lark's parser, the automaton and the parser of texts accept the same strings."""
 
 from __future__ import annotations
 

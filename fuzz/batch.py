@@ -1,4 +1,7 @@
-"""Many texts encoded at once have the ids that tiktoken gives each, whichever library cuts them."""
+"""Many texts encoded at once have the ids that tiktoken makes of each.
+
+That holds whichever library cuts them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the fuzzers share: the command line, the loop, and the corpus of inputs that once broke
-something.
+"""Shares what the fuzzers need: the command line, the loop, and the corpus of broken inputs.
 
 An invariant is a module with `STRATEGY` (of values that JSON can hold, or of bytes) and
 `check(value)`, which raises when the invariant does not hold. `tests/test_corpus.py` replays the
@@ -44,7 +43,7 @@ def load(path: Path) -> Any:
 
 
 def store(name: str, value: Any) -> Path:
-    """Keep an input in the corpus, under the hash of its bytes."""
+    """Keeps an input in the corpus, under the hash of its bytes."""
     data = value if isinstance(value, bytes) else (json.dumps(value, indent=1) + "\n").encode()
     path = (
         CORPUS
@@ -60,7 +59,7 @@ def store(name: str, value: Any) -> Path:
 
 
 def fuzz(name: str, minutes: float, start: int) -> bool:
-    """Search until the time is up; whether the invariant held.
+    """Searches until the time is up. Returns whether the invariant held.
 
     The smallest input that broke it goes to the corpus.
     """
@@ -102,7 +101,7 @@ def fuzz(name: str, minutes: float, start: int) -> bool:
 
 
 def main(names: tuple[str, ...]) -> int:
-    """The command line. Exit status: 0 all held, 1 one was broken."""
+    """Runs the command line. Exit status: 0 all held, 1 one was broken."""
     parser = argparse.ArgumentParser(
         description=f"Look for inputs that break: {', '.join(names)}.",
         epilog="example: python -m fuzz --minutes 5 --seed 1",

@@ -1,6 +1,4 @@
-"""What is recalled of a record from another of its skeleton is what the checker says of it, in any
-order of asking.
-"""
+"""The cache of findings says of each record what the checker says, in any order of asking."""
 
 from __future__ import annotations
 

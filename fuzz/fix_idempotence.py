@@ -1,5 +1,6 @@
-"""A fix removes its finding, brings no other, changes no meaning if it is safe; when all are
-applied, none is left.
+"""A fix removes its finding, brings no other, and changes no meaning if it is safe.
+
+When all fixes are applied, none is left.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ def _inputs(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def _foreign(draw: st.DrawFn, d: Dialect, record: Any) -> Any:
-    """The record as other tools would write it: other names of roles, objects as strings, the
-    system prompt as a message.
+    """Returns the record as other tools would write it.
+
+    It has other names of roles, objects as strings, and the system prompt as a message.
     """
     schema = d.adapter.SCHEMA
     for message in record[schema.messages]:

@@ -116,13 +116,13 @@ _PIECES = [
 
 
 def line(dialect: str, kind: str, n: int) -> bytes:
-    """A record of a kind and a size as a line of JSONL."""
+    """Returns a record of a kind and a size as a line of JSONL."""
     record = _makers(dialect)[kind](n)
     return json.dumps(record, ensure_ascii="halves" in kind).encode() + b"\n"
 
 
 def kinds(dialect: str) -> list[str]:
-    """The names of all kinds of a dialect."""
+    """Returns the names of all kinds of a dialect."""
     return list(_makers(dialect))
 
 
@@ -183,7 +183,7 @@ def _many(piece: str, n: int) -> str:
 
 
 def _pieces(dialect: str) -> Iterator[str]:
-    """What a text may be many of: tags, pairs of tags, what is almost one, and letters."""
+    """Returns what a text may be many of: tags, pairs of tags, what is almost one, and letters."""
     table = mypt_spec.dialect(dialect).table
     yield from _PIECES
     for terminal in table.terminals.values():
@@ -199,7 +199,7 @@ def _pieces(dialect: str) -> Iterator[str]:
 
 
 def _put(record: Record, path: tuple[Any, ...], make: Callable[[int], Any]) -> Make:
-    """A record with another value at a path."""
+    """Returns a record with another value at a path."""
 
     def made(n: int) -> Record:
         out: Any = {"": deepcopy(record)}
@@ -213,7 +213,7 @@ def _put(record: Record, path: tuple[Any, ...], make: Callable[[int], Any]) -> M
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every value with the way to it."""
+    """Yields every value with the way to it."""
     yield path, value
     items = (
         value.items()
@@ -227,7 +227,7 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
 
 
 def _faulty_turns(dialect: str, turn: list[Record]) -> Iterator[tuple[str, list[Record]]]:
-    """A turn with one fault, for every fault."""
+    """Yields a turn with one fault, for every fault."""
     schema: RecordSchema = mypt_spec.dialect(dialect).adapter.SCHEMA
     for i, message in enumerate(turn):
         yield f"message {i} gone", turn[:i] + turn[i + 1 :]

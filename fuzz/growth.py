@@ -1,9 +1,8 @@
-"""Commands take time in proportion to their data: twice the data, at most 2.6 times the processor
-time.
+"""Commands take time in proportion: for twice the data, at most 2.6 times the processor time.
 
 A kind of line (growing.py) is made of n and 4n parts, so large that the last takes long enough to
-be measured. What a larger size shows to be in proportion is, and what a second look shows to be is,
-too: only what stays out of proportion is an alarm.
+be measured. A time that is in proportion at a larger size, or at a second look, is fine: only one
+that stays out of proportion is an alarm.
 
 `python -m fuzz.growth --minutes 20` looks at strata (a dialect, a kind of line, a way to run the
 linter) by chance. `--sweep FILE` looks at each of them, and notes in the file which are done, so

@@ -1,4 +1,4 @@
-"""Promise 3: ids and loss agree with the naive mask of tests/property/test_mask.py."""
+"""Invariant 3: ids and loss agree with the naive mask of tests/property/test_mask.py."""
 
 from __future__ import annotations
 

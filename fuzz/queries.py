@@ -1,5 +1,6 @@
-"""No query breaks the search of a workspace, whatever it means to a query language, and every
-result can be fetched by its id.
+"""No query breaks the search of a workspace, and every result can be fetched by its id.
+
+That holds whatever the query means to a query language.
 """
 
 from __future__ import annotations

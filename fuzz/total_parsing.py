@@ -1,5 +1,6 @@
-"""Promise 4: any bytes, read as a line, a text, a generation or token ids, give findings; and the
-fast path never hides any.
+"""Invariant 4: any bytes, as a line, a text, a generation or token ids, give findings.
+
+The fast path never hides any.
 """
 
 from __future__ import annotations

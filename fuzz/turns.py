@@ -1,8 +1,7 @@
-"""Models that break, tools that raise, hang and return garbage, users that cancel: every log stays
-legal and replays.
+"""Every history stays legal and replays, whatever models, tools and users do.
 
-`python -m fuzz.turns --count 10000` runs so many turns, from seed 0 on, instead of searching for a
-time.
+Models break, tools raise, hang and return garbage, users cancel. `python -m fuzz.turns --count
+10000` runs so many turns, from seed 0 on, and does not search for a time.
 """
 
 from __future__ import annotations

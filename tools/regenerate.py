@@ -1,7 +1,8 @@
-"""Write everything that is generated from the grammars and the rules; `--check` fails when
-something is stale.
+"""Writes everything that is generated from the grammars and the rules.
 
-python tools/regenerate.py [--check]
+    python tools/regenerate.py [--check]
+
+`--check` writes nothing, and fails when something is stale.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tests.support import conversion  # noqa: E402
 
 
 def outputs() -> dict[Path, str]:
-    """Path -> text of every generated file."""
+    """Returns the text of every generated file, by path."""
     out = {ROOT / "docs/rules.md": reference(FAMILIES), ROOT / "examples/messy.txt": messy()}
     for grammar in sorted(grammar_root().glob("*/*.lark")):
         source = grammar.read_text(encoding="utf-8")
@@ -40,7 +41,7 @@ def outputs() -> dict[Path, str]:
 
 
 def messy() -> str:
-    """What the linter says about the messy example, in full."""
+    """Returns what the linter says about the messy example, in full."""
     stream = StringIO()
     with contextlib.chdir(ROOT), contextlib.redirect_stdout(stream):
         lint(["-q", "--no-config", "--show-all", "examples/messy.jsonl"])
@@ -48,7 +49,7 @@ def messy() -> str:
 
 
 def table(machine: Automaton, digest: str) -> str:
-    """The automaton as JSON, one state a line."""
+    """Returns the automaton as JSON, one state a line."""
     data = machine.as_dict()
     steps = ",\n  ".join(json.dumps(row) for row in data["steps"])
     head = f'"grammar_sha256": {json.dumps(digest)},\n "accepts": {json.dumps(data["accepts"])}'
@@ -56,7 +57,7 @@ def table(machine: Automaton, digest: str) -> str:
 
 
 def diagram(dialect: mypt_spec.Dialect) -> str:
-    """The automaton as a Mermaid state diagram; states are named by the blocks that are open."""
+    """Returns the automaton as a Mermaid state diagram; states are named by the open blocks."""
     machine, names = dialect.automaton, open_blocks(dialect.automaton, dialect.table)
     source = f"Generated from `grammar/`: {len(machine.steps)} states, extracted from Lark's LALR"
     lines = [

@@ -1,7 +1,8 @@
-"""Try the hooks as a user does: a repository of data, whose pre-commit configuration names this
-one. Needs git, pip and pre-commit.
+"""Tries the hooks as a user does: in a repository of data whose pre-commit settings name this one.
 
-python tools/try_hooks.py
+    python tools/try_hooks.py
+
+Needs git, pip and pre-commit.
 """
 
 from __future__ import annotations
