@@ -35,8 +35,10 @@ class AdapterScan:
     def scan(
         self, lines: list[bytes], kept: list[Any] | None = None
     ) -> tuple[list[int], int, list[Any]]:
-        """Returns what the pass of scan.py returns: the lines that are not clean; the strings of
-        the others, without those in their metadata; and the metadata values. Nothing is kept.
+        """Returns what the pass of scan.py returns; nothing is kept.
+
+        These are the lines that are not clean, the number of strings of the others without those in
+        their metadata, and the metadata values.
         """
         bad, values, strings = [], [], 0
         for i, raw in enumerate(lines):
@@ -70,8 +72,9 @@ class AdapterScan:
         return True
 
     def _strings(self, raw: bytes, record: Any, rest: Any, metadata: list[Any]) -> int:
-        """Returns the strings of a record, without those in its metadata; -1 where records with
-        this rest are not clean.
+        """Returns the number of strings of a record, without those in its metadata.
+
+        It is -1 where records with this rest are not clean.
         """
         digest = blake2b(self.encode(rest), digest_size=20).digest()
         known = self.known.known.get(digest)

@@ -307,8 +307,9 @@ class CleanFilter:
         return known
 
     def declared(self, head: Head, shape: Shape, names: dict[str, int]) -> bool:
-        """Returns whether the top-level strings, or the limits, declare all names, and tags can
-        hold them; where nothing is declared, all may be called.
+        """Returns whether the record or the limits declare all names, and tags can hold them.
+
+        Where nothing is declared, all may be called.
         """
         tools = self.tools.known.get(head)
         if tools is None:

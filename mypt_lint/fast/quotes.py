@@ -17,9 +17,8 @@ def unescaped_quotes(data: bytes | bytearray) -> int:
         return _by_numpy(data)
     if b"\\" not in data:
         return data.count(b'"')
-    plain = data.replace(
-        b"\\\\", b""
-    )  # pairs from the left: what is left before a quote escapes it
+    # Pairs go, from the left: a backslash that remains before a quote escapes it.
+    plain = data.replace(b"\\\\", b"")
     return plain.count(b'"') - plain.count(b'\\"')
 
 
