@@ -14,15 +14,13 @@ from typing import Any
 
 import mypt_spec
 from mypt_cli import atomic
-from mypt_model.folder import beside, dialect_of, newest
+from mypt_model.folder import CONFIG, WEIGHTS, beside, dialect_of, newest
 from mypt_model.shape import ModelError
 from mypt_spec import Dialect, VocabularyError
 from mypt_spec.states import open_blocks
 from mypt_spec.table import TEXT, Terminal
 from mypt_spec.tokenizer.vocabulary import FILE
 from mypt_train.export.tokenizer_file import ExportError, template, tokenizer_config, tokenizer_json
-
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def export(
