@@ -12,9 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-os.environ.setdefault(
-    "OMP_NUM_THREADS", "1"
-)  # workers of pytest-xdist share the cores; threads of torch would fight for them
+# Workers of pytest-xdist share the cores; threads of torch would fight for them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile(
     "ci",

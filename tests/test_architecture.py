@@ -1,5 +1,6 @@
-"""The layers of the design, read off the imports; and that the engine knows no dialect, prints
-nothing and loads little.
+"""The layers of the design, read off the imports.
+
+And that the engine knows no dialect, prints nothing and loads little.
 """
 
 from __future__ import annotations
@@ -182,6 +183,7 @@ ENGINE = [
     if module.startswith(("mypt_spec", "mypt_cli", "mypt_lint", "mypt_convert", "mypt_view"))
     and (not module.startswith(KNOWS) or module == "mypt_spec.adapters.base")
 ]
+# Their default dialect, or the name of the program.
 COMMANDS = [
     "mypt_lint.cli",
     "mypt_lint.options",
@@ -189,7 +191,7 @@ COMMANDS = [
     "mypt_view.cli",
     "mypt_cli.main",
     "mypt_cli.completion",
-]  # their default dialect, or the name of the program
+]
 
 
 @pytest.mark.parametrize("module", sorted(set(ENGINE) - set(COMMANDS)))

@@ -9,9 +9,8 @@ import pytest
 
 from fuzz.driver import CORPUS, INVARIANTS, load
 
-MEASURED = {
-    "growth"
-}  # times depend on the machine: its tests are tests/unit/mypt_lint/test_growth.py
+# Times depend on the machine: its tests are tests/unit/mypt_lint/test_growth.py.
+MEASURED = {"growth"}
 FILES = sorted(
     path
     for path in CORPUS.glob("*/*")

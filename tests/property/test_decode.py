@@ -1,4 +1,4 @@
-"""Promise 7: every generation ends legal, whatever the model prefers, at every budget that can hold
+"""Invariant 7: every generation ends legal, whatever the model prefers, at every budget that can hold
 a legal ending.
 """
 

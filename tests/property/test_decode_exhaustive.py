@@ -1,7 +1,7 @@
 """The allow sets, whole: for every state and every id they are what the validator, and another
 engine, would have.
 
-Promise 2: what can be generated is what validates. Two judges that share nothing with the tables:
+Invariant 7: what can be generated is what validates. Two judges that share nothing with the tables:
 the validator's own words (regular expressions over the text so far, the automaton, `parse_ids`),
 and llguidance.
 """
@@ -165,8 +165,9 @@ def test_the_validator_has_the_same_allow_sets(name: str) -> None:
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_parse_ids_agrees_with_a_sample(name: str) -> None:
-    """What is allowed can be completed, and `parse_ids` takes it; what is refused, no completion
-    known makes legal.
+    """What is allowed can be completed, and `parse_ids` takes it.
+
+    What is refused, no completion known makes legal.
 
     Refusals are checked in texts and between tags: in calls, and their names, the validator takes
     any tool.

@@ -1,5 +1,6 @@
-"""The fast path: what it calls clean, the checker has nothing to say about; and clean lines it does
-call clean.
+"""The fast path: what it calls clean, the checker has nothing to say about.
+
+And clean lines it does call clean.
 """
 
 from __future__ import annotations
@@ -162,8 +163,9 @@ def beyond(value: Any) -> bool:
 
 
 def empty(record: Any) -> bool:
-    """A content may be empty in some dialects, and a name blank; the fast path leaves it to the
-    checker everywhere.
+    """A content may be empty in some dialects, and a name blank.
+
+    The fast path leaves it to the checker everywhere.
     """
     return any(
         isinstance(value, str) and not value.strip()
@@ -173,8 +175,9 @@ def empty(record: Any) -> bool:
 
 
 def piece_of_tag(record: Any) -> bool:
-    """A tool may have the name `<ti`, which in content would be a tag cut short; the fast path
-    leaves it to the checker.
+    """A tool may have the name `<ti`, which in content would be a tag cut short.
+
+    The fast path leaves it to the checker.
     """
     items = [item for message in record["messages"] for item in message.get("contents", ())]
     return any("<" in item.get("name", "") for item in items if isinstance(item, dict))

@@ -186,8 +186,9 @@ ODD: list[tuple[Checker, list[dict[str, Any]]]] = [  # what a skeleton does not 
 @given(st.data())
 @settings(max_examples=15)
 def test_one_of_a_kind_stands_for_all(messages: list[dict[str, Any]], data: st.DataObject) -> None:
-    """The checker is asked once for all records that differ in their texts alone; what it says has
-    each one's own texts.
+    """The checker is asked once for all records that differ in their texts alone.
+
+    What it says has each one's own texts.
     """
     asked = []
 

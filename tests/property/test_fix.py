@@ -1,5 +1,6 @@
-"""Fixes: what *safe* means holds for every one of them; raw edits say what the patch says; fixing
-twice is fixing once.
+"""Fixes: what *safe* means holds for every one of them; raw edits say what the patch says.
+
+Fixing twice is fixing once.
 """
 
 from __future__ import annotations
@@ -110,8 +111,9 @@ def legal(found: list[Finding]) -> bool:
 
 
 def holds_safe(d: Dialect, before: Any, after: Any) -> None:
-    """The definition: the serialised bytes stay identical; or the record had no legal form, and no
-    content character is added or removed.
+    """The definition: the serialised bytes stay identical.
+
+    Or the record had no legal form, and no content character is added or removed.
     """
     (one, found), (two, _) = look(d, before), look(d, after)
     if one is not None and two is not None and spelled(one, d) == spelled(two, d):
@@ -126,8 +128,9 @@ def holds_safe(d: Dialect, before: Any, after: Any) -> None:
 
 
 def strings(value: Any, d: Dialect) -> Iterator[str]:
-    """All strings but roles and the keys of the format; an object written as a string counts as the
-    object.
+    """All strings but roles and the keys of the format.
+
+    An object written as a string counts as the object.
     """
     schema = d.adapter.SCHEMA
     known = {*schema.top, *(key for fields in schema.roles.values() for key in fields), schema.tag}

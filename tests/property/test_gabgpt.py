@@ -15,12 +15,8 @@ from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.support.strategies import episodes
 
 D = mypt_spec.dialect("gabgpt")
-TAGS = [
-    "<|user|>",
-    "<|think|>",
-    "<|assistant|>",
-    "<|end|>",
-]  # gabgpt_chat_format.txt, "Special Tokens"
+# The tokens of grammar/gabgpt/SPEC.md, section 1.
+TAGS = ["<|user|>", "<|think|>", "<|assistant|>", "<|end|>"]
 IDS = dict(zip(TAGS, range(50257, 50261), strict=True))
 
 

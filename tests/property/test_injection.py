@@ -1,4 +1,4 @@
-"""Promise 6: content never becomes a special token, and is never read back as structure."""
+"""Invariant 6: content never becomes a special token, and is never read back as structure."""
 
 from __future__ import annotations
 
@@ -78,9 +78,8 @@ def test_every_tag_literal_is_a_finding_and_never_serialised(
     episode = data.draw(hostile(name))
     texts = [p.text for m in episode.messages for p in m.parts]
     bad = sum(bool(d.table.literals.search(text)) for text in texts)
-    found = check_episode(
-        episode, d.table, d.automaton, d.tokenizer, mypt_spec.Limits()
-    )  # ids need not fit one another here
+    # Ids need not fit one another here.
+    found = check_episode(episode, d.table, d.automaton, d.tokenizer, mypt_spec.Limits())
     errors = [f for f in found if f.severity == "error"]
     if bad:
         assert len(errors) >= bad

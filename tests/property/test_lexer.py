@@ -1,5 +1,6 @@
-"""The lexer jumps from one first character of a tag to the next; cut without jumping, every text is
-the same.
+"""The lexer jumps from one first character of a tag to the next.
+
+Cut without jumping, every text is the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Promise 3: a second loss mask, written from the reference's words alone, agrees on every Episode."""
+"""Invariant 3: a second loss mask, written from the words of the SPEC alone, agrees on all."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.support.strategies import DIALECTS, episodes
 
 D = mypt_spec.dialect("mypt")
 
-# mypt_tag_reference.md, "Token Inventory": 19 tokens, ids 50257-50275, in the order of the table,
-# open before close.
+# grammar/mypt/SPEC.md, section 1: 19 tokens, ids 50257-50275, in the order of the table, open
+# before close.
 PAIRS = [
     "system",
     "user",

@@ -20,7 +20,7 @@ from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.support.strategies import any_text, episodes, lines_of, records
 
 D = mypt_spec.dialect("mypt-3b")
-# mypt_phase3b_workspace.md, "Text grammar / tags for tools".
+# grammar/mypt_3b/SPEC.md, section 1.
 TAG = re.compile(
     r'\n<toolcall name="[^"]*">\n|\n</toolcall>\n|<toolresult name="[^"]*">\n|\n</toolresult>|</?(?:system|context|user|assistant)>'
 )

@@ -1,5 +1,6 @@
-"""Promise 2: validator, Lark, automaton and parser accept the same language; shown for every state,
-then by enumeration.
+"""Invariant 2: validator, Lark, automaton and parser accept the same language.
+
+Shown for every state, then by enumeration.
 """
 
 from __future__ import annotations
@@ -86,8 +87,10 @@ def test_every_configuration_and_every_terminal(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_all_strings_up_to_a_length(name: str) -> None:
-    """All strings of at most `LENGTH` terminals, and longer ones while there are few enough. Where
-    a prefix is refused, both sides refuse it, and so every string that goes on from it."""
+    """All strings of at most `LENGTH` terminals, and longer ones while there are few enough.
+
+    Where a prefix is refused, both sides refuse it, and so every string that goes on from it.
+    """
     d = mypt_spec.dialect(name)
     terminals = [TEXT, *d.table.terminals]
     level: list[tuple[tuple[str, ...], Any]] = [((), parser(name))]
@@ -107,8 +110,9 @@ def test_all_strings_up_to_a_length(name: str) -> None:
 
 
 def test_the_reference_read_by_hand() -> None:
-    """MyPT as a regular expression, written from "Nesting Hierarchy" and "Key placement rules"; one
-    letter a terminal.
+    """MyPT as a regular expression, written from "Nesting Hierarchy" and "Key placement rules".
+
+    One letter a terminal.
     """
     d = mypt_spec.dialect("mypt")
     letters = dict(zip([*d.table.terminals, TEXT], "SsUuAaXxYyCcRrTtQqEw", strict=True))
@@ -275,8 +279,9 @@ def test_validator_accepts_what_the_automaton_accepts(name: str, data: st.DataOb
 
 
 def errors_of(d: mypt_spec.Dialect, episode: mypt_spec.Episode) -> list[Finding]:
-    """What is wrong with the text of an Episode, without what an adapter knows beyond the text;
-    validate says no less.
+    """What is wrong with the text of an Episode, without what an adapter knows beyond the text.
+
+    Validate says no less.
     """
     found = check_episode(episode, d.table, d.automaton, d.tokenizer, mypt_spec.Limits())
     errors = [f for f in found if f.severity == "error"]

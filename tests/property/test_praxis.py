@@ -50,7 +50,7 @@ EPISODES = legal().map(read)
 ALMOST = st.lists(st.sampled_from([*TAGS, CALL, "a", " "]), max_size=14).map("".join)
 
 
-# --- promise 1: texts that are almost legal
+# --- invariant 1: texts that are almost legal
 
 
 @given(ALMOST)
@@ -75,7 +75,7 @@ def test_almost_texts(body: str) -> None:
             assert not [f for f in D.parse(mended)[1] if f.code in {g.code for g in findings}]
 
 
-# --- promise 3: the mask
+# --- invariant 3: the mask
 
 
 @given(legal())
@@ -109,7 +109,7 @@ def test_partial_encoding_is_a_prefix(episode: Episode) -> None:
         assert part.loss.tolist() == whole.loss[: len(part)].tolist()
 
 
-# --- promise 2: one language
+# --- invariant 2: one language
 
 
 @pytest.mark.parametrize("length", range(9))
@@ -139,7 +139,7 @@ def test_every_string_of_terminals_as_text(length: int) -> None:
             assert read(D.write(episode)) == episode
 
 
-# --- promise 4: total
+# --- invariant 4: total
 
 
 @st.composite
@@ -243,7 +243,7 @@ def test_long_texts_take_no_time(seed: str) -> None:
     assert time.process_time() - start < 20
 
 
-# --- promise 6: injection
+# --- invariant 6: injection
 
 
 @given(EPISODES, st.data())
@@ -263,9 +263,8 @@ def test_content_is_never_structure(episode: Episode, data: st.DataObject) -> No
     ]
     changed = Episode(NAME, tuple(messages))
     texts = [p.text for m in messages for p in m.parts if p.kind != "tin"]
-    special = 2 * sum(
-        m.role != "eos" for m in messages
-    )  # a header and an end each; [EOS] is the end of its block
+    # A header and an end each; [EOS] is the end of its block.
+    special = 2 * sum(m.role != "eos" for m in messages)
     if any(D.table.literals.search(t) for t in texts):
         assert [f for f in D.validate(changed) if f.severity == "error"]
         with pytest.raises(ValueError, match="no text can say this"):

@@ -1,5 +1,6 @@
-"""Promise 1: an Episode comes back from text in every layout, from token ids and from its record;
-legal text comes back byte for byte.
+"""Invariant 1: an Episode comes back from text in every layout, from token ids and from its record.
+
+Legal text comes back byte for byte.
 """
 
 from __future__ import annotations

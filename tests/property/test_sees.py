@@ -1,5 +1,6 @@
-"""What a rule says that it sees is what it sees; and a rule that says nothing is asked about every
-line, whatever the linter does to be fast.
+"""What a rule says that it sees is what it sees.
+
+And a rule that says nothing is asked about every line, whatever the linter does to be fast.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The fast path of preparing gives the ids and masks of the segment path, on everything; and clean
-records do take it.
+"""The fast path of preparing gives the ids and masks of the segment path, on everything.
+
+And clean records do take it.
 """
 
 from __future__ import annotations

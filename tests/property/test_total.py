@@ -1,4 +1,4 @@
-"""Promise 4: anything at all gives findings: never an exception, never a hang."""
+"""Invariant 4: anything at all gives findings: never an exception, never a hang."""
 
 from __future__ import annotations
 

@@ -105,14 +105,8 @@ def test_every_string_of_a_record_is_in_its_canonical_form(record: Any) -> None:
             return [s for v in value for s in strings(v)]
         return [value] if isinstance(value, str) else []
 
-    words = {
-        "function",
-        "text",
-        "reasoning",
-        "tool_calls",
-        "self_reflection",
-        "assistant",
-    }  # that styles differ in
+    # What styles differ in.
+    words = {"function", "text", "reasoning", "tool_calls", "self_reflection", "assistant"}
     canonical = D.write(D.read(record)[0])
     assert sorted(s for s in strings(canonical) if s not in words) == sorted(
         s for s in strings(record) if s not in words
@@ -219,8 +213,9 @@ _MAY_FOLLOW = {
 
 
 def legal_by_hand(word: str) -> bool:
-    """One letter a terminal: a head, then blocks, each with what may follow it; nobody speaks twice
-    in a row.
+    """One letter a terminal: a head, then blocks, each with what may follow it.
+
+    Nobody speaks twice in a row.
     """
     head = _HEAD.match(word)
     if head is None:

@@ -178,10 +178,8 @@ def test_the_marks_under_the_text_are_the_mask(name: str, data: st.DataObject) -
         )
         want += [(char, bool(segment.loss)) for char in text if char != " "]
     if any(cell_len(char) == 0 for char, _ in want):
-        got, want = (
-            [(c, True) for c, _ in got],
-            [(c, True) for c, _ in want],
-        )  # what takes no cell has no mark under it
+        # What takes no cell has no mark under it.
+        got, want = ([(c, True) for c, _ in got], [(c, True) for c, _ in want])
     assert got == want
 
 
@@ -293,8 +291,9 @@ def test_the_page_gives_every_text_back(text: str) -> None:
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20))  # fmt: skip
 def test_json_keeps_its_characters_when_it_is_laid_out(value: Any) -> None:
-    """Breaks stand where white space means nothing, in order; each depth is how many brackets are
-    open.
+    """Breaks stand where white space means nothing, in order.
+
+    Each depth is how many brackets are open.
     """
     text = json.dumps(value, ensure_ascii=False)
     breaks = line_breaks(text)

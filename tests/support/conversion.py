@@ -1,5 +1,6 @@
-"""What conversations may have, as a record in each format that can say it; the matrix of
-docs/conversion.md is made from this.
+"""What conversations may have, as a record in each format that can say it.
+
+The matrix of docs/conversion.md is made from this.
 
 The matrix says what `Converter` did with these records, and nothing else:
 tests/unit/mypt_convert/test_convert.py runs it, and `tools/regenerate.py` writes it down.

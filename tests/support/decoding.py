@@ -79,9 +79,8 @@ def witnesses(made: Decoder, first: int) -> dict[int, list[int]]:
     """
     found: dict[int, list[int]] = {first: []}
     queue = [first]
-    classes, ids = np.unique(
-        made.tables.classes, return_index=True
-    )  # one id a class; some classes have none
+    # One id a class; some classes have none.
+    classes, ids = np.unique(made.tables.classes, return_index=True)
     for state in queue:
         following = made.tables.following(state)[classes]
         for then, at in zip(*np.unique(following, return_index=True), strict=True):

@@ -181,10 +181,5 @@ def conversation(dialect: str, seed: int, *, turns: int) -> None:
         assert not [f for f in found if f.severity == "error"], "a transcript is training data"
 
 
-TEXTUAL = {
-    "MYP301",
-    "MYP302",
-    "MYP303",
-    "MYP801",
-    "MYP802",
-}  # of what a model writes in ordinary letters: no structure
+# Of what a model writes in ordinary letters: no structure.
+TEXTUAL = {"MYP301", "MYP302", "MYP303", "MYP801", "MYP802"}

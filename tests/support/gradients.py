@@ -25,8 +25,9 @@ TIED = SHAPE | {"tie_word_embeddings": True}
 
 
 def gradients(data: Path, out: Path, rows: int, micro: int, objective: str) -> None:
-    """Of a step of `rows` rows, in micro-batches of `micro`; in files ddp.safetensors and
-    fsdp.safetensors, with the loss.
+    """Of a step of `rows` rows, in micro-batches of `micro`.
+
+    In files ddp.safetensors and fsdp.safetensors, with the loss.
     """
     torch.set_num_threads(1)
     config = Config.of({"model": TIED, "train": {"objective": objective}}).train

@@ -31,8 +31,9 @@ def tokenizer(dialect: mypt_spec.Dialect | None = None) -> Any:
 
 
 def encode(theirs: Any, records: list[dict[str, Any]], *, template: str | None = None) -> Any:
-    """`input_ids` and `assistant_masks` of records, in one call; by the exported template unless
-    another is given.
+    """`input_ids` and `assistant_masks` of records, in one call.
+
+    By the exported template unless another is given.
     """
     chats = [
         ([{"role": "system", "content": r["system"]}] if "system" in r else []) + r["messages"]

@@ -427,9 +427,8 @@ def _mypt_message_faults(
     for key in ("content", "context", "think", "cite"):
         if isinstance(m.get(key), str) and role != "toolresult":
             place = f"{here}/{key}"
-            empty = (
-                "MYP314" if key == "content" and "cite" in m else "MYP214"
-            )  # the cite brings one space with it
+            # The cite brings one space with it.
+            empty = "MYP314" if key == "content" and "cite" in m else "MYP214"
             out += [
                 ((f"empty {key}", empty, place), lambda key=key: m.update({key: ""})),
                 ((f"blank {key}", "MYP314", place), lambda key=key: m.update({key: " \t"})),

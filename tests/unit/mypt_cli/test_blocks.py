@@ -382,9 +382,8 @@ def test_damaged_never_raises(kind: Any, share: float, flip: int, size: int) -> 
     packed[int(len(packed) * share)] ^= flip
     found = list(blocks(memory(bytes(packed), compressed=kind), block_size=max(size, 4096)))
     if not found[-1].broken:
-        assert (
-            b"".join(block.data for block in found) == TEXT
-        )  # a header field that carries nothing, or a name
+        # A header field that carries nothing, or a name.
+        assert b"".join(block.data for block in found) == TEXT
     assert all(not block.broken for block in found[:-1])
 
 

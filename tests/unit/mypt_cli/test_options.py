@@ -16,23 +16,10 @@ from mypt_lint.commands import COMMANDS, subcommand
 
 ROOT = Path(__file__).parents[3]
 WIDTH = 100  # cells that help takes at most
-HEAVY = {
-    "lark",
-    "msgspec",
-    "numpy",
-    "pathspec",
-    "regex",
-    "rich",
-    "tiktoken",
-    "torch",
-    "zstandard",
-}  # packages that no help needs
-ENGINE = {
-    "chat",
-    "convert",
-    "generate",
-    "index",
-}  # commands that load the engine with their modules
+# Packages that no help needs.
+HEAVY = {"lark", "msgspec", "numpy", "pathspec", "regex", "rich", "tiktoken", "torch", "zstandard"}
+# Commands that load the engine with their modules.
+ENGINE = {"chat", "convert", "generate", "index"}
 
 
 def parsers() -> dict[str, Parser]:

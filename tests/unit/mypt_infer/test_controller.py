@@ -1,7 +1,4 @@
-"""The agent loop, driven by scripts.
-
-Seeds: mypt_tag_reference.md, "Inference Behavior"; mypt_phase3b_workspace.md, section D.
-"""
+"""The agent loop, driven by scripts."""
 
 from __future__ import annotations
 

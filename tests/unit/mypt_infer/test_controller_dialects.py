@@ -1,6 +1,4 @@
-"""The controller on the formats of the other documents: gabgpt_chat_format.txt,
-praxis_tool_calling_fix.md, and phase 3B.
-"""
+"""The controller in other dialects: GabGPT, Praxis and phase 3B of MyPT."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Tool calls in texts and results as texts, in every dialect.
-
-Seed: mypt_phase3b_workspace.md, section C.
-"""
+"""Tool calls in texts and results as texts, in every dialect."""
 
 from __future__ import annotations
 

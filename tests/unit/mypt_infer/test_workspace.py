@@ -1,7 +1,4 @@
-"""The workspace: documents, search, and what is never read.
-
-Seed: mypt_phase3b_workspace.md, section A.
-"""
+"""The workspace: documents, search, and what is never read."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Settings: where they are found, what wins, what is refused and how it is said; and what records
-opt out of.
+"""Settings: where they are found, what wins, what is refused and how it is said.
+
+And what records opt out of.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ TWO_TURNS = GOOD.replace(
 def lint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Any:
-    """Lint in a folder with a configuration and files; gives the exit status, `file code severity`,
-    and stderr.
+    """Lint in a folder with a configuration and files.
+
+    Gives the exit status, `file code severity`, and stderr.
     """
     monkeypatch.chdir(tmp_path)
 

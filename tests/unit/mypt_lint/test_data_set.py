@@ -175,8 +175,9 @@ def test_a_table_of_what_was_seen() -> None:
 def test_duplicates_are_deleted_where_that_is_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With --data-set and --unsafe-fixes only; the first of them stays, and so does all that is not
-    one of them.
+    """With --data-set and --unsafe-fixes only.
+
+    The first of them stays, and so does all that is not one of them.
     """
     monkeypatch.chdir(tmp_path)
     kept = {"_mypt_lint": {"ignore": ["MYP601"], "reason": "on purpose"}}

@@ -259,8 +259,9 @@ def untidied(draw: st.DrawFn) -> tuple[str, list[dict[str, Any]]]:
 )
 @given(untidied())
 def test_fixing_keeps_its_word(tmp_path: Path, value: tuple[str, list[dict[str, Any]]]) -> None:
-    """Texts change to what they look like and nothing else does; no code comes; fixing twice is
-    fixing once.
+    """Texts change to what they look like and nothing else does; no code comes.
+
+    Fixing twice is fixing once.
     """
     name, made = value
     checker = Checker(mypt_spec.dialect(name), codes=CODES)

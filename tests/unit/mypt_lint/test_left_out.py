@@ -1,5 +1,6 @@
-"""What `mypt-lint .` does not read: its own files, what is excluded, what git ignores; and that it
-says so.
+"""What `mypt-lint .` does not read: its own files, what is excluded, what git ignores.
+
+And that it says so.
 """
 
 from __future__ import annotations

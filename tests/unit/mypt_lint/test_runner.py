@@ -52,8 +52,9 @@ FAULTY = {
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks, ranges and the longest line so small that a short file has many; workers inherit them
-    by forking.
+    """Blocks, ranges and the longest line so small that a short file has many.
+
+    Workers inherit them by forking.
     """
     monkeypatch.setattr(runner, "BLOCK", 1 << 10)
     monkeypatch.setattr(parallel, "RANGE", 4 << 10)
@@ -67,9 +68,8 @@ def folder(tmp_path: Path) -> Path:
     for number, raw in enumerate(FAULTY.values()):
         mixed += [line(number * 9 + i, _id=i) if i % 4 else line(i) for i in range(9)] + [raw]
     mixed[20] = line(20).replace(b"wie", b"w" * 3000)
-    (tmp_path / "mixed.jsonl").write_bytes(
-        b"\xef\xbb\xbf" + b"\n".join(mixed)
-    )  # with a mark, without a last line end
+    # With a mark, without a last line end.
+    (tmp_path / "mixed.jsonl").write_bytes(b"\xef\xbb\xbf" + b"\n".join(mixed))
     (tmp_path / "mixed.jsonl.gz").write_bytes(gzip.compress(b"\n".join(mixed) + b"\n"))
     (tmp_path / "cut.jsonl.gz").write_bytes(
         gzip.compress(b"\n".join(mixed), compresslevel=0)[:-900]
@@ -114,9 +114,8 @@ def test_counts_add_up(folder: Path, jobs: int) -> None:
     assert total.files == 6
     assert total.units == total.clean + total.faulty
     assert sum(total.by_severity.values()) == sum(total.by_code.values()) == len(found)
-    assert (
-        total.by_code["MYP301"] == total.units_by_code["MYP301"] == 4
-    )  # mixed, packed, cut, streamed
+    # Mixed, packed, cut, streamed.
+    assert total.by_code["MYP301"] == total.units_by_code["MYP301"] == 4
 
 
 @pytest.mark.usefixtures("small")

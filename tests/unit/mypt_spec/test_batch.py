@@ -53,11 +53,8 @@ def test_ranks_with_gaps_are_for_the_other(fresh: Tokenizer) -> None:
 
 
 def test_every_character_between_others(fresh: Tokenizer) -> None:
-    points = [
-        *range(0xD800),
-        *range(0xF900, 0x20000),
-        *range(0x20000, 0x110000, 97),
-    ]  # all planes, and all of those that writing uses
+    # All planes, and all of those that writing uses.
+    points = [*range(0xD800), *range(0xF900, 0x20000), *range(0x20000, 0x110000, 97)]
     texts = [f"\n\n{chr(point)}'s" for point in points]
     for begin in range(0, len(texts), 1 << 15):
         some = texts[begin : begin + (1 << 15)]
@@ -82,9 +79,8 @@ def test_a_character_that_one_library_does_not_know_goes_the_slow_way(
         "encode",
         lambda joined: np.array([50257] * joined.count("\0") + [5], np.uint32),
     )
-    ids, _ = fresh.encode_batch(
-        ["\n\né's", "\0", "&"]
-    )  # only "&", whose id is 5, is asked of the engine
+    # Only "&", whose id is 5, is asked of the engine.
+    ids, _ = fresh.encode_batch(["\n\né's", "\0", "&"])
     assert ids.tolist() == in_turn(["\n\né's", "\0", "&"])
 
 

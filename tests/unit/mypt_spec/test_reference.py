@@ -1,5 +1,6 @@
-"""Every example, table and rule of the tag reference of MyPT, held against the engine. The examples
-stand verbatim in tests/conformance/mypt/reference.json.
+"""Every example, table and rule of the tag reference of MyPT, held against the engine.
+
+The examples stand verbatim in tests/conformance/mypt/reference.json.
 """
 
 from __future__ import annotations
@@ -176,8 +177,9 @@ def test_loss_by_token(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", of_kind("tree"))
 def test_nesting_hierarchy(vector: dict[str, Any]) -> None:
-    """The tree gives, for every tag, the block it stands in; the automaton allows those pairs and
-    no others.
+    """The tree gives, for every tag, the block it stands in.
+
+    The automaton allows those pairs and no others.
 
     One more pair is legal: the reference's own system prompts quote a call.
     """

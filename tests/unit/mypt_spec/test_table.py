@@ -243,8 +243,9 @@ def test_a_folder_is_a_dialect(tmp_path: Path) -> None:
 
 
 def headed(*, exact: bool) -> str:
-    """`<box>` with a word and a line end of its own; one tag closes a box and a bag, and `<stop>`
-    closes a bag too.
+    """`<box>` with a word and a line end of its own.
+
+    One tag closes a box and a bag, and `<stop>` closes a bag too.
     """
     space = '{ space = "\\n", exact = true }' if exact else '{ space = "\\n" }'
     table = TABLE.replace(

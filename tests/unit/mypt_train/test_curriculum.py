@@ -209,8 +209,9 @@ def test_the_workspace_chat_of_phase_3b(phase: int, tmp_path: Path) -> None:
 
 
 def test_calls_and_results_are_those_of_the_tools(tmp_path: Path) -> None:
-    """What a model is trained on is what it meets in the chat: prompt, arguments, keys of results;
-    and a document's flows.
+    """What a model is trained on is what it meets in the chat: prompt, arguments, keys of results.
+
+    And a document's flows.
     """
     from mypt_infer.chat.cli import SYSTEM
     from mypt_infer.workspace import WorkspaceEngine, WorkspaceTools, toolbox

@@ -1,5 +1,6 @@
-"""Two processes with two micro-batches each make the gradients of one big batch; and torchrun's way
-through the command.
+"""Two processes with two micro-batches each make the gradients of one big batch.
+
+And torchrun's way through the command.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""mypt-prepare: exact masks, packing, accounting; and that it survives a kill at any moment with
-nothing lost or doubled.
+"""mypt-prepare: exact masks, packing, accounting.
+
+And that it survives a kill at any moment with nothing lost or doubled.
 """
 
 from __future__ import annotations

@@ -33,8 +33,9 @@ TWO = chat() | {"messages": chat()["messages"] * 2}
 
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Lint and prepare records by some settings; gives the exit statuses, and the manifest if there
-    is one.
+    """Lint and prepare records by some settings.
+
+    Gives the exit statuses, and the manifest if there is one.
     """
     monkeypatch.chdir(tmp_path)
 

@@ -1,5 +1,6 @@
-"""mypt-train: exact resuming, also behind a kill; checkpoints that others read; and clear refusals
-with nothing lost.
+"""mypt-train: exact resuming, also behind a kill; checkpoints that others read.
+
+And clear refusals with nothing lost.
 """
 
 from __future__ import annotations
@@ -129,9 +130,8 @@ def test_resuming_is_exact(run: Path, sft: Path, tmp_path: Path) -> None:
     made = config(save_every=4, val_every=4, legality_every=-1, log_every=1)
     train(sft, made, tmp_path / "r", steps=3)
     with (tmp_path / "r" / "log.jsonl").open("a") as out:
-        out.write(
-            '{"event": "step", "step": 4}\n{"event": "st'
-        )  # of a run that was killed behind its checkpoint
+        # Of a run that was killed behind its checkpoint.
+        out.write('{"event": "step", "step": 4}\n{"event": "st')
     train(sft, made, tmp_path / "r", resume=True)
     assert contents(tmp_path / "r" / "step_000008") == contents(run / "step_000008")
     assert [entry["step"] for entry in log(tmp_path / "r") if entry["event"] == "step"] == list(
@@ -557,8 +557,9 @@ def test_a_step_without_a_trained_token(tmp_path: Path) -> None:
 
 
 def test_legality_that_cannot_be_measured(sft: Path, tmp_path: Path) -> None:
-    """Bad tools are refused before the first step; a budget that is too small costs the
-    measurement, not the training.
+    """Bad tools are refused before the first step.
+
+    A budget that is too small costs the measurement, not the training.
     """
     with pytest.raises(
         ConfigError, match="tool 'f' at /type: the arguments of a tool are an object"
