@@ -57,6 +57,10 @@ class Demo:
     def forbid(self, kinds: frozenset[str]) -> None:
         self._forbidden = kinds
 
+    @property
+    def held(self) -> int:
+        return len(self._ids)
+
     def append(self, ids: Sequence[int]) -> None:
         self._ids += ids
         same = self._coming[: len(ids)] == list(ids)

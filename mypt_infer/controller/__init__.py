@@ -5,13 +5,14 @@ that is legal after each turn. ARCHITECTURE.md describes the way of a user's mes
 package.
 """
 
-from mypt_infer.controller.controller import Controller
+from mypt_infer.controller.controller import BusyError, Controller
 from mypt_infer.controller.options import Options
 from mypt_infer.controller.source import Script, ScriptEnd, Source
 from mypt_infer.controller.transcript import TranscriptError, replay, save
 from mypt_infer.controller.turn import ContextError
 
 __all__ = [
+    "BusyError",
     "ContextError",
     "Controller",
     "Options",

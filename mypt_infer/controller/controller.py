@@ -7,14 +7,16 @@ turn; this module holds the clock, the threads and the exceptions.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
+from mypt_infer.controller.driver import Driver, failed
 from mypt_infer.controller.events import (
     Ask,
-    CallParsed,
     Event,
     Execute,
     Notice,
@@ -22,17 +24,18 @@ from mypt_infer.controller.events import (
     Returned,
     Sample,
     Stop,
-    ToolResult,
     TurnEnd,
 )
+from mypt_infer.controller.feeder import Feeder
 from mypt_infer.controller.history import PROMPT, History
 from mypt_infer.controller.messages import heard
 from mypt_infer.controller.options import Options
 from mypt_infer.controller.source import Forbidding, NoRoom, Source
 from mypt_infer.controller.transcript import Replies, record_of, written
 from mypt_infer.controller.truncate_result import count_result, truncate_result
-from mypt_infer.controller.turn import ContextError, Turn
-from mypt_infer.toolbox import Toolbox, copied
+from mypt_infer.controller.turn import Turn
+from mypt_infer.tool_run import Unfinished
+from mypt_infer.toolbox import Toolbox
 from mypt_spec import Dialect
 from mypt_spec.episode import Event as Tag
 from mypt_spec.episode import events_of
@@ -40,7 +43,10 @@ from mypt_spec.table import TEXT
 from mypt_spec.validator import Run
 
 Message = dict[str, Any]
-Core = Generator[Event | Ask, Reply, None]
+
+
+class BusyError(RuntimeError):
+    """Another turn of the conversation runs."""
 
 
 class Controller:
@@ -68,19 +74,34 @@ class Controller:
             seed,
         )
         self.dialect, self._clock, self._system = dialect, clock, system
-        self._cancelled = False
+        self._cancelled, self._busy = threading.Event(), threading.Lock()
         self.reset()
 
+    @property
+    def source(self) -> Source:
+        """Returns the source of ids; another one is given the whole context at its first draw."""
+        return self._feeder.source
+
+    @source.setter
+    def source(self, source: Source) -> None:
+        self._feeder = Feeder(source)
+
     def reset(self) -> None:
-        """Begins a new conversation."""
+        """Begins a new conversation. Raises BusyError while a turn runs."""
+        if self._busy.locked():
+            raise BusyError("a turn of this conversation runs; wait for it, or cancel it")
         self.history = History(self.dialect)
         self.replies = Replies()
         self._events: list[Event] = []
         self._known: list[Message] = []
 
     def cancel(self) -> None:
-        """Ends the turn at the next id; what was said stays, and the history is legal."""
-        self._cancelled = True
+        """Ends the turn at the next id; what was said stays, and the history is legal.
+
+        A tool that runs in another thread is no longer waited for. A turn whose first event was not
+        asked for yet is cancelled, too.
+        """
+        self._cancelled.set()
 
     # Turns
 
@@ -113,118 +134,138 @@ class Controller:
     def turn(self, messages: list[Message], *, max_steps: int | None = None) -> Iterator[Event]:
         """Takes messages, the last of them the user's; yields the events of the turn that follows.
 
-        Raises ValueError, before anything is drawn, for messages that the format cannot hold. What
-        the source raises ends the turn legally, with the reason "error", and is then raised again.
-        A caller that stops asking for events cancels the turn.
+        Raises ValueError, before anything is drawn, for messages that the format cannot hold, and
+        BusyError while another turn runs. What the source raises ends the turn legally, with the
+        reason "error", and is then raised again. A caller that stops asking for events cancels the
+        turn, and so does an exception that is raised into it.
         """
-        mark, told = self.history.mark(), len(self._events)
-        core = self._begin(messages, max_steps)
-        fault: list[BaseException] = []
-        end = None if self.options.seconds is None else self._clock() + self.options.seconds
-        try:
-            yield from self._events_of(core, end, fault)
-        except GeneratorExit:
-            self._cancelled = True
-            for _ in self._events_of(core, end, fault):
-                pass
-            raise
-        except ContextError:  # the messages count as not said
-            self.history.back(mark)
-            self.replies.turns.pop()
-            del self._events[told:]
-            raise
-        if fault:
-            raise fault[0]
+        self._cancelled = cancelled = threading.Event()
+        return self._turn(messages, max_steps, cancelled.is_set)
 
-    def _events_of(
-        self, core: Core, end: float | None, fault: list[BaseException]
-    ) -> Iterator[Event]:
-        reply: Reply = None
-        while True:
-            try:
-                got = core.send(reply)
-            except StopIteration:
-                return
-            reply = None
-            if isinstance(got, Sample | Execute):
-                reply = self.replies.add(self._answer(got, end, fault))
-            else:
-                self._events.append(_own(got))
-                yield got
-
-    async def aturn(
+    def aturn(
         self, messages: list[Message], *, max_steps: int | None = None
-    ) -> AsyncIterator[Event]:
-        """Yields events as `turn` does; the model and the tools work in another thread."""
-        events = self.turn(messages, max_steps=max_steps)
-        while True:
-            try:
-                event = await asyncio.to_thread(next, events, None)
-            except asyncio.CancelledError:
-                self.cancel()
-                raise
-            if event is None:
-                return
-            yield event
+    ) -> AsyncGenerator[Event]:
+        """Yields events as `turn` does.
 
-    def _begin(self, messages: list[Message], max_steps: int | None) -> Core:
-        self._cancelled = False
+        Coroutine tools run in this event loop, the model and other tools in threads. When it is
+        cancelled, it ends at once, legally: neither a tool nor the model is waited for.
+        """
+        self._cancelled = cancelled = threading.Event()
+        return self._aturn(messages, max_steps, cancelled.is_set)
+
+    def _turn(
+        self, messages: list[Message], max_steps: int | None, stopped: Callable[[], bool]
+    ) -> Iterator[Event]:
+        with self._one_turn() as running:
+            steps = self._begin(running, messages, max_steps)
+            reply: Reply = None
+            while (got := _next(steps, reply)) is not None:
+                reply = None
+                if isinstance(got, Sample | Execute):
+                    reply = self._answer(got, running, stopped)
+                else:
+                    yield got
+
+    async def _aturn(
+        self, messages: list[Message], max_steps: int | None, stopped: Callable[[], bool]
+    ) -> AsyncGenerator[Event]:
+        with self._one_turn() as running:
+            steps = self._begin(running, messages, max_steps)
+            reply: Reply = None
+            while (got := _next(steps, reply)) is not None:
+                reply = None
+                if isinstance(got, Sample | Execute):
+                    reply = await self._aanswer(got, running, stopped)
+                else:
+                    yield got
+
+    @contextmanager
+    def _one_turn(self) -> Iterator[_Running]:
+        """Leaves a legal history after a turn, and lets no other turn begin in between."""
+        if not self._busy.acquire(blocking=False):
+            raise BusyError("another turn of this conversation runs; wait for it, or cancel it")
+        try:
+            end = None if self.options.seconds is None else self._clock() + self.options.seconds
+            running = _Running(Driver(self.history, self.replies, self._events), end)
+            try:
+                yield running
+            except BaseException as error:
+                running.driver.stop(error)
+                raise
+        finally:
+            self._busy.release()
+        if running.fault is not None:
+            raise running.fault
+
+    def _begin(
+        self, running: _Running, messages: list[Message], max_steps: int | None
+    ) -> Generator[Event | Ask, Reply, None]:
         notices = self._hear(messages)
         options = self.options if max_steps is None else replace(self.options, max_steps=max_steps)
         calls = len(self.tools) > 0
         self.replies.begin(options, ids=len(self.history.ids), calls=calls)
-        turn = Turn(self.history, options, calls=calls)
+
+        def made() -> Turn:
+            return Turn(self.history, options, calls=calls)
+
+        running.driver.hear(notices, made)
         if isinstance(self.source, Forbidding):
-            self.source.forbid(turn.forbidden_blocks)
-
-        def events() -> Core:
-            yield from notices
-            yield from turn.run()
-
-        return events()
+            self.source.forbid(made().forbidden_blocks)
+        return running.driver.run()
 
     def _answer(
-        self, ask: Ask, end: float | None, fault: list[BaseException]
+        self, ask: Ask, running: _Running, stopped: Callable[[], bool]
     ) -> int | Returned | Stop:
         """Returns the reply to what a turn asks for, or that it must end."""
-        left = None if end is None else end - self._clock()
-        if self._cancelled:
-            return Stop("cancelled")
-        if left is not None and left <= 0:
-            return Stop("deadline", f"{self.options.seconds:g} s are over")
         try:
+            if (stop := self._due(running, stopped)) is not None:
+                return stop
             if isinstance(ask, Sample):
-                return self._draw(ask.left)
-            bounds = [s for s in (self.options.tool_seconds, left) if s is not None]
-            value = self.tools.call(
-                ask.name, ask.arguments, seconds=min(bounds) if bounds else None
+                return self._feeder.draw(self.history, ask.left)
+            seconds = self._seconds(running)
+            return self._shown(
+                ask, self.tools.call(ask.name, ask.arguments, seconds=seconds, stopped=stopped)
             )
-            return Returned(*truncate_result(value, ask.most, self._count))
-        except KeyboardInterrupt:
-            return Stop("cancelled", "interrupted")
-        except NoRoom as error:
-            return Stop("max_tokens", str(error))
-        except Exception as error:
-            fault.append(error)
-            return Stop("error", f"{type(error).__name__}: {error}")
+        except BaseException as error:
+            return running.stop(error)
 
-    def _draw(self, left: int) -> int:
-        """Returns the source's next id, after giving it, once, all that the model is to see."""
-        same = self.history.settled()
-        if same < self._taken:
-            self.source.truncate(same)
-        self.source.append(self.history.context(same))
-        self._taken = len(self.history)
-        token = int(self.source.next(left))
-        self._taken += 1
-        # The turn appends this id, or cuts it off and then lowers this number.
-        self.history.unchanged = self._taken
-        return token
+    async def _aanswer(
+        self, ask: Ask, running: _Running, stopped: Callable[[], bool]
+    ) -> int | Returned | Stop:
+        try:
+            if (stop := self._due(running, stopped)) is not None:
+                return stop
+            if isinstance(ask, Sample):
+                return await self._feeder.adraw(self.history, ask.left, stopped)
+            seconds = self._seconds(running)
+            return self._shown(
+                ask,
+                await self.tools.acall(ask.name, ask.arguments, seconds=seconds, stopped=stopped),
+            )
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            return running.stop(error)
 
-    _taken = 0
+    def _due(self, running: _Running, stopped: Callable[[], bool]) -> Stop | None:
+        """Returns that the turn must end before anything else is done; None if it may go on."""
+        if stopped():
+            return Stop("cancelled")
+        if running.end is not None and running.end <= self._clock():
+            return Stop("deadline", f"{self.options.seconds:g} s are over")
+        return None
 
-    def _count(self, value: Any) -> int:
-        return count_result(self.history.format, value)
+    def _seconds(self, running: _Running) -> float | None:
+        """Returns the time that a tool has."""
+        left = None if running.end is None else running.end - self._clock()
+        bounds = [s for s in (self.options.tool_seconds, left) if s is not None]
+        return min(bounds) if bounds else None
+
+    def _shown(self, ask: Execute, value: Any) -> Returned:
+        """Returns a result as the model is given it."""
+        return Returned(
+            *truncate_result(value, ask.most, lambda v: count_result(self.history.format, v))
+        )
 
     # What was said
 
@@ -329,8 +370,29 @@ class Controller:
         return next((e for e in reversed(self._events) if isinstance(e, TurnEnd)), None)
 
 
-def _own(event: Event) -> Event:
-    """Returns an event that a listener cannot change."""
-    if isinstance(event, CallParsed):
-        return replace(event, arguments=copied(event.arguments))
-    return replace(event, value=copied(event.value)) if isinstance(event, ToolResult) else event
+@dataclass(slots=True)
+class _Running:
+    """A turn that runs: until when it may, and what its source has raised."""
+
+    driver: Driver
+    end: float | None
+    fault: BaseException | None = None
+
+    def stop(self, error: BaseException) -> Stop:
+        """Returns the end of a turn whose source or tool has raised."""
+        if isinstance(error, KeyboardInterrupt):
+            return Stop("cancelled", "interrupted")
+        if isinstance(error, Unfinished):
+            return Stop("cancelled")
+        if isinstance(error, NoRoom):
+            return Stop("max_tokens", str(error))
+        self.fault = error
+        return failed(error)
+
+
+def _next(steps: Generator[Event | Ask, Reply, None], reply: Reply) -> Event | Ask | None:
+    """Returns what a turn yields after a reply; None at its end."""
+    try:
+        return steps.send(reply)
+    except StopIteration:
+        return None

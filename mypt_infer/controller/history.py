@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import mypt_spec
 from mypt_infer.run_format import of
@@ -28,6 +29,19 @@ class Dropped:
 
     at: int
     ids: tuple[int, ...]
+
+
+class Mark(NamedTuple):
+    """All that a history holds at one time."""
+
+    ids: tuple[int, ...]
+    origins: bytes
+    turns: tuple[int, ...]
+    first: int
+    dropped: tuple[Dropped, ...]
+    stopped: dict[int, str]
+    state: int
+    last: tuple[int, int]
 
 
 class History:
@@ -50,7 +64,7 @@ class History:
         self.state = self.dialect.automaton.start
         # Where the last event begins, and the state before it.
         self._last = 0, self.state
-        # The number of ids of the context that have not changed since `settled` was called.
+        # The number of ids of the context that are as they were when a source last took them.
         self.unchanged = 0
         self._blocks = open_blocks(self.dialect.automaton, self.dialect.table)
 
@@ -86,11 +100,6 @@ class History:
             if begin < head
             else self.ids[start + begin - head :]
         )
-
-    def settled(self) -> int:
-        """Returns the number of ids of the context that have not changed since the last call."""
-        out, self.unchanged = min(self.unchanged, len(self)), len(self)
-        return out
 
     def add(self, ids: Sequence[int], origin: str) -> None:
         """Appends ids."""
@@ -148,15 +157,25 @@ class History:
         del self.ids[length:], self._origins[length:]
         self.state = state
 
-    def mark(self) -> tuple[int, int, int, int]:
-        """Returns the present position, for `back`."""
-        return len(self.ids), self.state, len(self.turns), self.first
+    def mark(self) -> Mark:
+        """Returns the present contents, for `back`."""
+        return Mark(
+            tuple(self.ids), bytes(self._origins), tuple(self.turns), self.first,
+            tuple(self.dropped), dict(self.stopped), self.state, self._last,
+        )  # fmt: skip
 
-    def back(self, mark: tuple[int, int, int, int]) -> None:
-        """Removes what was appended after a mark, as if it had never been said."""
-        length, self.state, turns, self.first = mark
-        del self.ids[length:], self._origins[length:], self.turns[turns:]
-        self.unchanged = min(self.unchanged, len(self))
+    def back(self, mark: Mark) -> None:
+        """Returns to the contents at a mark, as if nothing had been said since."""
+        length = min(len(self.ids), len(mark.ids))
+        same = next((i for i in range(length) if self.ids[i] != mark.ids[i]), length)
+        hidden = self.first != mark.first
+        self.unchanged = min(
+            self.unchanged, self.head + (0 if hidden else max(0, same - self.start))
+        )
+        self.ids, self._origins = list(mark.ids), bytearray(mark.origins)
+        self.turns, self.first = list(mark.turns), mark.first
+        self.dropped, self.stopped = list(mark.dropped), dict(mark.stopped)
+        self.state, self._last = mark.state, mark.last
 
     def forget(self, most: int) -> tuple[int, int]:
         """Hides the oldest turns from the model until it sees at most `most` ids.

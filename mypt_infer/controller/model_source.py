@@ -68,6 +68,11 @@ class ModelSource:
         if decoder is not self.decoder:  # states of one decoder mean nothing to another
             self.decoder, self._tensors, self._state = decoder, tensors, None
 
+    @property
+    def held(self) -> int:
+        """Returns the number of ids that the model is to see."""
+        return len(self._ids)
+
     def append(self, ids: Sequence[int]) -> None:
         self._ids += ids
         if self._state is None:
@@ -110,8 +115,9 @@ class ModelSource:
         if self._cache is None or len(self._ids) > self._room:
             self._room = max(_LEAST, 2 * len(self._ids))
             self._cache, self._read = self.model.begin(1, self._room), 0
-        logits = read(self.model, [self._ids[self._read :]], self._cache, self._device)
-        self._read = len(self._ids)
+        cache, self._cache = self._cache, None  # what a model that fails has read is not known
+        logits = read(self.model, [self._ids[self._read :]], cache, self._device)
+        self._cache, self._read = cache, len(self._ids)
         return logits[0]
 
     def _rewind(self, length: int) -> None:

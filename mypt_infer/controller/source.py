@@ -13,7 +13,8 @@ from typing import Protocol, runtime_checkable
 class Source(Protocol):
     """A context of ids that grows, and draws the next id.
 
-    No id is given to it twice, so that a model can keep its KV cache.
+    No id is given to it twice, so that a model can keep its KV cache; only what a call that raised
+    was given is given again.
     """
 
     def append(self, ids: Sequence[int]) -> None:
@@ -29,6 +30,19 @@ class Source(Protocol):
 
     def truncate(self, length: int) -> None:
         """Forgets all but the first `length` ids."""
+        ...
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A source that says how many ids it has; then nothing is truncated that it does not have.
+
+    Without it, a source is told to truncate after each failure.
+    """
+
+    @property
+    def held(self) -> int:
+        """Returns the number of ids of its context."""
         ...
 
 
@@ -55,6 +69,10 @@ class Script:
     def __init__(self, ids: Iterable[int]) -> None:
         self._ids = iter(ids)
         self.context: list[int] = []
+
+    @property
+    def held(self) -> int:
+        return len(self.context)
 
     def append(self, ids: Sequence[int]) -> None:
         self.context += ids

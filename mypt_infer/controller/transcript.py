@@ -64,6 +64,18 @@ class Replies:
         self.turns[-1]["replies"].append(said)
         return reply
 
+    def restart(self) -> list[int | Returned | Stop]:
+        """Returns the replies to the last turn, and forgets them, because it is run again."""
+        said, self.turns[-1]["replies"] = self.turns[-1]["replies"], []
+        return [_reply(item) for item in said]
+
+
+def _reply(said: Any) -> int | Returned | Stop:
+    """Returns a reply as it was given."""
+    if not isinstance(said, dict):
+        return int(said)
+    return Stop(*said["stop"]) if "stop" in said else Returned(**said)
+
 
 class TranscriptError(ValueError):
     """A transcript cannot be replayed; the message says where it differs."""
@@ -235,9 +247,7 @@ def _run(turn: Turn, replies: list[Any], events: list[Event]) -> None:
             said = next(waiting, None)
             if said is None:
                 raise TranscriptError("a turn asks for more than the transcript has")
-            reply = said
-            if isinstance(said, dict):
-                reply = Stop(*said["stop"]) if "stop" in said else Returned(**said)
+            reply = _reply(said)
         else:
             events.append(got)
     if next(waiting, None) is not None:

@@ -117,5 +117,5 @@ class _Shape:
                 return value[:letters] + _MARK
             return value
 
-        made = of(self.whole)
+        made: dict[str, Any] = of(self.whole)
         return made | {"truncated": True, "omitted": omitted}

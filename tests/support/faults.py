@@ -62,11 +62,19 @@ class Chaos:
         out = ids_of(think, self.d.name)
         if _CALLS[self.d.name] and rng.random() < 0.5:
             return out + self.call(
-                rng.choice(["ok", "raises", "odd", "large", "cancels", "slow", "none"])
+                rng.choice(
+                    ["ok", "raises", "odd", "large", "cancels", "slow", "none", "pops", "exits"]
+                )
             )
         return out + self.answer(rng.choice(["Yes.", "Ja, ü 😀 < & <t <my", "word " * 40]))
 
+    @property
+    def held(self) -> int:
+        return len(self.context)
+
     def append(self, ids: Sequence[int]) -> None:
+        if self.rng.random() < self.fault / 4:
+            raise Broken
         self.context += ids
 
     def truncate(self, length: int) -> None:
@@ -78,11 +86,13 @@ class Chaos:
             self.coming = self._script()
         token = self.coming.pop(0)
         if self.rng.random() < self.fault:
-            kind = self.rng.randrange(7)
+            kind = self.rng.randrange(8)
             if kind == 0:
                 raise Broken
             if kind == 1:
                 raise KeyboardInterrupt
+            if kind == 7:
+                raise SystemExit
             if kind == 2 and self.controller is not None:
                 self.controller.cancel()
             elif kind == 3:
@@ -119,7 +129,10 @@ def conversation(dialect: str, seed: int, *, turns: int) -> None:
         now[0] += 60
         return 1
 
-    functions = {"ok": lambda a: {"q": a}, "raises": lambda a: a["x"], "odd": lambda a: {"\ud800": 1}, "large": lambda a: ["word "] * 9999, "cancels": cancels, "slow": slow}  # fmt: skip
+    def exits(args: dict[str, Any]) -> None:
+        raise rng.choice([SystemExit, GeneratorExit, Broken])
+
+    functions = {"ok": lambda a: {"q": a}, "raises": lambda a: a["x"], "odd": lambda a: {"\ud800": 1}, "large": lambda a: ["word "] * 9999, "cancels": cancels, "slow": slow, "pops": lambda a: a.popitem() and None, "exits": exits}  # fmt: skip
     tools = Toolbox(Tool(n, "", {"type": "object"}, f) for n, f in functions.items())
     options = Options(
         max_steps=rng.randrange(1, 4), max_tokens=rng.choice([5, 30, 200]), max_think_tokens=rng.choice([None, None, 3]), tool_seconds=None,
@@ -137,7 +150,7 @@ def conversation(dialect: str, seed: int, *, turns: int) -> None:
         chaos.coming = []
         try:
             events.extend(controller.say(f"Question {i} 😀"))
-        except Broken:
+        except (Broken, SystemExit):
             assert controller.last_end is not None
             assert controller.last_end.reason == "error"
         except ContextError:
@@ -158,6 +171,8 @@ def conversation(dialect: str, seed: int, *, turns: int) -> None:
             f for f in d.validate(episode) if f.severity == "error" and f.code not in TEXTUAL
         ], d.validate(episode)
     drawn = [r for turn in controller.replies.turns for r in turn["replies"] if isinstance(r, int)]
+    known = min(controller.history.unchanged, len(chaos.context))
+    assert chaos.context[:known] == controller.history.context()[:known]
     origins = [origin for origin, n in controller.history.origins for _ in range(n)]
     kept = [
         token

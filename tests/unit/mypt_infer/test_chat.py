@@ -218,7 +218,6 @@ def test_a_turn_that_was_stopped_is_not_trained(
         controller.options = Options(max_tokens=4)
     session.turn("Last")
     controller.source = Script(ids_of("Good.</myPT_assistant>"))
-    controller._taken = 0
     session.turn("Now")
     assert "(stopped)" in controller.history.dialect.tokenizer.decode(controller.history.ids)
     assert session.keep()
@@ -291,7 +290,6 @@ def test_ctrl_c_ends_the_turn_and_the_chat_goes_on() -> None:
         "  the turn was ended: cancelled",
     ]
     controller.source = Script(ids_of("Yes.</myPT_assistant>"))
-    controller._taken = 0
     session.turn("And now?")
     assert out.getvalue().splitlines()[-1] == "assistant> Yes."
     episode, findings = controller.history.dialect.parse_ids(controller.history.ids)

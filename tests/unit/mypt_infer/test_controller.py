@@ -317,7 +317,6 @@ def test_what_the_model_may_not_write_is_taken_off(script: str) -> None:
     assert controller.history.dropped
     assert controller.answer()["content"] in (STOPPED, "Yes.", "Yes ", "a")
     controller.source = Script(ids_of(DONE))
-    controller._taken = 0
     assert reason(list(controller.say("And now?"))) == "stop"
     check(controller)
 

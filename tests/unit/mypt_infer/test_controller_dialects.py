@@ -95,7 +95,6 @@ def test_praxis_stops_at_sep_and_eos_in_text_alone() -> None:
     assert end(events) == "stop"
     assert text(controller).endswith("Yes.\n[SEP]\n"), "the conversation can go on"
     controller.source = Script(ids_of("Again.\n[SEP]\n", "praxis"))
-    controller._taken = 0
     list(controller.say("More"))
     assert text(controller).endswith("[BOS]user\nMore\n[SEP]\n[BOS]assistant\nAgain.\n[SEP]\n")
     for tag in ("[SEP]", "[EOS]", "[BOS]"):
@@ -404,7 +403,6 @@ def test_calls_that_no_result_could_tell_apart(script: str, says: str) -> None:
     assert end(events) == "illegal"
     assert says in events[-1].message  # type: ignore[union-attr]
     controller.source = Script(ids_of(SAYS, "usf-omega"))
-    controller._taken = 0
     assert end(list(controller.say("More"))) == "stop", "the session goes on"
 
 
@@ -414,7 +412,6 @@ def test_usf_omega_ends_legally_wherever_it_is_stopped(stop: int) -> None:
     controller, events = run("usf-omega", script, tools=CALC, max_tokens=stop)
     assert end(events) in ("max_tokens", "stop")
     controller.source = Script(ids_of(SAYS, "usf-omega"))
-    controller._taken = 0
     controller.options = Options()
     assert end(list(controller.say("More"))) == "stop"
 

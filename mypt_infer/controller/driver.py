@@ -1,0 +1,105 @@
+"""Runs one turn for whoever answers what it asks for, and keeps its replies and events.
+
+Input: the replies. Output: events, and a history that is legal after the turn, however it ends. A
+turn is deterministic: from the same history and replies it makes the same ids and events. So after
+an exception at any place, even a signal's in the middle of a step, the history goes back to the
+beginning of the turn, the turn runs again with the replies it was given, and is stopped after them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from dataclasses import replace
+
+from mypt_infer.controller.events import (
+    Ask,
+    CallParsed,
+    Event,
+    Execute,
+    Notice,
+    Reply,
+    Sample,
+    Stop,
+    ToolResult,
+)
+from mypt_infer.controller.history import History
+from mypt_infer.controller.transcript import Replies
+from mypt_infer.controller.turn import Turn
+from mypt_infer.toolbox import copied
+
+
+class Driver:
+    """One turn: `hear` what the user says, then `run` it; after an exception, `stop` it."""
+
+    def __init__(self, history: History, replies: Replies, events: list[Event]) -> None:
+        self._history, self._replies, self._events = history, replies, events
+        self._before = history.mark()
+        self._told, self._turns = len(events), len(replies.turns)
+        self._made: Callable[[], Turn] | None = None
+
+    def hear(self, notices: list[Notice], made: Callable[[], Turn]) -> None:
+        """Notes that the history now ends with the user's message, and how its turn is made."""
+        self._heard, self._notices, self._made = self._history.mark(), notices, made
+
+    def run(self) -> Generator[Event | Ask, Reply, None]:
+        """Yields the events of the turn and what it asks for; takes the replies."""
+        if self._made is None:
+            raise RuntimeError("the turn has not begun")
+        for notice in self._notices:
+            self._events.append(notice)
+            yield notice
+        core, reply = self._made().run(), None
+        while True:
+            try:
+                got = core.send(reply)
+            except StopIteration:
+                return
+            reply = None
+            if isinstance(got, Sample | Execute):
+                reply = yield got
+                assert reply is not None
+                self._replies.add(reply)
+            else:
+                self._events.append(_own(got))
+                yield got
+
+    def stop(self, error: BaseException) -> None:
+        """Ends the turn legally after the last reply; a turn that cannot be run was not said."""
+        cancels = isinstance(error, GeneratorExit | KeyboardInterrupt | asyncio.CancelledError)
+        try:
+            self._again(Stop("cancelled") if cancels else failed(error))
+        except BaseException:  # it cannot be run at all, or that was interrupted too
+            self._history.back(self._before)
+            del self._replies.turns[self._turns :], self._events[self._told :]
+
+    def _again(self, stop: Stop) -> None:
+        if self._made is None:
+            raise RuntimeError("the turn has not begun")
+        self._history.back(self._heard)
+        del self._events[self._told :]
+        given = iter(self._replies.restart())
+        steps, reply = self.run(), None
+        while True:
+            try:
+                got = steps.send(reply)
+            except StopIteration:
+                return
+            asks = isinstance(got, Sample | Execute)
+            reply = next(given, stop) if asks else None
+
+
+def failed(error: BaseException) -> Stop:
+    """Returns the end of a turn in which an exception was raised."""
+    try:
+        said = str(error)
+    except Exception:
+        said = ""
+    return Stop("error", f"{type(error).__name__}: {said}".rstrip(": "))
+
+
+def _own(event: Event) -> Event:
+    """Returns an event that a listener cannot change."""
+    if isinstance(event, CallParsed):
+        return replace(event, arguments=copied(event.arguments))
+    return replace(event, value=copied(event.value)) if isinstance(event, ToolResult) else event
