@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 
 from mypt_cli.jsonl.blocks import Source
@@ -11,15 +12,30 @@ from mypt_spec.dialect import dialects
 
 
 def formats_of(source: Source, converter: Converter) -> tuple[tuple[str, ...], Source]:
-    """Returns the formats of a source that is not in the converter's; see `detect.elsewhere`."""
+    """Returns the formats of a source that is not in the converter's; see `detect.elsewhere`.
 
-    def fits(value: object, read: Read) -> bool:
-        return read(value)[0] is not None
+    Of several formats, those are returned that know most of the keys of the records. A source that
+    its own format can read, but for unknown keys, is in another format only if that one knows more.
+    """
+    unknown: Counter[str] = Counter()
+    refused = False
+
+    def fits(value: object, name: str, read: Read) -> bool:
+        conversation, findings, _ = read(value)
+        unknown[name] += len(findings)
+        return conversation is not None
 
     def codes(value: object) -> frozenset[str]:
+        nonlocal refused
         conversation, findings, _ = converter.take_apart(value)
-        return frozenset(f.code for f in findings) if conversation is None else frozenset()
+        refused = refused or conversation is None
+        unknown[converter.source] += len(findings)
+        return frozenset(f.code for f in findings)
 
     names = [name for name in (*dialects(), *readable()) if name != converter.source]
-    others = {name: partial(fits, read=reader(name)) for name in names}
-    return elsewhere(source, codes, others)
+    others = {name: partial(fits, name=name, read=reader(name)) for name in names}
+    found, source = elsewhere(source, codes, others)
+    fewest = min((unknown[name] for name in found), default=0)
+    if not refused and fewest >= unknown[converter.source]:
+        return (), source
+    return tuple(name for name in found if unknown[name] == fewest), source

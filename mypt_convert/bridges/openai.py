@@ -42,6 +42,7 @@ def unknown(record: Any, takes: frozenset[str]) -> list[Finding]:
         for at, where, known, void in places
         for key, value in where.items()
         if not (key in known or key.startswith("_") or (value is None and key in void))
+        and not (key == "weight" and value == 0)  # "do not train this answer": no metadata says so
     ]
 
 

@@ -227,8 +227,8 @@ def page() -> str:
         "in some formats and text in others: a text that is canonical JSON is its value, any other text is a string, and back.",
         "A key of a record or message that its format does not know is kept as metadata, `note` as `_note`; where that name is taken, the",
         "record is refused. Keys of OpenAI's own for which no dialect has a meaning, such as `weight`, `logprobs` or the `name` of a user, are",
-        "kept in the same way. Metadata has no effect: an answer of weight 0 is trained. What the model is given to see (`tools`,",
-        "`response_format`) or what a message says beside its content (`refusal`, `audio`, `function_call`) is no metadata: where the target",
+        "kept in the same way. Metadata has no effect, so a weight of 0, which asks not to train an answer, is lost.",
+        "What the model is given to see (`tools`, `response_format`) or what a message says beside its content (`refusal`, `audio`, `function_call`) is no metadata: where the target",
         "has no place for it, it is lost.",
         "",
     ]

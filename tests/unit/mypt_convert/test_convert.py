@@ -60,7 +60,7 @@ def test_the_matrix_has_all_kinds_of_cells() -> None:
 
 OPENAI: list[dict[str, Any]] = [
     {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]},
-    {"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello.", "weight": 0}]},
+    {"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello.", "weight": 1}]},
     {"messages": [{"role": "user", "content": [{"type": "image_url"}]}, {"role": "assistant", "content": "Hello."}]},
 ]  # fmt: skip
 
@@ -467,6 +467,13 @@ def test_a_file_of_another_format_is_told_so(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(openai).read_bytes())))
     assert main(["-", "-o", out, "--to", "praxis"]) == 1
     assert "<stdin> is openai, not mypt" in capsys.readouterr().err
+    keys = [FEATURES["system prompt"]["mypt"] | {"tools": [], "id": i} for i in range(3)]
+    more = write(tmp_path / "more.jsonl", *keys)  # readable as mypt, but for a key of OpenAI's
+    assert main([more, "-o", out, "--to", "mypt-3b"]) == 0
+    assert "more.jsonl is openai, not mypt" in capsys.readouterr().err
+    own = [FEATURES["system prompt"]["mypt"] | {"id": i} for i in range(3)]
+    assert main([write(tmp_path / "own.jsonl", *own), "-o", out, "--to", "mypt-3b"]) == 0
+    assert ", not mypt" not in capsys.readouterr().err
     one = write(tmp_path / "one.jsonl", calls["usf-omega"], calls["mypt"])
     assert main([one, "-o", out, "--to", "mypt"]) == 1
     assert "converts it" not in capsys.readouterr().err, "a record of it is mypt"

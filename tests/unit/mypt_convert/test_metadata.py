@@ -96,7 +96,7 @@ CALL = {
 WEATHER = openai(
     {"role": "system", "content": "S"},
     USER | {"name": "ann"},
-    CALL | {"weight": 0, "logprobs": None, "refusal": None},
+    CALL | {"weight": 1, "logprobs": None, "refusal": None},
     {"role": "tool", "tool_call_id": "1", "content": "x"},
     SAID | {"weight": 1, "logprobs": {"content": [{"token": "a", "logprob": -0.5}]}},
     parallel_tool_calls=False,
@@ -123,15 +123,23 @@ def test_keys_that_a_dialect_has_none_for_are_metadata_of_it(target: str) -> Non
     assert set(out.kept) == {"/parallel_tool_calls", "/source", "/id"} | places - lost
     if target == "usf-omega":
         messages = out.record["messages"]
-        assert (messages[2]["_weight"], messages[4]["_weight"]) == (0, 1)
+        assert (messages[2]["_weight"], messages[4]["_weight"]) == (1, 1)
         assert messages[4]["_logprobs"] == WEATHER["messages"][4]["logprobs"]
         assert not lost
     again = Converter(target, target).record(out.record)
     assert (again.record, again.losses, again.kept) == (out.record, (), ())
 
 
+def test_an_answer_that_is_not_to_be_trained_is_not_converted_in_silence() -> None:
+    out = Converter("openai", "mypt").record(
+        openai({"role": "system", "content": "S"}, USER, SAID | {"weight": 0})
+    )
+    assert [(loss.field, loss.pointer) for loss in out.losses] == [("weight", "/messages/2/weight")]
+    assert not out.kept
+
+
 def test_metadata_is_never_written_over() -> None:
-    taken = Converter("openai", "gabgpt").record(openai(USER, SAID | {"weight": 0, "_weight": 5}))
+    taken = Converter("openai", "gabgpt").record(openai(USER, SAID | {"weight": 1, "_weight": 5}))
     assert taken.record is None
     assert [(f.code, f.pointer) for f in taken.findings] == [("MYP103", "/messages/1/weight")]
     assert 'cannot be kept as "_weight", which is there' in taken.findings[0].message
@@ -154,7 +162,7 @@ def test_metadata_of_null_is_kept() -> None:
 def test_keys_of_openai_are_counted_by_field(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    records = [openai(USER, SAID | {"weight": 0}), openai(USER, SAID)]
+    records = [openai(USER, SAID | {"weight": 1}), openai(USER, SAID)]
     status, report = run(tmp_path, "openai", "gabgpt", *records)
     assert (status, report["written"], report["with_losses"]) == (0, 2, 0)
     assert report["kept_as_metadata"] == {"weight": 1}
