@@ -136,7 +136,7 @@ FEATURES: dict[str, dict[str, Record]] = {
     "self-reflection": {"usf-omega": _openai(_user(), _said(self_reflection="Fine."), self_reflection_enabled=True)},
     "flags of an answer": {"usf-omega": _openai(_user(), _said("{}"), json_mode=True, reasoning_effort="none")},
     "preferred and rejected": {"usf-omega": {"messages": [_user()], "chosen": _said(), "rejected": _said("Go away.")}},
-    "keys of its own": {"openai": _openai(_user(name="ann"), _said(weight=0), parallel_tool_calls=False)},
+    "keys of its own": {"openai": _openai(_user(name="ann"), _said(weight=1), parallel_tool_calls=False)},
     "any other key": {"openai": _openai(_user(), _said(score=0.5), source={"id": 7})},
     "language": {
         name: _openai(_user(), _said(), language="de") | ({"system": SYSTEM} if name == "mypt" else {})
