@@ -40,7 +40,6 @@ WAYS = {
     "lint": ["--data-set"],
 }
 PER_DOUBLING = 2.6
-FINE = 2.25  # what takes no more a doubling is not looked at in larger sizes
 ENOUGH = 0.1  # seconds of processor time that are measured well
 LONG = 4.0  # seconds after which no larger size is tried
 LARGEST = 1 << 20  # bytes of a line: what takes less time than ENOUGH for so much is fast
@@ -90,20 +89,30 @@ def growth(dialect: str, kind: str, way: str) -> dict[int, float] | None:
         while True:
             last = seconds(4 * n)
             done = last >= LONG or path.stat().st_size * step > LARGEST
-            if last >= ENOUGH:
-                if last <= FINE**2 * first:
+            larger = LARGEST / path.stat().st_size
+            if last >= ENOUGH and last <= PER_DOUBLING**2 * first:
+                if done or not _may_dominate(first, last, larger):
                     return None
+                step = 4
+            elif last >= ENOUGH:
                 taken = {n: seconds(n, 3), 2 * n: seconds(2 * n, 2), 4 * n: seconds(4 * n, 2)}
                 taken[4 * n] = min(last, taken[4 * n])
-                if taken[4 * n] <= (PER_DOUBLING if done else FINE) ** 2 * taken[n]:
-                    return None
                 if done:
-                    return taken
+                    return taken if taken[4 * n] > PER_DOUBLING**2 * taken[n] else None
                 step = 2
             if done:
                 return None
             n *= step
             first = taken[n] if step == 2 else last
+
+
+def _may_dominate(first: float, last: float, larger: float) -> bool:
+    """Returns whether a square could take most of the time of the largest line.
+
+    `first` and `last` are the times of n and 4n parts; the largest line is `larger` times the last.
+    """
+    square = max(0.0, (last - 4 * first) * 4 / 3)  # of `last`
+    return square * larger**2 > (last - square) * larger
 
 
 @cache

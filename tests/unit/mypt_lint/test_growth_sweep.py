@@ -23,7 +23,7 @@ IN_PROPORTION: dict[str, Taken] = {
 }
 NOT: dict[str, Taken] = {
     "a square": lambda size: 10 * size**2,
-    "a square in what is slow": lambda size: 2 * size + 20 * size**2,
+    "a square in what is slow": lambda size: 2 * size + 8 * size**2,
     "a cube": lambda size: 100 * size**3,
 }
 
