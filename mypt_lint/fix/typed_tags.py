@@ -1,7 +1,7 @@
 """Makes fixes for tags typed into a text that the model writes.
 
-Input are an Episode, its record and the pointer of a text; output are patches that say with fields
-of the record, or with messages, what the tags spell. None is proved.
+Input are an Episode, its record and the pointer of a text; output are patches that write as fields
+of the record, or as messages, what the tags spell. None is proved.
 
 Nothing here knows what may follow what. A text is cut into events as if it were serialised; where
 the automaton takes these events in place of the text, as they are or with a block moved, the
@@ -44,7 +44,7 @@ class TypedTags:
 
     @cached_property
     def legal(self) -> bool:
-        """Whether the automaton takes the episode, whatever is typed into its texts."""
+        """Returns whether the automaton takes the episode, whatever is typed into its texts."""
         last = self._states[-1]
         return len(self._states) > len(self._events) and self.dialect.automaton.accepting(last)
 
@@ -55,7 +55,7 @@ class TypedTags:
             yield from self._reread(at, spelled, safe)
 
     def dropped(self, pointer: str) -> Iterator[Fix]:
-        """Yields those that leave out what the format writes anyway, which are the quickest."""
+        """Yields the quickest fixes: those that leave out tags which the format writes anyway."""
         for at, spelled, safe in self._typed(pointer):
             yield from self._dropped(at, spelled, safe)
 
@@ -65,7 +65,7 @@ class TypedTags:
 
     @cached_property
     def _states(self) -> list[int]:
-        """The state before each event, and after the last, as far as none is refused."""
+        """Returns the state before each event, and after the last, as far as none is refused."""
         machine = self.dialect.automaton
         states = [machine.start]
         for event in self._events:
@@ -77,7 +77,7 @@ class TypedTags:
 
     @cached_property
     def _texts(self) -> dict[str, list[int]]:
-        """Where in the events the texts at a pointer are that the model writes."""
+        """Returns by pointer where among the events the texts are that the model writes."""
         openers = self.dialect.table.openers
         own = {
             part.at
@@ -94,7 +94,7 @@ class TypedTags:
 
     @cached_property
     def _spans(self) -> dict[str, tuple[int, int]]:
-        """From which event to before which other those of each message of the record are."""
+        """Returns the range of events of each message of the record, by its pointer."""
         spans: dict[str, tuple[int, int]] = {}
         for at, event in enumerate(self._events):
             message = _message(event)
@@ -198,7 +198,7 @@ class TypedTags:
             yield without, False
 
     def _takes(self, events: list[Event], first: int, last: int) -> bool:
-        """Whether the automaton takes other events in the place of those from `first` to `last`."""
+        """Returns whether the automaton takes other events for those from `first` to `last`."""
         steps = self.dialect.automaton.steps
         state = self._states[first] if first < len(self._states) else None
         for event in events:
@@ -211,11 +211,11 @@ class TypedTags:
 
     @cached_property
     def _ends(self) -> dict[tuple[int, int], bool]:
-        """What `_goes_on` said."""
+        """Keeps the answers of `_goes_on`."""
         return {}
 
     def _goes_on(self, at: int, state: int) -> bool:
-        """Whether the automaton takes the events from `at` on in a state."""
+        """Returns whether the automaton takes the events from `at` on in a state."""
         machine = self.dialect.automaton
         for place in range(at, len(self._events)):
             if place < len(self._states) and self._states[place] == state:
