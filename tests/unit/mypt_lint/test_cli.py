@@ -457,7 +457,7 @@ def test_interrupt(tmp_path: Path) -> None:
         out.flush()
         time.sleep(1)
         child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=20)
+        _, err = child.communicate(timeout=120)
     assert child.returncode == 130
     assert b"Traceback" not in err
 

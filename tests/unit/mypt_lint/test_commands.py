@@ -104,17 +104,21 @@ def test_watch(tmp_path: Path) -> None:
         str(path),
     ]
     child = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
     )
     try:
         assert child.stdout is not None
+        assert child.stderr is not None
         assert ":1:2: MYP001" in child.stdout.readline()
         time.sleep(0.1)
         path.write_text("[]\n[]\n")
         assert ":1:1: MYP101" in child.stdout.readline()
         assert ":2:1: MYP101" in child.stdout.readline()
+        rounds = 0
+        while rounds < 2:  # it waits: an interrupt while objects are freed would be ignored
+            rounds += "watching" in child.stderr.readline()
         child.send_signal(signal.SIGINT)
-        assert child.wait(timeout=20) == 130
+        assert child.wait(timeout=120) == 130
     finally:
         child.kill()
         child.communicate()
