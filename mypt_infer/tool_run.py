@@ -22,6 +22,18 @@ from typing import Any
 _LOOK = 0.05
 
 
+def time_limit(name: str, value: float | None) -> float | None:
+    """Returns a limit in seconds; None, no limit, for infinity and for more than 292 years.
+
+    Raises ValueError for what is no number above 0.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ValueError(f"{name} is {value}, expected a number above 0")
+    return None if value > threading.TIMEOUT_MAX else value
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a function returned, or what it raised."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mypt_infer.tool_run import Outcome, Unfinished, awaited, here, threaded
+from mypt_infer.tool_run import Outcome, Unfinished, awaited, here, threaded, time_limit
 from mypt_spec.bodies.json_schema import SchemaError, misfits
 from mypt_spec.bodies.strict_json import faults
 
@@ -124,10 +124,12 @@ class Toolbox:
         The tool and the caller share no list or dict: each may change its own. The function may be
         a coroutine function.
 
-        Raises nothing but KeyboardInterrupt. A tool that takes longer than `seconds` is not waited
+        Raises nothing but KeyboardInterrupt, and ValueError for seconds that are no number above 0.
+        A tool that takes longer than `seconds` is not waited
         for, nor is one after `stopped()` is true: it continues in its thread (a coroutine is
         cancelled), and its result is ignored. Without `seconds` a tool runs in this thread.
         """
+        limit = time_limit("seconds", seconds)
         tool = self._fitting(name, arguments)
         if not isinstance(tool, Tool):
             return tool
@@ -135,9 +137,9 @@ class Toolbox:
         if seconds is None:
             return _result(tool, here(tool.function, given))
         try:
-            outcome = threaded(tool.function, given, seconds=seconds, stopped=stopped)
+            outcome = threaded(tool.function, given, seconds=limit, stopped=stopped)
         except Unfinished:
-            return _unfinished(tool, seconds, stopped)
+            return _unfinished(tool, limit, stopped)
         return _result(tool, outcome)
 
     async def acall(
@@ -153,15 +155,16 @@ class Toolbox:
         A coroutine function runs in this event loop, any other function in a thread. Raises nothing
         but KeyboardInterrupt and, when it is cancelled, CancelledError, at once.
         """
+        limit = time_limit("seconds", seconds)
         tool = self._fitting(name, arguments)
         if not isinstance(tool, Tool):
             return tool
         try:
             outcome = await awaited(
-                tool.function, copied(arguments), seconds=seconds, stopped=stopped
+                tool.function, copied(arguments), seconds=limit, stopped=stopped
             )
         except Unfinished:
-            return _unfinished(tool, seconds, stopped)
+            return _unfinished(tool, limit, stopped)
         return _result(tool, outcome)
 
     def _fitting(self, name: str, arguments: dict[str, Any]) -> Tool | dict[str, Any]:

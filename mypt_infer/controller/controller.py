@@ -44,6 +44,9 @@ from mypt_spec.validator import Run
 
 Message = dict[str, Any]
 
+# The seconds that a tool has when the turn's are just over.
+_SHORTEST = 0.001
+
 
 class BusyError(RuntimeError):
     """Another turn of the conversation runs."""
@@ -259,7 +262,7 @@ class Controller:
         """Returns the time that a tool has."""
         left = None if running.end is None else running.end - self._clock()
         bounds = [s for s in (self.options.tool_seconds, left) if s is not None]
-        return min(bounds) if bounds else None
+        return max(min(bounds), _SHORTEST) if bounds else None
 
     def _shown(self, ask: Execute, value: Any) -> Returned:
         """Returns a result as the model is given it."""

@@ -5,9 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mypt_infer.controller.truncate_result import LEAST
+from mypt_infer.tool_run import time_limit
 
 # The ids of the context that are kept free: enough to end any turn legally.
 RESERVE = 128
+
+
+# The least value of each limit of ids or steps.
+_LEAST = {
+    "max_steps": 1,
+    "max_tokens": 1,
+    "max_think_tokens": 1,
+    "max_toolcall_tokens": 1,
+    "max_result_tokens": LEAST,
+    "context_length": RESERVE + LEAST,
+    "answer_reserve": 0,
+}
+# The limits that may be None.
+_OPTIONAL = ("max_think_tokens", "max_toolcall_tokens", "context_length", "answer_reserve")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +41,7 @@ class Options:
     - `think`: True makes the model think first, False forbids thinking, None leaves it to the
       model.
 
-    Raises ValueError for a limit that no turn can keep.
+    A time without end is no limit. Raises ValueError for a limit that no turn can keep.
     """
 
     max_steps: int = 3
@@ -41,16 +56,14 @@ class Options:
     think: bool | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("max_steps", 1),
-            ("max_tokens", 1),
-            ("max_result_tokens", LEAST),
-            ("context_length", RESERVE + LEAST),
-            ("answer_reserve", 0),
-        ):
+        for name, least in _LEAST.items():
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} is {value}, expected {least} or more")
+            if value is None and name in _OPTIONAL:
+                continue
+            if type(value) is not int or value < least:
+                raise ValueError(f"{name} is {value}, expected a whole number, {least} or more")
+        for name in ("seconds", "tool_seconds"):
+            object.__setattr__(self, name, time_limit(name, getattr(self, name)))
 
     def reserve(self, sampled: int) -> int:
         """Returns the number of ids kept free for the answer, after `sampled` ids of the turn."""

@@ -147,7 +147,7 @@ def _fault(dialect: Dialect, ids: Sequence[int]) -> str:
 def save(path: Path, record: dict[str, Any]) -> None:
     """Appends a record to a file of transcripts, as one line."""
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[History, list[Event]]:

@@ -223,3 +223,45 @@ def test_a_budget_is_that_of_the_content(dialect: str, spare: int, reason: str) 
     )
     assert isinstance(events[-1], TurnEnd)
     assert events[-1].reason == reason
+
+
+# Limits that are none
+
+
+WHOLE = ["max_steps", "max_tokens", "max_think_tokens", "max_toolcall_tokens", "max_result_tokens", "context_length", "answer_reserve"]  # fmt: skip
+NO_NUMBERS: list[Any] = [float("nan"), float("inf"), float("-inf"), -1, 1.5, True, "3"]
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
+def test_a_limit_of_ids_is_a_whole_number(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=name):
+        Options(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["max_think_tokens", "max_toolcall_tokens", "seconds", "tool_seconds"])  # fmt: skip
+def test_a_limit_of_nothing_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is 0"):
+        Options(**{name: 0})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["seconds", "tool_seconds"])
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), -1.0, True, "3"], ids=repr)
+def test_a_time_is_a_number_above_zero(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=name):
+        Options(**{name: value})
+    tools = Toolbox([Tool("f", "", ANY, lambda args: 1)])
+    with pytest.raises(ValueError, match="seconds"):
+        tools.call("f", {}, seconds=value)
+
+
+@pytest.mark.parametrize("value", [float("inf"), 1e12, 10**400])
+def test_a_time_without_end_is_no_limit(value: float) -> None:
+    controller, events = talk(
+        CALL + DONE, "x", value=1, seconds=value, tool_seconds=value, max_toolcall_tokens=9
+    )
+    assert [e.value for e in results(events)] == [1]
+    assert isinstance(events[-1], TurnEnd)
+    assert events[-1].reason == "stop"
+    json.dumps(controller.record(), allow_nan=False)
+    assert Options(seconds=float("inf")) == Options()
