@@ -7,8 +7,9 @@ package.
 
 from mypt_infer.controller.controller import BusyError, Controller
 from mypt_infer.controller.options import Options
+from mypt_infer.controller.read_transcript import TranscriptError, replay
 from mypt_infer.controller.source import Script, ScriptEnd, Source
-from mypt_infer.controller.transcript import TranscriptError, replay, save
+from mypt_infer.controller.transcript import save
 from mypt_infer.controller.turn import ContextError
 
 __all__ = [

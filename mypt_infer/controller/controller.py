@@ -26,11 +26,10 @@ from mypt_infer.controller.events import (
     Stop,
     TurnEnd,
 )
-from mypt_infer.controller.feeder import Feeder
 from mypt_infer.controller.history import PROMPT, History
 from mypt_infer.controller.messages import heard
 from mypt_infer.controller.options import Options
-from mypt_infer.controller.source import Forbidding, NoRoom, Source
+from mypt_infer.controller.source import Feeder, Forbidding, NoRoom, Source
 from mypt_infer.controller.transcript import Replies, record_of, written
 from mypt_infer.controller.truncate_result import count_result, truncate_result
 from mypt_infer.controller.turn import Turn

@@ -5,7 +5,7 @@ messages of the record are the turns that can be trained on. A stopped turn is l
 messages, because its end is not the model's. So is a turn whose text spells a tag, because no
 record can tell it from a real tag. The metadata key `_transcript` holds the whole conversation:
 
-    version   3; 1 and 2 are read, too (see `_upgraded`)
+    version   3; 1 and 2 are read, too (see `read_transcript`)
     grammar   fingerprint of the grammar that the ids belong to
     ids       all token ids
     origins   [origin, number] in runs: prompt, sampled, forced, injected
@@ -28,12 +28,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from mypt_infer.controller import events as kinds
-from mypt_infer.controller.events import Event, Execute, Returned, Sample, Stop
-from mypt_infer.controller.history import PROMPT, Dropped, History
+from mypt_infer.controller.events import Event, Returned, Stop
+from mypt_infer.controller.history import History
 from mypt_infer.controller.options import Options
-from mypt_infer.controller.stream_parser import StreamParser
-from mypt_infer.controller.turn import Turn
 from mypt_infer.run_format import of
 from mypt_infer.toolbox import copied
 from mypt_spec import Dialect
@@ -67,18 +64,19 @@ class Replies:
     def restart(self) -> list[int | Returned | Stop]:
         """Returns the replies to the last turn, and forgets them, because it is run again."""
         said, self.turns[-1]["replies"] = self.turns[-1]["replies"], []
-        return [_reply(item) for item in said]
+        return [reply_of(item) for item in said]
 
 
-def _reply(said: Any) -> int | Returned | Stop:
-    """Returns a reply as it was given."""
-    if not isinstance(said, dict):
-        return int(said)
-    return Stop(*said["stop"]) if "stop" in said else Returned(**said)
-
-
-class TranscriptError(ValueError):
-    """A transcript cannot be replayed; the message says where it differs."""
+def reply_of(said: Any) -> int | Returned | Stop:
+    """Returns a reply as it was given. Raises ValueError for what is none."""
+    if isinstance(said, int) and not isinstance(said, bool):
+        return said
+    if isinstance(said, dict) and said.keys() == {"value", "truncated"}:
+        return Returned(said["value"], truncated=bool(said["truncated"]))
+    stop = said.get("stop") if isinstance(said, dict) else None
+    if isinstance(stop, list) and len(stop) == 2 and all(isinstance(part, str) for part in stop):
+        return Stop(*stop)
+    raise ValueError(f"{repr(said)[:60]} is no reply")
 
 
 def record_of(
@@ -148,119 +146,3 @@ def save(path: Path, record: dict[str, Any]) -> None:
     """Appends a record to a file of transcripts, as one line."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[History, list[Event]]:
-    """Runs the turns of a transcript again; returns the history and the events.
-
-    Raises TranscriptError unless ids and events are the same as in the transcript.
-    """
-    kept = record.get(KEY)
-    if not isinstance(kept, dict) or kept.get("version") not in range(1, VERSION + 1):
-        raise TranscriptError(f'no transcript of version 1 to {VERSION} under the key "{KEY}"')
-    if kept["version"] < 3:
-        kept = _upgraded(kept)
-    history = History(dialect)
-    if kept["grammar"] != history.dialect.fingerprint:
-        raise TranscriptError(
-            "the transcript belongs to another grammar or vocabulary than that of "
-            f"{history.dialect.name}"
-        )
-    events: list[Event] = []
-    told = [restored(kind, fields) for kind, fields in kept["events"]]
-    for turn in kept["replies"]:
-        history.reopen()
-        _hear(history, kept["ids"][len(history.ids) : turn["begin"]])
-        while len(events) < len(told) and isinstance(told[len(events)], kinds.Notice):
-            events.append(told[len(events)])  # notices about the prompt, which is not read again
-        _run(
-            Turn(history, Options(**turn["options"]), calls=turn["calls"]), turn["replies"], events
-        )
-    _hear(history, kept["ids"][len(history.ids) :])
-    for name, ours, theirs in (
-        ("ids", history.ids, kept["ids"]),
-        ("origins", [list(run) for run in history.origins], kept["origins"]),
-        ("turns", history.turns, kept["turns"]),
-        ("dropped", history.dropped, [Dropped(at, tuple(ids)) for at, ids in kept["dropped"]]),
-        ("events", events, told),
-    ):  # fmt: skip
-        if ours != theirs:
-            raise TranscriptError(f"the replay has other {name}")
-    return history, events
-
-
-def _upgraded(kept: dict[str, Any]) -> dict[str, Any]:
-    """Returns a transcript of version 1 or 2 in the form of version 3.
-
-    Before version 3, `replies` held the results of tools in full, and the turn shortened them; no
-    ids were kept free for an answer; and `max_toolcall_tokens` counted the tag of a call. Version 1
-    has no `left_out`.
-    """
-    results: list[list[dict[str, Any]]] = []
-    ends: list[dict[str, Any]] = []
-    for kind, fields in kept["events"]:
-        if kind == "TurnStart":
-            results.append([])
-        elif kind == "ToolResult":
-            results[-1].append(fields)
-        elif kind == "TurnEnd":
-            ends.append(fields)
-    turns = []
-    for turn, shown, end in zip(kept["replies"], results, ends, strict=True):
-        given = iter(shown)
-        replies = []
-        for reply in turn["replies"]:
-            if isinstance(reply, dict) and "value" in reply:
-                result = next(given)
-                reply = {"value": result["value"], "truncated": result["truncated"]}
-            replies.append(reply)
-        if end["message"].startswith("a tool call is longer"):
-            replies.append({"stop": [end["reason"], end["message"]]})
-        options = turn["options"] | {"answer_reserve": None, "max_toolcall_tokens": None}
-        turns.append(turn | {"replies": replies, "options": options})
-    return kept | {"replies": turns}
-
-
-def _hear(history: History, ids: Sequence[int]) -> None:
-    """Appends the ids of a prompt, as they are."""
-    parser, base = StreamParser(history.dialect), len(history.ids)
-    begin = base
-    try:
-        for piece in [*(piece for token in ids for piece in parser.push(token)), *parser.flush()]:
-            history.step(piece.event, begin)
-            begin = base + piece.end
-    except ValueError as error:
-        raise TranscriptError(f"what was said does not fit: {error}") from None
-    history.add(ids, PROMPT)
-
-
-def _run(turn: Turn, replies: list[Any], events: list[Event]) -> None:
-    core, waiting = turn.run(), iter(replies)
-    reply: Any = None
-    while True:
-        try:
-            got = core.send(reply)
-        except StopIteration:
-            break
-        reply = None
-        if isinstance(got, Sample | Execute):
-            said = next(waiting, None)
-            if said is None:
-                raise TranscriptError("a turn asks for more than the transcript has")
-            reply = _reply(said)
-        else:
-            events.append(got)
-    if next(waiting, None) is not None:
-        raise TranscriptError("a turn ends before the transcript does")
-
-
-def restored(kind: str, fields: dict[str, Any]) -> Event:
-    """Returns an event of a transcript. Raises TranscriptError for an unknown one."""
-    made = getattr(kinds, kind, None)
-    try:
-        event: Event = made(**fields)  # type: ignore[misc]
-    except TypeError:
-        raise TranscriptError(
-            f"an event {kind!r} with {', '.join(fields) or 'nothing'} is unknown"
-        ) from None
-    return event

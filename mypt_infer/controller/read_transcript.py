@@ -1,0 +1,202 @@
+"""Reads a transcript, and runs its turns again to the same ids.
+
+Input: a record with a transcript, of any version; `transcript` describes the form. Output: the
+history, the replies and the events. Whatever is damaged in it is a TranscriptError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from mypt_infer.controller.events import (
+    Event,
+    Execute,
+    Notice,
+    Reply,
+    Returned,
+    Sample,
+)
+from mypt_infer.controller.history import PROMPT, Dropped, History
+from mypt_infer.controller.options import Options
+from mypt_infer.controller.stream_parser import StreamParser
+from mypt_infer.controller.transcript import KEY, VERSION, Replies, reply_of
+from mypt_infer.controller.turn import Turn
+from mypt_spec import Dialect
+from mypt_spec.bodies.strict_json import faults
+
+_EVENTS = {kind.__name__: kind for kind in get_args(Event)}
+# The form of a transcript, as far as its parts must have it before they can be read.
+_FORM = {
+    "version": int,
+    "grammar": str,
+    "ids": [int],
+    "origins": [(str, int)],
+    "turns": [int],
+    "dropped": [(int, [int])],
+    "replies": [{"begin": int, "calls": bool, "options": dict, "replies": [object]}],
+    "events": [(str, dict)],
+}
+
+
+class TranscriptError(ValueError):
+    """A transcript cannot be replayed; the message says where it differs."""
+
+
+def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[History, list[Event]]:
+    """Runs the turns of a transcript again; returns the history and the events.
+
+    Raises TranscriptError unless ids and events are the same as in the transcript.
+    """
+    history, _, events = reread(record, dialect)
+    return history, events
+
+
+def reread(record: dict[str, Any], dialect: str | Dialect) -> tuple[History, Replies, list[Event]]:
+    """Returns what `replay` returns, with the replies to the turns."""
+    kept = record.get(KEY) if isinstance(record, dict) else None
+    if not isinstance(kept, dict) or kept.get("version") not in range(1, VERSION + 1):
+        raise TranscriptError(f'no transcript of version 1 to {VERSION} under the key "{KEY}"')
+    wrong = _misfit(kept, _FORM)
+    if wrong:
+        raise TranscriptError(f"the transcript has no form that is known: {wrong}")
+    if next(faults(kept), None) is not None:
+        raise TranscriptError("the transcript holds what is no JSON")
+    history = History(dialect)
+    if kept["grammar"] != history.dialect.fingerprint:
+        raise TranscriptError(
+            "the transcript belongs to another grammar or vocabulary than that of "
+            f"{history.dialect.name}"
+        )
+    try:
+        if kept["version"] < 3:
+            kept = _upgraded(kept)
+        return _run_again(kept, history)
+    except TranscriptError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        # A turn with other options or another prompt than those it was run with.
+        raise TranscriptError(f"the replay fails: {type(error).__name__}: {error}") from error
+
+
+def _misfit(value: Any, form: Any, at: str = "") -> str:
+    """Returns where a JSON value has another form; "" if nowhere."""
+    if isinstance(form, type):
+        fits = isinstance(value, form) and (form is not int or not isinstance(value, bool))
+        return "" if fits else f"{at or '/'} is no {form.__name__}"
+    if isinstance(form, dict):
+        if not isinstance(value, dict) or not form.keys() <= value.keys():
+            return f"{at or '/'} is no object with {', '.join(form)}"
+        pairs = [(f"{at}/{key}", value[key], inner) for key, inner in form.items()]
+    else:
+        if not isinstance(value, list) or (isinstance(form, tuple) and len(value) != len(form)):
+            return f"{at or '/'} is no list of {len(form)}"
+        inner = form if isinstance(form, tuple) else form * len(value)
+        pairs = [(f"{at}/{i}", *pair) for i, pair in enumerate(zip(value, inner, strict=True))]
+    return next((wrong for pair in pairs if (wrong := _misfit(pair[1], pair[2], pair[0]))), "")
+
+
+def _run_again(kept: dict[str, Any], history: History) -> tuple[History, Replies, list[Event]]:
+    replies = Replies()
+    events: list[Event] = []
+    told = [_restored(kind, fields) for kind, fields in kept["events"]]
+    for turn in kept["replies"]:
+        history.reopen()
+        _hear(history, kept["ids"][len(history.ids) : turn["begin"]])
+        while len(events) < len(told) and isinstance(told[len(events)], Notice):
+            events.append(told[len(events)])  # notices about the prompt, which is not read again
+        options = Options(**turn["options"])
+        replies.begin(options, ids=len(history.ids), calls=turn["calls"])
+        run = Turn(history, options, calls=turn["calls"])
+        _run(run, [reply_of(said) for said in turn["replies"]], replies, events)
+    _hear(history, kept["ids"][len(history.ids) :])
+    for name, ours, theirs in (
+        ("ids", history.ids, kept["ids"]),
+        ("origins", [list(run) for run in history.origins], kept["origins"]),
+        ("turns", history.turns, kept["turns"]),
+        ("dropped", history.dropped, [Dropped(at, tuple(ids)) for at, ids in kept["dropped"]]),
+        ("events", events, told),
+    ):  # fmt: skip
+        if ours != theirs:
+            raise TranscriptError(f"the replay has other {name}")
+    return history, replies, events
+
+
+def _run(turn: Turn, given: list[Reply], replies: Replies, events: list[Event]) -> None:
+    """Runs a turn with the replies it was given."""
+    core, waiting = turn.run(), iter(given)
+    reply: Reply = None
+    while True:
+        try:
+            got = core.send(reply)
+        except StopIteration:
+            break
+        reply = None
+        if isinstance(got, Sample | Execute):
+            reply = next(waiting, None)
+            if reply is None:
+                raise TranscriptError("a turn asks for more than the transcript has")
+            if isinstance(reply, Returned if isinstance(got, Sample) else int):
+                raise TranscriptError("a turn asks for something else than the transcript has")
+            replies.add(reply)
+        else:
+            events.append(got)
+    if next(waiting, None) is not None:
+        raise TranscriptError("a turn ends before the transcript does")
+
+
+def _hear(history: History, ids: Sequence[int]) -> None:
+    """Appends the ids of a prompt, as they are."""
+    parser, base = StreamParser(history.dialect), len(history.ids)
+    begin = base
+    try:
+        for piece in [*(piece for token in ids for piece in parser.push(token)), *parser.flush()]:
+            history.step(piece.event, begin)
+            begin = base + piece.end
+    except ValueError as error:
+        raise TranscriptError(f"what was said does not fit: {error}") from None
+    history.add(ids, PROMPT)
+
+
+def _restored(kind: str, fields: dict[str, Any]) -> Event:
+    """Returns an event of a transcript. Raises TranscriptError for an unknown one."""
+    made = _EVENTS.get(kind)
+    try:
+        event: Event = made(**fields)  # type: ignore[misc]
+    except TypeError:
+        raise TranscriptError(
+            f"an event {kind!r} with {', '.join(fields) or 'nothing'} is unknown"
+        ) from None
+    return event
+
+
+def _upgraded(kept: dict[str, Any]) -> dict[str, Any]:
+    """Returns a transcript of version 1 or 2 in the form of version 3.
+
+    Before version 3, `replies` held the results of tools in full, and the turn shortened them; no
+    ids were kept free for an answer; and `max_toolcall_tokens` counted the tag of a call. Version 1
+    has no `left_out`.
+    """
+    results: list[list[dict[str, Any]]] = []
+    ends: list[dict[str, Any]] = []
+    for kind, fields in kept["events"]:
+        if kind == "TurnStart":
+            results.append([])
+        elif kind == "ToolResult":
+            results[-1].append(fields)
+        elif kind == "TurnEnd":
+            ends.append(fields)
+    turns = []
+    for turn, shown, end in zip(kept["replies"], results, ends, strict=True):
+        given = iter(shown)
+        replies = []
+        for reply in turn["replies"]:
+            if isinstance(reply, dict) and "value" in reply:
+                result = next(given, {})
+                reply = {"value": result["value"], "truncated": result["truncated"]}
+            replies.append(reply)
+        if str(end["message"]).startswith("a tool call is longer"):
+            replies.append({"stop": [end["reason"], end["message"]]})
+        options = turn["options"] | {"answer_reserve": None, "max_toolcall_tokens": None}
+        turns.append(turn | {"replies": replies, "options": options})
+    return kept | {"replies": turns}

@@ -1,0 +1,107 @@
+"""A damaged transcript is refused with a TranscriptError, whatever the damage is."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_infer.controller import Controller, Options, Script, TranscriptError, replay
+from mypt_infer.toolbox import Tool, Toolbox
+from tests.support.faults import Chaos
+
+OLD = Path(__file__).parents[1] / "unit" / "mypt_infer" / "transcripts_of_version_2.jsonl"
+
+
+def whole() -> list[tuple[str, dict[str, Any]]]:
+    """Transcripts of all versions, with their dialects."""
+    names = {mypt_spec.dialect(name).fingerprint: name for name in mypt_spec.dialects()}
+    out = []
+    for line in OLD.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        out.append((names[record["_transcript"]["grammar"]], record))
+    for dialect in ("mypt", "praxis"):
+        chaos = Chaos(dialect, random.Random(1))
+        controller = Controller(
+            Script([*chaos.call("f"), *chaos.answer("Done. ") * 2, *chaos.call("f")[:4]]),
+            Toolbox([Tool("f", "", {"type": "object"}, lambda args: {"found": [1, "a"]})]),
+            dialect=dialect,
+            system=chaos.system,
+            options=Options(context_length=500),
+        )
+        for said in ("Hi", "And <myPT_user>?", "So?"):
+            try:
+                list(controller.say(said))
+            except RuntimeError:
+                break
+        out.append((dialect, json.loads(json.dumps(controller.record()))))
+    return out
+
+
+WHOLE = whole()
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8)
+    | st.sampled_from(["stop", "value", "ToolResult", "Sample", "prompt", "sampled", "id", "error"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["stop", "value", "truncated", "x"]), inner, max_size=3),
+    max_leaves=5,
+)  # fmt: skip
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """All (container, key) of a JSON value."""
+    out: list[tuple[Any, Any]] = []
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        keys = item.keys() if isinstance(item, dict) else range(len(item)) if isinstance(item, list) else ()  # fmt: skip
+        for key in keys:
+            out.append((item, key))
+            waiting.append(item[key])
+    return out
+
+
+def test_they_replay_unharmed() -> None:
+    for dialect, record in WHOLE:
+        replay(record, dialect)
+
+
+@settings(max_examples=500)
+@given(data=st.data(), which=st.integers(0, len(WHOLE) - 1))
+def test_any_damage_is_a_transcript_error(data: st.DataObject, which: int) -> None:
+    dialect, record = WHOLE[which]
+    damaged = copy.deepcopy(record)
+    for _ in range(data.draw(st.integers(1, 2))):
+        found = places(damaged["_transcript"]) if isinstance(damaged.get("_transcript"), dict) else []  # fmt: skip
+        found = [*found, (damaged, "_transcript")]
+        # The short lists come first: what is long is mostly ids.
+        shallow = [p for p in found if not isinstance(p[0], list) or len(p[0]) < 30]
+        container, key = data.draw(
+            st.sampled_from(range(len(shallow))).map(lambda i, s=shallow: s[i])  # type: ignore[misc]
+            | st.sampled_from(range(len(found))).map(lambda i: found[i])  # noqa: B023
+        )
+        what = data.draw(st.sampled_from(["change", "drop", "twice", "cut"]))
+        if what == "change" or container is damaged:
+            container[key] = data.draw(VALUES)
+        elif what == "drop":
+            del container[key]
+        elif isinstance(container, list):
+            if what == "twice":
+                container.insert(key, copy.deepcopy(container[key]))
+            else:
+                del container[key:]
+    with contextlib.suppress(TranscriptError):
+        replay(damaged, dialect)
+
+
+@pytest.mark.parametrize("record", [None, [], "x", 3, {"_transcript": []}, {"_transcript": {}}])
+def test_what_is_no_record_is_a_transcript_error(record: Any) -> None:
+    with pytest.raises(TranscriptError):
+        replay(record, "mypt")
