@@ -14,6 +14,7 @@ from rich.text import Text
 
 from mypt_cli.terminal import Display
 from mypt_infer.controller.events import (
+    CallDropped,
     CallParsed,
     Cite,
     Event,
@@ -76,6 +77,8 @@ class Screen:
             told = ", ".join(f"{key}={_json(value)}" for key, value in event.arguments.items())
             detail = self._detail(json.dumps(event.arguments, ensure_ascii=False, indent=2))
             self._step(f"  {event.name}({_short(told)}) [{detail}]", "yellow")
+        elif isinstance(event, CallDropped):
+            self._step("  a call was taken off before it was complete", "red")
         elif isinstance(event, ToolResult):
             detail = self._detail(json.dumps(event.value, ensure_ascii=False, indent=2))
             cut = ", shortened" if event.truncated else ""

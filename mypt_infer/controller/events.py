@@ -77,6 +77,11 @@ class CallParsed:
 
 
 @dataclass(frozen=True, slots=True)
+class CallDropped:
+    """The call that has begun is taken off: the turn ended before it was complete."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolResult:
     """The result that the model is given.
 
@@ -118,6 +123,7 @@ Event = (
     | CallStart
     | ArgumentsDelta
     | CallParsed
+    | CallDropped
     | ToolResult
     | StepEnd
     | TurnEnd

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 from mypt_infer.controller.events import (
+    CallDropped,
     Event,
     Execute,
     Notice,
@@ -115,11 +116,16 @@ def _run_again(kept: dict[str, Any], history: History) -> tuple[History, Replies
         ("origins", [list(run) for run in history.origins], kept["origins"]),
         ("turns", history.turns, kept["turns"]),
         ("dropped", history.dropped, [Dropped(at, tuple(ids)) for at, ids in kept["dropped"]]),
-        ("events", events, told),
+        ("events", events if kept["version"] >= 3 else _before_3(events), told),
     ):  # fmt: skip
         if ours != theirs:
             raise TranscriptError(f"the replay has other {name}")
     return history, replies, events
+
+
+def _before_3(events: list[Event]) -> list[Event]:
+    """Returns events as versions 1 and 2 have them: they do not say that a call was taken off."""
+    return [event for event in events if not isinstance(event, CallDropped)]
 
 
 def _run(turn: Turn, given: list[Reply], replies: Replies, events: list[Event]) -> None:
@@ -174,8 +180,8 @@ def _upgraded(kept: dict[str, Any]) -> dict[str, Any]:
     """Returns a transcript of version 1 or 2 in the form of version 3.
 
     Before version 3, `replies` held the results of tools in full, and the turn shortened them; no
-    ids were kept free for an answer; and `max_toolcall_tokens` counted the tag of a call. Version 1
-    has no `left_out`.
+    ids were kept free for an answer; no event said that a call was taken off; and
+    `max_toolcall_tokens` counted the tag of a call. Version 1 has no `left_out`.
     """
     results: list[list[dict[str, Any]]] = []
     ends: list[dict[str, Any]] = []

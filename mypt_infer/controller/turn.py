@@ -65,6 +65,7 @@ from mypt_infer.controller.ending import ending
 from mypt_infer.controller.events import (
     ArgumentsDelta,
     Ask,
+    CallDropped,
     CallParsed,
     CallStart,
     Cite,
@@ -529,6 +530,8 @@ class Turn:
         self._cut(len(self.history.ids) - (self._parser.pushed - self._parser.position))
         while (block := self._unfinished()) is not None:
             self._cut(block.begin)
+            if block.kind in self.history.format.calls:
+                yield CallDropped()
         result = self.history.format.result
         inside = ""
         for name in ending(self.history.format, self.history.state):

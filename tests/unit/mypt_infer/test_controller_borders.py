@@ -6,6 +6,7 @@ Whatever they do, the history is legal, the conversation goes on, and its transc
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import sys
@@ -420,3 +421,24 @@ def test_a_listener_that_stops_listening_to_an_async_turn() -> None:
     assert controller.last_end is not None
     assert controller.last_end.reason == "cancelled"
     goes_on(controller)
+
+
+# Calls that are taken off
+
+
+@pytest.mark.parametrize(
+    ("script", "most", "gone"),
+    [
+        (call()[:40], 8, True), ('<myPT_toolcall>{"q": 1}</myPT_toolcall>', 99, True),
+        (call() + DONE, 99, False), ("<myPT_think>a b c d e f g h", 5, False),
+    ],
+)  # fmt: skip
+def test_an_event_says_that_a_call_was_taken_off(script: str, most: int, gone: bool) -> None:
+    controller = talk(script, lambda args: 1, max_tokens=most)
+    with contextlib.suppress(RuntimeError):
+        list(controller.say("x"))
+    kinds = [type(event).__name__ for event in controller._events]
+    assert kinds.count("CallDropped") == gone
+    if gone:
+        assert kinds.index("CallStart") < kinds.index("CallDropped") < kinds.index("TurnEnd")
+    check_legal(controller)
