@@ -125,7 +125,8 @@ class Terminal:
 
     def _bubbles(self, blocks: Iterable[Block], *, mask: bool) -> None:
         for block in blocks:
-            if block.look == "meta" if mask else not block.visible:
+            shown = block.look != "meta" or bool(block.findings)
+            if not (shown if mask else block.visible):
                 continue
             indent = _INDENT if block.model else 2 * block.nested
             self._bubble(block, indent, mask)

@@ -210,6 +210,14 @@ def test_the_mask_without_colour(view: Any) -> None:
     assert "^" not in rows[user + 1]
 
 
+def test_a_finding_about_what_has_no_text_is_shown_with_the_mask(view: Any, data: Any) -> None:
+    record = {"messages": [said("user", "u"), said("assistant", "a")], "response_format": {}}
+    path = data(json.dumps(record).encode())
+    status, out, _ = view(path, "--dialect", "usf-omega", "--mask")
+    assert status == 1
+    assert "error[MYP102]" in out
+
+
 def test_ids(view: Any) -> None:
     status, out, _ = view(PHASE5 + ":2", "--ids")
     assert status == 0
