@@ -29,6 +29,7 @@ from mypt_infer.controller.events import (
 from mypt_infer.controller.history import PROMPT, History
 from mypt_infer.controller.messages import heard
 from mypt_infer.controller.options import Options
+from mypt_infer.controller.read_transcript import reread
 from mypt_infer.controller.source import Feeder, Forbidding, NoRoom, Source
 from mypt_infer.controller.transcript import Replies, record_of, written
 from mypt_infer.controller.truncate_result import count_result, truncate_result
@@ -87,6 +88,25 @@ class Controller:
     @source.setter
     def source(self, source: Source) -> None:
         self._feeder = Feeder(source)
+
+    @classmethod
+    def from_record(
+        cls,
+        record: Message,
+        source: Source,
+        tools: Toolbox | None = None,
+        *,
+        dialect: str | Dialect = "mypt",
+        **options: Any,
+    ) -> Controller:
+        """Returns a controller that continues the conversation of a record with a transcript.
+
+        The turns are run again, as by `replay`; the options are those of a new controller. Raises
+        TranscriptError if the record has no transcript, or a damaged one.
+        """
+        controller = cls(source, tools, dialect=dialect, **options)
+        controller.history, controller.replies, controller._events = reread(record, dialect)
+        return controller
 
     def reset(self) -> None:
         """Begins a new conversation. Raises BusyError while a turn runs."""

@@ -11,7 +11,7 @@ import torch
 
 import mypt_spec
 from mypt_infer.chat.demo import Demo
-from mypt_infer.controller import Controller, Options, Script, replay
+from mypt_infer.controller import Controller, Options, Script, TranscriptError, replay
 from mypt_infer.controller.events import Event, ToolResult, TurnEnd, TurnsDropped
 from mypt_infer.controller.model_source import ModelSource
 from mypt_infer.controller.turn import STOPPED
@@ -153,6 +153,10 @@ def test_transcripts_of_older_versions_replay(line: str, version: int) -> None:
     )
     history, _ = replay(record, dialect)
     assert history.ids == record["_transcript"]["ids"]
+    resumed = Controller.from_record(record, Script([]), dialect=dialect)
+    again = json.loads(json.dumps(resumed.record()))
+    assert again["_transcript"]["version"] == 3
+    assert replay(again, dialect)[0].ids == history.ids
 
 
 # Budgets of blocks
@@ -265,3 +269,20 @@ def test_a_time_without_end_is_no_limit(value: float) -> None:
     assert events[-1].reason == "stop"
     json.dumps(controller.record(), allow_nan=False)
     assert Options(seconds=float("inf")) == Options()
+
+
+def test_a_conversation_is_resumed_from_its_record() -> None:
+    controller, _ = talk(CALL + DONE, "One", value=1)
+    record = json.loads(json.dumps(controller.record()))
+    source = Script(ids_of(DONE))
+    resumed = Controller.from_record(record, source, controller.tools)
+    assert resumed.messages() == controller.messages()
+    assert resumed.last_end == controller.last_end
+    events = list(resumed.say("Two"))
+    assert isinstance(events[-1], TurnEnd)
+    assert events[-1].reason == "stop"
+    assert source.context == resumed.history.context()[:-1]
+    assert resumed.history.ids[: len(controller.history.ids)] == controller.history.ids
+    assert replay(json.loads(json.dumps(resumed.record())), "mypt")
+    with pytest.raises(TranscriptError):
+        Controller.from_record({"messages": []}, source)
