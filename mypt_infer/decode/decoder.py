@@ -111,13 +111,13 @@ class Decoder:
         self.dialect = mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect
         self.tools: tuple[ToolSpec, ...] = declare(tools)
         self.forbidden_blocks = self._forbidden(forbidden_blocks)
-        self.bodies: Engine = engine_of(self.dialect, self.tools, engine, self.forbidden_blocks)
-        self.tables: Tables = self.bodies.tables
+        self.engine: Engine = engine_of(self.dialect, self.tools, engine, self.forbidden_blocks)
+        self.tables: Tables = self.engine.tables
         self._limits = {
             "max_think_tokens": max_think_tokens,
             "max_toolcall_tokens": max_toolcall_tokens,
         }
-        self._engine = engine
+        self._engine_name = engine
         self._check_ways()
         self.caps = np.full(3, UNBOUNDED, dtype=np.int64)
         for block, cap, what in (
@@ -143,7 +143,11 @@ class Decoder:
         States of one decoder mean nothing to the other.
         """
         return Decoder(
-            self.dialect, self.tools, engine=self._engine, forbidden_blocks=kinds, **self._limits
+            self.dialect,
+            self.tools,
+            engine=self._engine_name,
+            forbidden_blocks=kinds,
+            **self._limits,
         )
 
     # Beginning.
@@ -314,18 +318,18 @@ class Decoder:
 
     def _step(self, machine: int, token: int) -> int:
         """Returns the engine's next state, and keeps it for next time if it is not dead."""
-        then = self._noted(self.bodies.next(machine, token))
+        then = self._noted(self.engine.next(machine, token))
         if then != DEAD_STATE:
             self._steps.keep(machine << _ID_BITS | token, then)
         return then
 
     def _begin(self, machine: int, events: Sequence[Event]) -> int:
-        return self._noted(self.bodies.begin(machine, events))
+        return self._noted(self.engine.begin(machine, events))
 
     def _noted(self, machine: int) -> int:
         """Returns a state after looking up all that `next` needs to know of it."""
         for state in range(len(self._block), machine + 1):
-            place = self.bodies.about(state)
+            place = self.engine.about(state)
             self._block.append(place.block)
             self._final.append(place.final)
             self._distance.append(place.distance)
@@ -402,7 +406,7 @@ class Decoder:
     def _needs(self, machine: int) -> tuple[int, int]:
         """Returns how many tokens, in all and in the block, must be exceeded for `free` to hold."""
         if machine >= self._size:
-            more = self.bodies.allow(machine)
+            more = self.engine.allow(machine)
             closing = (
                 more.to_close[more.block != NO_BLOCK] if self._block[machine] else more.ids[:0]
             )
@@ -418,7 +422,7 @@ class Decoder:
 
     def _allowed_ids(self, machine: int, left: int, inside: int) -> Ints:
         """Returns the allowed ids of one of the engine's own states."""
-        ids, *places = self.bodies.allow(machine)
+        ids, *places = self.engine.allow(machine)
         return ids[self._fits(machine, left, inside, *places)]
 
     def _make(self, machine: int, left: int, inside: int) -> AllowSet:
@@ -491,7 +495,7 @@ class Decoder:
         if call is not None:
             entries = self._entries(CALLING)
             for i, tool in enumerate(self.tools):
-                tables = self.bodies.only(i)
+                tables = self.engine.only(i)
                 forbidden_blocks = (tables.owner != i) & (tables.owner >= 0)
                 closing = tables.measure(
                     (tables.block == NO_BLOCK) & (np.arange(tables.size) != DEAD_STATE),

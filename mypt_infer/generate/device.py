@@ -37,7 +37,7 @@ class DeviceDecoder:
 
     A refused token leads to state 0, in which nothing is allowed, and raises no error, because an
     error would have to ask the device. Where the decoder's engine numbers states on the host
-    (`decoder.bodies.whole` is False), each call waits for the device once, and for the host as long
+    (`decoder.engine.whole` is False), each call waits for the device once, and for the host as long
     as it takes to answer for the rows in calls; such a call does not compile as one graph.
     """
 
@@ -60,7 +60,7 @@ class DeviceDecoder:
 
     def step(self, states: Tensor, ids: Tensor) -> Tensor:
         """Returns the states after one token for each row: int64, (rows,)."""
-        whole = self.decoder.bodies.whole
+        whole = self.decoder.engine.whole
         known = states if whole else self._in_tables(states)
         row, base, frame, block = self.place.index_select(1, known >> _SHIFT)
         after = self.after[row, self.classes[ids]]
@@ -82,7 +82,7 @@ class DeviceDecoder:
 
         The result is float32, (rows, vocabulary).
         """
-        whole = self.decoder.bodies.whole
+        whole = self.decoder.engine.whole
         known = states if whole else self._in_tables(states)
         row, base, frame, block = self.place.index_select(1, known >> _SHIFT)
         after = self.after.index_select(0, row)  # several times as fast as an index

@@ -106,7 +106,7 @@ def nearest(made: Decoder, state: int, ids: npt.NDArray[np.int32]) -> npt.NDArra
 
 def distances(made: Decoder, state: int, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """Tokens from behind each of some ids to the nearest legal ending."""
-    found = made.bodies.allow(machine(state))
+    found = made.engine.allow(machine(state))
     return found.distance[np.searchsorted(found.ids, ids)]
 
 

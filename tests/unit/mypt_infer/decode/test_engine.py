@@ -163,7 +163,7 @@ def test_an_adversary_is_brought_to_the_end(name: str) -> None:
         while not of.final(state):
             allowed = of.ids(state)
             if machine(state) >= of.tables.size:
-                offered, _, distance, _ = of.bodies.allow(machine(state))
+                offered, _, distance, _ = of.engine.allow(machine(state))
                 far = distance[np.searchsorted(offered, allowed)]
             else:
                 far = np.array([of._distance[of._step(machine(state), int(i))] for i in allowed])
@@ -189,7 +189,7 @@ def test_what_is_offered_holds_what_it_promises() -> None:
         ids = encode(text)
         for n in range(len(ids) + 1):
             state = of.run(start, ids[:n])
-            offered, _, distance, _ = of.bodies.allow(machine(state))
+            offered, _, distance, _ = of.engine.allow(machine(state))
             assert sorted(offered.tolist()) == of.ids(state).tolist()
             assert distance.min() < of.minimum(state), "the ending that is known is offered"
             for at in choose.sample(range(len(offered)), min(12, len(offered))):
@@ -231,7 +231,7 @@ def test_states_can_be_kept_forked_and_made_again(monkeypatch: pytest.MonkeyPatc
     runs = [of.dialect.tokenizer.encode(t) for t in texts]
     first = [[of.run(start, ids[:n]) for n in range(len(ids) + 1)] for ids in runs]
     sets = [of.ids(s).tolist() for s in first[0]]
-    guided = of.bodies.guided
+    guided = of.engine.guided
     guided._matchers, guided._options = Memo(1), Memo(1)
     of._sets.clear()
     of._steps.clear()
@@ -358,9 +358,9 @@ def test_models_run_on_it() -> None:
 
 
 def test_which_engine() -> None:
-    assert Decoder("mypt", TOOLS, engine="auto").bodies.whole
-    assert not Decoder("mypt", [PLAN], engine="auto").bodies.whole
-    assert not decoder("mypt", engine="llguidance").bodies.whole
+    assert Decoder("mypt", TOOLS, engine="auto").engine.whole
+    assert not Decoder("mypt", [PLAN], engine="auto").engine.whole
+    assert not decoder("mypt", engine="llguidance").engine.whole
     with pytest.raises(EngineError, match="known are table, llguidance, auto"):
         Decoder("mypt", engine="other")
     assert Decoder("gabgpt", MIXED, engine="llguidance").start(prompt("gabgpt"))

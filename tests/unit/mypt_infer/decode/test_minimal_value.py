@@ -215,7 +215,7 @@ def test_a_search_helps_where_reading_does_not(monkeypatch: pytest.MonkeyPatch) 
         engine="llguidance",
     )
     assert looked == ["bound_x1"]
-    body = decoder.dialect.tokenizer.decode(decoder.bodies.guided.endings[2])  # type: ignore[attr-defined]
+    body = decoder.dialect.tokenizer.decode(decoder.engine.guided.endings[2])  # type: ignore[attr-defined]
     assert json.loads(body)["a"] in {f"{a}{b}-7" for a in "abc" for b in "abc"}
     looked.clear()
     monkeypatch.setattr(
@@ -226,7 +226,7 @@ def test_a_search_helps_where_reading_does_not(monkeypatch: pytest.MonkeyPatch) 
     assert (
         Decoder(
             "mypt", [{"name": "free_x2", "parameters": {}}], engine="llguidance"
-        ).bodies.guided.least_of(0)
+        ).engine.guided.least_of(0)
         < 12
     )  # type: ignore[attr-defined]
     assert looked == ["free_x2"], "a guess that does not fit is not taken"
@@ -242,7 +242,7 @@ def test_a_known_list_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     first = Decoder("mypt", tools, engine="llguidance")
     monkeypatch.setattr(calls_module, "matcher", lambda *_: pytest.fail("compiled again"))
     again = Decoder("mypt", tools, engine="llguidance")
-    assert again.bodies.guided is not first.bodies.guided, "states are numbered anew"  # type: ignore[attr-defined]
+    assert again.engine.guided is not first.engine.guided, "states are numbered anew"  # type: ignore[attr-defined]
     assert again.tables is first.tables
     monkeypatch.undo()
     with pytest.raises(SchemaFault):
