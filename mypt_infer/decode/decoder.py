@@ -42,10 +42,11 @@ from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
 from mypt_spec.memo import Memo
 
-_LEFT_BITS, _BLOCK_BITS = 20, 18
+_LEFT_BITS, BLOCK_BITS = 20, 18
 ENDLESS = (1 << _LEFT_BITS) - 1  # no budget
-UNBOUNDED = (1 << _BLOCK_BITS) - 1  # no budget for the open block
-_MASK, _SHIFT = (1 << _LEFT_BITS + _BLOCK_BITS) - 1, _LEFT_BITS + _BLOCK_BITS
+UNBOUNDED = (1 << BLOCK_BITS) - 1  # no budget for the open block
+BUDGET_BITS = _LEFT_BITS + BLOCK_BITS
+_NO_BUDGETS = (1 << BUDGET_BITS) - 1
 # The number of allow sets that are kept.
 _REMEMBERED = 4096
 # More bits than an id of any vocabulary needs.
@@ -197,8 +198,8 @@ class Decoder:
 
     def allow(self, state: int) -> AllowSet:
         """Returns the allow set of a state."""
-        left, inside, found = self._free.known.get(state >> _SHIFT) or self.free(int(state))
-        if state >> _BLOCK_BITS & ENDLESS > left and state & UNBOUNDED > inside:
+        left, inside, found = self._free.known.get(state >> BUDGET_BITS) or self.free(int(state))
+        if state >> BLOCK_BITS & ENDLESS > left and state & UNBOUNDED > inside:
             return found
         state = int(state)
         known = self._sets.known.get(state)
@@ -209,7 +210,7 @@ class Decoder:
 
         It is valid while more than these many tokens remain, in all and in the block.
         """
-        machine = state >> _SHIFT
+        machine = state >> BUDGET_BITS
         known = self._free.known.get(machine)
         if known is not None:
             return known
@@ -282,14 +283,18 @@ class Decoder:
 
     def next(self, state: int, token: int) -> int:
         """Returns the state after one token. Raises ValueError when it is not allowed."""
-        known = self._jumps.known.get((state | _MASK, token))
+        known = self._jumps.known.get((state | _NO_BUDGETS, token))
         if known is not None:
-            if state & _MASK == _MASK:
+            if state & _NO_BUDGETS == _NO_BUDGETS:
                 return known
-            spent = (state >> _BLOCK_BITS & ENDLESS) - 1
-            if self._distance[known >> _SHIFT] <= spent:
-                return known ^ (ENDLESS ^ spent) << _BLOCK_BITS
-        machine, left, inside = state >> _SHIFT, state >> _BLOCK_BITS & ENDLESS, state & UNBOUNDED
+            spent = (state >> BLOCK_BITS & ENDLESS) - 1
+            if self._distance[known >> BUDGET_BITS] <= spent:
+                return known ^ (ENDLESS ^ spent) << BLOCK_BITS
+        machine, left, inside = (
+            state >> BUDGET_BITS,
+            state >> BLOCK_BITS & ENDLESS,
+            state & UNBOUNDED,
+        )
         if token >> _ID_BITS:
             raise ValueError(
                 f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids"
@@ -310,10 +315,10 @@ class Decoder:
                 f"id {token} is not allowed in state {state}: no legal ending would fit into the "
                 "budget"
             )
-        after = then << _SHIFT | spent << _BLOCK_BITS | within
+        after = then << BUDGET_BITS | spent << BLOCK_BITS | within
         # Without a budget of a block, only the tokens left in all can refuse this step next time.
         if inside == within == UNBOUNDED:
-            self._jumps.keep((int(state) | _MASK, int(token)), after | _MASK)
+            self._jumps.keep((int(state) | _NO_BUDGETS, int(token)), after | _NO_BUDGETS)
         return after
 
     def _step(self, machine: int, token: int) -> int:
@@ -361,7 +366,7 @@ class Decoder:
 
     def final(self, state: int) -> bool:
         """Returns whether generation may end: the turn is over, or a tool's result has to come."""
-        return self._final[state >> _SHIFT]
+        return self._final[state >> BUDGET_BITS]
 
     def left(self, state: int) -> int | None:
         """Returns the tokens left of max_new_tokens; None without a budget."""
@@ -373,11 +378,11 @@ class Decoder:
 
         Inside a body that llguidance reads, the least number that is known.
         """
-        return self._distance[state >> _SHIFT]
+        return self._distance[state >> BUDGET_BITS]
 
     def calling(self, state: int) -> bool:
         """Returns whether the body of a call is open."""
-        return self._block[state >> _SHIFT] == CALLING
+        return self._block[state >> BUDGET_BITS] == CALLING
 
     # Inside.
 
@@ -496,11 +501,8 @@ class Decoder:
             entries = self._entries(CALLING)
             for i, tool in enumerate(self.tools):
                 tables = self.engine.only(i)
-                forbidden_blocks = (tables.owner != i) & (tables.owner >= 0)
-                closing = tables.measure(
-                    (tables.block == NO_BLOCK) & (np.arange(tables.size) != DEAD_STATE),
-                    forbidden_blocks=forbidden_blocks,
-                )
+                others = (tables.owner != i) & (tables.owner >= 0)
+                closing = tables.measure(tables.outside, avoided=others)
                 for state in entries:
                     if closing[state] < FAR:
                         self._check_cap(
@@ -520,10 +522,10 @@ class Decoder:
         """Returns the states right after an opening tag of such a block."""
         tables = self.tables
         outside = {*tables.start.values(), *tables.spine[0].tolist()}
-        behind = np.concatenate(
+        after = np.concatenate(
             [tables.following(s) for s in outside if tables.block[s] == NO_BLOCK]
         )
-        return sorted(set(behind[tables.block[behind] == block].tolist()))
+        return sorted(set(after[tables.block[after] == block].tolist()))
 
 
 def _count(value: int, what: str, most: int) -> int:
@@ -538,12 +540,12 @@ def _count(value: int, what: str, most: int) -> int:
 
 def machine(state: int) -> int:
     """Returns the state of the machine, without the budgets."""
-    return state >> _SHIFT
+    return state >> BUDGET_BITS
 
 
 def _packed(machine: int, left: int, inside: int) -> int:
-    return machine << _SHIFT | left << _BLOCK_BITS | inside
+    return machine << BUDGET_BITS | left << BLOCK_BITS | inside
 
 
 def _unpacked(state: int) -> tuple[int, int, int]:
-    return state >> _SHIFT, state >> _BLOCK_BITS & ENDLESS, state & UNBOUNDED
+    return state >> BUDGET_BITS, state >> BLOCK_BITS & ENDLESS, state & UNBOUNDED

@@ -120,24 +120,31 @@ class Tables:
     @cached_property
     def to_close(self) -> Ints:
         """Returns the least number of tokens from each state to the end of its block."""
-        goal = (self.block == NO_BLOCK) & (np.arange(self.size) != DEAD_STATE)
-        return self.measure(goal, above=self.unfilled.to_close if self.unfilled else None)
+        above = self.unfilled.to_close if self.unfilled else None
+        return self.measure(self.outside, above=above)
+
+    @property
+    def outside(self) -> npt.NDArray[np.bool_]:
+        """Returns for each state whether no block that has a budget is open."""
+        outside: npt.NDArray[np.bool_] = self.block == NO_BLOCK
+        outside[DEAD_STATE] = False
+        return outside
 
     def measure(
         self,
         goal: npt.NDArray[np.bool_],
         *,
-        forbidden_blocks: npt.NDArray[np.bool_] | None = None,
+        avoided: npt.NDArray[np.bool_] | None = None,
         above: Ints | None = None,
     ) -> Ints:
         """Returns the least number of tokens from each state to a goal; FAR where there is no way.
 
-        No way leads through a state of `forbidden_blocks`. `above` are upper bounds of the result,
+        No way leads through a state of `avoided`. `above` are upper bounds of the result,
         measured before some distances shrank: leaves whose exits kept theirs are skipped.
         """
         found = np.where(goal, 0, FAR).astype(np.int32) if above is None else above.copy()
-        blocked = np.zeros(self.size, bool) if forbidden_blocks is None else forbidden_blocks
-        found[blocked] = FAR
+        avoided = np.zeros(self.size, bool) if avoided is None else avoided
+        found[avoided] = FAR
         source, target, cost = self.spine
         seen = (
             {}
@@ -152,12 +159,12 @@ class Tables:
             np.minimum.at(found, source, np.minimum(before[target] + cost, FAR))
             for i, frame in enumerate(self.frames):
                 rows = frame.rows
-                behind = before[self.exits[i + 1, frame.column : frame.column + len(rows.exits)]]
-                if i not in seen or (seen[i] != behind).any():
-                    seen[i] = behind
+                beyond = before[self.exits[i + 1, frame.column : frame.column + len(rows.exits)]]
+                if i not in seen or (seen[i] != beyond).any():
+                    seen[i] = beyond
                     own = found[frame.first : frame.first + rows.leaf.states]
-                    np.minimum(own, (rows.away + behind).min(axis=1, initial=FAR), out=own)
-            found[blocked] = FAR
+                    np.minimum(own, (rows.away + beyond).min(axis=1, initial=FAR), out=own)
+            found[avoided] = FAR
             if (found == before).all():
                 return found
 

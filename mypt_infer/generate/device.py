@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
-from mypt_infer.decode.decoder import _BLOCK_BITS, _SHIFT, ENDLESS, UNBOUNDED, AllowSet, Decoder
+from mypt_infer.decode.decoder import BLOCK_BITS, BUDGET_BITS, ENDLESS, UNBOUNDED, AllowSet, Decoder
 from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec.memo import Memo
 
@@ -62,13 +62,13 @@ class DeviceDecoder:
         """Returns the states after one token for each row: int64, (rows,)."""
         whole = self.decoder.engine.whole
         known = states if whole else self._in_tables(states)
-        row, base, frame, block = self.place.index_select(1, known >> _SHIFT)
+        row, base, frame, block = self.place.index_select(1, known >> BUDGET_BITS)
         after = self.after[row, self.classes[ids]]
         inner = self.exits[frame, (-1 - after).clamp(min=0)]
         then = torch.where(after >= 0, base + after, inner)
         ok, left, within = self._budgets(known, block, then)
         inside = torch.where(self.goal[2][then] == 0, UNBOUNDED, within)  # no block is open
-        out = torch.where(ok, then << _SHIFT | left << _BLOCK_BITS | inside, DEAD_STATE)
+        out = torch.where(ok, then << BUDGET_BITS | left << BLOCK_BITS | inside, DEAD_STATE)
         if not whole:
             calling = self.place[3][then] == CALLING
             rows = ((known != states) | calling).nonzero().flatten().tolist()
@@ -84,7 +84,7 @@ class DeviceDecoder:
         """
         whole = self.decoder.engine.whole
         known = states if whole else self._in_tables(states)
-        row, base, frame, block = self.place.index_select(1, known >> _SHIFT)
+        row, base, frame, block = self.place.index_select(1, known >> BUDGET_BITS)
         after = self.after.index_select(0, row)  # several times as fast as an index
         inner = self.exits.index_select(0, frame).gather(1, (-1 - after).clamp(min=0))
         then = torch.where(after >= 0, base[:, None] + after, inner)
@@ -99,7 +99,7 @@ class DeviceDecoder:
 
     def _in_tables(self, states: Tensor) -> Tensor:
         """Returns the states that the tables hold, and state 0 in the place of others."""
-        return torch.where(states >> _SHIFT < self.decoder.tables.size, states, DEAD_STATE)
+        return torch.where(states >> BUDGET_BITS < self.decoder.tables.size, states, DEAD_STATE)
 
     def _next(self, state: int, token: int) -> int:
         """Returns the state after one token as the decoder says it, 0 if it is refused."""
@@ -116,11 +116,11 @@ class DeviceDecoder:
         """
         if len(states) == 1:
             state, dtype = states[0], logits.dtype
-            ready = self._ready.known.get(state >> _SHIFT)
+            ready = self._ready.known.get(state >> BUDGET_BITS)
             if ready is None or ready[2] is not dtype:
                 ready = self._prepare(int(state), dtype)
             if (
-                state >> _BLOCK_BITS & ENDLESS > ready[0]
+                state >> BLOCK_BITS & ENDLESS > ready[0]
                 and state & UNBOUNDED > ready[1]
                 and logits.shape[0] == 1
             ):
@@ -156,7 +156,7 @@ class DeviceDecoder:
             else None
         )
         return self._ready.keep(
-            state >> _SHIFT, (left if few else ENDLESS, inside, dtype, ids, values)
+            state >> BUDGET_BITS, (left if few else ENDLESS, inside, dtype, ids, values)
         )
 
     def _mask_torch(self, logits: Tensor, states: Sequence[int]) -> Tensor:
@@ -186,7 +186,7 @@ class DeviceDecoder:
         `fits`: whether the next states fit into the budgets. `block` is that of `states`. State 0
         never fits: its distance is larger than any budget.
         """
-        left, inside = states >> _BLOCK_BITS & ENDLESS, states & UNBOUNDED
+        left, inside = states >> BLOCK_BITS & ENDLESS, states & UNBOUNDED
         left = torch.where(left == ENDLESS, left, left - 1)
         cap, distance, to_close = self.goal.index_select(1, then.flatten()).view(3, *then.shape)
         within = torch.where(
