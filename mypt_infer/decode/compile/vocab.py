@@ -5,7 +5,6 @@ Both forms exist so that automata run over all 50,256 tokens at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -71,13 +70,6 @@ class Trie:
     def __init__(self) -> None:
         self.ids: list[int] = []
         self.below: dict[int, Trie] = {}
-
-    def all(self, prefix: bytes = b"") -> Iterator[tuple[int, bytes]]:
-        """Yields each id at or below this node, with the bytes from this node to it."""
-        for i in self.ids:
-            yield i, prefix
-        for byte, node in self.below.items():
-            yield from node.all(prefix + bytes([byte]))
 
 
 _vocabularies = Memo[str, Vocabulary](16)

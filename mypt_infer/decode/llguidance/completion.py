@@ -64,19 +64,17 @@ class Search:
         )
         self._orders: dict[int, tuple[Ints, list[int], list[int]]] = {}
 
-    def ending(
-        self, matcher: Any, state: int, limit: int = EXPANSIONS
-    ) -> tuple[list[int] | None, int]:
+    def ending(self, matcher: Any, state: int) -> tuple[list[int] | None, int]:
         """Returns (ending, looked): tokens that complete the body, and how many places it took.
 
-        The ending is None if none was found within `limit` places. `state` is the companion's. The
-        matcher is left as it is.
+        The ending is None if none was found within EXPANSIONS places. `state` is the companion's.
+        The matcher is left as it is.
         """
         heap: list[tuple[int, int, bytes, int, int, Any, int]] = [
             (0, 0, b"", state, 0, matcher, -1)
         ]
         count = looked = 0
-        while heap and looked < limit:
+        while heap and looked < EXPANSIONS:
             _, _, text, at, cost, before, token = heapq.heappop(heap)
             looked += 1
             here = before.deep_copy()

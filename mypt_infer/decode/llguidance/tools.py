@@ -50,17 +50,12 @@ class Ground(NamedTuple):
     opens: npt.NDArray[np.bool_]
     fixes: dict[int, list[int]]
 
-    def proved(
-        self, here: Any, before: list[int], companion: int, ending: list[int], end: int
-    ) -> bool:
-        """Returns whether `before` and then an ending complete the body that `end` follows.
-
-        `companion` is the companion's state after `before`.
-        """
-        tokens = [*before, *ending, end]
+    def proved(self, first: Any, body: list[int], end: int) -> bool:
+        """Returns whether tokens are a whole body that `end` follows; `first` is its matcher."""
+        tokens = [*body, end]
         return (
-            here.validate_tokens(tokens) == len(tokens)
-            and self.lexemes.run(companion, ending) != DEAD_STATE
+            first.validate_tokens(tokens) == len(tokens)
+            and self.lexemes.run(self.lexemes.first, body) != DEAD_STATE
         )
 
 
@@ -171,9 +166,7 @@ class _Opening:
         """
         for way in (self.read_off, self.searched):
             found = way(first, tool)
-            if found is not None and self.ground.proved(
-                first, [], self.ground.lexemes.first, found, self.end
-            ):
+            if found is not None and self.ground.proved(first, found, self.end):
                 return tuple(found)
         raise SchemaFault(
             tool.name,

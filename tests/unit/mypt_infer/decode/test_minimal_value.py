@@ -111,9 +111,7 @@ def test_what_is_read_off_is_proved_and_about_as_short_as_what_a_search_finds(
     first = matcher(dialect, opening.end, opening.kind, [tool])
     read, searched = opening.read_off(first, tool), opening.searched(first, tool)
     assert read is not None
-    assert opening.ground.proved(first, [], opening.ground.lexemes.first, read, opening.end), (
-        dialect.tokenizer.decode(read)
-    )
+    assert opening.ground.proved(first, read, opening.end), dialect.tokenizer.decode(read)
     # A bracket may be one token with the value behind it: which values, is not read off.
     merged = dialect.tokenizer.decode(read).count("[")
     assert searched is None or len(read) <= len(searched) + merged, dialect.tokenizer.decode(
