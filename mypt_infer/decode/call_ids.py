@@ -30,13 +30,12 @@ import numpy.typing as npt
 
 from mypt_infer.decode.compile.nfa import CALLING
 from mypt_infer.decode.compile.vocab import Ints, vocabulary
-from mypt_infer.decode.engine import Engine, Options, Place
+from mypt_infer.decode.engine import Engine, Options, StateFacts
 from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID, read_body
 from mypt_spec.bodies.strict_json import canonical
-from mypt_spec.episode import Event
-from mypt_spec.episode import Place as At
+from mypt_spec.episode import Event, Place
 from mypt_spec.table import LISTS, TEXT
 
 # The most bytes of an id.
@@ -150,7 +149,7 @@ class Distinct:
             elif terminal is not None and terminal.closes and len(kinds) > 1:
                 kinds.pop()
             elif event.terminal == TEXT and kinds[-1] and table.openers[kinds[-1]].body in LISTS:
-                read = read_body(event.text, table.openers[kinds[-1]].body, table.literals, At())
+                read = read_body(event.text, table.openers[kinds[-1]].body, table.literals, Place())
                 found |= {
                     canonical(c[ID], table.literals)[1:-1].encode()
                     for c in read.value or ()
@@ -168,7 +167,7 @@ class Distinct:
             return DEAD_STATE
         return self._number(then, after)
 
-    def about(self, state: int) -> Place:
+    def about(self, state: int) -> StateFacts:
         inner, ids = self._split(state)
         found = self.engine.about(inner)
         more = ids.detour

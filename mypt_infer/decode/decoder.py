@@ -334,11 +334,11 @@ class Decoder:
     def _noted(self, machine: int) -> int:
         """Returns a state after looking up all that `next` needs to know of it."""
         for state in range(len(self._block), machine + 1):
-            place = self.engine.about(state)
-            self._block.append(place.block)
-            self._final.append(place.final)
-            self._distance.append(place.distance)
-            self._to_close.append(place.to_close)
+            facts = self.engine.about(state)
+            self._block.append(facts.block)
+            self._final.append(facts.final)
+            self._distance.append(facts.distance)
+            self._to_close.append(facts.to_close)
         return machine
 
     def step(

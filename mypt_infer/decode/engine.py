@@ -25,7 +25,7 @@ from mypt_spec.table import LISTS
 ENGINES = ("table", "llguidance", "auto")
 
 
-class Place(NamedTuple):
+class StateFacts(NamedTuple):
     """What is known of a state.
 
     `block`: the budget that counts there. `final`: generation may end. `distance`, `to_close`:
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 class Options(NamedTuple):
     """The ids that may follow a state, sorted, and what is known of the state after each.
 
-    All arrays are int32, shape (n,): `block`, `distance` and `to_close` as in Place.
+    All arrays are int32, shape (n,): `block`, `distance` and `to_close` as in StateFacts.
     """
 
     ids: Ints
@@ -71,7 +71,7 @@ class Engine(Protocol):
     def allow(self, state: int) -> Options:
         """Returns what may follow a state, if budgets are ignored."""
 
-    def about(self, state: int) -> Place:
+    def about(self, state: int) -> StateFacts:
         """Returns what is known of a state."""
 
     def only(self, tool: int) -> Tables:
@@ -91,8 +91,8 @@ class TableEngine:
     def allow(self, state: int) -> Options:
         return _options(self.tables, state)
 
-    def about(self, state: int) -> Place:
-        return _place(self.tables, state)
+    def about(self, state: int) -> StateFacts:
+        return _facts(self.tables, state)
 
     def only(self, tool: int) -> Tables:
         return self.tables
@@ -124,24 +124,24 @@ class LlguidanceEngine:
     def allow(self, state: int) -> Options:
         if state < self.tables.size:
             return _options(self.tables, state)
-        options, behind = self.guided.options(state), self.guided.behind(state)
+        options, after = self.guided.options(state), self.guided.after(state)
         return Options(
             options.ids,
             np.full(len(options.ids), CALLING, dtype=np.int32),
-            options.least + self.tables.distance[behind],
-            options.least + self.tables.to_close[behind],
+            options.least + self.tables.distance[after],
+            options.least + self.tables.to_close[after],
         )
 
-    def about(self, state: int) -> Place:
+    def about(self, state: int) -> StateFacts:
         if state < self.tables.size:
-            return _place(self.tables, state)
-        least, behind = self.guided.minimum(state), self.guided.behind(state)
+            return _facts(self.tables, state)
+        least, after = self.guided.minimum(state), self.guided.after(state)
         tables = self.tables
-        return Place(
+        return StateFacts(
             CALLING,
             False,
-            least + int(tables.distance[behind]),
-            least + int(tables.to_close[behind]),
+            least + int(tables.distance[after]),
+            least + int(tables.to_close[after]),
         )
 
     def only(self, tool: int) -> Tables:
@@ -155,9 +155,9 @@ def _options(tables: Tables, state: int) -> Options:
     return Options(ids, tables.block[found], tables.distance[found], tables.to_close[found])
 
 
-def _place(tables: Tables, state: int) -> Place:
+def _facts(tables: Tables, state: int) -> StateFacts:
     blocks, distances, to_close = tables.lists
-    return Place(blocks[state], bool(tables.final[state]), distances[state], to_close[state])
+    return StateFacts(blocks[state], bool(tables.final[state]), distances[state], to_close[state])
 
 
 def engine_of(

@@ -60,7 +60,7 @@ _FREE = 1000
 _MORE = 3 * EXPANSIONS
 
 
-class _Place(NamedTuple):
+class _BodyState(NamedTuple):
     """A state: its hole, the state before it, the token between (-1 at the start), an ending."""
 
     hole: int
@@ -71,8 +71,8 @@ class _Place(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Options:
-    """What may follow a state. `ids` are sorted.
+class ProvenIds:
+    """The ids that may follow a state, sorted, each with an ending that is proven to fit.
 
     `least` holds, for each id, the tokens from after it to the end of the body; 0 if it is the end.
     """
@@ -103,10 +103,10 @@ class Guided:
         self.size = self.tables.size
         # One of these before the rest of a key makes it another key.
         self.spare = [self.ground.search.id_of[b] for b in b"0123456789"]
-        self.places: list[_Place] = []
+        self.places: list[_BodyState] = []
         self._numbers: dict[tuple[int, int, int], int] = {}
         self._matchers = Memo[int, Any](_KEPT)
-        self._options = Memo[int, Options](_KEPT)
+        self._options = Memo[int, ProvenIds](_KEPT)
 
     def least_of(self, tool: int) -> int:
         """Returns the least number of tokens that was found for the body of a call of a tool."""
@@ -126,7 +126,7 @@ class Guided:
     def enter(self, hole: int) -> int:
         """Returns the state at the start of a body that the tables leave to this engine."""
         return self._number(
-            _Place(
+            _BodyState(
                 hole, -1, -1, self.ground.lexemes.first, self.endings[self.tables.holes[hole][0]]
             )
         )
@@ -145,7 +145,7 @@ class Guided:
             return known
         companion = self.ground.lexemes.next(place.companion, token)
         return self._number(
-            _Place(
+            _BodyState(
                 place.hole, state, token, companion, tuple(options.endings[int(options.ending[at])])
             )
         )
@@ -154,17 +154,17 @@ class Guided:
         """Returns the least known number of tokens to the end of the body."""
         return len(self.places[state - self.size].ending)
 
-    def behind(self, state: int) -> int:
+    def after(self, state: int) -> int:
         """Returns the tables' state after the body."""
         return self.tables.holes[self.places[state - self.size].hole][1]
 
-    def options(self, state: int) -> Options:
+    def options(self, state: int) -> ProvenIds:
         """Returns what may follow a state."""
         return self._options.known.get(state) or self._options.keep(state, self._find(state))
 
     # Inside.
 
-    def _number(self, place: _Place) -> int:
+    def _number(self, place: _BodyState) -> int:
         key = (place.hole, place.before, place.token)
         if key not in self._numbers:
             self._numbers[key] = self.size + len(self.places)
@@ -225,7 +225,7 @@ class Guided:
         except (Fault, UnicodeDecodeError):
             return False
 
-    def _find(self, state: int) -> Options:
+    def _find(self, state: int) -> ProvenIds:
         place, here = self.places[state - self.size], self._matcher(state)
         both, then, stays = self.ground.lexemes.allowed(place.companion)
         both &= self.ground.bitmask.bits(here)
@@ -284,10 +284,10 @@ class Guided:
             ):
                 found = tried.first(self.tails, token, after, good)
             if found < 0 and looked < _MORE:
-                behind = here.deep_copy()
+                beyond = here.deep_copy()
                 ending, count = (
-                    self.ground.search.ending(behind, after)
-                    if behind.consume_token(token)
+                    self.ground.search.ending(beyond, after)
+                    if beyond.consume_token(token)
                     else (None, 0)
                 )
                 looked += count
@@ -304,7 +304,7 @@ class Guided:
         ending_of[np.searchsorted(ids, place.ending[0])] = 0
         kept = ending_of >= 0
         lengths = np.array([len(e) for e in tried.list], dtype=np.int32)
-        return Options(
+        return ProvenIds(
             ids[kept].astype(np.int32), lengths[ending_of[kept]], ending_of[kept], tried.list
         )
 
@@ -376,8 +376,10 @@ def _shallow(ids: Ids | None, text: bytes) -> bool:
     return after is not None and 0 <= after.depth <= 2
 
 
-def _only(ending: tuple[int, ...]) -> Options:
+def _only(ending: tuple[int, ...]) -> ProvenIds:
     """Returns the known ending alone, where llguidance gave up."""
     rest = list(ending[1:])
     one = np.array([ending[0]], dtype=np.int32)
-    return Options(one, np.array([len(rest)], dtype=np.int32), np.zeros(1, dtype=np.int32), [rest])
+    return ProvenIds(
+        one, np.array([len(rest)], dtype=np.int32), np.zeros(1, dtype=np.int32), [rest]
+    )
