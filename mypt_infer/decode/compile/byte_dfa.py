@@ -228,7 +228,7 @@ def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
 # The digits that a float keeps: each number with at most as many is canonical as it is written.
 DIGITS = 15
 # The bytes that can follow a number.
-_BEHIND = b",}]"
+_AFTER_NUMBER = b",}]"
 # The most zeros after `0.`: with more, canonical JSON writes an exponent.
 _SMALL = 3
 
@@ -294,9 +294,9 @@ def number_dfa(*, fraction: bool) -> ByteDfa:
         for byte, then in rows[state].items():
             step[i, byte] = order.index(then) if then in alive else DEAD
         if state.complete:
-            step[i, list(_BEHIND)] = -2 - np.arange(len(_BEHIND))
+            step[i, list(_AFTER_NUMBER)] = -2 - np.arange(len(_AFTER_NUMBER))
     none = np.zeros(len(order), bool)
-    exits: tuple[Symbol, ...] = tuple(("byte", b) for b in _BEHIND)
+    exits: tuple[Symbol, ...] = tuple(("byte", b) for b in _AFTER_NUMBER)
     return ByteDfa(
         "number" if fraction else "integer", step, exits, none, none, (frozenset(),) * len(order)
     )

@@ -41,7 +41,7 @@ from mypt_spec.bodies.json_body import ID, NAME, call_text
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.table import LISTS
 
-_HOLE = "{}"
+_NO_ARGUMENTS = "{}"
 # The beginning and the end of a list of calls.
 OPENED, CLOSED = "[{", "]"
 
@@ -104,15 +104,9 @@ class Bodies:
     def _call(self, index: int, before: str, after: str, then: Node) -> Node:
         tool, self.owner = self.tools[index], index
         properties = tool.properties
-        if before.endswith("{"):  # the arguments are an object inside the body
-            rest = self._object(
-                properties,
-                tool.required,
-                chain(spelled(after), then, block=CALLING, owner=index),
-                inside=True,
-            )
-        else:
-            rest = self._members(properties, tool.required, self._text(after, then), comma=True)
+        # With a brace before them the arguments are an object in the body; else a name comes first.
+        comma = not before.endswith("{")
+        rest = self._members(properties, tool.required, self._text(after, then), comma=comma)
         return self._text(before, rest)
 
     def _around(self, name: str) -> tuple[str, str]:
@@ -128,23 +122,6 @@ class Bodies:
     def _either(self, nodes: list[Node]) -> Node:
         return nodes[0] if len(nodes) == 1 else Node(also=nodes, block=CALLING, owner=self.owner)
 
-    def _object(
-        self,
-        properties: dict[str, Any],
-        required: frozenset[str],
-        then: Node,
-        *,
-        inside: bool = False,
-    ) -> Node:
-        """Returns the start of an object, up to `then`.
-
-        With `inside`, the braces are not the object's: they are written before it and by `then`."""
-        if inside:
-            return self._members(properties, required, then, comma=False)
-        return self._text(
-            "{", self._members(properties, required, self._text("}", then), comma=False)
-        )
-
     def _members(
         self, properties: dict[str, Any], required: frozenset[str], then: Node, *, comma: bool
     ) -> Node:
@@ -152,22 +129,20 @@ class Bodies:
 
         The first member is preceded by a comma only if `comma`.
         """
-        keys = list(properties)
-        behind = Node(also=[then], block=CALLING, owner=self.owner)  # after the last member
         following: list[Node] = []  # the members that may come next, after a comma
         without: list[Node] = []  # the same, if no member was written yet
-        rests = [behind]
-        for key in reversed(keys):
-            value = self.value(properties[key], rests[-1])
+        rest = Node(also=[then], block=CALLING, owner=self.owner)  # what follows a value
+        open_end = [then]  # `then`, as long as no later member is required
+        for key in reversed(list(properties)):
+            value = self.value(properties[key], rest)
             name = canonical(key, self.literals) + ": "
             later = [] if key in required else following
             following = [self._text(", " + name, value), *later]
             without = [self._text(name, value), *([] if key in required else without)]
-            open_end = [] if any(k in required for k in keys[keys.index(key) :]) else [then]
-            rests.append(Node(also=[*following, *open_end], block=CALLING, owner=self.owner))
+            open_end = [] if key in required else open_end
+            rest = Node(also=[*following, *open_end], block=CALLING, owner=self.owner)
         if comma:
-            return rests[-1]
-        open_end = [] if required & set(keys) else [then]
+            return rest
         return Node(also=[*without, *open_end], block=CALLING, owner=self.owner)
 
     def value(self, schema: dict[str, Any], then: Node) -> Node:
@@ -208,8 +183,9 @@ class Bodies:
                     owner=self.owner,
                 ),
             )
-        properties = schema.get("properties", {})
-        return self._object(properties, frozenset(schema.get("required", ())), then)
+        properties, required = schema.get("properties", {}), frozenset(schema.get("required", ()))
+        closing = self._text("}", then)
+        return self._text("{", self._members(properties, required, closing, comma=False))
 
     def _number(self, leaf: ByteDfa, then: Node) -> Node:
         """Returns the start of a number, up to `then`.
@@ -236,7 +212,7 @@ def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
     whole = call_text(name, {}, literals, kind)
     if kind == "call":
         return whole[:-1], whole[-1]
-    before, _, after = whole.rpartition(_HOLE)
+    before, _, after = whole.rpartition(_NO_ARGUMENTS)
     return before, after
 
 

@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
+from mypt_infer.decode.compile.byte_dfa import ByteDfa, text_dfa
 from mypt_infer.decode.compile.call_graph import Bodies
 from mypt_infer.decode.compile.nfa import (
     CALLING,
@@ -139,11 +139,9 @@ class GrammarGraph:
         self.text = _texts[dialect.fingerprint]
         self.nodes: dict[tuple[int, bool], Node] = {}
         self.after: dict[tuple[int, str, int], Node] = {}
-        self.ended = {
-            s
-            for g in self.machine.states
-            for n in self._speakable(g)
-            for s in [self.machine.steps[g][n]]
+        # The states directly after a tag of the model.
+        self.reached = {
+            self.machine.steps[g][n] for g in self.machine.states for n in self._speakable(g)
         }
 
     def build(self) -> GrammarDfa:
@@ -191,16 +189,17 @@ class GrammarGraph:
         return TEXT in self.machine.steps[state] and bool(stack) and self._own(stack)
 
     def _hands_over(self, state: int) -> bool:
-        """Returns whether generation may end in a state that the model has reached.
+        """Returns whether generation may end in a state.
 
-        It may if nothing is left to write, or if a result may follow.
+        It may directly after a tag of the model, if nothing is left to write, or a result may
+        follow.
         """
         openers = [self.table.terminals[n] for n in self.machine.steps[state] if n != TEXT]
         awaited = any(
             not t.by_model and t.opens and t.opens != self.table.turn_opener and not t.body_loss
             for t in openers
         )
-        return state in self.ended and (
+        return state in self.reached and (
             awaited or not (self._speakable(state) or self._writes_text(state))
         )
 
@@ -223,12 +222,11 @@ class GrammarGraph:
             else:
                 for name in self._tags(state):
                     head = self.heads[name]
-                    first: list[Symbol] = (
-                        [*spelled(head.lead + head.text)]
-                        if head.token < 0
-                        else [*spelled(head.lead), ("id", head.token)]
-                    )
-                    node.also.append(chain([*first], self._behind(state, name), block=node.block))
+                    symbols = spelled(head.lead + head.text)
+                    if head.token >= 0:
+                        symbols.append(("id", head.token))
+                    then = self._after_head(state, name)
+                    node.also.append(chain(symbols, then, block=node.block))
         return self.nodes[state, text]
 
     def _with_text(self, node: Node, state: int) -> None:
@@ -250,11 +248,11 @@ class GrammarGraph:
                     else ("id" if head.token >= 0 else "tag")
                 )
                 node.edges[kind, head.token if head.token >= 0 else head.text] = (
-                    self._behind(at, name),
+                    self._after_head(at, name),
                     0,
                 )
 
-    def _behind(self, state: int, name: str) -> Node:
+    def _after_head(self, state: int, name: str) -> Node:
         """Returns the node after the head of a tag: the tag's tail, then what follows the tag."""
         terminal, head = self.table.terminals[name], self.heads[name]
         then = self.machine.steps[state][name]
