@@ -53,8 +53,9 @@ class DeviceDecoder:
             put(tables.after),
             put(tables.exits),
         )
-        self.place = put(np.stack([tables.row, tables.base, tables.frame, tables.block]))
-        self.goal = put(np.stack([decoder.caps[tables.block], tables.distance, tables.to_close]))
+        # By state: its row, base, frame and block; and the cap of its block, its distances.
+        self._parts = put(np.stack([tables.row, tables.base, tables.frame, tables.block]))
+        self._needs = put(np.stack([decoder.caps[tables.block], tables.distance, tables.to_close]))
         self._lists = Memo[AllowSet, Tensor](_KEPT)
         self._ready = Memo[int, _Ready](_PLACES)
 
@@ -62,15 +63,15 @@ class DeviceDecoder:
         """Returns the states after one token for each row: int64, (rows,)."""
         whole = self.decoder.engine.whole
         known = states if whole else self._in_tables(states)
-        row, base, frame, block = self.place.index_select(1, known >> BUDGET_BITS)
+        row, base, frame, block = self._parts.index_select(1, known >> BUDGET_BITS)
         after = self.after[row, self.classes[ids]]
         inner = self.exits[frame, (-1 - after).clamp(min=0)]
         then = torch.where(after >= 0, base + after, inner)
         ok, left, within = self._budgets(known, block, then)
-        inside = torch.where(self.goal[2][then] == 0, UNBOUNDED, within)  # no block is open
+        inside = torch.where(self._needs[2][then] == 0, UNBOUNDED, within)  # no block is open
         out = torch.where(ok, then << BUDGET_BITS | left << BLOCK_BITS | inside, DEAD_STATE)
         if not whole:
-            calling = self.place[3][then] == CALLING
+            calling = self._parts[3][then] == CALLING
             rows = ((known != states) | calling).nonzero().flatten().tolist()
             if rows:
                 given = zip(states[rows].tolist(), ids[rows].tolist(), strict=True)
@@ -84,7 +85,7 @@ class DeviceDecoder:
         """
         whole = self.decoder.engine.whole
         known = states if whole else self._in_tables(states)
-        row, base, frame, block = self.place.index_select(1, known >> BUDGET_BITS)
+        row, base, frame, block = self._parts.index_select(1, known >> BUDGET_BITS)
         after = self.after.index_select(0, row)  # several times as fast as an index
         inner = self.exits.index_select(0, frame).gather(1, (-1 - after).clamp(min=0))
         then = torch.where(after >= 0, base[:, None] + after, inner)
@@ -134,15 +135,8 @@ class DeviceDecoder:
             rows = logits.numpy()
         except (TypeError, RuntimeError):
             # The logits are on another device, of a type that NumPy lacks, or part of a graph.
-            return self._mask_torch(logits, states)
-        for row, state in zip(rows, states, strict=True):
-            found = self.decoder.allow(state)
-            if found.only is None:
-                row[found.places] = _REFUSED
-            else:
-                kept = row[found.places]
-                row[:] = _REFUSED
-                row[found.places] = kept
+            return self._apply_torch(logits, states)
+        self.decoder.apply(rows, states)
         return logits
 
     def _prepare(self, state: int, dtype: torch.dtype) -> _Ready:
@@ -159,7 +153,8 @@ class DeviceDecoder:
             state >> BUDGET_BITS, (left if few else ENDLESS, inside, dtype, ids, values)
         )
 
-    def _mask_torch(self, logits: Tensor, states: Sequence[int]) -> Tensor:
+    def _apply_torch(self, logits: Tensor, states: Sequence[int]) -> Tensor:
+        """Sets the logits of refused ids to -inf as `apply_` does, for tensors that NumPy lacks."""
         for row, state in zip(logits, states, strict=True):
             found = self.decoder.allow(state)
             ids = self.list_of(found)
@@ -188,7 +183,7 @@ class DeviceDecoder:
         """
         left, inside = states >> BLOCK_BITS & ENDLESS, states & UNBOUNDED
         left = torch.where(left == ENDLESS, left, left - 1)
-        cap, distance, to_close = self.goal.index_select(1, then.flatten()).view(3, *then.shape)
+        cap, distance, to_close = self._needs.index_select(1, then.flatten()).view(3, *then.shape)
         within = torch.where(
             block == NO_BLOCK, cap, torch.where(inside == UNBOUNDED, inside, inside - 1)
         )

@@ -1,4 +1,4 @@
-"""Runs the sampling loop: a model, prompts and a decoder become legal answers.
+"""Answers prompts legally, with a model under a decoder.
 
 Input: a Model and prompts. Output: a Generation for each. Rows run as one batch. Tokens that have
 no alternative are not sampled: they are read by the model later, in one chunk with the next sampled
@@ -83,9 +83,7 @@ class Generation:
         for step in self.steps:
             if step.refused_mass is not None:
                 found.setdefault(machine(step.state), []).append(step.refused_mass)
-        means = {
-            state: sum(refused_mass) / len(refused_mass) for state, refused_mass in found.items()
-        }
+        means = {state: sum(masses) / len(masses) for state, masses in found.items()}
         return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
@@ -149,6 +147,7 @@ def generate(
 
 
 def _stops(decoder: Decoder, stop: Iterable[str]) -> list[bytes]:
+    """Returns the tags to stop at, as bytes. Raises ValueError for one that no model can write."""
     found = [stop] if isinstance(stop, str) else list(stop)
     tags = [
         t.shown.strip()
@@ -211,7 +210,7 @@ class _Loop:
         return out
 
     def _forced(self, row: int, g: Generation, state: int, pending: list[int]) -> int:
-        """Takes the tokens that have no alternative; they are read with the next sampled token."""
+        """Adds the tokens that have no alternative, and returns the state after them."""
         for token in self.decoder.forced(state):
             if not g.ended:
                 state = self._add(row, g, state, token, None, pending)
@@ -226,6 +225,10 @@ class _Loop:
         refused_mass: float | None,
         pending: list[int],
     ) -> int:
+        """Adds a token to an answer, and to what the model has to read; returns the state after it.
+
+        Tells the listener, and says how the answer ended if it did.
+        """
         step = Step(token, state, refused_mass)
         g.steps.append(step)
         pending.append(token)

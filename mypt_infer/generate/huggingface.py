@@ -35,7 +35,7 @@ class TagLogitsProcessor:
         self.decoder, self.budget = decoder, max_new_tokens
         self.eos = decoder.dialect.tokenizer.ordinary if eos_token_id is None else eos_token_id
         self.pad = self.eos if pad_token_id is None else pad_token_id
-        self.device: DeviceDecoder | None = None
+        self.tensors: DeviceDecoder | None = None
         # The rows that the last call saw -> their states, None after the end.
         self.states: dict[tuple[int, ...], int | None] = {}
         self.begun = 0
@@ -45,8 +45,8 @@ class TagLogitsProcessor:
 
         The first call raises what `Decoder.start` raises.
         """
-        if self.device is None:
-            self.device = DeviceDecoder(self.decoder, scores.device)
+        if self.tensors is None:
+            self.tensors = DeviceDecoder(self.decoder, scores.device)
         rows = [tuple(row) for row in input_ids.tolist()]
         if not all(row[:-1] in self.states for row in rows):
             self.states, self.begun = (
@@ -65,7 +65,7 @@ class TagLogitsProcessor:
                 kept = out[i, self.eos].item()
                 out[i].fill_(-torch.inf)[self.eos] = kept if kept > -torch.inf else 0.0
             else:
-                self.device.apply_(out[i : i + 1], [state])
+                self.tensors.apply_(out[i : i + 1], [state])
         return out
 
     def _after(self, row: tuple[int, ...]) -> int | None:

@@ -1,8 +1,8 @@
 """Reads rows of tokens with a model, as one batch: the loop of everything that samples.
 
 Input: a Model, the tokens that each row begins with, and `choose`, which takes the logits of a row
-and returns what the row reads next. Output: none; `choose` keeps what it chose. A row has a place
-in the KV cache of its own, so each token is read once.
+and returns what the row reads next. Output: none; `choose` keeps what it chose. Each row
+has its own place in the KV cache, so each token is read once.
 """
 
 from __future__ import annotations

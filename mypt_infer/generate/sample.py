@@ -57,20 +57,20 @@ class Drawn(NamedTuple):
 
 
 def draw(
-    logits: Tensor, state: int, device: DeviceDecoder, sampling: Sampling, chance: float
+    logits: Tensor, state: int, tensors: DeviceDecoder, sampling: Sampling, chance: float
 ) -> Drawn:
     """Returns one token of the allow set of `state`, and the refused mass.
 
     `logits` has shape (vocabulary,); `chance` is uniform in [0, 1). Raises ValueError if the logits
     are not finite numbers.
     """
-    greedy = sampling.temperature == 0 or (sampling.greedy_calls and device.decoder.calling(state))
+    greedy = sampling.temperature == 0 or (sampling.greedy_calls and tensors.decoder.calling(state))
     scaled = (
         logits.float() if sampling.temperature in (0, 1) else logits.float() / sampling.temperature
     )
     weights = torch.softmax(scaled, 0)
-    found = device.decoder.allow(state)
-    short = device.list_of(found)
+    found = tensors.decoder.allow(state)
+    short = tensors.list_of(found)
     total = float(weights.sum())  # 1, but for the rounding inside softmax
     if not math.isfinite(total):
         raise ValueError("the model's logits are not finite numbers")
