@@ -34,7 +34,7 @@ from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK, THINKING
 from mypt_infer.decode.compile.token_table import FAR
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.engine import Engine, engine_of
-from mypt_infer.decode.prompt import opening, start_state
+from mypt_infer.decode.prompt import prompt_ids, start_state
 from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_infer.decode.tools import Declaration, ToolSpec, declare
 from mypt_spec import Dialect, Episode
@@ -172,10 +172,9 @@ class Decoder:
 
     def ids_of(self, prompt: Episode | Sequence[int]) -> list[int]:
         """Returns the ids of a prompt; an Episode gets the header that the model writes after."""
-        if not isinstance(prompt, Episode):
-            return [int(i) for i in prompt]
-        ids = [int(i) for i in self.dialect.encode(prompt, partial=True).ids]
-        return ids + opening(self.dialect, ids)
+        if isinstance(prompt, Episode):
+            return prompt_ids(self.dialect, prompt)
+        return [int(i) for i in prompt]
 
     def at(self, machine: int, *, max_new_tokens: int | None = None) -> int:
         """Returns a state of the machine with fresh budgets."""

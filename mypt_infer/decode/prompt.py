@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mypt_infer.decode.tables import DEAD_STATE, Tables
-from mypt_spec import Dialect, Finding
+from mypt_spec import Dialect, Episode, Finding
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event, Message
 from mypt_spec.lexer import lex_sentinels
@@ -82,6 +82,12 @@ def start_state(
         stop = f"behind {cuts[-1].event.text[-40:]!r}" if cuts else "before it begins"
         raise PromptError(f"the prompt stops {stop}, where it is not for the model to go on")
     return found
+
+
+def prompt_ids(dialect: Dialect, prompt: Episode) -> list[int]:
+    """Returns the ids of a partial Episode, with the header that the model writes after."""
+    ids = [int(i) for i in dialect.encode(prompt, partial=True).ids]
+    return ids + opening(dialect, ids)
 
 
 def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:

@@ -144,7 +144,7 @@ def read_prompt(dialect: Dialect, text: str) -> list[int]:
 
     Raises CliError saying where the prompt is wrong.
     """
-    from mypt_infer.decode.prompt import opening
+    from mypt_infer.decode.prompt import opening, prompt_ids
 
     if text.lstrip().startswith("{"):
         try:
@@ -154,8 +154,7 @@ def read_prompt(dialect: Dialect, text: str) -> list[int]:
         episode, findings = dialect.read(record)
         _refuse(findings, "record")
         assert episode is not None
-        ids = [int(i) for i in dialect.encode(episode, partial=True).ids]
-        return ids + opening(dialect, ids)
+        return prompt_ids(dialect, episode)
     outcome = dialect.check_prefix(text.removesuffix("\n"))
     _refuse(outcome.findings, "text")
     ids = [int(i) for i in encode_events(outcome.events, dialect.table, dialect.tokenizer).ids]
