@@ -9,7 +9,7 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from mypt_spec.automaton import Automaton
-from mypt_spec.table import Terminal, TokenTable
+from mypt_spec.table import TEXT, Terminal, TokenTable
 
 Stack = tuple[str, ...]  # kinds of block, outermost first
 
@@ -54,6 +54,15 @@ def open_blocks(automaton: Automaton, table: TokenTable) -> dict[int, Stack]:
                     queue.append(following)
         _known[automaton] = stacks
     return _known[automaton]
+
+
+def awaits_result(state: int, automaton: Automaton, table: TokenTable) -> bool:
+    """Returns whether the system may write a block that opens no turn: the result of a call."""
+    tags = [table.terminals[name] for name in automaton.steps[state] if name != TEXT]
+    return any(
+        t.opens and not t.by_model and not t.body_loss and t.opens != table.turn_opener
+        for t in tags
+    )
 
 
 def model_writes_in(stack: Stack, table: TokenTable) -> bool:

@@ -22,7 +22,8 @@ from mypt_infer.generate.sample import draw_free
 from mypt_spec import Dialect, Episode
 from mypt_spec.lexer import lex_ids
 from mypt_spec.parser import messages_of
-from mypt_spec.table import CALLS, LISTS, TEXT
+from mypt_spec.states import awaits_result
+from mypt_spec.table import CALLS, LISTS
 from mypt_spec.validator import Run
 
 LEGAL, UNFINISHED, NOT_DECLARED, NARROWER = (
@@ -52,15 +53,7 @@ def judge(dialect: Dialect, ids: Sequence[int]) -> str:
     errors = [f for f in (*broken, *outcome.findings) if f.severity == "error"]
     if errors:
         return errors[0].name
-    following = [
-        dialect.table.terminals[name]
-        for name in dialect.automaton.steps[outcome.state]
-        if name != TEXT
-    ]
-    waits = any(
-        not t.by_model and t.opens and t.opens != dialect.table.turn_opener and not t.body_loss
-        for t in following
-    )
+    waits = awaits_result(outcome.state, dialect.automaton, dialect.table)
     errors = (
         [f for f in messages_of(outcome.events, dialect.table)[1] if f.severity == "error"]
         if waits

@@ -46,7 +46,7 @@ from mypt_infer.decode.compile.nfa import (
 )
 from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
-from mypt_spec.states import before_tag, model_writes_in, open_blocks
+from mypt_spec.states import awaits_result, before_tag, model_writes_in, open_blocks
 from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
 
 _CALLED = (*CALLS, *LISTS)
@@ -194,13 +194,9 @@ class GrammarGraph:
         It may directly after a tag of the model, if nothing is left to write, or a result may
         follow.
         """
-        openers = [self.table.terminals[n] for n in self.machine.steps[state] if n != TEXT]
-        awaited = any(
-            not t.by_model and t.opens and t.opens != self.table.turn_opener and not t.body_loss
-            for t in openers
-        )
         return state in self.reached and (
-            awaited or not (self._speakable(state) or self._writes_text(state))
+            awaits_result(state, self.machine, self.table)
+            or not (self._speakable(state) or self._writes_text(state))
         )
 
     def _block(self, state: int) -> int:
