@@ -17,7 +17,7 @@ SEES = ("structure", "text", "episode", "none")
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A repair.
+    """A change of the data that takes a finding away.
 
     It is `safe` if the serialised bytes stay identical; or if the record had no legal form, exactly
     one legal placement exists, and no content character is added or removed. `patch` holds RFC 6902

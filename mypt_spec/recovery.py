@@ -25,7 +25,7 @@ but leaves `</myPT_assistant>` to be explained:
 >>> d = mypt_spec.dialect("mypt")
 >>> events = d.lex("<myPT_system>S</myPT_system><myPT_user>Hi"
 ...                "<myPT_assistant>Yo</myPT_assistant><myPT_eot>")
->>> repair(events, 5, 7, "user", d.table, d.automaton, spaces=True).inserts
+>>> cheapest_repair(events, 5, 7, "user", d.table, d.automaton, spaces=True).inserts
 [(5, 'USER_CLOSE')]
 """
 
@@ -72,13 +72,14 @@ class Repair:
         )
 
 
+# Edits as (what to do, position, terminal); of "forget", the number is the state to go on in.
 _Edits = tuple[tuple[str, int, str], ...]
 # State, position, and the position of a closing tag that is to be deleted (-1: none).
 _Node = tuple[int, int, int]
 _Edge = tuple[float, _Node, _Edits]
 
 
-def repair(
+def cheapest_repair(
     events: Sequence[Event],
     at: int,
     state: int,
@@ -228,16 +229,17 @@ class _Search:
 
 
 def _commit(edits: _Edits) -> Repair:
+    """Returns edits as a repair."""
     out = Repair()
-    for kind, pos, name in edits:
+    for kind, number, name in edits:
         if kind == "insert":
-            out.inserts.append((pos, name))
+            out.inserts.append((number, name))
         elif kind == "delete":
-            out.deletes.add(pos)
+            out.deletes.add(number)
         elif kind == "forget":
-            out.state = pos
+            out.state = number
         else:
-            out.replaces[pos] = name
+            out.replaces[number] = name
     return out
 
 

@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Event, Place
 from mypt_spec.findings import RULES, Finding, Fix
-from mypt_spec.recovery import Repair, repair
+from mypt_spec.recovery import Repair, cheapest_repair
 from mypt_spec.states import after_tag, before_tag, open_blocks
 from mypt_spec.table import END, STRAY, TEXT, Mistake, TokenTable
 
@@ -86,13 +86,13 @@ class Run:
 
     def check(self, events: Sequence[Event]) -> Outcome:
         """Returns the outcome of a pass over all events. A `Run` checks once."""
-        fix = Repair()
+        repair = Repair()
         at, errors = self._straight(events), 0
         while True:
-            for pos, name in [i for i in fix.inserts if i[0] == at] if fix.inserts else ():
+            for pos, name in [i for i in repair.inserts if i[0] == at] if repair.inserts else ():
                 self._read(Event(name, "", events[at].at if at < len(events) else Place()))
-                fix.inserts.remove((pos, name))
-            if at < len(events) and at in fix.deletes:
+                repair.inserts.remove((pos, name))
+            if at < len(events) and at in repair.deletes:
                 at += 1
                 continue
             if at == len(events):
@@ -101,8 +101,8 @@ class Run:
                 event = Event(END, "", _end_place(events))
             else:
                 event = events[at]
-                if at in fix.replaces:
-                    event = event._replace(terminal=fix.replaces[at])
+                if at in repair.replaces:
+                    event = event._replace(terminal=repair.replaces[at])
             self.out.before[at] = self.out.state
             if event.terminal in self.automaton.steps[self.out.state]:
                 self._read(event)
@@ -124,16 +124,16 @@ class Run:
                 break
             else:
                 table, machine = self.table, self.automaton
-                fix = repair(
+                repair = cheapest_repair(
                     events, at, self.out.state, self.inside, table, machine, spaces=self.spaces
                 )
                 errors += 1
                 if at < len(events) or self.out.events or not self.out.findings:
-                    self.out.findings.append(self._name(event, fix))
+                    self.out.findings.append(self._name(event, repair))
                 if at == len(events):
                     break
-                if fix.state is not None:
-                    self.out.state = fix.state
+                if repair.state is not None:
+                    self.out.state = repair.state
         self.out.inside, self.out.last = self.inside, self.last
         return self.out
 
@@ -202,10 +202,12 @@ class Run:
             self.last = event.terminal.lower() if named else stack[-1]
         self.open = after_tag(stack, terminal, self.table)
 
-    def _name(self, event: Event, fix: Repair) -> Finding:
+    def _name(self, event: Event, repair: Repair) -> Finding:
         expected = self.automaton.expected(self.out.state)
         words = self.table.describe(expected)
-        code, message, hint = name_refusal(event, expected, self.inside, self.last, fix, self.table)
+        code, message, hint = name_refusal(
+            event, expected, self.inside, self.last, repair, self.table
+        )
         at = event.at
         if (
             code == "MYP214"
@@ -244,13 +246,13 @@ def name_refusal(
     expected: frozenset[str],
     inside: str,
     last: str | None,
-    fix: Repair,
+    repair: Repair,
     table: TokenTable,
 ) -> tuple[str, str, str]:
     """Returns (code, message, help) for an event that is refused inside of block `inside`.
 
     `expected` is what would have been legal, `last` the block or mark before the event between
-    blocks ("" at the start, None if unknown), and `fix` the repair that was found for it.
+    blocks ("" at the start, None if unknown), and `repair` what was found for it.
     """
     if event.terminal == STRAY:
         known = [
@@ -277,9 +279,9 @@ def name_refusal(
                 f"`{table.openers[inside].shown}` holds no {missing}",
                 "give it content, or delete the block",
             )
-        if around is not None and fix.adds(around):
+        if around is not None and repair.adds(around):
             return "MYP211", _unclosed(event, inside, table), f"write `{around.shown}` before it"
-        meant = next(iter(fix.replaces.values()), "")
+        meant = next(iter(repair.replaces.values()), "")
         hint = (
             f"did you mean `{table.terminals[meant].shown}`?"
             if meant
@@ -297,7 +299,7 @@ def name_refusal(
     row = mistake_of(event, expected, inside, last, table, lesser=False)
     if row is not None:
         return row.code, message, row.help
-    if around is not None and (event.terminal == END or fix.adds(around)):
+    if around is not None and (event.terminal == END or repair.adds(around)):
         return (
             "MYP211",
             _unclosed(event, inside, table),

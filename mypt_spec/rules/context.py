@@ -49,9 +49,9 @@ class Context:
     before: dict[int, int]
 
     @cached_property
-    def texts(self) -> list[Run]:
+    def texts(self) -> list[TextRun]:
         """Returns every text run, with its innermost block and the automaton's state before it."""
-        out: list[Run] = []
+        out: list[TextRun] = []
         inside: Stack = ()
         for at, event in enumerate(self.events):
             terminal = self.table.terminals.get(event.terminal)
@@ -61,7 +61,7 @@ class Context:
             openers = [self.table.openers[kind] for kind in inside]
             quoted = any(t.quotes for t in openers[:-1])
             body = openers[-1].body if openers and not quoted else "text"
-            out.append(Run(event, inside[-1] if inside else "", body, self._state(at, inside)))
+            out.append(TextRun(event, inside[-1] if inside else "", body, self._state(at, inside)))
         return out
 
     @cached_property
@@ -120,7 +120,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TextRun:
     """A text run. `body` is a kind of body, such as "text", "json" or "call".
 
     `state` is the automaton's state before the run, None where no text may be.
@@ -131,9 +131,12 @@ class Run:
     body: str
     state: int | None
 
-    def expected(self, automaton: Automaton, *, behind: bool) -> frozenset[str]:
-        """Returns what may come at the run's start, or `behind` some of it; TEXT if unknown."""
+    def expected(self, automaton: Automaton, *, after_text: bool) -> frozenset[str]:
+        """Returns what may come at the run's start, or after some of it with `after_text`.
+
+        TEXT if that is unknown.
+        """
         state = self.state
-        if state is not None and behind:
+        if state is not None and after_text:
             state = automaton.steps[state].get(TEXT)
         return frozenset({TEXT}) if state is None else automaton.expected(state)

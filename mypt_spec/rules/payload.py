@@ -17,7 +17,7 @@ from mypt_spec.episode import Attrs, Episode, Event, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex
 from mypt_spec.recovery import Repair
-from mypt_spec.rules.context import Context, Run
+from mypt_spec.rules.context import Context, TextRun
 from mypt_spec.rules.registry import check
 from mypt_spec.table import CALLS, TEXT, Terminal, TokenTable
 from mypt_spec.validator import mistake_of, name_refusal
@@ -51,7 +51,7 @@ def tag_in_content(context: Context) -> Iterator[Finding]:
             yield from _tags(run, context)
 
 
-def _tags(run: Run, context: Context) -> Iterator[Finding]:
+def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
     """Yields a finding for each block or stray tag.
 
     A closing tag belongs to the finding of its opening tag.
@@ -77,7 +77,7 @@ def _tags(run: Run, context: Context) -> Iterator[Finding]:
                 start + len(found) - len(found.lstrip()),
                 end - len(found) + len(found.rstrip()),
             )
-        expected = run.expected(context.automaton, behind=start > 0)
+        expected = run.expected(context.automaton, after_text=start > 0)
         at = run.event.at._replace(span=_span(run.event, start, end))
         code, message, hint = name_refusal(
             event._replace(at=at), expected, run.inside, "", Repair(), table
@@ -119,7 +119,7 @@ def tag_in_json(context: Context) -> Iterator[Finding]:
 
 
 def _spelled(
-    text: str, node: Node, run: Run, context: Context, *, key: bool = False
+    text: str, node: Node, run: TextRun, context: Context, *, key: bool = False
 ) -> Iterator[Finding]:
     match = context.table.literals.search(text)
     if match is None:
