@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -212,7 +212,7 @@ class Dialect:
             prove(events, self.table, ids=True)
         return events
 
-    def parse_ids(self, ids: Sequence[int] | Iterable[int]) -> tuple[Episode | None, list[Finding]]:
+    def parse_ids(self, ids: Iterable[int]) -> tuple[Episode | None, list[Finding]]:
         """Reads token ids (any integers, shape (n,)) into an Episode; None when there is an error.
 
         Spans of the findings count tokens. Never raises. Implements "Ids" of each
@@ -257,7 +257,7 @@ def load(folder: Path, adapter: Adapter | None = None) -> Dialect:
     if adapter is None:
         adapter = cast(Adapter, importlib.import_module(f"mypt_spec.adapters.{folder.name}"))
     machine = _compiled(folder.name, grammar) or _automaton.extract(grammar)
-    _check(table, machine, folder)
+    _check_terminals(table, machine, folder)
     return Dialect(
         table, machine, adapter, hashlib.sha256(f"{grammar}\0{tokens}".encode()).hexdigest()
     )
@@ -280,7 +280,8 @@ def _compiled(name: str, grammar: str) -> Automaton | None:
     )
 
 
-def _check(table: TokenTable, machine: Automaton, folder: Path) -> None:
+def _check_terminals(table: TokenTable, machine: Automaton, folder: Path) -> None:
+    """Raises SpecError for a terminal that the grammar or the token table lacks."""
     used = {t for row in machine.steps for t in row} - {"TEXT"}
     for name in sorted(used ^ set(table.terminals)):
         where = "tokens.toml has no row for it" if name in used else "the grammar never uses it"
@@ -309,7 +310,7 @@ def dialect(name: str, *, vocabulary: str | Path | None = None) -> Dialect:
     dialect names: the same grammar, other ids. Raises KeyError, which names the known dialects, and
     VocabularyError for a file that holds no ranks.
     """
-    return _loaded(name) if vocabulary is None else _on(name, read_ranks(vocabulary))
+    return _loaded(name) if vocabulary is None else _with_ranks(name, read_ranks(vocabulary))
 
 
 @cache
@@ -318,7 +319,8 @@ def _loaded(name: str) -> Dialect:
 
 
 @cache
-def _on(name: str, ranks: Ranks) -> Dialect:
+def _with_ranks(name: str, ranks: Ranks) -> Dialect:
+    """Returns a dialect on another vocabulary."""
     base = _loaded(name)
     fingerprint = hashlib.sha256(f"{base.fingerprint}\0{ranks.sha256}".encode()).hexdigest()
     return replace(

@@ -45,7 +45,7 @@ class Segment(NamedTuple):
     event: Event
     ids: list[int]
     loss: int
-    inside: tuple[str, ...]
+    inside: Stack
 
 
 def segments(events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer) -> Iterator[Segment]:

@@ -42,12 +42,12 @@ from mypt_spec.table import STRAY, TEXT, Piece, TokenTable
 
 def lex(text: str, table: TokenTable) -> Iterator[Event]:
     """Yields the tags and text runs of a text; spans count code points."""
-    return _cut(text, None, table, lambda a, b: (a, b))
+    return _cut(text, table, _same, sentinels=False)
 
 
 def lex_sentinels(text: str, table: TokenTable) -> Iterator[Event]:
     """Yields events of a text whose single-id tags are sentinels: content cannot spell them."""
-    return _cut(text, table.sentinels, table, lambda a, b: (a, b))
+    return _cut(text, table, _same, sentinels=True)
 
 
 def lex_ids(
@@ -107,7 +107,7 @@ def lex_ids(
     def span(a: int, b: int) -> tuple[int, int]:
         return tokens[bisect_right(offsets, a) - 1][0], tokens[bisect_right(offsets, b - 1) - 1][1]
 
-    return list(_cut("".join(chunks), table.sentinels, table, span)), findings
+    return list(_cut("".join(chunks), table, span, sentinels=True)), findings
 
 
 def _integer(item: object) -> int:
@@ -126,14 +126,24 @@ def _shown(item: object) -> str:
     return shown if len(shown) <= 60 else shown[:60] + "…"
 
 
+def _same(start: int, end: int) -> tuple[int, int]:
+    return start, end
+
+
 def _cut(
     text: str,
-    special: dict[str, str] | None,
     table: TokenTable,
     span: Callable[[int, int], tuple[int, int]],
+    *,
+    sentinels: bool,
 ) -> Iterator[Event]:
+    """Yields the tags and text runs of a text, in which single-id tags may be `sentinels`.
+
+    `span` maps a start and an end in the text to those that an event has.
+    """
     at = 0
-    lexer = table.lexer if special is None else table.id_lexer
+    lexer = table.id_lexer if sentinels else table.lexer
+    special = table.sentinels if sentinels else None
     for match in lexer.finditer(text):
         start, end = match.span()
         name = match.lastgroup or ""

@@ -41,11 +41,7 @@ def parse_text(
             events, outcome, table, automaton
         )
     episode, findings = build(outcome, table)
-    white = (
-        []
-        if any(f.severity == "error" for f in findings)
-        else [*spacing(outcome, edits=True), *_gaps(text, outcome, table)]
-    )
+    white = [] if episode is None else [*spacing(outcome, edits=True), *_gaps(text, outcome, table)]
     return (None if broken else episode), [*broken, *findings, *white]
 
 

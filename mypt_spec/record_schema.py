@@ -130,7 +130,7 @@ def check_record(
             f.code,
             f.message,
             f.pointer,
-            _one(f),
+            _span(f),
             help=HELP.get(f.code, ""),
             on_key=f.code == "MYP004",
         )
@@ -170,7 +170,7 @@ def check_record(
     return record, findings, checker.lifted
 
 
-def _one(fault: Fault) -> tuple[int, int] | None:
+def _span(fault: Fault) -> tuple[int, int] | None:
     return None if fault.offset is None else (fault.offset, fault.offset + 1)
 
 
@@ -233,13 +233,13 @@ class _Checker:
             if value.__class__ is wanted and spec.kind in _PLAIN and not spec.reserved:
                 continue
             readable = self.value(item, key, spec, f"{at}/{escape(key)}", what) and readable
-        kept = "_" if self.schema.metadata else ()
+        metadata = self.schema.metadata
         for key in [
             k
             for k in item
             if k not in fields
             and not (at and k == self.schema.tag)
-            and not key_text(k).startswith(kept)
+            and not (metadata and key_text(k).startswith("_"))
         ]:
             name = key_text(key)
             self.unknown(name, fields, f"{at}/{escape(name)}", what)
@@ -247,6 +247,7 @@ class _Checker:
         return readable
 
     def value(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
+        """Checks the value of a key. Returns whether it can be read."""
         value = item[key]
         wanted = _PYTHON.get(spec.kind)
         if wanted is None or (
@@ -305,6 +306,7 @@ class _Checker:
         return self.value(item, key, spec, at, what)
 
     def unknown(self, key: str, fields: dict[str, Field], at: str, what: str) -> None:
+        """Reports a key that the schema does not have."""
         close = _meant(key, tuple(fields))
         keep = ', or begin its name with "_" to keep it as metadata' if self.schema.metadata else ""
         hint = f'did you mean "{close}"?' if close else _ELSEWHERE.get(key) or f"remove it{keep}"
@@ -317,6 +319,7 @@ class _Checker:
         )
 
     def message(self, message: Any, at: str) -> dict[str, Any] | None:
+        """Returns a message, or an item, with safe repairs made; None where it cannot be read."""
         what, tag = self.schema.what, self.schema.tag
         if not isinstance(message, dict):
             self.add("MYP104", f"{_a(what)} must be an object, got {kind_of(message)}", at)
@@ -340,6 +343,10 @@ class _Checker:
         )
 
     def role(self, message: dict[str, Any], at: str) -> str | None:
+        """Returns the role of a message, and writes it there if it had another name.
+
+        None where it has none that the schema knows.
+        """
         tag, what = self.schema.tag, self.schema.what
         role = message[tag]
         if not isinstance(role, str):
@@ -393,6 +400,8 @@ def _a(kind: str) -> str:
 
 def _sample(kind: str) -> str:
     samples = {
+        STRING: '"..."',
+        NAME: '"..."',
         OBJECT: "{...}",
         LIST: "[...]",
         ITEMS: "[...]",
@@ -400,7 +409,7 @@ def _sample(kind: str) -> str:
         BOOLEAN: "true",
         INTEGER: "1",
     }
-    return samples.get(kind, '"..."' if kind in (STRING, NAME) else "...")
+    return samples.get(kind, "...")
 
 
 def metadata(item: dict[str, Any]) -> dict[str, Any]:

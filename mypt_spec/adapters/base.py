@@ -55,10 +55,6 @@ class Reader:
     def __init__(self, table: TokenTable, findings: list[Finding], lifted: str = "") -> None:
         self.table, self.findings, self.lifted = table, findings, lifted
 
-    def place(self, pointer: str) -> Place:
-        """Returns the place of a pointer into the record."""
-        return Place(pointer)
-
     def top(self, key: str) -> Place:
         """Returns the place of the text of a top-level key."""
         return Place("/messages/0/content" if key == self.lifted else f"/{key}")
@@ -112,7 +108,7 @@ def spelled(parts: Iterable[Part], table: TokenTable) -> str:
     out = []
     for part in parts:
         if part.kind == "text":
-            if _pairs(part.text, table):
+            if _holds_block(part.text, table):
                 raise ValueError(
                     f"no record can say this: {part.text[:80]!r} as text would be read back as a "
                     "tag"
@@ -127,7 +123,8 @@ def spelled(parts: Iterable[Part], table: TokenTable) -> str:
     return "".join(out)
 
 
-def _pairs(text: str, table: TokenTable) -> bool:
+def _holds_block(text: str, table: TokenTable) -> bool:
+    """Returns whether a text spells two tags that differ, as those of a block do."""
     return (
         bool(table.literals.search(text))
         and len({e.terminal for e in lex(text, table)} - {TEXT}) > 1

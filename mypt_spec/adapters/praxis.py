@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from mypt_spec.adapters.base import CHAT_ROLES, Reader
-from mypt_spec.episode import Episode, Message, Part
+from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import (
     ITEMS,
@@ -100,16 +100,14 @@ def read(record: dict[str, Any], reader: Reader) -> list[Message]:
 
 def _part(item: dict[str, Any], at: str, reader: Reader) -> Part:
     if item["type"] == "toolcall":
-        return reader.call(
-            "tin", item["name"], item["arguments"], reader.place(at), reader.place(f"{at}/name")
-        )
+        return reader.call("tin", item["name"], item["arguments"], Place(at), Place(f"{at}/name"))
     if item["type"] == "toolresult":
-        return Part("tout", item["content"], at=reader.place(f"{at}/content"))
+        return Part("tout", item["content"], at=Place(f"{at}/content"))
     if not item["text"]:
         reader.findings.append(
             Finding("MYP314", "an empty text says nothing and does not come back", f"{at}/text")
         )
-    return Part("text", item["text"], at=reader.place(f"{at}/text"))
+    return Part("text", item["text"], at=Place(f"{at}/text"))
 
 
 def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
