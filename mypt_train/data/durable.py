@@ -43,10 +43,9 @@ class Journal:
 
     def append(self, entry: dict[str, Any]) -> None:
         """Adds an entry; it is on the disk when this returns."""
-        body = json.dumps(entry, sort_keys=True)
         fresh = not self.path.exists()
         with self.path.open("ab") as out:
-            out.write(f"{zlib.crc32(body.encode()):08x} {body}\n".encode())
+            out.write(_line(entry))
             out.flush()
             os.fsync(out.fileno())
         if fresh:
@@ -66,9 +65,11 @@ class Journal:
 
         Call it before `append`: an entry that is added to a cut line would be lost with that line.
         """
-        entries = list(self)
-        bodies = [json.dumps(entry, sort_keys=True) for entry in entries]
         if self.path.exists():
-            atomic.write(
-                self.path, [f"{zlib.crc32(body.encode()):08x} {body}\n".encode() for body in bodies]
-            )
+            atomic.write(self.path, [_line(entry) for entry in self])
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    """Returns an entry as a line of a journal."""
+    body = json.dumps(entry, sort_keys=True).encode()
+    return b"%08x %s\n" % (zlib.crc32(body), body)

@@ -42,7 +42,7 @@ class Sample:
 
     ids: npt.NDArray[np.uint16]
     mask: npt.NDArray[np.uint8]
-    kind: int = 0
+    kind: int = SFT
 
     @property
     def digest(self) -> bytes:
@@ -88,7 +88,7 @@ class Encoder:
             replace(self.checker, codes=frozenset(RULES), severities=()),
             keep=not options.preferences,
         )
-        self.strict = bool(self._against([Finding("MYP010", "")]))
+        self.refuses_crlf = bool(self._against([Finding("MYP010", "")]))
         self.templates = None
         if not (self.clean_filter.by_adapter or options.preferences):
             self.templates = Templates(self.dialect)
@@ -99,7 +99,7 @@ class Encoder:
         If a record is proved clean and its template is known, only its texts are encoded. `first`
         says that the first line is the first of its file.
         """
-        lines = given if self.strict else [raw.removesuffix(b"\r") for raw in given]
+        lines = given if self.refuses_crlf else [raw.removesuffix(b"\r") for raw in given]
         out: list[Outcome | None] = [None] * len(lines)
         found: list[tuple[int, Template, list[Any]]] = []
         if self.templates is not None:
@@ -174,7 +174,7 @@ class Encoder:
         sample = self.sample(episode)
         if self._fits(sample):
             return Outcome(WRITTEN, (sample,), tags=self._tags([episode]))
-        return self._too_long(sample) or self._parts(episode, sample)
+        return self._too_long(sample) or self._split_outcome(episode, sample)
 
     def _preference(self, record: dict[str, Any], episode: Episode) -> Outcome:
         """Returns the outcome of a record of preferences, which is never split.
@@ -193,7 +193,7 @@ class Encoder:
         )
         long = next((s for s in samples if not self._fits(s)), None)
         if long is not None:
-            return self._too_long(long) or _refused(self._finding(long))
+            return self._too_long(long) or _refused(self._length_finding(long))
         return Outcome(WRITTEN, samples, tags=self._tags(episodes))
 
     def sample(self, episode: Episode) -> Sample:
@@ -209,7 +209,7 @@ class Encoder:
     def _fits(self, sample: Sample) -> bool:
         return not self.options.pack or len(sample.ids) <= self.options.context_length
 
-    def _finding(self, sample: Sample) -> Finding:
+    def _length_finding(self, sample: Sample) -> Finding:
         return Finding(
             "MYP502",
             f"the episode has {len(sample.ids)} tokens; a row holds {self.options.context_length}",
@@ -220,11 +220,13 @@ class Encoder:
         if self.options.long == "split-turns":
             return None
         return Outcome(
-            REFUSED if self.options.long == "error" else LONG, findings=(self._finding(sample),)
+            REFUSED if self.options.long == "error" else LONG,
+            findings=(self._length_finding(sample),),
         )
 
-    def _parts(self, episode: Episode, sample: Sample) -> Outcome:
-        finding, most = self._finding(sample), self.options.context_length
+    def _split_outcome(self, episode: Episode, sample: Sample) -> Outcome:
+        """Returns the outcome of an episode that is too long: its parts, or why it has none."""
+        finding, most = self._length_finding(sample), self.options.context_length
         parts = self._split(episode)
         samples = [self.sample(part) for part in parts]
         if not parts or any(len(s.ids) > most for s in samples):
@@ -292,6 +294,7 @@ class Encoder:
         return (head, [*ends, len(messages)]) if head >= 0 else (0, [len(messages)])
 
     def _tags(self, episodes: list[Episode]) -> Counter[str]:
+        """Returns how often each terminal comes in some episodes."""
         table = self.dialect.table
         return Counter(
             e.terminal

@@ -53,7 +53,7 @@ class Split(TypedDict):
 Splits = Annotated[dict[Literal["train", "val"], Split], Meta(min_length=2)]
 
 
-class Made(TypedDict):
+class ReaderOptions(TypedDict):
     """The options that a reader needs."""
 
     dialect: str
@@ -82,7 +82,7 @@ class Manifest(TypedDict):
     vocab_size: Count
     spec_fingerprint: Digest
     vocabulary_sha256: dict[FileName, Digest]
-    options: Made
+    options: ReaderOptions
     inputs: list[Input]
     splits: Splits
 

@@ -34,6 +34,7 @@ from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.dialect import dialect, dialects
 from mypt_spec.tokenizer.vocabulary import FILE, VocabularyError
 from mypt_train.data import durable, parquet
+from mypt_train.data.encode_line import LONG, REFUSED
 from mypt_train.data.kinds import CHOSEN, REJECTED, SFT
 from mypt_train.data.manifest import SCHEMA, VERSION
 from mypt_train.data.options import Options
@@ -104,8 +105,8 @@ def prepare(
             raise PrepareError(
                 f"records of {options.dialect} hold no preferences: leave out --preferences"
             )
-        known = {"phase": options.phase, "fail-on": "error"}
-        judging = [r.judging(known) for r in rules] or [NO_SETTINGS] * len(sources)
+        usual = {"phase": options.phase, "fail-on": "error"}
+        judging = [r.judging(usual) for r in rules] or [NO_SETTINGS] * len(sources)
         inputs = _inputs(sources, judging)
         folder = _open_folder(out, inputs, options, unit_size, resume=resume)
         every = tasks(list(zip(sources, judging, strict=True)), size=unit_size)
@@ -207,12 +208,12 @@ def _encode_all(
     """Encodes what no earlier run has encoded; returns the keys of all units, in order."""
     journal = durable.Journal(folder / "journal")
     journal.mend()
-    done: dict[Key, int] = {}
+    done: set[Key] = set()
     for entry in journal:
         key: Key = (entry["unit"][0], entry["unit"][1])
         path = path_of(folder, key)
         if path.exists() and durable.crc_of(path) == entry["crc"]:
-            done[key] = entry["crc"]
+            done.add(key)
     todo = [t for t in every if t.span is None or (t.file, t.part) not in done]
     total = sum(map(_bytes, every))
     at = total - sum(map(_bytes, todo))
@@ -223,7 +224,7 @@ def _encode_all(
             progress("encoding", at, total)
             continue
         journal.append(entry)
-        done[entry["unit"][0], entry["unit"][1]] = entry["crc"]
+        done.add((entry["unit"][0], entry["unit"][1]))
     return tuple(sorted(done))
 
 
@@ -250,7 +251,7 @@ def _run(
     pool = ProcessPoolExecutor(workers, get_context(method), initializer=_end_with_parent)
     try:
         futures = {
-            pool.submit(_whole, task, options, folder, done, unit_size): task for task in todo
+            pool.submit(_entries, task, options, folder, done, unit_size): task for task in todo
         }
         for future in as_completed(futures):
             yield from future.result()
@@ -276,9 +277,10 @@ def _end_with_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-def _whole(
+def _entries(
     task: Task, options: Options, folder: Path, done: frozenset[Key], unit_size: int
 ) -> list[dict[str, Any]]:
+    """Does a task; returns its journal entries all at once, to be sent to another process."""
     return list(work(task, options, folder, done, size=unit_size))
 
 
@@ -380,8 +382,8 @@ def _collect(
         account = accounts[file]
         base = 0 if sources[file].compressed else lines[file]
         account.lines += unit.head["lines"]
-        account.refused += unit.head["statuses"].get("refused", 0)
-        account.long += unit.head["statuses"].get("long", 0)
+        account.refused += unit.head["statuses"].get(REFUSED, 0)
+        account.long += unit.head["statuses"].get(LONG, 0)
         for reject in unit.head["rejects"]:
             entry = {
                 "file": sources[file].path,
@@ -391,7 +393,7 @@ def _collect(
             rejects.append(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
         tags.update(unit.head["tags"])
         offset = 0
-        written: dict[int, bool] = {}  # rows -> whether any of their samples is new
+        new: dict[int, bool] = {}  # rows -> whether any of their samples is new
         kinds: list[int] = unit.head.get("kinds") or [SFT] * len(unit.lengths)
         for i, (length, row, kind) in enumerate(
             zip(unit.lengths.tolist(), unit.rows.tolist(), kinds, strict=True)
@@ -409,9 +411,10 @@ def _collect(
                     else b""
                 )
                 fresh = not (options.dedup and key in seen)
-                seen |= {key} if options.dedup else set()
+                if options.dedup:
+                    seen.add(key)
                 pairs += kind == CHOSEN
-            written[row] = written.get(row, False) or fresh
+            new[row] = new.get(row, False) or fresh
             if fresh:
                 placed[split].append(
                     Placed(
@@ -425,8 +428,8 @@ def _collect(
                     )
                 )
             offset += length
-        account.written += sum(written.values())
-        account.duplicate += len(written) - sum(written.values())
+        account.written += sum(new.values())
+        account.duplicate += len(new) - sum(new.values())
         lines[file] += unit.head["lines"]
     return rejects
 

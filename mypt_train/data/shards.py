@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator
-from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ import numpy.typing as npt
 
 from mypt_cli import atomic
 from mypt_train.data import parquet
-from mypt_train.data.kinds import KINDS
+from mypt_train.data.kinds import KINDS, SFT
 from mypt_train.data.manifest import files_of
 from mypt_train.data.units import Key, UnitFile, path_of
 
@@ -46,7 +45,7 @@ class Placed(NamedTuple):
     length: int
     file: int
     line: int
-    kind: int = 0
+    kind: int = SFT
     pair: int = 0
 
 
@@ -59,7 +58,7 @@ class Units:
     def __init__(self, folder: Path, keys: tuple[Key, ...]) -> None:
         self.paths = [path_of(folder, key) for key in keys]
         self.places: dict[int, tuple[int, int]] = {}
-        self.open: dict[int, FileIO] = {}
+        self.open: dict[int, io.FileIO] = {}
 
     def __enter__(self) -> Units:
         return self
@@ -82,7 +81,7 @@ class Units:
         if file is None:
             if len(self.open) >= _OPEN:
                 self.open.pop(next(iter(self.open))).close()
-            file = self.open[number] = FileIO(self.paths[number])
+            file = self.open[number] = io.FileIO(self.paths[number])
         if number not in self.places:
             unit = UnitFile.open(self.paths[number])
             self.places[number] = unit.ids_at, unit.mask_at
@@ -195,15 +194,13 @@ def _saved(array: npt.NDArray[np.void]) -> memoryview:
     return buffer.getbuffer()
 
 
-def shards_of(
-    rows: list[list[Placed]], row_length: int, tokens_per_shard: int
-) -> Iterator[list[list[Placed]]]:
-    """Yields rows in lists of at most `tokens_per_shard` tokens, at least one row each."""
+def shards_of(rows: list[list[Placed]], row_length: int, most: int) -> Iterator[list[list[Placed]]]:
+    """Yields rows in lists of at most `most` tokens, at least one row each."""
     held: list[list[Placed]] = []
     size = 0
     for row in rows:
         length = row_length or sum(p.length for p in row)
-        if held and size + length > tokens_per_shard:
+        if held and size + length > most:
             yield held
             held, size = [], 0
         held.append(row)

@@ -76,12 +76,14 @@ class Template:
                 continue
             text = ""
             for before, number, how in pieces:
-                text += before + (values[number] if how == _PLAIN else _stand(values[number], how))
+                text += before + (
+                    values[number] if how == _PLAIN else _in_json(values[number], how)
+                )
             out.append(text + rest)
         return out
 
 
-def _stand(value: Any, how: int) -> str:
+def _in_json(value: Any, how: int) -> str:
     """Returns a value as it is written in a JSON text."""
     if how == _QUOTED:
         return _dumps(value)[1:-1]
@@ -151,7 +153,7 @@ class Templates:
         runs: list[tuple[int, int]] = []  # length, 0 for a text; loss
         ids: list[int] = []
         tags: Counter[str] = Counter()
-        free: Counter[int] = Counter()
+        met: Counter[int] = Counter()  # of each mark, how often it comes out
         for segment in self.dialect.segments(episode):
             if segment.event.terminal != TEXT:
                 tags[segment.event.terminal] += 1
@@ -164,11 +166,11 @@ class Templates:
             if found is None:
                 return None
             pieces, end = found
-            free.update(number for _, number, _ in pieces)
+            met.update(number for _, number, _ in pieces)
             whole = pieces[0][1] if pieces == (("", pieces[0][1], _PLAIN),) and not end else -1
             texts.append((whole, pieces, end))
             runs.append((0, segment.loss))
-        if any(free[number] != 1 for number in range(names, len(marks.kinds))):
+        if any(met[number] != 1 for number in range(names, len(marks.kinds))):
             return None
         lengths = np.array([length for length, _ in runs], np.int64)
         loss = np.array([loss for _, loss in runs], np.uint8)

@@ -27,7 +27,7 @@ from mypt_cli import atomic
 from mypt_cli.jsonl.blocks import Source, blocks, ranges
 from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import Finding
-from mypt_train.data.encode_line import WRITTEN, Encoder, Outcome
+from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder, Outcome
 from mypt_train.data.options import Options
 
 # Bytes of input in a unit, after decompression.
@@ -80,11 +80,11 @@ def work(
     """
     encoder = _encoder(options, task.rules)
     start, end = task.span or (0, None)
-    unit, lines = task.part, _Unit(encoder)
+    part, unit = task.part, _Unit(encoder)
     for block in blocks(task.source, block_size=size, max_line=MAX_LINE, start=start, end=end):
-        if (task.file, unit) not in done:
+        if (task.file, part) not in done:
             if block.too_long:
-                lines.refuse(
+                unit.refuse(
                     Finding(
                         "MYP007",
                         f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read",
@@ -92,15 +92,15 @@ def work(
                     block.first_row,
                 )
             elif block.broken:
-                lines.refuse(Finding("MYP003", block.broken), block.first_row)
+                unit.refuse(Finding("MYP003", block.broken), block.first_row)
             else:
-                lines.add(block.lines(), block.first_row, begins=start == 0)
+                unit.add(block.lines(), block.first_row, begins=start == 0)
         if task.span is None:
-            if (task.file, unit) not in done:
-                yield lines.write(folder, (task.file, unit))
-            unit, lines = unit + 1, _Unit(encoder)
-    if task.span is not None and (task.file, unit) not in done:
-        yield lines.write(folder, (task.file, unit))
+            if (task.file, part) not in done:
+                yield unit.write(folder, (task.file, part))
+            part, unit = part + 1, _Unit(encoder)
+    if task.span is not None and (task.file, part) not in done:
+        yield unit.write(folder, (task.file, part))
 
 
 @lru_cache(maxsize=4)
@@ -155,7 +155,8 @@ class _Unit:
                 gc.enable()
 
     def refuse(self, finding: Finding, row: int) -> None:
-        self.take(Outcome("refused", findings=(finding,)), row)
+        """Records that the line at `row`, which cannot be read, is refused."""
+        self.take(Outcome(REFUSED, findings=(finding,)), row)
 
     def take(self, outcome: Outcome, row: int) -> None:
         """Records the outcome of the line at `row`."""
