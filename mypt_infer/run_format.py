@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from typing import Any
 
 import mypt_spec
-from mypt_spec.bodies.json_body import ARGUMENTS, ID, NAME, read_body
+from mypt_spec.bodies.json_body import calls_in, read_body
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.damage.cut_tags import nestings
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of
@@ -221,20 +221,12 @@ class Format:
         `opener` is the block's opening tag, `body` its content, `raw` its text with tags.
         """
         table = self.dialect.table
-        read = read_body(body, table.terminals[opener.terminal].body, table.literals, Place())
+        kind = table.terminals[opener.terminal].body
+        read = read_body(body, kind, table.literals, Place())
         if read.text is None:
             return [], read.findings[0].message
-        kind = table.terminals[opener.terminal].body
-        if kind in LISTS:
-            functions = [(item["function"], item.get(ID, "")) for item in read.value]
-            return [ToolCall(f[NAME], f[ARGUMENTS], raw, call) for f, call in functions], ""
-        if kind == "arguments":
-            return [ToolCall(dict(opener.attrs).get("name", ""), read.value, raw)], ""
-        if kind == "function":
-            return [ToolCall(read.value[NAME], read.value[ARGUMENTS], raw)], ""
-        return [
-            ToolCall(read.value[NAME], {k: v for k, v in read.value.items() if k != NAME}, raw)
-        ], ""
+        calls = calls_in(read.value, kind, opener.attrs)
+        return [ToolCall(call.name, call.arguments, raw, call.id) for call in calls], ""
 
 
 @cache

@@ -17,13 +17,13 @@ from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.texts import decode, text_episodes
 from mypt_lint.report.totals import counted
 from mypt_lint.run.runner import BLOCK, MAX_LINE, broken_off, too_long, whole_text
-from mypt_spec.bodies.json_body import NAME
+from mypt_spec.bodies.json_body import NAME, call_parts
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import Segment
 from mypt_spec.episode import Episode, Event, Part, Place, events_of
 from mypt_spec.findings import Finding, regraded
-from mypt_spec.table import CALLS, TEXT
+from mypt_spec.table import TEXT
 
 _BOM = "\ufeff"
 
@@ -214,14 +214,9 @@ def outline(item: Item) -> tuple[int, int | None]:
 
 def tools_called(item: Item) -> list[str]:
     """Returns the names of the called tools, each once, in order; quoted calls are none."""
-    openers, names = item.dialect.table.openers, dict[str, None]()
-    for message in item.episode.messages if item.episode is not None else ():
-        for part in message.parts:
-            within, opener = openers.get(message.role), openers.get(part.kind)
-            if opener is None or opener.body not in (*CALLS, "calls") or (within and within.quotes):
-                continue
-            names |= dict.fromkeys(_names(part))
-    return list(names)
+    messages = item.episode.messages if item.episode is not None else ()
+    parts = call_parts(messages, item.dialect.table)
+    return list(dict.fromkeys(name for part in parts for name in _names(part)))
 
 
 def _names(part: Part) -> Iterator[str]:

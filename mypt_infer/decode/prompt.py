@@ -7,18 +7,17 @@ any token is drawn, because a model that continues it could end nowhere legally.
 from __future__ import annotations
 
 import codecs
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_spec import Dialect, Episode, Finding
+from mypt_spec.bodies.json_body import calls_of
 from mypt_spec.encoder import tag_ids
-from mypt_spec.episode import Event, Message
+from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_sentinels
 from mypt_spec.parser import messages_of
-from mypt_spec.table import CALLS, LISTS, TEXT
+from mypt_spec.table import TEXT
 from mypt_spec.validator import Run
 
 # The most events at the end of a prompt that the model may have written and not finished.
@@ -124,10 +123,10 @@ def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None
         raise PromptError(
             f"the prompt is no legal beginning: {place}{first.code} {first.message}", first
         )
-    for name in (n for m in messages for n in _called(m, dialect)):
-        if name not in names:
+    for call in calls_of(messages, dialect.table):
+        if call.name not in names:
             raise PromptError(
-                f"the prompt calls the tool {name!r}, which is not declared; declared are "
+                f"the prompt calls the tool {call.name!r}, which is not declared; declared are "
                 f"{', '.join(sorted(names)) or 'none'}"
             )
 
@@ -140,26 +139,6 @@ def _complete(dialect: Dialect, events: list[Event]) -> list[Event]:
         if terminal is not None and (terminal.opens or terminal.closes):
             return events[:at] if terminal.opens and terminal.body != "text" else events
     return events
-
-
-def _called(message: Message, dialect: Dialect) -> list[str]:
-    found: list[str] = []
-    if (
-        dialect.table.marks.get(message.role) is not None
-        or dialect.table.openers[message.role].quotes
-    ):
-        return found
-    for part in message.parts:
-        body = "text" if part.kind == "text" else dialect.table.openers[part.kind].body
-        if body in (*CALLS, *LISTS):
-            value: Any = json.loads(part.text)
-            calls = (
-                [c["function"] for c in value]
-                if body in LISTS
-                else [dict(part.attrs) if body == "arguments" else value]
-            )
-            found += [call["name"] for call in calls]
-    return found
 
 
 def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Cut]:

@@ -6,7 +6,6 @@ what the grammar buys (docs/training.md) and what training has achieved.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -20,10 +19,10 @@ from mypt_infer.generate.generate import generate
 from mypt_infer.generate.loop import Model, run
 from mypt_infer.generate.sample import draw_free
 from mypt_spec import Dialect, Episode
+from mypt_spec.bodies.json_body import calls_of
 from mypt_spec.lexer import lex_ids
 from mypt_spec.parser import messages_of
 from mypt_spec.states import awaits_result
-from mypt_spec.table import CALLS, LISTS
 from mypt_spec.validator import Run
 
 LEGAL, UNFINISHED, NOT_DECLARED, NARROWER = (
@@ -155,28 +154,9 @@ def observed_tools(episodes: Iterable[Episode], dialect: Dialect) -> list[ToolSp
     """
     seen: dict[str, list[dict[str, Any]]] = {}
     for episode in episodes:
-        for message in episode.messages:
-            if message.role in dialect.table.marks or dialect.table.openers[message.role].quotes:
-                continue
-            for part in message.parts:
-                body = "text" if part.kind == "text" else dialect.table.openers[part.kind].body
-                for name, arguments in _calls(body, part.text, dict(part.attrs)):
-                    seen.setdefault(name, []).append(arguments)
+        for call in calls_of(episode.messages, dialect.table):
+            seen.setdefault(call.name, []).append(call.arguments)
     return [ToolSpec(name, _schema(name, values)) for name, values in sorted(seen.items())]
-
-
-def _calls(body: str, text: str, attrs: dict[str, str]) -> list[tuple[str, dict[str, Any]]]:
-    if body not in (*CALLS, *LISTS):
-        return []
-    value: Any = json.loads(text)
-    if body == "call":
-        return [(value["name"], {k: v for k, v in value.items() if k != "name"})]
-    if body == "arguments":
-        return [(attrs["name"], value)]
-    return [
-        (call["name"], call["arguments"])
-        for call in ([c["function"] for c in value] if body in LISTS else [value])
-    ]
 
 
 def _schema(tool: str, values: Sequence[Any]) -> dict[str, Any]:

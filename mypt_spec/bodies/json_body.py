@@ -8,14 +8,16 @@ grammar/usf_omega/SPEC.md.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, faults, kind_of, loads
 from mypt_spec.bodies.typescript import NamespaceError, read_namespace, write_namespace
-from mypt_spec.episode import Place
+from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, Fix
-from mypt_spec.table import CALLS, LISTS
+from mypt_spec.table import CALLS, LISTS, TokenTable
 
 NAME = "name"
 ID = "id"
@@ -37,6 +39,41 @@ class Body(NamedTuple):
     text: str | None
     value: Any
     findings: list[Finding]
+
+
+class Call(NamedTuple):
+    """A call as it is made: which tool, with which arguments, and its id, if it has one."""
+
+    name: str
+    arguments: dict[str, Any]
+    id: str = ""
+
+
+def calls_in(value: Any, kind: str, attrs: Attrs) -> list[Call]:
+    """Returns the calls in the value of a legal body of `kind`; `attrs` are those of its block."""
+    if kind in LISTS:
+        functions = [(item["function"], item.get(ID, "")) for item in value]
+        return [Call(f[NAME], f[ARGUMENTS], call) for f, call in functions]
+    if kind == "arguments":
+        return [Call(dict(attrs).get(NAME, ""), value)]
+    if kind == "function":
+        return [Call(value[NAME], value[ARGUMENTS])]
+    return [Call(value[NAME], {k: v for k, v in value.items() if k != NAME})]
+
+
+def call_parts(messages: Iterable[Message], table: TokenTable) -> Iterator[Part]:
+    """Yields the parts of messages that hold tool calls, without quoted ones."""
+    for message in messages:
+        for part in message.parts:
+            body = "text" if part.kind == "text" else table.openers[part.kind].body
+            if body in (*CALLS, *LISTS) and not table.openers[message.role].quotes:
+                yield part
+
+
+def calls_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Call]:
+    """Yields the calls in messages whose bodies are legal, without quoted ones."""
+    for part in call_parts(messages, table):
+        yield from calls_in(json.loads(part.text), table.openers[part.kind].body, part.attrs)
 
 
 def call_text(

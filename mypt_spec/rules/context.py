@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from mypt_spec.automaton import Automaton
+from mypt_spec.bodies.json_body import call_parts
 from mypt_spec.damage.cut_tags import inner_tags
 from mypt_spec.episode import Episode, Event, Part
 from mypt_spec.states import Stack, after_tag, open_blocks
-from mypt_spec.table import CALLS, TEXT, TokenTable
+from mypt_spec.table import TEXT, TokenTable
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 
 
@@ -109,14 +110,7 @@ class Context:
     @cached_property
     def calls(self) -> list[Part]:
         """Returns the tool calls of the episode, without quoted ones."""
-        return [
-            part
-            for message in self.episode.messages
-            for part in message.parts
-            if part.kind != "text"
-            and self.table.openers[part.kind].body in CALLS
-            and not self.table.openers[message.role].quotes
-        ]
+        return [*call_parts(self.episode.messages, self.table)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,48 @@
+"""Calls are read from a body, and from an episode, in each kind of body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import mypt_spec
+from mypt_spec.bodies.json_body import Call, calls_in, calls_of
+from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.episode import Message, Part
+from mypt_spec.table import CALLS, LISTS
+
+X = {"x": [1]}
+LISTED = [
+    {"id": "c1", "type": "function", "function": {"name": "t", "arguments": X}},
+    {"type": "function", "function": {"name": "u", "arguments": {}}},
+]
+BODIES: dict[str, tuple[Any, list[Call]]] = {
+    "call": ({"name": "t", **X}, [Call("t", X)]),
+    "arguments": (X, [Call("t", X)]),
+    "function": ({"name": "t", "arguments": X}, [Call("t", X)]),
+    "calls": (LISTED, [Call("t", X, "c1"), Call("u", {})]),
+}
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_the_calls_of_a_body(kind: str) -> None:
+    value, wanted = BODIES[kind]
+    assert calls_in(value, kind, (("name", "t"),)) == wanted
+
+
+def test_there_is_an_example_of_each_kind() -> None:
+    assert set(BODIES) == {*CALLS, *LISTS}
+
+
+@pytest.mark.parametrize("name", mypt_spec.dialects())
+def test_the_calls_of_messages(name: str) -> None:
+    """What a system prompt quotes is no call, and a mark holds none."""
+    table = mypt_spec.dialect(name).table
+    for kind, opener in table.openers.items():
+        if opener.body in BODIES:
+            value, wanted = BODIES[opener.body]
+            part = Part(kind, canonical(value, table.literals), (("name", "t"),))
+            for role, block in table.openers.items():
+                messages = [Message(role, (Part("text", "T"), part)), *map(Message, table.marks)]
+                assert [*calls_of(messages, table)] == ([] if block.quotes else wanted)
