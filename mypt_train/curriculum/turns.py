@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mypt_train.curriculum.world import ASPECTS, Document, Draw
+from mypt_train.curriculum.world import ASPECTS, Document, Draw, Thing
 
 Message = dict[str, Any]
 Turn = list[Message]
@@ -50,6 +50,34 @@ def called(name: str, arguments: dict[str, Any], content: Any, **keys: Any) -> T
         {"role": "assistant_toolcall", "name": tool, "arguments": arguments, **keys},
         {"role": "toolresult", "name": tool, "content": content},
     ]
+
+
+def searched(draw: Draw, thing: Thing, result: Message) -> Turn:
+    """Returns a call that searches for a thing, and its result."""
+    arguments: Message = {"query": thing.name}
+    if draw.often(0.5):
+        arguments["top_k"] = draw.pick((3, 5, 10))
+    return called("search", arguments, result)
+
+
+def titles(draw: Draw, thing: Thing, found: list[Document]) -> Message:
+    """Returns the answer to a search: the titles of what was found."""
+    phase = draw.data["phase4"]
+    answer = phase["none"] if not found else phase["found1"] if len(found) == 1 else phase["found"]
+    listed = draw.listed(found) if found else ""
+    return said(answer.format(n=len(found), titles=listed, **thing.fields))
+
+
+def short(draw: Draw, *documents: Document) -> Message:
+    """Returns the answer to a request for summaries."""
+    gist = " ".join(document.gist for document in documents)
+    return said(draw.data["phase4"]["short"].format(fact=gist))
+
+
+def summarized(draw: Draw, document: Document, call: Turn) -> Turn:
+    """Returns a turn that summarizes a document which the user names, by a call and its result."""
+    question = draw.question(draw.data["phase4"]["summarize"], doc_id=document.doc_id)
+    return [asked(question), *call, short(draw, document)]
 
 
 # Phases 1 and 2: one question, one short answer.
@@ -107,24 +135,15 @@ def courtesy(draw: Draw, _: Turn) -> Turn:
 def search(draw: Draw, _: Turn) -> Turn:
     """Returns a turn with one search, answered by the titles of what was found."""
     thing = draw.thing()
-    phase = draw.data["phase4"]
-    found = draw.documents(draw.pick((0, 1, 1, 2, 3)), about=thing)
-    arguments: Message = {"query": thing.name}
-    if draw.often(0.5):
-        arguments["top_k"] = draw.pick((3, 5, 10))
-    answer = phase["none"] if not found else phase["found1"] if len(found) == 1 else phase["found"]
-    titles = draw.listed(found) if found else ""
-    question = draw.question(phase["search"], **thing.fields)
-    return [
-        asked(question),
-        *called("search", arguments, _hits(found)),
-        said(answer.format(n=len(found), titles=titles, **thing.fields)),
-    ]
+    found = draw.documents(draw.pick((0, 1, 1, 2, 3)), lambda: _document(draw, thing))
+    calls = searched(draw, thing, _hits(found))
+    question = draw.question(draw.data["phase4"]["search"], **thing.fields)
+    return [asked(question), *calls, titles(draw, thing, found)]
 
 
 def listing(draw: Draw, _: Turn) -> Turn:
     """Returns a turn that lists some documents."""
-    found = draw.documents(draw.pick((2, 3, 4)))
+    found = draw.documents(draw.pick((2, 3, 4)), lambda: _document(draw))
     rows = [{"doc_id": d.doc_id, "title": d.title} for d in found]
     answer = draw.data["phase4"]["listed"].format(n=len(found), titles=draw.listed(found))
     return [
@@ -136,10 +155,9 @@ def listing(draw: Draw, _: Turn) -> Turn:
 
 def reading(draw: Draw, _: Turn) -> Turn:
     """Returns a turn that reads a document which the user names."""
-    (document,) = draw.documents(1)
-    fact = next(iter(document.facts.values()))
+    document = _document(draw)
     question = draw.question(draw.data["phase4"]["get"], doc_id=document.doc_id)
-    answer = draw.data["phase4"]["says"].format(title=draw.listed([document]), fact=fact)
+    answer = draw.data["phase4"]["says"].format(title=draw.listed([document]), fact=document.gist)
     return [
         asked(question),
         *called("get_doc", {"doc_id": document.doc_id}, {"content": document.content}),
@@ -149,14 +167,14 @@ def reading(draw: Draw, _: Turn) -> Turn:
 
 def summary(draw: Draw, _: Turn) -> Turn:
     """Returns a turn that summarizes a document which the user names."""
-    (document,) = draw.documents(1)
-    fact = next(iter(document.facts.values()))
-    question = draw.question(draw.data["phase4"]["summarize"], doc_id=document.doc_id)
-    return [
-        asked(question),
-        *called("summarize", {"doc_id": document.doc_id}, {"summary": fact}),
-        said(draw.data["phase4"]["short"].format(fact=fact)),
-    ]
+    document = _document(draw)
+    call = called("summarize", {"doc_id": document.doc_id}, {"summary": document.gist})
+    return summarized(draw, document, call)
+
+
+def _document(draw: Draw, thing: Thing | None = None) -> Document:
+    """Draws a document that says one thing."""
+    return draw.document(thing or draw.thing(), aspects=(draw.pick(ASPECTS),))
 
 
 def _hits(found: list[Document]) -> Message:

@@ -7,6 +7,7 @@ combines it with a source of random numbers; equal seeds give equal draws.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -69,6 +70,11 @@ class Document:
     def content(self) -> str:
         """Returns the text of the document: its title, and a line for each fact."""
         return f"{self.title}\n\n" + "\n".join(self.facts.values())
+
+    @property
+    def gist(self) -> str:
+        """Returns the facts of the document, as one line."""
+        return " ".join(self.facts.values())
 
 
 ASPECTS = ("hours", "price", "person", "closed")
@@ -168,14 +174,11 @@ class Draw:
         facts = {a: self.data["documents"][a][-1].format(**thing.fields, **slots) for a in aspects}
         return Document(thing, f"{thing.slug}-{kind}", title.format(**thing.fields), facts)
 
-    def documents(self, count: int, *, about: Thing | None = None) -> list[Document]:
-        """Draws `count` documents with different ids and one fact each.
-
-        All are about one thing if `about` is given.
-        """
+    def documents(self, count: int, draw: Callable[[], Document]) -> list[Document]:
+        """Draws `count` documents with different ids; `draw` draws one."""
         found: dict[str, Document] = {}
         while len(found) < count:
-            document = self.document(about or self.thing(), aspects=(self.pick(ASPECTS),))
+            document = draw()
             found.setdefault(document.doc_id, document)
         return list(found.values())
 
