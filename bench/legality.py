@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,9 @@ def _ran(status: int) -> None:
 def run(variant: str, seed: int, folders: list[Path], out: Path, steps: int) -> Result:
     """Trains one model, and lets it answer."""
     found: Result = {"variant": variant, "seed": seed, "steps": steps}
-    config = Config.of(ROOT / "configs" / "tiny.json").with_train(
+    tiny = Config.of(ROOT / "configs" / "tiny.json")
+    how = replace(
+        tiny.train,
         steps=max(1, steps),
         seed=seed,
         threads=1,
@@ -107,6 +110,7 @@ def run(variant: str, seed: int, folders: list[Path], out: Path, steps: int) -> 
         val_rows=10_000,
         train_on="all" if variant == "all" else "mask",
     )
+    config = replace(tiny, train=how)
     held = corpus(open_data(folders), "val")
     if variant == "random":
         model = random_transformer(config.shape(held.dialect.tokenizer.vocab_size), seed)

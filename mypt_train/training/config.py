@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
@@ -113,10 +113,6 @@ class Config:
 
     def as_dict(self) -> dict[str, Any]:
         return {"model": self.model, "train": asdict(self.train)}
-
-    def with_train(self, **changes: Any) -> Config:
-        """Returns the config with other keys of `train`."""
-        return replace(self, train=replace(self.train, **changes))
 
     @staticmethod
     def of(value: Config | Mapping[str, Any] | str | Path) -> Config:
