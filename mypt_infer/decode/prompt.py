@@ -78,8 +78,8 @@ def start_state(
     ours = [c.event for c in cuts[:at]] if found != DEAD_STATE else [c.event for c in cuts]
     _check(dialect, ours, names)
     if found == DEAD_STATE or final(found):
-        stop = f"behind {cuts[-1].event.text[-40:]!r}" if cuts else "before it begins"
-        raise PromptError(f"the prompt stops {stop}, where it is not for the model to go on")
+        ends = f"ends after {cuts[-1].event.text[-40:]!r}" if cuts else "is empty"
+        raise PromptError(f"the prompt {ends}, where the model may not write")
     return found
 
 

@@ -46,7 +46,7 @@ def _options(out: Parser) -> None:
     add("DIR", "the folder of documents", dest="folder")
     add(
         "--index-dir DIR",
-        "where the index is kept (default: a folder of its own in the user's cache folder)",
+        "where the index is kept (default: a folder in the user's cache folder)",
     )
     add(
         "--embedder",
@@ -72,7 +72,7 @@ def _run(chosen: argparse.Namespace) -> int:
 
     base = Path(chosen.folder)
     if not base.is_dir():
-        raise NotADirectoryError(f"{base} is no folder")
+        raise NotADirectoryError(f"{base} is not a folder")
     index = Path(chosen.index_dir) if chosen.index_dir else default_index(base)
     embedder = named(chosen.embedder or embedder_of(index) or "hashing")
     with _Progress(quiet=chosen.quiet) as progress:

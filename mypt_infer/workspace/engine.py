@@ -60,7 +60,7 @@ class WorkspaceEngine:
     Without `index_dir` the index is in the user's cache folder (`store.default_index`). An index
     that is missing, or was made by another version or with another `embedder` than the one given,
     is made at once. An index that exists is used as it is: call `refresh` to bring it up to date.
-    Raises NotADirectoryError if `base_dir` is no folder.
+    Raises NotADirectoryError if `base_dir` is not a folder.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class WorkspaceEngine:
         self._db: sqlite3.Connection | None = None
         if not self.base_dir.is_dir():
             raise NotADirectoryError(
-                f"{self.base_dir} is no folder: the workspace is a folder of documents"
+                f"{self.base_dir} is not a folder; a workspace is a folder of documents"
             )
         if usable(current(self.index_dir), self.embedder.name):
             self._open()

@@ -123,7 +123,7 @@ def _phases(text: str | None) -> list[int] | None:
             raise ConfigError(f'--phases {text}: expected phases as "1-5" or "1,2,4"')
         out += range(int(first), int(last or first) + 1)
     if not out or len(set(out)) < len(out):
-        raise ConfigError(f"--phases {text}: names no phase, or one twice")
+        raise ConfigError(f"--phases {text}: names no phase, or names one twice")
     return out
 
 

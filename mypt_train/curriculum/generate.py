@@ -72,8 +72,8 @@ def _episodes(dialect: str, phase: int, n: int, seed: int, split: str) -> Iterat
             tries += 1
             if tries == _TRIES:
                 raise CurriculumError(
-                    f"phase {phase} has few more than {len(seen)} episodes in the split {split!r}; "
-                    f"{n} are asked for"
+                    f"phase {phase} has hardly more than {len(seen)} episodes in the split "
+                    f"{split!r}; {n} were asked for"
                 )
             continue
         seen.add(key)

@@ -44,7 +44,7 @@ def misplaced(shard: Shard, files: int) -> Iterator[tuple[int, int, int, str]]:
         elif first < follows[i]:
             yield i + 1, first, last, f"{where} reaches into another one"
         elif first > follows[i]:
-            yield i + 1, first, last, f"{where} stands after a gap, at {follows[i]}"
+            yield i + 1, first, last, f"{where} comes after a gap, at {follows[i]}"
         if strange[i]:
             yield i + 1, first, last, f"{where} is of input {entry['file']}, there are {files}"
 

@@ -74,7 +74,7 @@ def save(
         ]
         if spoilt:
             raise CheckpointError(
-                f"behind step {step} {len(spoilt)} weights are no numbers, {spoilt[0]} for one; "
+                f"after step {step} {len(spoilt)} weights are not finite, such as {spoilt[0]}; "
                 f"{_left(out)}. Lower train.lr"
             )
         try:
@@ -151,7 +151,7 @@ def facts_of(folder: Path) -> dict[str, Any]:
         SCHEMA,
         VERSION,
     ):
-        raise CheckpointError(f"{path}: is no {SCHEMA} of version {VERSION}")
+        raise CheckpointError(f"{path}: is not a {SCHEMA} of version {VERSION}")
     for name, entry in facts["files"].items():
         if not (folder / name).exists() or durable.sha256(folder / name) != entry["sha256"]:
             raise CheckpointError(
@@ -193,7 +193,7 @@ def load_weights(folder: Path, model: Transformer) -> int:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if name not in weights:
-                raise CheckpointError(f"{folder}: the weights lack {name}")
+                raise CheckpointError(f"{folder}: the weights have no {name}")
             weight[: len(weights[name])].copy_(weights[name]) if fresh and name.endswith(
                 ("embed_tokens.weight", "lm_head.weight")
             ) else weight.copy_(weights[name])

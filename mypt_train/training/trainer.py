@@ -113,7 +113,7 @@ def train(
         last = made.train.steps if steps is None else steps
         if not 0 < last <= made.train.steps:
             raise ConfigError(
-                f"stop behind step {last}: the schedule of the config has {made.train.steps} "
+                f"stop after step {last}: the schedule of the config has {made.train.steps} "
                 "steps; set train.steps"
             )
         with Log(
@@ -184,8 +184,8 @@ class _Run:
             rows = _rows(self.train, c, phase)
             if phase is not None and not rows and not self.train.told(phase):
                 self.notes.append(
-                    f"phase {phase}: no tag tells it from those before it, so its episodes are "
-                    f"among theirs; prepare it by itself with --phase {phase}"
+                    f"phase {phase}: no tag distinguishes it from earlier phases, so its episodes "
+                    f"are counted among theirs; prepare it by itself with --phase {phase}"
                 )
                 continue
             if not rows:
@@ -216,7 +216,7 @@ class _Run:
         facts = checkpoint.facts_of(folder)
         if not facts:
             raise CheckpointError(
-                f"{folder}: has no {TRAINER}: it is no checkpoint to go on from; use --init-from"
+                f"{folder}: has no {TRAINER}, so training cannot go on from it; use --init-from"
             )
         if facts["data"]["fingerprint"] != self.facts["data"]["fingerprint"]:
             was, now = facts["data"]["fingerprint"][:12], self.facts["data"]["fingerprint"][:12]
@@ -295,7 +295,7 @@ class _Run:
             if before is not None and before != self.facts["reference"]:
                 raise CheckpointError(
                     f"{folder}: is no longer the reference that {last} was trained with; put it "
-                    "back, or begin anew"
+                    "back, or begin a new run"
                 )
         return frozen.requires_grad_(False).to(self.world.device)
 

@@ -146,7 +146,7 @@ def determinize(wanted: Iterable[Node]) -> Dfa:
         for symbol, found in targets.items():
             if merged.leaf is not None and symbol[0] == "byte" and symbol not in merged.leaf.exits:
                 raise NfaError(
-                    f"free content and {bytes([int(symbol[1])])!r} can stand at the same place"
+                    f"free content and {bytes([int(symbol[1])])!r} can occur at the same place"
                 )
             inside = {state for _, state in found}
             if len(found) > 1 and inside != {0}:

@@ -129,7 +129,7 @@ def schema_of(tool: ToolSpec, kind: str) -> dict[str, Any]:
                 raise SchemaFault(
                     tool.name,
                     f"/{word}",
-                    f"{word!r} cannot stand at the top: a call has its name among its arguments; "
+                    f"{word!r} cannot be at the top: a call has its name among its arguments; "
                     "use it in a property",
                 )
         schema["properties"] = {NAME: {"const": tool.name}, **schema.get("properties", {})}

@@ -255,7 +255,7 @@ def test_without_a_workspace_and_with_a_wrong_one(
     assert "There is no workspace" in out
     assert "no tools: start with --workspace DIR" in out
     assert main(["--scripted", "--workspace", str(tmp_path / "none")]) == 2
-    assert "is no folder" in capsys.readouterr().err
+    assert "is not a folder" in capsys.readouterr().err
     assert main(["--scripted", "--max-steps", "0"]) == 2
     with pytest.raises(SystemExit):
         main(["--help"])

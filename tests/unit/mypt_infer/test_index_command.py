@@ -89,7 +89,7 @@ def test_where_the_index_is(
 
 def test_what_it_refuses(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "none")]) == 2
-    assert "is no folder" in capsys.readouterr().err
+    assert "is not a folder" in capsys.readouterr().err
     assert main([str(base), "--index-dir", str(base / "policy.txt")]) == 2
     assert main([str(base), "--search", "x", "--top-k", "99"]) == 2
     assert "top_k is 99" in capsys.readouterr().err

@@ -253,6 +253,6 @@ def test_calls_and_results_are_those_of_the_tools(tmp_path: Path) -> None:
 def test_more_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mypt_train.curriculum.generate._TRIES", 20)
     with pytest.raises(
-        CurriculumError, match=r"phase 1 has few more than \d+ episodes in the split 'heldout'"
+        CurriculumError, match=r"phase 1 has hardly more than \d+ episodes in the split 'heldout'"
     ):
         list(episodes(1, 1_000_000, split="heldout"))

@@ -277,7 +277,7 @@ def test_the_curriculum_in_order(
         4,
         5,
     ]
-    assert "phase 2: no tag tells it" in log(tmp_path / "r")[0]["notes"][0]
+    assert "phase 2: no tag distinguishes it" in log(tmp_path / "r")[0]["notes"][0]
     for i, path in enumerate(PHASES, 1):
         data(
             tmp_path / "all" / f"phase{i}",
@@ -501,7 +501,7 @@ def test_weights_that_are_no_numbers_are_not_kept(
     monkeypatch.setattr("mypt_train.training.trainer.rate", lambda step, _: float("nan"))
     with pytest.raises(
         CheckpointError,
-        match=r"behind step 1 \d+ weights are no numbers.*there is no checkpoint yet",
+        match=r"after step 1 \d+ weights are not finite.*there is no checkpoint yet",
     ):
         train(sft, config(save_every=1), tmp_path / "r")
     assert not checkpoints(tmp_path / "r")

@@ -384,7 +384,7 @@ def tool(**schema: Any) -> list[dict[str, Any]]:
         (tool(type="array", uniqueItems=True), "auto", "'t' at /properties/a/uniqueItems: .*by tables.*; and llguidance cannot read .*uniqueItems"),
         (tool(type="string", pattern="^<myPT_user>$"), "llguidance", "no call was found"),
         (tool(type="string", pattern="(?=a)"), "llguidance", "llguidance cannot read its schema"),
-        ([{"name": "t", "parameters": {"anyOf": [{"type": "object"}]}}], "llguidance", "at /anyOf: 'anyOf' cannot stand at the top"),
+        ([{"name": "t", "parameters": {"anyOf": [{"type": "object"}]}}], "llguidance", "at /anyOf: 'anyOf' cannot be at the top"),
         ([{"name": "t", "parameters": {"type": "string"}}], "llguidance", "an object"),
         ([{"name": "t", "parameters": {"properties": {"name": {}}}}], "llguidance", "rename it"),
         ([{"name": "ok"}, *tool(contains={})], "llguidance", "'t': llguidance cannot read"),
