@@ -23,7 +23,6 @@ from mypt_spec.episode import Episode, Event
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex, lex_ids
 from mypt_spec.parser import build, parse_text, spacing
-from mypt_spec.record_schema import check_record, metadata
 from mypt_spec.rules import Limits, check_episode
 from mypt_spec.serializer import legal_events, prove, to_text
 from mypt_spec.table import SpecError, TokenTable
@@ -87,14 +86,11 @@ class Dialect:
         a result that has another name than its call. `validate` says whether the Episode is legal.
         Never raises. Implements "Records" of each grammar/*/SPEC.md.
         """
-        check = getattr(self.adapter, "check", None)
-        checked, findings, lifted = (
-            check(record) if check else check_record(record, self.adapter.SCHEMA)
-        )
+        checked, findings, lifted = self.adapter.check(record)
         if checked is None:
             return None, findings
         messages = self.adapter.read(checked, Reader(self.table, findings, lifted))
-        kept = getattr(self.adapter, "metadata", metadata)(checked)
+        kept = self.adapter.metadata(checked)
         return Episode(self.name, tuple(messages), checked.get("language"), kept), findings
 
     def write(self, episode: Episode) -> dict[str, Any]:
@@ -150,7 +146,7 @@ class Dialect:
             self.automaton,
             self.tokenizer,
             limits,
-            getattr(self.adapter, "validate", None),
+            self.adapter.validate,
         )
 
     def check(
@@ -169,7 +165,7 @@ class Dialect:
     @property
     def preferences(self) -> bool:
         """Returns whether records of the dialect can rank two answers, or label one."""
-        return hasattr(self.adapter, "preference")
+        return self.adapter.ranks
 
     def preference(self, record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
         """Returns (other, label), the judgement on its answer that a legal record holds.
@@ -177,9 +173,7 @@ class Dialect:
         `other` is the record with the rejected answer in place of the chosen one, or None; `label`
         says whether the answer is good, or None.
         """
-        ask: Any = getattr(self.adapter, "preference", None)
-        found: tuple[dict[str, Any] | None, bool | None] = ask(record) if ask else (None, None)
-        return found
+        return self.adapter.preference(record)
 
     def encode(self, episode: Episode, *, partial: bool = False) -> Encoded:
         """Returns token ids (uint32, shape (n,)) and loss mask (uint8, shape (n,)) of an Episode.
@@ -245,8 +239,8 @@ class Dialect:
 def load(folder: Path, adapter: Adapter | None = None) -> Dialect:
     """Loads a grammar folder, which holds `<folder>.lark` and `tokens.toml`.
 
-    The adapter is the module `mypt_spec.adapters.<folder>` unless another is given. Raises
-    SpecError, which names the file and what is wrong in it.
+    The adapter is `ADAPTER` of the module `mypt_spec.adapters.<folder>` unless another is given.
+    Raises SpecError, which names the file and what is wrong in it.
     """
     try:
         grammar = (folder / f"{folder.name}.lark").read_text(encoding="utf-8")
@@ -255,7 +249,8 @@ def load(folder: Path, adapter: Adapter | None = None) -> Dialect:
         raise SpecError(f"{folder}: cannot read {error.filename}: {error.strerror}") from None
     table = load_table(tokens, where=str(folder / "tokens.toml"))
     if adapter is None:
-        adapter = cast(Adapter, importlib.import_module(f"mypt_spec.adapters.{folder.name}"))
+        module: Any = importlib.import_module(f"mypt_spec.adapters.{folder.name}")
+        adapter = cast(Adapter, module.ADAPTER)
     machine = _compiled(folder.name, grammar) or _automaton.extract(grammar)
     _check_terminals(table, machine, folder)
     return Dialect(

@@ -15,7 +15,8 @@ wrong type, nothing is read.
 In this record, one role has another name and one key is misspelt. The role is read as what it
 means; the key leaves the message without content, so nothing is read:
 
->>> from mypt_spec.adapters.mypt import SCHEMA
+>>> import mypt_spec
+>>> SCHEMA = mypt_spec.dialect("mypt").adapter.SCHEMA
 >>> record = {"messages": [{"role": "human", "content": "Hi"},
 ...                        {"role": "assistant", "contnt": "Yo"}]}
 >>> checked, findings, _ = check_record(record, SCHEMA)

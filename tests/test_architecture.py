@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import mypt_spec
+from mypt_spec.adapters.base import Adapter
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
@@ -204,6 +205,29 @@ def test_the_engine_names_no_dialect(module: str) -> None:
     for word in words(module):
         assert word not in mypt_spec.dialects()
         assert not any(tag in word for tag in tags), word
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_hook_of_an_adapter_is_looked_for(module: str) -> None:
+    """What an adapter may leave out is a method of `Adapter`, not an attribute that may be there."""
+    asked = [
+        ast.unparse(node)
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("getattr", "hasattr")
+        and "adapter" in (ast.unparse(node.args[0]) + module).lower()
+    ]
+    assert not asked
+
+
+@pytest.mark.parametrize("name", mypt_spec.dialects())
+def test_an_adapter_is_one_object(name: str) -> None:
+    """It adds no public name to those of `Adapter`: no engine file could call it."""
+    adapter = mypt_spec.dialect(name).adapter
+    assert isinstance(adapter, Adapter)
+    assert {n for n in vars(type(adapter)) if n[0] != "_"} <= {*vars(Adapter), "SCHEMA"}
+    assert not vars(adapter), "it holds no state"
 
 
 # They read grammar folders, rules and their pages, and the vocabulary.

@@ -27,8 +27,7 @@ class AdapterScan:
     def __init__(self, clean_filter: LineChecker) -> None:
         self.filter = clean_filter
         self.known = Memo[bytes, int](_ENTRIES)  # strings of a record; -1: not clean
-        adapter: Any = clean_filter.checker.dialect.adapter
-        self.skeleton = adapter.skeleton
+        self.skeleton = clean_filter.checker.dialect.adapter.skeleton
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
 

@@ -88,7 +88,7 @@ class CleanFilter:
         self.spellings: dict[tuple[str, ...], frozenset[str]] = {}
         self.encoder = msgspec.json.Encoder()
         self.encoded = bytearray()
-        self.by_adapter = AdapterScan(self) if hasattr(dialect.adapter, "skeleton") else None
+        self.by_adapter = AdapterScan(self) if dialect.adapter.splits else None
         own = self.by_adapter
         self.scan: Scan = own.scan if own else compile_scan(self.layout, self, keep=keep)
         self.cache = FindingsCache(self)

@@ -1,4 +1,4 @@
-"""Shares what adapters need: places in a record, inline tags, JSON bodies.
+"""States what an adapter is, and shares what adapters need: places, inline tags, JSON bodies.
 
 No dialect's JSON is known here; each adapter knows that of one.
 """
@@ -6,43 +6,84 @@ No dialect's JSON is known here; each adapter knows that of one.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from mypt_spec.bodies.json_body import NAME, call_text
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Episode, Message, Part, Place, merge_text
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex
-from mypt_spec.record_schema import RecordSchema
+from mypt_spec.record_schema import RecordSchema, check_record, metadata
+from mypt_spec.rules.context import Context
 from mypt_spec.table import TEXT, TokenTable
 
 # Names of the two roles in other chat data.
 CHAT_ROLES = {"human": "user", "gpt": "assistant", "model": "assistant", "bot": "assistant"}
 
 
-class Adapter(Protocol):
-    """A module that turns a dialect's record into messages and back: adapters/<dialect>.py.
+class Adapter(ABC):
+    """Turns the records of one dialect into messages and back.
 
-    It may have more functions. `check(record)` returns (record or None, findings, lifted), where
-    SCHEMA cannot express all of a record's shape. `metadata(record)` returns what an Episode keeps
-    besides its text. `validate(context, findings)` returns the findings, completed by what a record
-    says about its text. `preference(record)` is that of `Dialect`. `skeleton(record)` splits
-    what rules see from clean texts, where SCHEMA does not describe the record (mypt_lint/fast).
+    A subclass states `SCHEMA`, `read` and `write`. The other methods are hooks: what they do here
+    is right for a dialect whose records are wholly described by `SCHEMA`. The instance that a
+    dialect uses is `ADAPTER` of adapters/<dialect>.py; it holds no state, so threads may share it.
     """
 
-    SCHEMA: RecordSchema
+    SCHEMA: ClassVar[RecordSchema]
 
+    @abstractmethod
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
-        """Returns the messages of a record that fits SCHEMA; faults go to `reader.findings`."""
-        ...
+        """Returns the messages of a record as `check` returns it.
 
+        Faults go to `reader.findings`.
+        """
+
+    @abstractmethod
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
         """Returns the canonical record of an Episode, without its metadata.
 
         Raises ValueError when no record can express the Episode.
         """
-        ...
+
+    def check(self, record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
+        """Returns (record to read or None, findings, lifted) of any JSON value.
+
+        See `record_schema.check_record`, which this is unless SCHEMA cannot state all of a record's
+        shape.
+        """
+        return check_record(record, self.SCHEMA)
+
+    def metadata(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Returns what an Episode keeps of a checked record besides its text."""
+        return metadata(record)
+
+    def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
+        """Returns the findings about an Episode, completed by what a record says about its text."""
+        return findings
+
+    def preference(self, record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
+        """Returns (other, label), the judgement in a legal record, as `Dialect.preference` does."""
+        return None, None
+
+    def skeleton(self, record: Any) -> tuple[Any, list[str], list[Any]] | None:
+        """Returns (rest, texts, metadata values) of a record that SCHEMA does not describe.
+
+        Records with equal rests and clean texts have the same findings or none. None: only the
+        whole record tells.
+        """
+        return None
+
+    @property
+    def ranks(self) -> bool:
+        """Returns whether records can rank two answers or label one: `preference` is overridden."""
+        return type(self).preference is not Adapter.preference
+
+    @property
+    def splits(self) -> bool:
+        """Returns whether `skeleton` is overridden; if not, SCHEMA describes the records."""
+        return type(self).skeleton is not Adapter.skeleton
 
 
 class Reader:

@@ -4,38 +4,55 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypt_spec.adapters.base import CHAT_ROLES, Reader
+from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader
 from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.record_schema import LANGUAGE, LIST, STRING, Field, RecordSchema, metadata
 from mypt_spec.table import TokenTable
 
-SCHEMA = RecordSchema(
-    top={"messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
-    roles={
-        "user": {"content": Field(STRING)},
-        "assistant": {"content": Field(STRING), "think": Field(STRING, required=False)},
-    },
-    aliases=CHAT_ROLES,
-)
 
+class GabGPT(Adapter):
+    """Knows the JSON of GabGPT's records."""
 
-def read(record: dict[str, Any], reader: Reader) -> list[Message]:
-    """Returns the messages of a record; each assistant message is followed by an end."""
-    out = []
-    for i, message in enumerate(record["messages"]):
-        at, body, meta = reader.at(i, "role"), reader.at(i, "content"), metadata(message)
-        if message["role"] == "user":
-            parts = _text(message["content"], body)
-            out.append(Message("user", parts, at=at if parts else body, meta=meta))
-            continue
-        if "think" in message:
-            place = reader.at(i, "think")
-            out.append(Message("think", _text(message["think"], place), at=place))
-        out += [
-            Message("assistant", _text(message["content"], body), at=at, meta=meta),
-            Message("end", at=at),
-        ]
-    return out
+    SCHEMA = RecordSchema(
+        top={"messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
+        roles={
+            "user": {"content": Field(STRING)},
+            "assistant": {"content": Field(STRING), "think": Field(STRING, required=False)},
+        },
+        aliases=CHAT_ROLES,
+    )
+
+    def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
+        """Returns the messages of a record; each assistant message is followed by an end."""
+        out = []
+        for i, message in enumerate(record["messages"]):
+            at, body, meta = reader.at(i, "role"), reader.at(i, "content"), metadata(message)
+            if message["role"] == "user":
+                parts = _text(message["content"], body)
+                out.append(Message("user", parts, at=at if parts else body, meta=meta))
+                continue
+            if "think" in message:
+                place = reader.at(i, "think")
+                out.append(Message("think", _text(message["think"], place), at=place))
+            out += [
+                Message("assistant", _text(message["content"], body), at=at, meta=meta),
+                Message("end", at=at),
+            ]
+        return out
+
+    def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
+        """Returns the canonical record of an Episode."""
+        messages = []
+        think: dict[str, str] = {}
+        for message in episode.messages:
+            if message.role == "think":
+                think = {"think": message.text}
+            elif message.role != "end":
+                messages.append(
+                    {"role": message.role, "content": message.text} | think | message.meta
+                )
+                think = {}
+        return {"messages": messages}
 
 
 def _text(text: str, at: Place) -> tuple[Part, ...]:
@@ -43,14 +60,4 @@ def _text(text: str, at: Place) -> tuple[Part, ...]:
     return (Part("text", text, at=at),) if text else ()
 
 
-def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
-    """Returns the canonical record of an Episode."""
-    messages = []
-    think: dict[str, str] = {}
-    for message in episode.messages:
-        if message.role == "think":
-            think = {"think": message.text}
-        elif message.role != "end":
-            messages.append({"role": message.role, "content": message.text} | think | message.meta)
-            think = {}
-    return {"messages": messages}
+ADAPTER = GabGPT()

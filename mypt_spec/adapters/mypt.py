@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mypt_spec.adapters.base import CHAT_ROLES, Reader, call_of, spelled
+from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader, call_of, spelled
 from mypt_spec.episode import Episode, Message, Part, merge_text
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import (
@@ -22,95 +22,108 @@ from mypt_spec.record_schema import (
 from mypt_spec.table import TokenTable
 
 _TEXT, _MAYBE, _NAME = Field(STRING), Field(STRING, required=False), Field(NAME)
-SCHEMA = RecordSchema(
-    top={
-        "system": Field(STRING, required=False, inline=("toolcall",)),
-        "messages": Field(LIST),
-        "language": Field(LANGUAGE, required=False),
-    },
-    roles={
-        "user": {"content": _TEXT, "context": _MAYBE},
-        "assistant": {"content": Field(STRING, inline=("cite",)), "think": _MAYBE, "cite": _MAYBE},
-        "assistant_toolcall": {
-            "name": _NAME,
-            "arguments": Field(OBJECT, reserved=("name",)),
-            "think": _MAYBE,
-        },
-        "toolresult": {"name": _NAME, "content": Field(JSON)},
-        "assistant_context": {"content": _TEXT},
-    },
-    aliases={
-        **CHAT_ROLES,
-        "tool_result": "toolresult",
-        "tool": "toolresult",
-        "toolcall": "assistant_toolcall",
-    },
-    lifted={"system": "system"},
-    folded={"user_context": ("user", "context"), "context": ("user", "context")},
-)
 _NESTED = {"context": "user_context", "think": "think"}
 
 
-def read(record: dict[str, Any], reader: Reader) -> list[Message]:
-    """Returns the messages of a record; each answer is followed by an end of turn.
+class MyPT(Adapter):
+    """Knows the JSON of MyPT's records."""
 
-    A result that has another name than its call is a finding (MYP312).
-    """
-    out = []
-    if "system" in record:
-        at = reader.top("system")
-        out.append(Message("system", tuple(reader.inline(record["system"], at, "toolcall")), at=at))
-    called: str | None = None
-    for i, message in enumerate(record["messages"]):
-        role = message["role"]
-        parts = [
-            Part(kind, message[key], at=reader.at(i, key))
-            for key, kind in _NESTED.items()
-            if key in message
-        ]
-        body = reader.at(i, "content")
-        if role == "assistant":
-            parts += reader.inline(message["content"], body, "cite")
-            if "cite" in message:
-                parts += [
-                    Part("text", " ", at=body),
-                    Part("cite", message["cite"], at=reader.at(i, "cite")),
-                ]
-        elif role == "assistant_toolcall":
-            at, name_at = reader.at(i, "arguments"), reader.at(i, "name")
-            parts.append(
-                reader.call("toolcall", message["name"], message["arguments"], at, name_at)
+    SCHEMA = RecordSchema(
+        top={
+            "system": Field(STRING, required=False, inline=("toolcall",)),
+            "messages": Field(LIST),
+            "language": Field(LANGUAGE, required=False),
+        },
+        roles={
+            "user": {"content": _TEXT, "context": _MAYBE},
+            "assistant": {
+                "content": Field(STRING, inline=("cite",)),
+                "think": _MAYBE,
+                "cite": _MAYBE,
+            },
+            "assistant_toolcall": {
+                "name": _NAME,
+                "arguments": Field(OBJECT, reserved=("name",)),
+                "think": _MAYBE,
+            },
+            "toolresult": {"name": _NAME, "content": Field(JSON)},
+            "assistant_context": {"content": _TEXT},
+        },
+        aliases={
+            **CHAT_ROLES,
+            "tool_result": "toolresult",
+            "tool": "toolresult",
+            "toolcall": "assistant_toolcall",
+        },
+        lifted={"system": "system"},
+        folded={"user_context": ("user", "context"), "context": ("user", "context")},
+    )
+
+    def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
+        """Returns the messages of a record; each answer is followed by an end of turn.
+
+        A result that has another name than its call is a finding (MYP312).
+        """
+        out = []
+        if "system" in record:
+            at = reader.top("system")
+            out.append(
+                Message("system", tuple(reader.inline(record["system"], at, "toolcall")), at=at)
             )
-        elif role == "toolresult":
-            parts.append(reader.json(message["content"], body))
-            if called is not None and message["name"] != called:
-                text = f'the result is of "{message["name"]}", the call before it is of "{called}"'
-                reader.findings.append(
-                    Finding("MYP312", text, reader.at(i, "name").pointer, help=f'write "{called}"')
+        called: str | None = None
+        for i, message in enumerate(record["messages"]):
+            role = message["role"]
+            parts = [
+                Part(kind, message[key], at=reader.at(i, key))
+                for key, kind in _NESTED.items()
+                if key in message
+            ]
+            body = reader.at(i, "content")
+            if role == "assistant":
+                parts += reader.inline(message["content"], body, "cite")
+                if "cite" in message:
+                    parts += [
+                        Part("text", " ", at=body),
+                        Part("cite", message["cite"], at=reader.at(i, "cite")),
+                    ]
+            elif role == "assistant_toolcall":
+                at, name_at = reader.at(i, "arguments"), reader.at(i, "name")
+                parts.append(
+                    reader.call("toolcall", message["name"], message["arguments"], at, name_at)
                 )
-        else:
-            parts.append(Part("text", message["content"], at=body))
-        called = message["name"] if role == "assistant_toolcall" else None
-        kind = "assistant" if role == "assistant_toolcall" else role
-        out.append(Message(kind, tuple(parts), at=reader.at(i, "role"), meta=metadata(message)))
-        if role == "assistant":
-            out.append(Message("eot", at=reader.at(i, "role")))
-    return out
+            elif role == "toolresult":
+                parts.append(reader.json(message["content"], body))
+                if called is not None and message["name"] != called:
+                    text = (
+                        f'the result is of "{message["name"]}", the call before it is of "{called}"'
+                    )
+                    reader.findings.append(
+                        Finding(
+                            "MYP312", text, reader.at(i, "name").pointer, help=f'write "{called}"'
+                        )
+                    )
+            else:
+                parts.append(Part("text", message["content"], at=body))
+            called = message["name"] if role == "assistant_toolcall" else None
+            kind = "assistant" if role == "assistant_toolcall" else role
+            out.append(Message(kind, tuple(parts), at=reader.at(i, "role"), meta=metadata(message)))
+            if role == "assistant":
+                out.append(Message("eot", at=reader.at(i, "role")))
+        return out
 
-
-def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
-    """Returns the canonical record of an Episode. The name of a result is that of its call."""
-    record: dict[str, Any] = {}
-    messages = []
-    called = ""
-    for message in episode.messages:
-        if message.role == "system":
-            record["system"] = spelled(message.parts, table)
-        elif message.role != "eot":
-            written = _write_message(message, called, table)
-            called = written.get("name", "")
-            messages.append(written | message.meta)
-    return record | {"messages": messages}
+    def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
+        """Returns the canonical record of an Episode. The name of a result is that of its call."""
+        record: dict[str, Any] = {}
+        messages = []
+        called = ""
+        for message in episode.messages:
+            if message.role == "system":
+                record["system"] = spelled(message.parts, table)
+            elif message.role != "eot":
+                written = _write_message(message, called, table)
+                called = written.get("name", "")
+                messages.append(written | message.meta)
+        return record | {"messages": messages}
 
 
 def _write_message(message: Message, called: str, table: TokenTable) -> dict[str, Any]:
@@ -148,3 +161,6 @@ def _split_cite(parts: list[Part]) -> tuple[list[Part], dict[str, str]]:
     if before[-1:] == (Part("text", ""),):
         return parts, {}
     return list(before), {"cite": parts[-1].text}
+
+
+ADAPTER = MyPT()

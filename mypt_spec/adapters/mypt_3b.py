@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mypt_spec.adapters.base import CHAT_ROLES, Reader
+from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.record_schema import (
@@ -25,72 +25,87 @@ from mypt_spec.record_schema import (
 from mypt_spec.table import TokenTable
 
 _TEXT, _MAYBE, _NAME = Field(STRING), Field(STRING, required=False), Field(NAME)
-SCHEMA = RecordSchema(
-    top={"system": _MAYBE, "messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
-    roles={
-        "user": {"content": _TEXT, "context": _MAYBE},
-        "assistant": {"content": _TEXT},
-        "assistant_toolcall": {"name": _NAME, "arguments": Field(OBJECT, reserved=("name",))},
-        "tool_result": {"name": _NAME, "content": Field(JSON)},
-    },
-    aliases={
-        **CHAT_ROLES,
-        "toolresult": "tool_result",
-        "tool": "tool_result",
-        "toolcall": "assistant_toolcall",
-    },
-    lifted={"system": "system"},
-    folded={"context": ("user", "context"), "user_context": ("user", "context")},
-)
 
 
-def read(record: dict[str, Any], reader: Reader) -> list[Message]:
-    """Returns the messages of a record; the context of a user message is a block before it."""
-    out = []
-    if "system" in record:
-        at = reader.top("system")
-        out.append(Message("system", (Part("text", record["system"], at=at),), at=at))
-    for i, message in enumerate(record["messages"]):
-        at, body, meta = reader.at(i, "role"), reader.at(i, "content"), metadata(message)
-        attrs, name_at = (("name", message.get("name", "")),), reader.at(i, "name")
-        if message["role"] == "assistant_toolcall":
-            text = canonical(message["arguments"], reader.table.literals)
-            call = Part("toolcall", text, attrs, reader.at(i, "arguments"), name_at)
-            out.append(Message("assistant", (call,), at=at, meta=meta))
-        elif message["role"] == "tool_result":
-            out.append(
-                Message(
-                    "toolresult", (reader.json(message["content"], body),), attrs, at, meta, name_at
-                )
-            )
-        else:
-            if "context" in message:
-                place = reader.at(i, "context")
+class Phase3B(Adapter):
+    """Knows the JSON of phase 3B's records."""
+
+    SCHEMA = RecordSchema(
+        top={
+            "system": _MAYBE,
+            "messages": Field(LIST),
+            "language": Field(LANGUAGE, required=False),
+        },
+        roles={
+            "user": {"content": _TEXT, "context": _MAYBE},
+            "assistant": {"content": _TEXT},
+            "assistant_toolcall": {"name": _NAME, "arguments": Field(OBJECT, reserved=("name",))},
+            "tool_result": {"name": _NAME, "content": Field(JSON)},
+        },
+        aliases={
+            **CHAT_ROLES,
+            "toolresult": "tool_result",
+            "tool": "tool_result",
+            "toolcall": "assistant_toolcall",
+        },
+        lifted={"system": "system"},
+        folded={"context": ("user", "context"), "user_context": ("user", "context")},
+    )
+
+    def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
+        """Returns the messages of a record; the context of a user message is a block before it."""
+        out = []
+        if "system" in record:
+            at = reader.top("system")
+            out.append(Message("system", (Part("text", record["system"], at=at),), at=at))
+        for i, message in enumerate(record["messages"]):
+            at, body, meta = reader.at(i, "role"), reader.at(i, "content"), metadata(message)
+            attrs, name_at = (("name", message.get("name", "")),), reader.at(i, "name")
+            if message["role"] == "assistant_toolcall":
+                text = canonical(message["arguments"], reader.table.literals)
+                call = Part("toolcall", text, attrs, reader.at(i, "arguments"), name_at)
+                out.append(Message("assistant", (call,), at=at, meta=meta))
+            elif message["role"] == "tool_result":
                 out.append(
-                    Message("context", (Part("text", message["context"], at=place),), at=place)
+                    Message(
+                        "toolresult",
+                        (reader.json(message["content"], body),),
+                        attrs,
+                        at,
+                        meta,
+                        name_at,
+                    )
                 )
-            out.append(
-                Message(
-                    message["role"], (Part("text", message["content"], at=body),), at=at, meta=meta
+            else:
+                if "context" in message:
+                    place = reader.at(i, "context")
+                    out.append(
+                        Message("context", (Part("text", message["context"], at=place),), at=place)
+                    )
+                out.append(
+                    Message(
+                        message["role"],
+                        (Part("text", message["content"], at=body),),
+                        at=at,
+                        meta=meta,
+                    )
                 )
-            )
-    return out
+        return out
 
-
-def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
-    """Returns the canonical record of an Episode."""
-    record: dict[str, Any] = {}
-    messages = []
-    context: dict[str, Any] = {}
-    for message in episode.messages:
-        if message.role == "system":
-            record["system"] = message.text
-        elif message.role == "context":
-            context = {"context": message.text}
-        else:
-            messages.append(_write_message(message) | context | message.meta)
-            context = {}
-    return record | {"messages": messages}
+    def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
+        """Returns the canonical record of an Episode."""
+        record: dict[str, Any] = {}
+        messages = []
+        context: dict[str, Any] = {}
+        for message in episode.messages:
+            if message.role == "system":
+                record["system"] = message.text
+            elif message.role == "context":
+                context = {"context": message.text}
+            else:
+                messages.append(_write_message(message) | context | message.meta)
+                context = {}
+        return record | {"messages": messages}
 
 
 def _write_message(message: Message) -> dict[str, Any]:
@@ -105,3 +120,6 @@ def _write_message(message: Message) -> dict[str, Any]:
             "content": json.loads(message.text),
         }
     return {"role": message.role, "content": message.text}
+
+
+ADAPTER = Phase3B()

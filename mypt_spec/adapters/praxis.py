@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mypt_spec.adapters.base import CHAT_ROLES, Reader
+from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader
 from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import (
@@ -17,7 +17,6 @@ from mypt_spec.record_schema import (
     STRING,
     Field,
     RecordSchema,
-    check_record,
     metadata,
 )
 from mypt_spec.table import TokenTable
@@ -40,62 +39,78 @@ _SAID = {
     "content": Field(STRING, required=False),
     "contents": Field(ITEMS, required=False, items=_ITEMS),
 }
-SCHEMA = RecordSchema(
-    top={"messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
-    roles={"system": _TEXT, "developer": _TEXT, "user": _TEXT, "assistant": _SAID, "eos": {}},
-    aliases=CHAT_ROLES,
-)
 
 
 # A list, because a role of a record may be any value, and not all can be in a set.
 _ASSISTANT = ["assistant", *(name for name, role in CHAT_ROLES.items() if role == "assistant")]
 
 
-def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
-    """Checks a record by SCHEMA, and that each assistant message has one of its two keys.
+class Praxis(Adapter):
+    """Knows the JSON of Praxis's records."""
 
-    Returns as `check_record` does.
-    """
-    checked, findings, lifted = check_record(record, SCHEMA)
-    messages = record.get("messages") if isinstance(record, dict) else None
-    for i, message in enumerate(messages if isinstance(messages, list) else []):
-        if isinstance(message, dict) and message.get("role") in _ASSISTANT:
-            at, held = f"/messages/{i}", {"content", "contents"} & set(message)
-            if not held:
-                findings.append(
-                    Finding(
-                        "MYP102", 'the assistant message has neither "content" nor "contents"', at
+    SCHEMA = RecordSchema(
+        top={"messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
+        roles={"system": _TEXT, "developer": _TEXT, "user": _TEXT, "assistant": _SAID, "eos": {}},
+        aliases=CHAT_ROLES,
+    )
+
+    def check(self, record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
+        """Checks a record by SCHEMA, and that each assistant message has one of its two keys.
+
+        Returns as `check_record` does.
+        """
+        checked, findings, lifted = super().check(record)
+        messages = record.get("messages") if isinstance(record, dict) else None
+        for i, message in enumerate(messages if isinstance(messages, list) else []):
+            if isinstance(message, dict) and message.get("role") in _ASSISTANT:
+                at, held = f"/messages/{i}", {"content", "contents"} & set(message)
+                if not held:
+                    findings.append(
+                        Finding(
+                            "MYP102",
+                            'the assistant message has neither "content" nor "contents"',
+                            at,
+                        )
                     )
-                )
-            if len(held) == 2:
-                text = 'an assistant message has "content" or "contents", not both'
-                findings.append(
-                    Finding(
-                        "MYP334",
-                        text,
-                        f"{at}/contents",
-                        on_key=True,
-                        help="keep the one that is meant",
+                if len(held) == 2:
+                    text = 'an assistant message has "content" or "contents", not both'
+                    findings.append(
+                        Finding(
+                            "MYP334",
+                            text,
+                            f"{at}/contents",
+                            on_key=True,
+                            help="keep the one that is meant",
+                        )
                     )
+                checked = checked if len(held) == 1 else None
+        return checked, findings, lifted
+
+    def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
+        """Returns the messages of a record that `check` let through."""
+        out = []
+        for i, message in enumerate(record["messages"]):
+            at = reader.at(i, "content")
+            parts = [Part("text", message["content"], at=at)] if "content" in message else []
+            for n, item in enumerate(message.get("contents", ())):
+                parts.append(_part(item, reader.at(i, f"contents/{n}").pointer, reader))
+            if "contents" in message and not parts:
+                parts = [Part("text", "", at=reader.at(i, "contents"))]
+            out.append(
+                Message(
+                    message["role"], tuple(parts), at=reader.at(i, "role"), meta=metadata(message)
                 )
-            checked = checked if len(held) == 1 else None
-    return checked, findings, lifted
+            )
+        return out
 
+    def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
+        """Returns the canonical record of an Episode.
 
-def read(record: dict[str, Any], reader: Reader) -> list[Message]:
-    """Returns the messages of a record that `check` let through."""
-    out = []
-    for i, message in enumerate(record["messages"]):
-        at = reader.at(i, "content")
-        parts = [Part("text", message["content"], at=at)] if "content" in message else []
-        for n, item in enumerate(message.get("contents", ())):
-            parts.append(_part(item, reader.at(i, f"contents/{n}").pointer, reader))
-        if "contents" in message and not parts:
-            parts = [Part("text", "", at=reader.at(i, "contents"))]
-        out.append(
-            Message(message["role"], tuple(parts), at=reader.at(i, "role"), meta=metadata(message))
-        )
-    return out
+        An assistant message has `contents` only where there are calls or results.
+        """
+        return {
+            "messages": [_write_message(message) | message.meta for message in episode.messages]
+        }
 
 
 def _part(item: dict[str, Any], at: str, reader: Reader) -> Part:
@@ -108,14 +123,6 @@ def _part(item: dict[str, Any], at: str, reader: Reader) -> Part:
             Finding("MYP314", "an empty text says nothing and does not come back", f"{at}/text")
         )
     return Part("text", item["text"], at=Place(f"{at}/text"))
-
-
-def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
-    """Returns the canonical record of an Episode.
-
-    An assistant message has `contents` only where there are calls or results.
-    """
-    return {"messages": [_write_message(message) | message.meta for message in episode.messages]}
 
 
 def _write_message(message: Message) -> dict[str, Any]:
@@ -140,3 +147,6 @@ def _write_part(part: Part) -> dict[str, Any]:
         if part.kind == "text"
         else {"type": "toolresult", "content": part.text}
     )
+
+
+ADAPTER = Praxis()

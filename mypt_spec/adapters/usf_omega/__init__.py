@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mypt_spec.adapters.base import Reader
+from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.adapters.usf_omega.flags import validate
 from mypt_spec.adapters.usf_omega.record import Answer, check, metadata
 from mypt_spec.adapters.usf_omega.shape import FLAGS, INSTRUCTIONS, RECORD
@@ -17,64 +17,144 @@ from mypt_spec.adapters.usf_omega.skeleton import skeleton
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
 from mypt_spec.episode import Episode, Message, Part, Place
+from mypt_spec.findings import Finding
 from mypt_spec.record_schema import metadata as notes
+from mypt_spec.rules import Context
 from mypt_spec.table import TokenTable
 
-__all__ = ["SCHEMA", "check", "metadata", "preference", "read", "skeleton", "validate", "write"]
 
-SCHEMA = RECORD
+class UsfOmega(Adapter):
+    """Knows the JSON of USF Omega's records."""
 
+    SCHEMA = RECORD
 
-def read(record: dict[str, Any], reader: Reader) -> list[Message]:
-    """Returns the messages of a record in the form that `record.check` makes."""
-    out = [Message("bos")]
-    if "model_identity" in record:
-        out.append(_block("system", record["model_identity"], "/model_identity"))
-    messages = record.get("messages", [])
-    lines = [
-        {
-            "role": m["role"],
-            "content": m["content"],
-            "pointer": f"/messages/{i}/content",
-            "notes": notes(m),
-        }
-        for i, m in enumerate(messages)
-        if m["role"] in INSTRUCTIONS
-    ]
-    if lines:
-        text = "\n".join(line["content"] for line in lines)
-        out.append(_block("developer", text, lines[0]["pointer"], {"lines": lines}))
-    if "tools" in record or "functions" in record:
-        key = "tools" if "tools" in record else "functions"
-        meta = {"key": key, "bare": record[f"{key} without wrapper"]}
-        out.append(
-            _block(
-                "functions", write_namespace(record[key], reader.table.literals), f"/{key}", meta
-            )
-        )
-    for i, message in enumerate(messages):
-        at = f"/messages/{i}"
-        if message["role"] == "assistant":
-            out.append(answer(message["answer"], f"{at}/role", reader.table, notes(message)))
-        elif message["role"] == "tool":
-            ids = {"tool_call_id": "tool_call_id", "name": "tool_name"}
-            parts = [
-                Part(kind, message[key], at=Place(f"{at}/{key}"))
-                for key, kind in ids.items()
-                if key in message
-            ]
-            parts.append(Part("text", message["content"], at=Place(f"{at}/content")))
-            out.append(Message("tool", tuple(parts), at=Place(f"{at}/role"), meta=notes(message)))
-        elif message["role"] == "user":
+    def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
+        """Returns the messages of a record in the form that `record.check` makes."""
+        out = [Message("bos")]
+        if "model_identity" in record:
+            out.append(_block("system", record["model_identity"], "/model_identity"))
+        messages = record.get("messages", [])
+        lines = [
+            {
+                "role": m["role"],
+                "content": m["content"],
+                "pointer": f"/messages/{i}/content",
+                "notes": notes(m),
+            }
+            for i, m in enumerate(messages)
+            if m["role"] in INSTRUCTIONS
+        ]
+        if lines:
+            text = "\n".join(line["content"] for line in lines)
+            out.append(_block("developer", text, lines[0]["pointer"], {"lines": lines}))
+        if "tools" in record or "functions" in record:
+            key = "tools" if "tools" in record else "functions"
+            meta = {"key": key, "bare": record[f"{key} without wrapper"]}
             out.append(
-                _block("user", message["content"], f"{at}/content", notes(message), f"{at}/role")
+                _block(
+                    "functions",
+                    write_namespace(record[key], reader.table.literals),
+                    f"/{key}",
+                    meta,
+                )
             )
-    if "answer" in record:
-        last: Answer = record["answer"]
-        out.append(answer(last, last.pointer, reader.table, notes(record.get("chosen", {}))))
-    if out[-1].role == "assistant":
-        out.append(Message("eos", at=out[-1].at))
-    return out
+        for i, message in enumerate(messages):
+            at = f"/messages/{i}"
+            if message["role"] == "assistant":
+                out.append(answer(message["answer"], f"{at}/role", reader.table, notes(message)))
+            elif message["role"] == "tool":
+                ids = {"tool_call_id": "tool_call_id", "name": "tool_name"}
+                parts = [
+                    Part(kind, message[key], at=Place(f"{at}/{key}"))
+                    for key, kind in ids.items()
+                    if key in message
+                ]
+                parts.append(Part("text", message["content"], at=Place(f"{at}/content")))
+                out.append(
+                    Message("tool", tuple(parts), at=Place(f"{at}/role"), meta=notes(message))
+                )
+            elif message["role"] == "user":
+                out.append(
+                    _block(
+                        "user", message["content"], f"{at}/content", notes(message), f"{at}/role"
+                    )
+                )
+        if "answer" in record:
+            last: Answer = record["answer"]
+            out.append(answer(last, last.pointer, reader.table, notes(record.get("chosen", {}))))
+        if out[-1].role == "assistant":
+            out.append(Message("eos", at=out[-1].at))
+        return out
+
+    def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
+        """Returns the canonical record of an Episode, its flags included."""
+        record: dict[str, Any] = {}
+        messages: list[dict[str, Any]] = []
+        tools: dict[str, Any] = {}
+        for message in episode.messages:
+            if message.role == "system":
+                record["model_identity"] = message.text
+            elif message.role == "developer":
+                messages += _instructions(message)
+            elif message.role == "functions":
+                defined = read_namespace(message.text)
+                bare = message.meta.get("key") == "functions"
+                tools = (
+                    {"functions": [tool["function"] for tool in defined]}
+                    if bare
+                    else {"tools": defined}
+                )
+            elif message.role == "assistant":
+                messages.append(_assistant(message) | message.meta)
+            elif message.role in ("user", "tool"):
+                ids = {
+                    p.kind.removeprefix("tool_") if p.kind == "tool_name" else p.kind: p.text
+                    for p in message.parts
+                    if p.kind != "text"
+                }
+                messages.append(
+                    {"role": message.role} | ids | {"content": message.text} | message.meta
+                )
+        flags = dict(episode.meta)
+        if any(p.kind == "self_reflection" for m in episode.messages for p in m.parts):
+            flags.setdefault("self_reflection_enabled", True)
+        record["messages"] = messages
+        if "rejected" in flags and messages and messages[-1]["role"] == "assistant":
+            record["chosen"] = messages.pop()
+        return (
+            record
+            | {k: flags[k] for k in FLAGS[:1] if k in flags}
+            | tools
+            | {k: flags[k] for k in FLAGS if k in flags}
+        )
+
+    def check(self, record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
+        """Returns a record in which each answer has one form, the findings, and ""."""
+        return check(record)
+
+    def metadata(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Returns the flags and the metadata of a record."""
+        return metadata(record)
+
+    def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
+        """Returns the findings, completed by what flags, tools and ids say about the text."""
+        return validate(context, findings)
+
+    def skeleton(self, record: Any) -> tuple[Any, list[str], list[Any]] | None:
+        """Returns the rest of a record, its free texts and its metadata values."""
+        return skeleton(record)
+
+    def preference(self, record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
+        """Returns the record with the rejected answer in place of the chosen one, and its label.
+
+        Either is None where the record has none.
+        """
+        other = (
+            record | {"chosen": record["rejected"], "rejected": record["chosen"]}
+            if "rejected" in record
+            else None
+        )
+        return other, record.get("label")
 
 
 def _block(
@@ -98,66 +178,12 @@ def answer(given: Answer, at: str, table: TokenTable, meta: dict[str, Any]) -> M
     return Message("assistant", tuple(parts), at=Place(at), meta=meta)
 
 
-def write(episode: Episode, table: TokenTable) -> dict[str, Any]:
-    """Returns the canonical record of an Episode, its flags included."""
-    record: dict[str, Any] = {}
-    messages: list[dict[str, Any]] = []
-    tools: dict[str, Any] = {}
-    for message in episode.messages:
-        if message.role == "system":
-            record["model_identity"] = message.text
-        elif message.role == "developer":
-            messages += _instructions(message)
-        elif message.role == "functions":
-            defined = read_namespace(message.text)
-            bare = message.meta.get("key") == "functions"
-            tools = (
-                {"functions": [tool["function"] for tool in defined]}
-                if bare
-                else {"tools": defined}
-            )
-        elif message.role == "assistant":
-            messages.append(_assistant(message) | message.meta)
-        elif message.role in ("user", "tool"):
-            ids = {
-                p.kind.removeprefix("tool_") if p.kind == "tool_name" else p.kind: p.text
-                for p in message.parts
-                if p.kind != "text"
-            }
-            messages.append({"role": message.role} | ids | {"content": message.text} | message.meta)
-    flags = dict(episode.meta)
-    if any(p.kind == "self_reflection" for m in episode.messages for p in m.parts):
-        flags.setdefault("self_reflection_enabled", True)
-    record["messages"] = messages
-    if "rejected" in flags and messages and messages[-1]["role"] == "assistant":
-        record["chosen"] = messages.pop()
-    return (
-        record
-        | {k: flags[k] for k in FLAGS[:1] if k in flags}
-        | tools
-        | {k: flags[k] for k in FLAGS if k in flags}
-    )
-
-
 def _instructions(message: Message) -> list[dict[str, Any]]:
     """Returns the messages of a developer block; one, if it was read from a text."""
     lines = message.meta.get("lines", [])
     if "\n".join(line["content"] for line in lines) != message.text or not lines:
         return [{"role": "developer", "content": message.text}]
     return [{"role": line["role"], "content": line["content"]} | line["notes"] for line in lines]
-
-
-def preference(record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
-    """Returns the record with the rejected answer in place of the chosen one, and its label.
-
-    Either is None where the record has none.
-    """
-    other = (
-        record | {"chosen": record["rejected"], "rejected": record["chosen"]}
-        if "rejected" in record
-        else None
-    )
-    return other, record.get("label")
 
 
 _KEYS = {"message": "content", "tool_calls": "tool_calls", "self_reflection": "self_reflection"}
@@ -179,3 +205,6 @@ def _assistant(message: Message) -> dict[str, Any]:
         "role": "assistant",
         "contents": [{"type": n, n: v} for n, v in zip(names, values, strict=True)],
     }
+
+
+ADAPTER = UsfOmega()

@@ -15,10 +15,13 @@ import jsonschema
 import pytest
 
 import mypt_spec
+from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.automaton import extract
 from mypt_spec.dialect import grammar_root, load
+from mypt_spec.episode import Episode, Message
 from mypt_spec.findings import RULES
-from mypt_spec.table import SpecError
+from mypt_spec.record_schema import RecordSchema
+from mypt_spec.table import SpecError, TokenTable
 from mypt_spec.table_file import load_table
 
 SCHEMA = json.loads((grammar_root() / "tokens.schema.json").read_text(encoding="utf-8"))
@@ -217,12 +220,16 @@ def test_not_toml() -> None:
 # --- a grammar folder as a whole
 
 
-class NoRecords:
+class NoRecords(Adapter):
     """An adapter for folders that no record is read with."""
 
-    SCHEMA: Any = None
-    read: Any = None
-    write: Any = None
+    SCHEMA = RecordSchema(top={}, roles={})
+
+    def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
+        raise NotImplementedError
+
+    def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
+        raise NotImplementedError
 
 
 def folder_with(tmp_path: Path, grammar: str = GRAMMAR, table: str = TABLE) -> Path:

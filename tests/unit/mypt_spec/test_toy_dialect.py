@@ -18,10 +18,10 @@ from mypt_spec import Episode
 from mypt_spec.damage.near_miss import near_miss
 from mypt_spec.dialect import load
 from mypt_spec.table import TEXT
-from tests.toy import adapter
+from tests.toy.adapter import ADAPTER
 
 FOLDER = Path(__file__).parents[2] / "toy"
-D = load(FOLDER, adapter)
+D = load(FOLDER, ADAPTER)
 CHECKER = Checker(D)
 
 
