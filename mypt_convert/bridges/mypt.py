@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mypt_convert.steps import (
-    Conversation,
-    Step,
-    answers,
-    extras_of,
-    first_carries,
-    kept,
-    messages_of,
-)
+from mypt_convert.bridges.tool_chat import conversation_of, message_of
+from mypt_convert.steps import Conversation, Step, answers, kept
 from mypt_spec.adapters.base import Reader, spelled
 from mypt_spec.episode import Part, Place
 from mypt_spec.table import TokenTable
@@ -23,27 +16,11 @@ KINDS = frozenset(
 )
 EXTRAS: frozenset[str] = frozenset()
 HAS_IDS = PARALLEL = False
+_RESULT = "toolresult"
 
 
 def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
-    out = [Step("system", record["system"], at="/system")] if "system" in record else []
-    for at, message, meta in messages_of(record):
-        body = f"{at}/content"
-        found = [
-            Step(key, message[key], at=f"{at}/{key}")
-            for key in ("context", "think")
-            if key in message
-        ]
-        if message["role"] == "assistant_toolcall":
-            found.append(Step("call", message["arguments"], message["name"], at=f"{at}/arguments"))
-        elif message["role"] == "toolresult":
-            found.append(Step("result", message["content"], message["name"], at=body))
-        elif message["role"] == "assistant":
-            found += _answer(message, at, table)
-        else:
-            found.append(Step(message["role"], message["content"], at=body))
-        out += first_carries(found, meta)
-    return Conversation(tuple(out), extras_of(record, "system"))
+    return conversation_of(record, _RESULT, lambda message, at: _answer(message, at, table))
 
 
 def _answer(message: dict[str, Any], at: str, table: TokenTable) -> list[Step]:
@@ -72,19 +49,11 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
         elif step.kind in ("context", "think") and step.kind not in waiting:
             waiting |= {step.kind: step.value} | meta
         elif step.kind in ("user", "assistant_context", "call", "result") or i in final:
-            messages.append(_message(step) | waiting | meta)
+            messages.append(message_of(step, _RESULT) | waiting | meta)
             waiting = {}
         elif step.kind == "cite" and last.get("role") == "assistant" and "cite" not in last:
             last |= _cited(last["content"], step, conversation.steps[:i], table)
     return out | {"messages": messages}
-
-
-def _message(step: Step) -> dict[str, Any]:
-    if step.kind == "call":
-        return {"role": "assistant_toolcall", "name": step.name, "arguments": step.value}
-    if step.kind == "result":
-        return {"role": "toolresult", "name": step.name, "content": step.value}
-    return {"role": "assistant" if step.kind == "text" else step.kind, "content": step.value}
 
 
 def _cited(content: str, step: Step, before: Sequence[Step], table: TokenTable) -> dict[str, str]:

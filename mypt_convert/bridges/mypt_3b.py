@@ -4,45 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypt_convert.steps import (
-    Conversation,
-    Step,
-    answers,
-    extras_of,
-    first_carries,
-    kept,
-    messages_of,
-)
+from mypt_convert.bridges.tool_chat import conversation_of, message_of
+from mypt_convert.steps import Conversation, Step, answers, kept
 from mypt_spec.table import TokenTable
 
 KINDS = frozenset({"system", "context", "user", "text", "call", "result"})
 EXTRAS: frozenset[str] = frozenset()
 HAS_IDS = PARALLEL = False
+_RESULT = "tool_result"
 
 
 def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
-    out = [Step("system", record["system"], at="/system")] if "system" in record else []
-    for at, message, meta in messages_of(record):
-        body = f"{at}/content"
-        found = (
-            [Step("context", message["context"], at=f"{at}/context")]
-            if "context" in message
-            else []
-        )
-        if message["role"] == "assistant_toolcall":
-            found.append(Step("call", message["arguments"], message["name"], at=f"{at}/arguments"))
-        elif message["role"] == "tool_result":
-            found.append(Step("result", message["content"], message["name"], at=body))
-        else:
-            found.append(
-                Step(
-                    "text" if message["role"] == "assistant" else "user",
-                    message["content"],
-                    at=body,
-                )
-            )
-        out += first_carries(found, meta)
-    return Conversation(tuple(out), extras_of(record, "system"))
+    return conversation_of(record, _RESULT, _answer)
+
+
+def _answer(message: dict[str, Any], at: str) -> list[Step]:
+    return [Step("text", message["content"], at=f"{at}/content")]
 
 
 def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
@@ -56,17 +33,8 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
             out["system"] = step.value
         elif step.kind == "context" and not context:
             context = {"context": step.value} | meta
-        elif step.kind == "user":
-            messages.append({"role": "user", "content": step.value} | context | meta)
-            context = {}
-        elif step.kind == "call":
-            messages.append(
-                {"role": "assistant_toolcall", "name": step.name, "arguments": step.value} | meta
-            )
-        elif step.kind == "result":
-            messages.append(
-                {"role": "tool_result", "name": step.name, "content": step.value} | meta
-            )
-        elif i in final:
-            messages.append({"role": "assistant", "content": step.value} | meta)
+        elif step.kind in ("user", "call", "result") or i in final:
+            given = context if step.kind == "user" else {}
+            messages.append(message_of(step, _RESULT) | given | meta)
+            context = {} if step.kind == "user" else context
     return out | {"messages": messages}

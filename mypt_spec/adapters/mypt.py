@@ -5,58 +5,29 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader, call_of, spelled
+from mypt_spec.adapters.base import Adapter, Reader, call_of, spelled
+from mypt_spec.adapters.tool_chat import CALL, MAYBE, TEXT, tool_chat
 from mypt_spec.episode import Episode, Message, Part, merge_text
 from mypt_spec.findings import Finding
-from mypt_spec.record_schema import (
-    JSON,
-    LANGUAGE,
-    LIST,
-    NAME,
-    OBJECT,
-    STRING,
-    Field,
-    RecordSchema,
-    metadata,
-)
+from mypt_spec.record_schema import STRING, Field, metadata
 from mypt_spec.table import TokenTable
 
-_TEXT, _MAYBE, _NAME = Field(STRING), Field(STRING, required=False), Field(NAME)
 _NESTED = {"context": "user_context", "think": "think"}
 
 
 class MyPT(Adapter):
     """Knows the JSON of MyPT's records."""
 
-    SCHEMA = RecordSchema(
-        top={
-            "system": Field(STRING, required=False, inline=("toolcall",)),
-            "messages": Field(LIST),
-            "language": Field(LANGUAGE, required=False),
+    SCHEMA = tool_chat(
+        "toolresult",
+        system=Field(STRING, required=False, inline=("toolcall",)),
+        assistant={
+            "content": Field(STRING, inline=("cite",)),
+            "think": MAYBE,
+            "cite": MAYBE,
         },
-        roles={
-            "user": {"content": _TEXT, "context": _MAYBE},
-            "assistant": {
-                "content": Field(STRING, inline=("cite",)),
-                "think": _MAYBE,
-                "cite": _MAYBE,
-            },
-            "assistant_toolcall": {
-                "name": _NAME,
-                "arguments": Field(OBJECT, reserved=("name",)),
-                "think": _MAYBE,
-            },
-            "toolresult": {"name": _NAME, "content": Field(JSON)},
-            "assistant_context": {"content": _TEXT},
-        },
-        aliases={
-            **CHAT_ROLES,
-            "tool_result": "toolresult",
-            "tool": "toolresult",
-            "toolcall": "assistant_toolcall",
-        },
-        lifted={"system": "system"},
-        folded={"user_context": ("user", "context"), "context": ("user", "context")},
+        call=CALL | {"think": MAYBE},
+        more={"assistant_context": {"content": TEXT}},
     )
 
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:

@@ -8,49 +8,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader
+from mypt_spec.adapters.base import Adapter, Reader
+from mypt_spec.adapters.tool_chat import CALL, MAYBE, TEXT, tool_chat
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Episode, Message, Part
-from mypt_spec.record_schema import (
-    JSON,
-    LANGUAGE,
-    LIST,
-    NAME,
-    OBJECT,
-    STRING,
-    Field,
-    RecordSchema,
-    metadata,
-)
+from mypt_spec.record_schema import metadata
 from mypt_spec.table import TokenTable
-
-_TEXT, _MAYBE, _NAME = Field(STRING), Field(STRING, required=False), Field(NAME)
 
 
 class Phase3B(Adapter):
     """Knows the JSON of phase 3B's records."""
 
-    SCHEMA = RecordSchema(
-        top={
-            "system": _MAYBE,
-            "messages": Field(LIST),
-            "language": Field(LANGUAGE, required=False),
-        },
-        roles={
-            "user": {"content": _TEXT, "context": _MAYBE},
-            "assistant": {"content": _TEXT},
-            "assistant_toolcall": {"name": _NAME, "arguments": Field(OBJECT, reserved=("name",))},
-            "tool_result": {"name": _NAME, "content": Field(JSON)},
-        },
-        aliases={
-            **CHAT_ROLES,
-            "toolresult": "tool_result",
-            "tool": "tool_result",
-            "toolcall": "assistant_toolcall",
-        },
-        lifted={"system": "system"},
-        folded={"context": ("user", "context"), "user_context": ("user", "context")},
-    )
+    SCHEMA = tool_chat("tool_result", system=MAYBE, assistant={"content": TEXT}, call=CALL, more={})
 
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
         """Returns the messages of a record; the context of a user message is a block before it."""
