@@ -17,11 +17,11 @@ from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.texts import decode, text_episodes
 from mypt_lint.report.totals import counted
 from mypt_lint.run.runner import BLOCK, MAX_LINE, broken_off, too_long, whole_text
-from mypt_spec.bodies.json_body import NAME, call_parts
+from mypt_spec.bodies.json_body import NAME, call_parts, names_called
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import Segment
-from mypt_spec.episode import Episode, Event, Part, Place, events_of
+from mypt_spec.episode import Episode, Event, Place, events_of
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.table import TEXT
 
@@ -215,23 +215,12 @@ def outline(item: Item) -> tuple[int, int | None]:
 def tools_called(item: Item) -> list[str]:
     """Returns the names of the called tools, each once, in order; quoted calls are none."""
     messages = item.episode.messages if item.episode is not None else ()
-    parts = call_parts(messages, item.dialect.table)
-    return list(dict.fromkeys(name for part in parts for name in _names(part)))
-
-
-def _names(part: Part) -> Iterator[str]:
-    """Yields the names in the body of a call, or of an array of calls; none if unreadable."""
-    if name := dict(part.attrs).get(NAME):
-        yield name
-        return
-    try:
-        value = loads(part.text)
-    except Fault:
-        return
-    for call in value if isinstance(value, list) else [value]:
-        held = call.get("function", call) if isinstance(call, dict) else None
-        if isinstance(held, dict) and isinstance(held.get(NAME), str):
-            yield held[NAME]
+    table, names = item.dialect.table, dict[str, None]()
+    for part in call_parts(messages, table):
+        in_tag = dict(part.attrs).get(NAME)
+        found = [in_tag] if in_tag else names_called(part.text, table.openers[part.kind].body)
+        names |= dict.fromkeys(found)
+    return list(names)
 
 
 def _unread(

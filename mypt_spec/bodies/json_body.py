@@ -130,6 +130,34 @@ def read_body(
     return Body(clean, value, found)
 
 
+def names_called(text: str, kind: str) -> list[str]:
+    """Returns the names in the body of a call, or of an array of calls, legal or not.
+
+    `kind` is a value of the `body` column. None of a text that is not JSON, of a call without a
+    name, and of arguments alone. Never raises.
+
+    >>> names_called('[{"type": "function", "function": {"name": "f", "arguments": {}}}]', "calls")
+    ['f']
+    >>> names_called('{"name": "f", "function": {"name": "an argument"}}', "call")
+    ['f']
+    """
+    try:
+        value = loads(text)
+    except Fault:
+        return []
+    if kind in LISTS:
+        calls = [_function_of(item) for item in (value if isinstance(value, list) else [value])]
+    else:
+        calls = [] if kind == "arguments" else [value]
+    names = [call.get(NAME) for call in calls if isinstance(call, dict)]
+    return [name for name in names if isinstance(name, str)]
+
+
+def _function_of(item: Any) -> Any:
+    """Returns the call in an item of an array of calls; None where there is none."""
+    return item.get("function") if isinstance(item, dict) else None
+
+
 def _read_namespace(text: str, literals: re.Pattern[str], at: Place) -> Body:
     try:
         value = read_namespace(text)
@@ -163,7 +191,7 @@ def _calls(value: Any, at: Place) -> tuple[Any, list[Finding]]:
         ]
     out, found = [], []
     for i, item in enumerate(value):
-        function = item.get("function") if isinstance(item, dict) else None
+        function = _function_of(item)
         if not isinstance(function, dict):
             found.append(
                 _at(

@@ -7,7 +7,6 @@ several messages. Implements sections 5, 7 and 8 of grammar/usf_omega/SPEC.md.
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -132,11 +131,8 @@ def _tools(context: Context) -> dict[str, dict[str, Any]]:
 
 def _calls_of(part: Part, context: Context) -> list[Call]:
     body = read_body(part.text, "calls", context.table.literals, Place())
-    return (
-        []
-        if body.text is None
-        else [(call, _inside(part.at, f"/{i}")) for i, call in enumerate(json.loads(body.text))]
-    )
+    calls = [] if body.text is None else body.value
+    return [(call, _inside(part.at, f"/{i}")) for i, call in enumerate(calls)]
 
 
 def _ids(asked: list[list[Call]]) -> Iterator[Finding]:

@@ -260,6 +260,13 @@ def test_tools_of_every_dialect(name: str, value: Any) -> None:
     assert tools_called(found) == ["a"]
 
 
+def test_an_argument_is_no_tool() -> None:
+    """Only in an array of calls does "function" hold the call."""
+    call = {"role": "assistant_toolcall", "name": "a", "arguments": {"function": {"name": "b"}}}
+    value = {"messages": [{"role": "user", "content": "Hi"}, call]}
+    assert tools_called(record(Checker(D), json.dumps(value).encode(), 1, "f")) == ["a"]
+
+
 def test_parts() -> None:
     """A long page is cut into parts, each unpacked by itself; no item is held."""
 
