@@ -131,7 +131,18 @@ def differing(before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
     for name in names:
         digests = [hashlib.sha256(side.get(name, b"")).hexdigest()[:12] for side in (before, after)]
         print(f"{'DIFFERS' if name in wrong else 'same':8}{name:44}{' '.join(digests)}")
+        if name in wrong:
+            print(*first_difference(before.get(name, b""), after.get(name, b"")), sep="\n")
     return wrong
+
+
+def first_difference(before: bytes, after: bytes) -> list[str]:
+    """Returns what both sides have around the first byte in which they differ."""
+    at = next(
+        (i for i, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None
+    )
+    start = max(0, (min(len(before), len(after)) if at is None else at) - 40)
+    return [f"        {side[start : start + 100]!r}" for side in (before, after)]
 
 
 def seconds(work: Callable[[Side], object], side: Side) -> float:
