@@ -79,7 +79,10 @@ def start_state(
     _check(dialect, ours, names)
     if found == DEAD_STATE or final(found):
         ends = f"ends after {cuts[-1].event.text[-40:]!r}" if cuts else "is empty"
-        raise PromptError(f"the prompt {ends}, where the model may not write")
+        raise PromptError(
+            f"the prompt {ends}, where the model may not write; end it where the model is to go on,"
+            " such as after a message of the user"
+        )
     return found
 
 

@@ -216,10 +216,10 @@ def test_headers_of_the_system_are_added() -> None:
 @pytest.mark.parametrize(
     ("messages", "says"),
     [
-        ((said("system"),), "not for the model"),
+        ((said("system"),), "where the model may not write; end it where"),
         ((said("user"),), "MYP208"),
         ((said("system"), said("user"), said("assistant"), said("user")), "MYP216"),
-        ((said("system"), said("user"), Message("assistant", (Part("toolcall", '{"name": "list_docs"}'),))), "not for the model"),
+        ((said("system"), said("user"), Message("assistant", (Part("toolcall", '{"name": "list_docs"}'),))), "where the model may not write; end it where"),
     ],
 )  # fmt: skip
 def test_bad_prompts(messages: tuple[Message, ...], says: str) -> None:
@@ -241,7 +241,7 @@ def test_bad_prompts(messages: tuple[Message, ...], says: str) -> None:
 def test_a_prompt_with_a_meaningless_id() -> None:
     with pytest.raises(PromptError, match="id 50300 at 1 means nothing"):
         decoder("mypt").start([50257, 50300])
-    with pytest.raises(PromptError, match="before it begins"):
+    with pytest.raises(PromptError, match="the prompt is empty, where the model may not write"):
         decoder("mypt").start([])
 
 

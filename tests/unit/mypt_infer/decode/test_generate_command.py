@@ -159,7 +159,7 @@ def test_every_dialect_generates(
                 RECORD | {"messages": [*RECORD["messages"], {"role": "assistant", "content": "Yo"}]}
             ),
             [],
-            "not for the model",
+            "where the model may not write; end it where",
         ),
     ],
 )
