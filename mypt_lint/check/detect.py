@@ -63,10 +63,12 @@ class _Score(NamedTuple):
 
 def candidates(first: str) -> list[Dialect]:
     """Returns all dialects, `first` in front: it is preferred where another is about as good."""
-    return [
-        mypt_spec.dialect(name)
-        for name in sorted(mypt_spec.dialects(), key=lambda name: name != first)
-    ]
+    return [mypt_spec.dialect(name) for name in in_order(first)]
+
+
+def in_order(first: str) -> list[str]:
+    """Returns the names of all dialects, `first` in front."""
+    return sorted(mypt_spec.dialects(), key=lambda name: name != first)
 
 
 def detect(source: Source, kind: str, dialects: Sequence[Dialect]) -> Guess:
@@ -113,15 +115,19 @@ def elsewhere(
 
 
 def elsewhere_than(
-    source: Source, dialect: Dialect, dialects: Sequence[Dialect]
+    source: Source, dialect: Dialect, names: Iterable[str]
 ) -> tuple[tuple[Dialect, ...], Source]:
     """Returns the dialects of a source that is not in `dialect`, as `elsewhere` does.
 
-    What a safe fix repairs is no failure.
+    What a safe fix repairs is no failure. A dialect of `names` is loaded only when it is asked.
     """
-    legal = {d.name: partial(is_legal, dialect=d) for d in dialects if d.name != dialect.name}
-    names, source = elsewhere(source, partial(failures, dialect=dialect), legal)
-    return tuple(d for d in dialects if d.name in names), source
+
+    def fits(record: object, name: str) -> bool:
+        return is_legal(record, mypt_spec.dialect(name))
+
+    legal = {name: partial(fits, name=name) for name in names if name != dialect.name}
+    found, source = elsewhere(source, partial(failures, dialect=dialect), legal)
+    return tuple(map(mypt_spec.dialect, found)), source
 
 
 def _head(source: Source, least: int = _HEAD) -> tuple[bytes, Source]:

@@ -19,7 +19,7 @@ from mypt_cli.jsonl.left_out import LeftOut
 from mypt_cli.jsonl.paths import SUFFIXES, expand
 from mypt_cli.parser import known_dialect
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.detect import candidates, detect, elsewhere_than
+from mypt_lint.check.detect import candidates, detect, elsewhere_than, in_order
 from mypt_lint.options import DEFAULTS
 from mypt_lint.settings.baseline import Key
 from mypt_lint.settings.config import Config, asked
@@ -192,12 +192,13 @@ class Plan:
         """
         own = self.of(source.path)
         name = own["dialect"]
-        known = candidates(self.defaults["dialect"])
+        usual = self.defaults["dialect"]
         if name != AUTO:
-            dialect = next((d for d in known if d.name == name), None)
-            if dialect is None or own["kind"] != "record":
+            names = in_order(usual)
+            if name not in names or own["kind"] != "record":
                 return own, name, (), source
-            return own, name, *elsewhere_than(source, dialect, known)
+            return own, name, *elsewhere_than(source, mypt_spec.dialect(name), names)
+        known = candidates(usual)
         guess = detect(source, own["kind"], known)
         also = (
             f" ({', '.join(guess.others)} would fit as well; choose with --dialect)"

@@ -31,7 +31,7 @@ from mypt_cli.jsonl.paths import MANIFEST
 from mypt_cli.words import either
 from mypt_lint.check.detect import elsewhere_than
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
-from mypt_spec.dialect import dialect, dialects
+from mypt_spec.dialect import dialects
 from mypt_spec.tokenizer.vocabulary import FILE, VocabularyError
 from mypt_train.data import durable, parquet
 from mypt_train.data.encode_line import LONG, REFUSED
@@ -343,11 +343,10 @@ def _assemble(
 
 def _misnamed(sources: list[Source], accounts: list[Account], options: Options) -> str:
     """Returns a text that names the inputs of another dialect than they are read as."""
-    known = [dialect(name) for name in dialects()]
     said = ""
     for source, account in zip(sources, accounts, strict=True):
         if account.lines and account.refused == account.lines:
-            others = [d.name for d in elsewhere_than(source, options.spec, known)[0]]
+            others = [d.name for d in elsewhere_than(source, options.spec, dialects())[0]]
             if others:
                 said += f"; {source.path} is {either(others)}: use --dialect {others[0]}"
     return said
