@@ -5,13 +5,15 @@ Text, Markdown and HTML need only the standard library; PDF needs the extra `pdf
 
 from __future__ import annotations
 
-import codecs
 import io
+import logging
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import PurePosixPath
 from typing import NamedTuple
+
+from mypt_infer.workspace.encodings import Undecodable, decoded
 
 MAX_TITLE = 200
 # The most pages of a PDF.
@@ -22,6 +24,7 @@ _HEADING = re.compile(
 )
 _FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 _FRONT_TITLE = re.compile(r"""^title:[ \t]*(["']?)(.+)\1[ \t]*$""", re.MULTILINE)
+_NOWHERE = logging.NullHandler()
 _FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 
 
@@ -55,15 +58,14 @@ def one_line(text: str) -> str:
 
 
 def decode(data: bytes) -> str:
-    """Returns the text of bytes in UTF-8, or in UTF-16 with a byte order mark.
+    """Returns the text of bytes, with lines that end with `\\n` (see `encodings.decoded`).
 
-    Raises Unreadable for other bytes.
+    Raises Unreadable for bytes that are no text.
     """
-    utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        text = data.decode("utf-16" if utf16 else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"not text in UTF-8 (byte {error.start})") from None
+        text = decoded(data)
+    except Undecodable as error:
+        raise Unreadable(str(error)) from None
     if "\0" in text:
         raise Unreadable("not text: it holds zero bytes")
     return text.replace("\r\n", "\n").replace("\r", "\n")
@@ -72,9 +74,14 @@ def decode(data: bytes) -> str:
 def _plain(data: bytes) -> tuple[str, str]:
     """Returns the first line as title, if a blank line and more follow it, and the text."""
     text = decode(data)
+    return _first_line(text), text
+
+
+def _first_line(text: str) -> str:
+    """Returns the first line if a blank line and more follow it, else an empty string."""
     first, _, rest = text.lstrip().partition("\n")
-    alone = (not rest.strip() or rest.startswith("\n")) and len(first) <= MAX_TITLE
-    return (first if alone and rest.strip() else ""), text
+    alone = rest.strip() and rest.lstrip(" \t").startswith("\n")
+    return first if alone and len(first) <= MAX_TITLE else ""
 
 
 def _markdown(data: bytes) -> tuple[str, str]:
@@ -83,9 +90,9 @@ def _markdown(data: bytes) -> tuple[str, str]:
     named = _FRONT_TITLE.search(front[1]) if front else None
     if named:
         return named[2], text
-    body = _FENCED.sub("", text[front.end() :] if front else text)
-    heading = _HEADING.search(body)
-    return ((heading[1] or heading[2]) if heading else ""), text
+    body = text[front.end() :] if front else text
+    heading = _HEADING.search(_FENCED.sub("", body))
+    return ((heading[1] or heading[2]) if heading else _first_line(body)), text
 
 
 class _Html(HTMLParser):
@@ -142,6 +149,8 @@ def _pdf(data: bytes) -> tuple[str, str]:
         import pypdf
     except ImportError:
         raise Unreadable('PDF needs: pip install "mypt-tags[pdf]"') from None
+    # What it warns of goes where a program sends its log, and not to stderr without one.
+    logging.getLogger("pypdf").addHandler(_NOWHERE)
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))
         if len(reader.pages) > MAX_PAGES:
