@@ -6,6 +6,7 @@ result that says so, because the model is the one who can correct it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,8 @@ from mypt_infer.tool_run import Outcome, Unfinished, awaited, here, threaded, ti
 from mypt_spec.bodies.json_schema import SchemaError, misfits
 from mypt_spec.bodies.strict_json import faults
 
+# Says whether a result has room.
+Fits = Callable[[Any], bool]
 # The most characters of an error's message.
 MAX_MESSAGE = 300
 # The types of error that the toolbox itself reports.
@@ -39,13 +42,16 @@ class ToolFault(Exception):
 class Tool:
     """A function of one object, the arguments, that returns a JSON value.
 
-    The function may be `async`. `parameters` is the JSON Schema of the arguments.
+    The function may be `async`. `parameters` is the JSON Schema of the arguments. `shorten` makes a
+    result fit that is too long for the model: it takes the arguments, the result and a function
+    that says whether a result fits. Without it, texts are cut and items dropped.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     function: Callable[[dict[str, Any]], Any] = field(compare=False)
+    shorten: Callable[[dict[str, Any], Any, Fits], Any] | None = field(default=None, compare=False)
 
     @property
     def usage(self) -> str:
@@ -67,7 +73,7 @@ class Tool:
         ]
         told += [" or ".join(either)] if either else []
         told += [
-            f"{name}={properties[name]['default']}"
+            f"{name}={json.dumps(properties[name]['default'], ensure_ascii=False)}"
             for name in properties
             if name not in required and "default" in properties[name]
         ]
@@ -166,6 +172,20 @@ class Toolbox:
         except Unfinished:
             return _unfinished(tool, limit, stopped)
         return _result(tool, outcome)
+
+    def shortened(self, name: str, arguments: dict[str, Any], value: Any, fits: Fits) -> Any:
+        """Returns a result as its tool shortens it, if it does not fit; else the same result.
+
+        It may still not fit: few tools can shorten, and none below a certain length.
+        """
+        tool = self._tools.get(name)
+        if tool is None or tool.shorten is None or error_type(value) or fits(value):
+            return value
+        try:
+            short = copied(tool.shorten(copied(arguments), value, fits))
+            return value if next(faults(short), None) is not None else short
+        except Exception:  # the caller shortens what no tool does
+            return value
 
     def _fitting(self, name: str, arguments: dict[str, Any]) -> Tool | dict[str, Any]:
         """Returns the tool that takes these arguments, or an error."""

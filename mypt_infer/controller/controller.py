@@ -285,9 +285,12 @@ class Controller:
 
     def _shown(self, ask: Execute, value: Any) -> Returned:
         """Returns a result as the model is given it."""
-        return Returned(
-            *truncate_result(value, ask.most, lambda v: count_result(self.history.format, v))
-        )
+
+        def count(value: Any) -> int:
+            return count_result(self.history.format, value)
+
+        value = self.tools.shortened(ask.name, ask.arguments, value, lambda v: count(v) <= ask.most)
+        return Returned(*truncate_result(value, ask.most, count))
 
     # What was said
 
