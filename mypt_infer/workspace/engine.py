@@ -159,6 +159,16 @@ class WorkspaceEngine:
         rows = self._all(f"{_CHUNK} WHERE doc_id = ? ORDER BY position", _text(doc_id))
         return "".join(str(row[1]) for row in rows) if rows else None
 
+    def get_chunks(self, doc_id: str, begin: int = 0, most: int = -1) -> list[Chunk]:
+        """Returns the chunks of a document from position `begin` on; unless negative, `most`."""
+        query = f"{_CHUNK} WHERE doc_id = ? AND position >= ? ORDER BY position LIMIT ?"
+        return [_chunk(row) for row in self._all(query, _text(doc_id), begin, most)]
+
+    def count_chunks(self, doc_id: str) -> int:
+        """Returns the number of chunks of a document."""
+        query = "SELECT count(*) FROM chunks JOIN docs ON docs.id = doc WHERE doc_id = ?"
+        return int(self._all(query, _text(doc_id))[0][0])
+
     def get_chunk(self, chunk_id: str) -> Chunk | None:
         """Returns the chunk with this id, or None."""
         doc, _, position = _text(chunk_id).rpartition("#")

@@ -9,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mypt_infer.toolbox import Tool, Toolbox, ToolFault
+from mypt_infer.toolbox import Fits, Tool, Toolbox, ToolFault
 from mypt_infer.workspace.engine import MAX_TOP_K, WorkspaceEngine
-from mypt_infer.workspace.model import Document
+from mypt_infer.workspace.model import CHUNK, Document
+from mypt_infer.workspace.snippet import snippet
 from mypt_infer.workspace.summary import extract
 
 TOP_K = 5
+# The most characters of a page of a document, the most rows of a page of a list, and the most
+# characters that the hits of a search have together.
+PAGE, ROWS, HITS = 16_000, 200, 1200
+# The least characters of a snippet; a result that cannot have as many has fewer hits.
+_LEAST = 80
 _TEXT = {"type": "string", "minLength": 1}
 
 
@@ -30,23 +36,26 @@ class WorkspaceTools:
         self.engine, self._summarizer = engine, summarizer
 
     def workspace_search(self, args: dict[str, Any]) -> dict[str, Any]:
-        """Returns the chunks that fit a query best, best first.
+        """Returns the passages that fit a query best, best first.
 
         The result is `{"documents": [{"chunk_id", "doc_id", "title", "text", "position"}],
-        "total"}`.
+        "total"}`. A text is the passage of the chunk around the words of the query, as long as the
+        number of hits allows.
         """
-        chunks = self.engine.search(args.get("query", ""), top_k=int(args.get("top_k", TOP_K)))
+        query = args.get("query", "")
+        chunks = self.engine.search(query, top_k=int(args.get("top_k", TOP_K)))
         titles = {
             key: doc.title
             for key in {c.doc_id for c in chunks}
             if (doc := self.engine.get_doc(key)) is not None
         }
+        letters = max(2 * _LEAST, HITS // max(1, len(chunks)))
         documents = [
             {
                 "chunk_id": c.chunk_id,
                 "doc_id": c.doc_id,
                 "title": titles.get(c.doc_id, ""),
-                "text": c.text.strip(),
+                "text": snippet(c.text, query, letters),
                 "position": c.position,
             }
             for c in chunks
@@ -54,26 +63,29 @@ class WorkspaceTools:
         return {"documents": documents, "total": len(documents)}
 
     def workspace_list_docs(self, args: dict[str, Any]) -> dict[str, Any]:
-        """Returns all documents, sorted by their path inside the workspace.
+        """Returns documents, sorted by their path inside the workspace, from number `offset` on.
 
-        The result is `{"documents": [{"doc_id", "title", "path"}], "total"}`.
+        The result is `{"documents": [{"doc_id", "title", "path"}], "total", "next"}`: how many
+        documents there are with that prefix of their path (case is ignored), and the offset of the
+        next page, or None.
         """
-        documents = [
-            {"doc_id": d.doc_id, "title": d.title, "path": d.path} for d in self.engine.list_docs()
+        prefix, offset = args.get("prefix", "").casefold(), _from(args, "offset")
+        found = [d for d in self.engine.list_docs() if d.path.casefold().startswith(prefix)]
+        rows = [
+            {"doc_id": d.doc_id, "title": d.title, "path": d.path}
+            for d in found[offset : offset + ROWS]
         ]
-        return {"documents": documents, "total": len(documents)}
+        return _rows({"total": len(found)}, rows, offset)
 
     def workspace_get_doc(self, args: dict[str, Any]) -> dict[str, Any]:
-        """Returns `{"doc_id", "title", "text"}` of the document with this id, or with this title.
+        """Returns a page of the document with this id, or with this title, from `position` on.
 
-        Raises ToolFault if no document has it, or several have the title.
+        The result is `{"doc_id", "title", "text", "position", "next", "total"}`: the numbers of the
+        first chunk of the page, of the first one after it, or None, and of all. If the page ends
+        within a chunk, `next` is that chunk, and `next_offset` is where in it to go on. Raises
+        ToolFault if no document has it, several have the title, or it has no such position.
         """
-        doc = self._document(args)
-        return {
-            "doc_id": doc.doc_id,
-            "title": doc.title,
-            "text": self.engine.get_doc_text(doc.doc_id) or "",
-        }
+        return self._page(args, PAGE // CHUNK)
 
     def workspace_summarize(self, args: dict[str, Any]) -> dict[str, Any]:
         """Returns `{"summary"}` of a text, or of a document, then with its id and title.
@@ -89,6 +101,51 @@ class WorkspaceTools:
             "title": doc.title,
             "summary": self._summarizer(self.engine.get_doc_text(doc.doc_id) or ""),
         }
+
+    def _page(
+        self, args: dict[str, Any], chunks: int, letters: int | None = None
+    ) -> dict[str, Any]:
+        """Returns a page of so many chunks, or of so many letters of the first one."""
+        doc = self._document(args)
+        begin, offset = _from(args, "position"), _from(args, "offset")
+        total = self.engine.count_chunks(doc.doc_id)
+        if begin >= max(1, total):
+            raise ToolFault(
+                "not_found", f"{doc.doc_id!r} has the positions 0 to {max(0, total - 1)}"
+            )
+        text = "".join(c.text for c in self.engine.get_chunks(doc.doc_id, begin, chunks))[offset:]
+        page = {"doc_id": doc.doc_id, "title": doc.title, "text": text, "position": begin}
+        after = begin + chunks if begin + chunks < total else None
+        if letters is None or letters >= len(text):
+            return page | {"next": after, "total": total}
+        page["text"] = text[:letters]
+        return page | {"next": begin, "total": total, "next_offset": offset + letters}
+
+    def shorter_page(self, args: dict[str, Any], value: Any, fits: Fits) -> Any:
+        """Returns the longest page that fits: whole chunks, or the beginning of one."""
+        chunks = _most(PAGE // CHUNK, lambda n: fits(self._page(args, n)))
+        if chunks:
+            return self._page(args, chunks)
+        whole = self._page(args, 1)["text"]
+        letters = _most(len(whole), lambda n: fits(self._page(args, 1, n)))
+        space = whole.rfind(" ", letters // 2, letters) + 1
+        return self._page(args, 1, space or letters) if letters else value
+
+    def shorter_list(self, args: dict[str, Any], value: Any, fits: Fits) -> Any:
+        """Returns the most rows that fit."""
+        rows, offset = value["documents"], _from(args, "offset")
+        count = _most(len(rows), lambda n: fits(_rows(value, rows[:n], offset)))
+        return _rows(value, rows[:count], offset) if count else value
+
+    def shorter_hits(self, args: dict[str, Any], value: Any, fits: Fits) -> Any:
+        """Returns all hits with the longest snippets that fit, or with the shortest ones."""
+
+        def cut(letters: int) -> Any:
+            hits = value["documents"]
+            shorter = [h | {"text": snippet(h["text"], args["query"], letters)} for h in hits]
+            return value | {"documents": shorter}
+
+        return cut(_LEAST + _most(HITS, lambda n: fits(cut(_LEAST + n))))
 
     def _document(self, args: dict[str, Any]) -> Document:
         key = _one_of(args, "doc_id", "title") if "text" not in args else "doc_id"
@@ -107,6 +164,14 @@ class WorkspaceTools:
         return found[0]
 
 
+def _from(args: dict[str, Any], name: str) -> int:
+    """Returns where a page begins. Raises ToolFault for a number below 0."""
+    number = int(args.get(name, 0))
+    if number < 0:
+        raise ToolFault("bad_arguments", f'"{name}" is {number}, expected 0 or more')
+    return number
+
+
 def _one_of(args: dict[str, Any], first: str, second: str) -> str:
     if (first in args) == (second in args):
         raise ToolFault(
@@ -115,6 +180,22 @@ def _one_of(args: dict[str, Any], first: str, second: str) -> str:
             f"{'both' if first in args else 'neither'}",
         )
     return first if first in args else second
+
+
+def _most(limit: int, fits: Callable[[int], bool]) -> int:
+    """Returns the largest number from 1 to `limit` that fits, by bisection; 0 if none does."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+def _rows(value: dict[str, Any], rows: list[Any], offset: int) -> dict[str, Any]:
+    """Returns a page of a list, with the offset of the next one."""
+    after = offset + len(rows)
+    total = value["total"]
+    return {"documents": rows, "total": total, "next": after if after < total else None}
 
 
 def _object(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:
@@ -133,11 +214,22 @@ TOOL_REGISTRY: dict[str, Callable[[WorkspaceTools, dict[str, Any]], dict[str, An
     "workspace.summarize": WorkspaceTools.workspace_summarize,
 }
 _TOP_K = {"type": "integer", "minimum": 1, "maximum": MAX_TOP_K, "default": TOP_K}
+# Without a least value, which the decoder's tables do not hold for an open range.
+_FROM = {"type": "integer", "default": 0}
+_PREFIX = {"type": "string", "default": ""}
 SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
     "workspace.search": ("find relevant documents", _object(("query",), query=_TEXT, top_k=_TOP_K)),
-    "workspace.list_docs": ("list all documents", _object()),
-    "workspace.get_doc": ("get document text", _object(doc_id=_TEXT, title=_TEXT)),
+    "workspace.list_docs": ("list all documents", _object(prefix=_PREFIX, offset=_FROM)),
+    "workspace.get_doc": (
+        "get document text",
+        _object(doc_id=_TEXT, title=_TEXT, position=_FROM, offset=_FROM),
+    ),
     "workspace.summarize": ("summarize content", _object(doc_id=_TEXT, text=_TEXT)),
+}
+_SHORTEN: dict[str, Callable[[WorkspaceTools, dict[str, Any], Any, Fits], Any]] = {
+    "workspace.search": WorkspaceTools.shorter_hits,
+    "workspace.list_docs": WorkspaceTools.shorter_list,
+    "workspace.get_doc": WorkspaceTools.shorter_page,
 }
 
 
@@ -148,15 +240,19 @@ def toolbox(tools: WorkspaceTools) -> Toolbox:
     >>> print(toolbox(WorkspaceTools(Mock())).usage)
     Tools:
     - workspace.search(query, top_k=5) - find relevant documents
-    - workspace.list_docs() - list all documents
-    - workspace.get_doc(doc_id or title) - get document text
+    - workspace.list_docs(prefix="", offset=0) - list all documents
+    - workspace.get_doc(doc_id or title, position=0, offset=0) - get document text
     - workspace.summarize(doc_id or text) - summarize content
     """
 
     def bound(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
         return lambda args: TOOL_REGISTRY[name](tools, args)
 
+    def shorten(name: str) -> Callable[[dict[str, Any], Any, Fits], Any] | None:
+        made = _SHORTEN.get(name)
+        return None if made is None else lambda args, value, fits: made(tools, args, value, fits)
+
     return Toolbox(
-        Tool(name, description, schema, bound(name))
+        Tool(name, description, schema, bound(name), shorten(name))
         for name, (description, schema) in SCHEMAS.items()
     )

@@ -33,7 +33,13 @@ def _document(draw: Draw, thing: Thing | None = None) -> Document:
 
 def _search(draw: Draw, thing: Thing, found: list[Document]) -> Turn:
     hits = [
-        {"chunk_id": f"{d.doc_id}#0", **_named(d), "text": d.content, "position": 0} for d in found
+        {
+            "chunk_id": f"{d.doc_id}#0",
+            **_named(d),
+            "text": " ".join(d.content.split()),
+            "position": 0,
+        }
+        for d in found
     ]
     return searched(draw, thing, {"documents": hits, "total": len(hits)})
 
@@ -91,13 +97,18 @@ def list_read_and_summarize(draw: Draw, _: Turn) -> Turn:
     found = draw.documents(draw.pick((2, 3, 4)), lambda: _document(draw))
     document = draw.pick(found)
     rows = [{**_named(d), "path": f"{d.doc_id}.txt"} for d in found]
+    page = {
+        **_named(document),
+        "text": document.content,
+        "position": 0,
+        "next": None,
+        "total": 1,
+    }
     question = draw.question(draw.data["workspace"]["tour"], title=draw.listed([document]))
     return [
         asked(question),
-        *called("list_docs", {}, {"documents": rows, "total": len(rows)}),
-        *called(
-            "get_doc", {"doc_id": document.doc_id}, _named(document) | {"text": document.content}
-        ),
+        *called("list_docs", {}, {"documents": rows, "total": len(rows), "next": None}),
+        *called("get_doc", {"doc_id": document.doc_id}, page),
         *_summary(document),
         short(draw, document),
     ]

@@ -127,7 +127,7 @@ def test_commands(chat: Any, tmp_path: Path) -> None:
     out = chat("passwords", "/show 1", "/show 2", "/open 1", "/why", "/mask", "/tools", "/help", "/nope", "/show 99", "/open x", f"/save {path}", "/save", "/reset", "/why", "/open 1", "/mask", "/quit", "never")  # fmt: skip
     for told in (
         "The workspace may know. I search it.", '"query": "passwords"', "Security Policy v2  (policy.txt)", "the last turn ended with 'stop'", " prompt, ",
-        "trained tokens are marked ^", "- workspace.get_doc(doc_id or title) - get document text", "no command /nope", "from 1 to 3", "/open takes a number",
+        "trained tokens are marked ^", "- workspace.get_doc(doc_id or title, position=0, offset=0) - get document text", "no command /nope", "from 1 to 3", "/open takes a number",
         f"added to {path}", "/save takes", "a new conversation", "no turn has ended yet", "from 1 to 0", "nothing was said yet",
     ):  # fmt: skip
         assert told in out, told

@@ -1,0 +1,78 @@
+"""Cuts the passage out of a text that fits a query best, so that many hits fit into one result."""
+
+from __future__ import annotations
+
+import re
+
+_SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"\w+")
+# Characters of scripts without spaces between words: two in a row are searched for.
+_DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")
+# The letters of a word by which other forms of it are found, too.
+_STEM = 5
+_END = re.compile(r"[.!?:…] ")
+_MARK = "…"
+
+
+def snippet(text: str, query: str, letters: int) -> str:
+    """Returns at most `letters` characters of a text, around the words of a query.
+
+    White space is collapsed. The passage has as many words of the query as any of that length, the
+    rare ones first; it begins where a sentence or a word begins. "…" is where text was left out.
+
+    >>> snippet("Alpha beta gamma. The crane stops at noon. Delta.", "when does the crane stop", 27)
+    '…The crane stops at noon.…'
+    """
+    whole = _SPACE.sub(" ", text).strip()
+    if len(whole) <= letters:
+        return whole
+    room = letters - 2 * len(_MARK)
+    begin = _begin(whole, _best(whole, _terms(query), room), room)
+    if len(whole) - begin <= letters - len(_MARK):
+        begin = _begin(whole, max(0, len(whole) - room), 0)
+        return f"{_MARK if begin else ''}{whole[begin:]}"
+    end = begin + room
+    last = whole.rfind(" ", begin + room // 2, end + 1)
+    return f"{_MARK if begin else ''}{whole[begin : last if last > 0 else end].strip()}{_MARK}"
+
+
+def _terms(query: str) -> list[str]:
+    """Returns the patterns of what a query asks for."""
+    found = dict.fromkeys(word.lower() for word in _WORD.findall(query))
+    terms: dict[str, None] = {}
+    for word in [*found][:50]:
+        if _DENSE.search(word):
+            pairs = (word[i : i + 2] for i in range(max(1, len(word) - 1)))
+            terms |= dict.fromkeys(re.escape(pair) for pair in pairs)
+        else:
+            start = r"\b" if len(word) < _STEM else ""
+            terms[start + re.escape(word[:_STEM])] = None
+    return list(terms)
+
+
+def _best(whole: str, terms: list[str], room: int) -> int:
+    """Returns where the passage begins that has most of the terms, each counted by its rarity."""
+    places: list[tuple[int, int, float]] = []
+    for number, term in enumerate(terms):
+        found = [m.start() for m in re.finditer(term, whole, re.IGNORECASE)]
+        places += [(at, number, 1 / len(found)) for at in found]
+    places.sort()
+    best, start = 0.0, 0
+    for i, (at, _, _) in enumerate(places):
+        seen: dict[int, float] = {}
+        for other, number, weight in places[i:]:
+            if other > at + room * 3 // 4:
+                break
+            seen[number] = weight
+        if sum(seen.values()) > best + 1e-9:
+            best, start = sum(seen.values()), at
+    return start
+
+
+def _begin(whole: str, at: int, room: int) -> int:
+    """Returns where the sentence of a place begins, if that is near; else where its word does."""
+    near = max(0, at - room // 4)
+    ends = [m.end() for m in _END.finditer(whole, near, at)]
+    if ends or near == 0:
+        return ends[-1] if ends else 0
+    return whole.rfind(" ", near, at) + 1 or at
