@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from typing import Any, TextIO
 
 from mypt_cli.errors import UsageError, suggestion
@@ -81,10 +82,8 @@ class Outputs:
                     else self._stack.enter_context(self._opened(path))
                 )
                 self.stream = self.stream or stream
-                made = renderer(name, stream)
-                self._reports.append(
-                    _Flood(made) if name in _FOR_PEOPLE and not self._show_all else made
-                )
+                brief = name in _FOR_PEOPLE and not self._show_all
+                self._reports.append((_FirstOfEach if brief else renderer)(name, stream))
             self._stack = self._stack.pop_all()
         return self
 
@@ -108,18 +107,23 @@ class Outputs:
             raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-class _Flood:
+class _FirstOfEach:
     """Passes on the first findings of a code in a file, and the first with each help.
 
-    The rest is counted. Help that was printed before is left out.
+    The rest is counted. Help that was printed before is left out. The report is made at its first
+    finding, because the packages that it needs take longer to load than a small file to check.
     """
 
-    def __init__(self, report: Any) -> None:
-        self._report = report
+    def __init__(self, name: str, stream: TextIO) -> None:
+        self._name, self._stream = name, stream
         self._file = ""
         self._seen: Counter[tuple[str, str]] = Counter()  # by code and name
         self._shown: Counter[tuple[str, str]] = Counter()
         self._said: set[tuple[str, str]] = set()  # codes and help
+
+    @cached_property
+    def _report(self) -> Any:
+        return renderer(self._name, self._stream)
 
     def finding(self, located: Diagnostic) -> None:
         if located.filename != self._file:
@@ -135,8 +139,8 @@ class _Flood:
             self._report.finding(located, brief=not new)
 
     def finish(self, summary: Summary) -> None:
+        """Writes the counts of the last file: reports for people have no other end."""
         self._close()
-        self._report.finish(summary)
 
     def _close(self) -> None:
         for (code, name), count in sorted(self._seen.items()):

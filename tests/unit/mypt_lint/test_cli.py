@@ -446,6 +446,15 @@ def test_nothing_heavy_is_imported_to_say_the_version() -> None:
     assert not {"torch", "numpy", "lark", "rich", "tiktoken", "msgspec"} & set(out.split())
 
 
+def test_a_clean_file_loads_nothing_that_only_findings_need(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(GOOD)
+    code = "import sys\nfrom mypt_lint.cli import main\nmain(['a.jsonl'])\nprint(*sys.modules)"
+    out = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert not {"torch", "lark", "rich", "tiktoken"} & set(out.stdout.split())
+
+
 def test_interrupt(tmp_path: Path) -> None:
     fifo = tmp_path / "slow.jsonl"
     os.mkfifo(fifo)
