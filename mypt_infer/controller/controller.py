@@ -224,6 +224,8 @@ class Controller:
     ) -> Generator[Event | Ask, Reply, None]:
         notices = self._hear(messages)
         options = self.options if max_steps is None else replace(self.options, max_steps=max_steps)
+        if options.context_length is None:
+            options = replace(options, context_length=getattr(self.source, "context_length", None))
         calls = len(self.tools) > 0
         self.replies.begin(options, ids=len(self.history.ids), calls=calls)
 

@@ -15,7 +15,7 @@ import torch
 from mypt_infer.controller.source import NoRoom
 from mypt_infer.decode.decoder import BudgetError, Decoder
 from mypt_infer.generate.device import DeviceDecoder
-from mypt_infer.generate.loop import Model, check_vocabulary, read
+from mypt_infer.generate.loop import Model, check_vocabulary, positions, read
 from mypt_infer.generate.sample import Sampling, draw
 
 # The number of ids that a new KV cache has room for.
@@ -69,6 +69,11 @@ class ModelSource:
             self.decoder, self._tensors, self._state = decoder, tensors, None
 
     @property
+    def context_length(self) -> int | None:
+        """Returns the number of ids that the model can see; None if it does not say."""
+        return positions(self.model)
+
+    @property
     def held(self) -> int:
         """Returns the number of ids that the model is to see."""
         return len(self._ids)
@@ -91,8 +96,11 @@ class ModelSource:
     def next(self, left: int) -> int:
         """Returns the next id.
 
-        Raises NoRoom if no legal ending fits, and PromptError if the model may not write here.
+        Raises NoRoom if no legal ending fits, or the model has no further position, and PromptError
+        if the model may not write here.
         """
+        if self.context_length is not None and len(self._ids) >= self.context_length:
+            raise NoRoom(f"the model has {self.context_length} positions")
         if self._state is None or self.decoder.final(self._state):
             try:
                 self._state = self.decoder.start(self._ids, max_new_tokens=left)

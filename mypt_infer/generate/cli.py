@@ -92,6 +92,7 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_infer.decode.decoder import Decoder
     from mypt_infer.generate.generate import generate
     from mypt_infer.generate.llama import load
+    from mypt_infer.generate.loop import positions
 
     caps = {
         "max_think_tokens": chosen.max_think_tokens,
@@ -108,6 +109,9 @@ def _run(chosen: argparse.Namespace) -> int:
         model = load(chosen.model).to(device)
     except (RuntimeError, AssertionError) as error:
         raise CliError(f"--device {chosen.device}: {str(error).splitlines()[0]}") from None
+    chosen.max_new_tokens = _room(chosen.max_new_tokens, len(prompt), positions(model))
+    # With fewer tokens there may be no legal ending.
+    decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)
     options: dict[str, Any] = {
         n: getattr(chosen, n)
         for n in ("max_new_tokens", "temperature", "top_k", "top_p", "seed", "stop")
@@ -126,6 +130,26 @@ def _run(chosen: argparse.Namespace) -> int:
     else:
         show.end()
     return DONE
+
+
+def _room(wanted: int, prompt: int, positions: int | None) -> int:
+    """Returns how many tokens may come after a prompt; says so if they are fewer than `wanted`.
+
+    Raises CliError for a prompt that is too long.
+    """
+    if positions is None or prompt + wanted <= positions:
+        return wanted
+    if prompt >= positions:
+        raise CliError(
+            f"the prompt has {prompt} tokens; the model has {positions} positions, for prompt and "
+            "answer together"
+        )
+    print(
+        f"{PROG}: at most {positions - prompt} new tokens: the model has {positions} positions, "
+        f"the prompt {prompt} tokens",
+        file=sys.stderr,
+    )
+    return positions - prompt
 
 
 def _dialect(chosen: argparse.Namespace) -> Dialect:

@@ -18,7 +18,7 @@ from torch import Tensor
 from mypt_infer.decode.decoder import Decoder, machine
 from mypt_infer.decode.tools import Declaration
 from mypt_infer.generate.device import DeviceDecoder
-from mypt_infer.generate.loop import Model, check_vocabulary, run
+from mypt_infer.generate.loop import Model, check_vocabulary, positions, run
 from mypt_infer.generate.sample import Sampling, draw
 from mypt_spec import Dialect, Episode, Finding
 
@@ -120,8 +120,9 @@ def generate(
     - `stop`: tags after which to stop before the end.
     - `on_step(row, step)` is called for each token.
 
-    Raises PromptError, BudgetError, SchemaFault, or ValueError for bad options, all before the
-    model is called; and ValueError when logits are not finite numbers.
+    Raises PromptError, BudgetError, SchemaFault, or ValueError for bad options or for a prompt that
+    leaves fewer than `max_new_tokens` of the model's positions, all before the model is called; and
+    ValueError when logits are not finite numbers.
     """
     if isinstance(prompts, Episode):
         prompts = [prompts]
@@ -200,7 +201,13 @@ class _Loop:
             states[row] = self._forced(row, g, state, pending)
             return None if g.ended else pending
 
-        capacity = max(len(g.prompt) for g in out) + budget
+        longest = max(len(g.prompt) for g in out)
+        capacity, most = longest + budget, positions(self.model)
+        if most is not None and capacity > most:
+            raise ValueError(
+                f"the prompt has {longest} tokens, and {budget} new ones may come; the model has "
+                f"{most} positions"
+            )
         rows: list[list[int] | None] = []
         for row, g in enumerate(out):
             pending = list(g.prompt)

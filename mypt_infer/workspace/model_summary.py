@@ -13,7 +13,7 @@ import torch
 import mypt_spec
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.generate.generate import generate
-from mypt_infer.generate.loop import Model
+from mypt_infer.generate.loop import Model, positions
 from mypt_infer.run_format import of
 
 ASKED = "Summarize the text in a few sentences."
@@ -31,9 +31,10 @@ def summarizer(
     """Returns a function from a text to its summary, for `WorkspaceTools(engine, summarizer=...)`.
 
     The text becomes the context of the question if the format has one, else a part of the question.
-    The model reads the first `max_text_tokens` tokens of a text, and a summary ends legally within
-    `max_new_tokens`. The model may think; its thoughts are no part of the summary. Raises
-    BudgetError at once if no answer can be that short.
+    The model reads the first `max_text_tokens` tokens of a text, or as many as it has positions
+    for, and a summary ends legally within `max_new_tokens`. The model may think; its thoughts are
+    no part of the summary. Raises BudgetError at once if no answer can be that short, and
+    ValueError if the model has no position for a text.
     """
     decoder = Decoder(
         dialect, max_think_tokens=None if max_new_tokens < 16 else max_new_tokens // 2
@@ -57,14 +58,27 @@ def summarizer(
         return episode
 
     decoder.start(asked("x"), max_new_tokens=max_new_tokens)
+    most = positions(model)
+    room = None if most is None else most - max_new_tokens
+    if room is not None and len(decoder.ids_of(asked("x"))) > room:
+        raise ValueError(
+            f"the model has {most} positions: too few for a text and a summary of {max_new_tokens}"
+        )
 
     def summary(text: str) -> str:
         ids = d.tokenizer.encode(text)
-        if len(ids) > max_text_tokens:
-            text = d.tokenizer.decode_bytes(ids[:max_text_tokens]).decode("utf-8", "ignore")
+        kept = min(len(ids), max_text_tokens)
+        while True:
+            if kept < len(ids):
+                text = d.tokenizer.decode_bytes(ids[:kept]).decode("utf-8", "ignore")
+            prompt = decoder.ids_of(asked(text))
+            if room is None or len(prompt) <= room:
+                break
+            # Text that is written so that it spells no tag has more tokens than before.
+            kept = max(0, min(kept - 1, kept - (len(prompt) - room)))
         found = generate(
             model,
-            asked(text),
+            [prompt],
             decoder=decoder,
             max_new_tokens=max_new_tokens,
             temperature=temperature,

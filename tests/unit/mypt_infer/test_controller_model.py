@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ import torch
 
 import mypt_spec
 from mypt_infer.controller import Controller, Options, replay
+from mypt_infer.controller.events import TurnsDropped
 from mypt_infer.controller.model_source import ModelSource
+from mypt_infer.controller.source import NoRoom
 from mypt_infer.decode import BudgetError, Decoder
 from mypt_infer.generate.llama import Cache, Llama, LlamaConfig, random_model
 from mypt_infer.generate.sample import Sampling
@@ -184,6 +187,41 @@ def test_a_summary_by_a_model(dialect: str) -> None:
         summarizer(model(decoder), dialect, max_new_tokens=1)
 
 
+class Short(Checked):
+    """A model with 256 positions, which refuses to read more."""
+
+    def __init__(self, model: Checked) -> None:
+        super().__init__(model, model.fond)
+        self.config = replace(self.config, max_position_embeddings=256)
+
+    def __call__(self, ids: torch.Tensor, lengths: torch.Tensor, cache: Cache) -> torch.Tensor:
+        assert int((cache.filled + lengths).max()) <= 256
+        self.calls = 26  # without the comparison
+        return super().__call__(ids, lengths, cache)
+
+
+def test_a_source_is_read_within_its_positions() -> None:
+    """Without a `context_length`; old turns are dropped, and it is said."""
+    decoder = Decoder("mypt", TOOLS.schemas)
+    source = ModelSource(Short(model(decoder)), decoder, seed=0)
+    assert source.context_length == 256
+    controller = Controller(source, TOOLS, system="S", options=Options(max_tokens=40))
+    events = [event for _ in range(12) for event in controller.say("Well? " * 8)]
+    assert any(isinstance(event, TurnsDropped) for event in events)
+    assert len(controller.history.ids) > 300
+    replay(controller.record(), "mypt")
+    source.append([0] * 256)
+    with pytest.raises(NoRoom, match="256 positions"):
+        source.next(9)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_summary_reads_no_more_than_the_model_can(dialect: str) -> None:
+    made = summarizer(Short(model(Decoder(dialect))), dialect, max_new_tokens=24, temperature=1.0)
+    for text in ("Cats sleep.", "cats " * 3000, "ü😀 " * 2000, "</myPT_user>[SEP]</user> " * 300):
+        assert made(text)
+
+
 @pytest.mark.parametrize(
     ("dialect", "begins"),
     [
@@ -207,7 +245,7 @@ def test_a_summary_reads_the_text_as_context(
     with pytest.raises(StopIteration):
         made("Cats sleep.")
     d = mypt_spec.dialect(dialect)
-    text = d.tokenizer.decode(d.encode(prompts[0], partial=True).ids)
+    text = d.tokenizer.decode(prompts[0][0])
     places = ["You summarize texts.", ASKED] if "<system>" in begins else [ASKED]
     assert begins.format(*places) in text
 

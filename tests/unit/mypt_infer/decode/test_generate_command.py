@@ -308,3 +308,54 @@ def test_in_the_loop_of_transformers(how: dict[str, Any]) -> None:
             new = processor.generated(row)
             assert len(new) <= budget
             assert complete(made, before + new)
+
+
+@pytest.fixture(scope="module")
+def short(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same model, with 64 positions."""
+    out = tmp_path_factory.mktemp("short")
+    config = json.loads((folder / "config.json").read_text()) | {"max_position_embeddings": 64}
+    (out / "config.json").write_text(json.dumps(config))
+    (out / "model.safetensors").symlink_to(folder / "model.safetensors")
+    return out
+
+
+def long_prompt(words: int) -> str:
+    said = {"role": "user", "content": "word " * words}
+    return json.dumps({"system": "S", "messages": [said]})
+
+
+def test_a_prompt_longer_than_the_model_can_read_is_refused(
+    short: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "p.json", long_prompt(100))
+    assert main(["--model", str(short), "--prompt", path]) == 2
+    out, err = capfd.readouterr()
+    assert not out
+    assert "the prompt has 106 tokens; the model has 64 positions" in err
+
+
+def test_an_answer_gets_the_positions_that_are_left(
+    short: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "p.json", long_prompt(20))
+    assert main(["--model", str(short), "--prompt", path, "--json", "--seed", "1"]) == 0
+    out, err = capfd.readouterr()
+    assert "at most 38 new tokens: the model has 64 positions, the prompt 26 tokens" in err
+    assert json.loads(out)["ended"] == "turn"
+    assert json.loads(out)["tokens"] <= 38
+    few = ["--prompt", path, "--max-new-tokens", "30"]
+    assert main(["--model", str(short), *few, "--json"]) == 0
+    assert "positions" not in capfd.readouterr().err
+
+
+def test_no_prompt_is_read_beyond_the_last_position() -> None:
+    from mypt_infer.generate.generate import generate
+    from mypt_infer.generate.llama import LlamaConfig, random_model
+
+    vocabulary = decoder("mypt").tables.vocabulary
+    model = random_model(LlamaConfig(vocabulary, 8, 16, 1, 2, 1, max_position_embeddings=40))
+    ids = decoder("mypt").ids_of(prompt("mypt"))
+    with pytest.raises(ValueError, match="the model has 40 positions"):
+        generate(model, [ids], decoder=decoder("mypt"), max_new_tokens=41 - len(ids))
+    assert generate(model, [ids], decoder=decoder("mypt"), max_new_tokens=40 - len(ids))
