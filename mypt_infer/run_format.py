@@ -7,7 +7,6 @@ written. It exists so that the controller names no tag of any dialect.
 from __future__ import annotations
 
 import re
-from collections import deque
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -17,8 +16,8 @@ from mypt_spec.bodies.json_body import calls_in, read_body
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.damage.cut_tags import nestings
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of
-from mypt_spec.states import model_writes_in, open_blocks
-from mypt_spec.table import CALLS, LISTS, TEXT, Terminal, pattern
+from mypt_spec.states import calling_blocks, model_writes, result_opener
+from mypt_spec.table import TEXT, Terminal, pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,7 @@ class Format:
     @cached_property
     def calls(self) -> frozenset[str]:
         """Returns the kinds of block that hold tool calls."""
-        return frozenset(
-            kind for kind, t in self.dialect.table.openers.items() if t.body in (*CALLS, *LISTS)
-        )
+        return calling_blocks(self.dialect.table)
 
     @cached_property
     def thinking(self) -> frozenset[str]:
@@ -56,41 +53,13 @@ class Format:
 
     @cached_property
     def result(self) -> Terminal | None:
-        """Returns the terminal that opens the result of a call; None in a dialect without calls.
+        """Returns the terminal that opens the result of a call; None in a dialect without calls."""
+        return result_opener(self.dialect.automaton, self.dialect.table)
 
-        This is what only the system may write after a call.
-        """
-        table, machine = self.dialect.table, self.dialect.automaton
-        closers = {table.closers[kind].name for kind in self.calls}
-        found: set[str] | None = None
-        blocks = open_blocks(machine, table)
-        for before, row in enumerate(machine.steps):
-            if not model_writes_in(blocks[before], table):
-                continue  # a quotation
-            for state in [row[name] for name in closers if name in row]:
-                openers = {
-                    n
-                    for n in self._behind(state)
-                    if table.terminals[n].opens and not table.terminals[n].body_loss
-                }
-                found = openers if found is None else found & openers
-        return table.terminals[min(found)] if found else None
-
-    def _behind(self, state: int) -> set[str]:
-        """Returns the opening tags of the system that may follow, perhaps after closing tags."""
-        table, machine = self.dialect.table, self.dialect.automaton
-        seen, waiting, out = {state}, deque([state]), set()
-        while waiting:
-            for name, following in machine.steps[waiting.popleft()].items():
-                terminal = table.terminals.get(name)
-                if terminal is None or name == TEXT:
-                    continue
-                if terminal.closes and following not in seen:
-                    seen.add(following)
-                    waiting.append(following)
-                elif terminal.opens and not terminal.by_model:
-                    out.add(name)
-        return out
+    @cached_property
+    def model_writes(self) -> dict[int, frozenset[str]]:
+        """Returns the terminals that the model may write in each state."""
+        return model_writes(self.dialect.automaton, self.dialect.table)
 
     @cached_property
     def once(self) -> frozenset[str]:

@@ -6,14 +6,32 @@ The automaton says only which terminal may come next. All that reads blocks off 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from mypt_spec.automaton import Automaton
-from mypt_spec.table import TEXT, Terminal, TokenTable
+from mypt_spec.table import CALLS, LISTS, TEXT, Terminal, TokenTable
 
 Stack = tuple[str, ...]  # kinds of block, outermost first
 
-_known: WeakKeyDictionary[Automaton, dict[int, Stack]] = WeakKeyDictionary()
+_Found = TypeVar("_Found")
+
+
+def _once(
+    find: Callable[[Automaton, TokenTable], _Found],
+) -> Callable[[Automaton, TokenTable], _Found]:
+    """Computes a function once an automaton."""
+    known: WeakKeyDictionary[Automaton, _Found] = WeakKeyDictionary()
+
+    @wraps(find)
+    def found(automaton: Automaton, table: TokenTable) -> _Found:
+        if automaton not in known:
+            known[automaton] = find(automaton, table)
+        return known[automaton]
+
+    return found
 
 
 def before_tag(stack: Stack, table: TokenTable) -> Stack:
@@ -40,31 +58,85 @@ def after_tag(stack: Stack, terminal: Terminal, table: TokenTable) -> Stack:
     return stack[:-1] if terminal.closes else stack
 
 
+@_once
 def open_blocks(automaton: Automaton, table: TokenTable) -> dict[int, Stack]:
     """Returns the blocks that are open in each state. Computed once an automaton."""
-    if automaton not in _known:
-        stacks: dict[int, Stack] = {automaton.start: ()}
-        queue = [automaton.start]
-        for state in queue:
-            for name, following in automaton.steps[state].items():
-                if following not in stacks:
-                    tag = table.terminals.get(name)
-                    stack = stacks[state]
-                    stacks[following] = stack if tag is None else after_tag(stack, tag, table)
-                    queue.append(following)
-        _known[automaton] = stacks
-    return _known[automaton]
-
-
-def awaits_result(state: int, automaton: Automaton, table: TokenTable) -> bool:
-    """Returns whether the system may write a block that opens no turn: the result of a call."""
-    tags = [table.terminals[name] for name in automaton.steps[state] if name != TEXT]
-    return any(
-        t.opens and not t.by_model and not t.body_loss and t.opens != table.turn_opener
-        for t in tags
-    )
+    stacks: dict[int, Stack] = {automaton.start: ()}
+    queue = [automaton.start]
+    for state in queue:
+        for name, following in automaton.steps[state].items():
+            if following not in stacks:
+                tag = table.terminals.get(name)
+                stack = stacks[state]
+                stacks[following] = stack if tag is None else after_tag(stack, tag, table)
+                queue.append(following)
+    return stacks
 
 
 def model_writes_in(stack: Stack, table: TokenTable) -> bool:
     """Returns whether the model writes the text inside these blocks, which is what it learns."""
     return all(table.openers[kind].body_loss for kind in stack)
+
+
+@_once
+def model_writes(automaton: Automaton, table: TokenTable) -> dict[int, frozenset[str]]:
+    """Returns the terminals that the model may write in each state. Computed once an automaton.
+
+    These are its tags, and text in its blocks; in a block of the system it may write nothing.
+    """
+    return {
+        state: frozenset(
+            name
+            for name in automaton.steps[state]
+            if (
+                bool(stack) and model_writes_in(stack, table)
+                if name == TEXT
+                else table.terminals[name].by_model
+                and model_writes_in(before_tag(stack, table), table)
+            )
+        )
+        for state, stack in open_blocks(automaton, table).items()
+    }
+
+
+@_once
+def result_opener(automaton: Automaton, table: TokenTable) -> Terminal | None:
+    """Returns the terminal that opens the result of a call; None in a dialect without calls.
+
+    This is what only the system may write after a call, perhaps after closing tags.
+    """
+    stacks, found = open_blocks(automaton, table), None
+    closers = [t.name for t in table.terminals.values() if t.closes in calling_blocks(table)]
+    for before, row in enumerate(automaton.steps):
+        if not model_writes_in(stacks[before], table):
+            continue  # a quotation
+        for state in [row[name] for name in closers if name in row]:
+            openers = _opened_by_the_system(state, automaton, table)
+            found = openers if found is None else found & openers
+    return table.terminals[min(found)] if found else None
+
+
+def calling_blocks(table: TokenTable) -> frozenset[str]:
+    """Returns the kinds of block that hold calls of tools."""
+    return frozenset(kind for kind, t in table.openers.items() if t.body in (*CALLS, *LISTS))
+
+
+def _opened_by_the_system(state: int, automaton: Automaton, table: TokenTable) -> set[str]:
+    """Returns the tags that open a block of the system here, perhaps after closing tags."""
+    seen, out = [state], set()
+    for here in seen:
+        for name, following in automaton.steps[here].items():
+            terminal = table.terminals.get(name)
+            if terminal is None:
+                continue
+            if terminal.closes:
+                seen += [] if following in seen else [following]
+            elif terminal.opens and not terminal.by_model and not terminal.body_loss:
+                out.add(name)
+    return out
+
+
+def awaits_result(state: int, automaton: Automaton, table: TokenTable) -> bool:
+    """Returns whether the result of a call may come in a state."""
+    opener = result_opener(automaton, table)
+    return opener is not None and opener.name in automaton.steps[state]

@@ -46,7 +46,7 @@ from mypt_infer.decode.compile.nfa import (
 )
 from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
-from mypt_spec.states import awaits_result, before_tag, model_writes_in, open_blocks
+from mypt_spec.states import awaits_result, model_writes, open_blocks
 from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
 
 _CALLED = (*CALLS, *LISTS)
@@ -132,6 +132,7 @@ class GrammarGraph:
         )
         self.table, self.machine = dialect.table, dialect.automaton
         self.stacks = open_blocks(self.machine, self.table)
+        self.own = model_writes(self.machine, self.table)
         self.heads = {name: self._head(t) for name, t in self.table.terminals.items()}
         self.forbidden = forbidden_texts(dialect)
         if dialect.fingerprint not in _texts:
@@ -160,10 +161,6 @@ class GrammarGraph:
 
     # What the grammar lets the model write.
 
-    def _own(self, stack: tuple[str, ...]) -> bool:
-        """Returns whether all open blocks are the model's; the system writes in the others."""
-        return model_writes_in(stack, self.table)
-
     def _tags(self, state: int) -> list[str]:
         """Returns the tags that the model may write in a state; none opens a forbidden block."""
         return [
@@ -174,19 +171,16 @@ class GrammarGraph:
 
     def _speakable(self, state: int) -> list[str]:
         """Returns the tags that the grammar lets the model write in a state."""
-        stack = before_tag(self.stacks[state], self.table)
-        mine = [
-            n for n in self.machine.steps[state] if n != TEXT and self.table.terminals[n].by_model
-        ]
         return [
             n
-            for n in mine
-            if self._own(stack) and (self.tools or self.table.terminals[n].body not in _CALLED)
+            for n in self.machine.steps[state]
+            if n != TEXT
+            and n in self.own[state]
+            and (self.tools or self.table.terminals[n].body not in _CALLED)
         ]
 
     def _writes_text(self, state: int) -> bool:
-        stack = self.stacks[state]
-        return TEXT in self.machine.steps[state] and bool(stack) and self._own(stack)
+        return TEXT in self.own[state]
 
     def _hands_over(self, state: int) -> bool:
         """Returns whether generation may end in a state.

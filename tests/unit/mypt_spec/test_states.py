@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 import mypt_spec
-from mypt_spec.states import after_tag, before_tag, model_writes_in, open_blocks
+from mypt_spec.states import (
+    after_tag,
+    awaits_result,
+    before_tag,
+    model_writes,
+    model_writes_in,
+    open_blocks,
+)
 
 ROOT = Path(mypt_spec.__file__).parents[1]
 PACKAGES = ("mypt_spec", "mypt_lint", "mypt_convert", "mypt_view", "mypt_train", "mypt_infer")
@@ -67,3 +74,41 @@ def test_nobody_else_reads_open_blocks_or_writers_off_a_table() -> None:
         for path in sorted((ROOT / package).rglob("*.py")):
             name = path.relative_to(ROOT).as_posix()
             assert name in allowed or not doubtful.search(path.read_text("utf-8")), name
+
+
+def after(d: mypt_spec.Dialect, text: str) -> int:
+    """The state after a text."""
+    state = d.automaton.start
+    for event in d.lex(text):
+        state = d.automaton.step(state, event.terminal)
+    return state
+
+
+def test_what_the_model_may_write() -> None:
+    d = mypt_spec.dialect("mypt")
+    own = model_writes(d.automaton, d.table)
+    assert own[d.automaton.start] == frozenset()
+    assert own[after(d, "<myPT_system>S")] == frozenset(), "a call there is a quotation"
+    user = "<myPT_system>S</myPT_system><myPT_user>Hi</myPT_user>"
+    assert own[after(d, user)] == {"ASSISTANT_OPEN"}
+    assert {"TEXT", "THINK_OPEN", "TOOLCALL_OPEN"} <= own[after(d, user + "<myPT_assistant>")]
+    gabgpt = mypt_spec.dialect("gabgpt")
+    found = model_writes(gabgpt.automaton, gabgpt.table)[after(gabgpt, "<|user|>Hi")]
+    assert found == {"ASSISTANT", "THINK"}, "the user's block has no closing tag"
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "waits"),
+    [
+        ("mypt", '<myPT_system>S</myPT_system><myPT_user>Hi</myPT_user><myPT_assistant><myPT_toolcall>{"name": "f"}</myPT_toolcall></myPT_assistant>', True),
+        ("praxis", '[BOS]user\nHi\n[SEP]\n[BOS]assistant\n<tin>\n{"name": "f", "arguments": {}}\n</tin>', True),
+        ("mypt", "", False),
+        ("mypt", "<myPT_system>", False),
+        ("mypt", "<myPT_system>S</myPT_system><myPT_user>", False),
+        ("praxis", "", False), ("mypt-3b", "", False), ("gabgpt", "", False), ("usf-omega", "", False),
+    ],
+)  # fmt: skip
+def test_a_result_comes_after_a_call_alone(name: str, call: str, waits: bool) -> None:
+    """The system may write other blocks elsewhere, such as its prompt, for which nobody waits."""
+    d = mypt_spec.dialect(name)
+    assert awaits_result(after(d, call), d.automaton, d.table) == waits

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from mypt_infer.decode import Decoder
+from mypt_spec.encoder import tag_ids
+from mypt_spec.episode import Event
 from tests.support.decoding import DIALECTS, decoder, prompt
 
 torch = pytest.importorskip("torch")
@@ -116,6 +118,16 @@ def test_without_a_constraint(name: str, temperature: float) -> None:
         seed=7,
     )
     assert found == want
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_beginning_is_unfinished(name: str) -> None:
+    d = decoder(name).dialect
+    assert judge(d, []) == UNFINISHED
+    opener = d.table.openers.get("system")
+    if opener is not None and opener.name in d.automaton.steps[d.automaton.start]:
+        ids = tag_ids(Event(opener.name, opener.spell()), d.table, d.tokenizer)
+        assert judge(d, ids) == UNFINISHED
 
 
 def test_rows_end_one_by_one() -> None:
