@@ -37,14 +37,14 @@ STRATEGY = _inputs()
 
 
 def _recall(name: str) -> FindingsCache:
-    return _KNOWN.setdefault(name, CleanFilter(Checker(mypt_spec.dialect(name))).cache)
+    return _KNOWN.setdefault(name, FindingsCache(CleanFilter(Checker(mypt_spec.dialect(name)))))
 
 
 def check(value: dict[str, Any]) -> None:
     for line in value["lines"]:
         for recall in (
             _recall(value["dialect"]),
-            CleanFilter(Checker(mypt_spec.dialect(value["dialect"]))).cache,
+            FindingsCache(CleanFilter(Checker(mypt_spec.dialect(value["dialect"])))),
         ):
             agree(recall, line.encode("utf-8", "surrogateescape"))
 

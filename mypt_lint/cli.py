@@ -20,7 +20,7 @@ from mypt_lint.options import DEFAULTS, add_dialect, add_ignore, add_settings
 from mypt_lint.report import FORMATS
 
 if TYPE_CHECKING:
-    from mypt_lint.run.runner import Chunk
+    from mypt_lint.run.chunk import Chunk
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
 

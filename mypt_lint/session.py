@@ -22,9 +22,10 @@ from mypt_cli.terminal import Display
 from mypt_lint.check.diagnostic import Summary
 from mypt_lint.report.outputs import Outputs, Silent, wanted
 from mypt_lint.report.totals import counted, fixable_line, fixed_line, statistics, summary_line
+from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.interleave import interleaved
 from mypt_lint.run.plan import Group, Plan, planned
-from mypt_lint.run.runner import Chunk, run
+from mypt_lint.run.runner import run
 from mypt_lint.settings import baseline
 from mypt_lint.settings.baseline import Key
 from mypt_lint.settings.selection import selection

@@ -31,7 +31,6 @@ from mypt_spec.rules import Limits
 
 KINDS = ("record", "text", "generation")
 MAX_FINDINGS = 100  # of one line or text; more are counted, not shown
-CONTEXT = 160  # code points of a line kept on either side of a finding, for the snippet
 _decoded = json.JSONDecoder(strict=False).decode
 
 
@@ -69,7 +68,7 @@ class Checker:
         except Exception as error:  # invariant 4: never an exception, whatever the line holds
             message = f"{type(error).__name__}: {error}; please report this with the line"
             found = [
-                self._at(
+                self.at(
                     Finding("MYP901", message), raw.decode("utf-8", "replace"), 0, 0, row, filename
                 )
             ]
@@ -93,10 +92,10 @@ class Checker:
             "out",
         )
         if not isinstance(record, dict) or not isinstance(record.get("completion"), str):
-            return [self._at(shape, text, 0, len(text), row, filename)]
+            return [self.at(shape, text, 0, len(text), row, filename)]
         prompt = record.get("prompt", "")
         if not isinstance(prompt, str):
-            return [self._at(shape, text, 0, len(text), row, filename)]
+            return [self.at(shape, text, 0, len(text), row, filename)]
         findings = [
             replace(f, pointer=f.pointer or "/completion")
             for f in generation(self, record["completion"], prompt)
@@ -106,9 +105,9 @@ class Checker:
     def _line(self, raw: bytes, row: int, filename: str) -> Iterator[Diagnostic]:
         line = read_line(raw, first=row == 1)
         for spot in line.spots:
-            yield self._at(*spot, row, filename)
+            yield self.at(*spot, row, filename)
         if line.fault is not None:
-            yield self._at(self.insist(line.fault.finding), *line.fault[1:], row, filename)
+            yield self.at(self.insist(line.fault.finding), *line.fault[1:], row, filename)
         else:
             yield from self._in_record(self.judged(line.value), line.text, row, filename)
 
@@ -219,8 +218,8 @@ class Checker:
                     if line.startswith('"', first):
                         strings[finding.pointer] = _decoded(line[first:last])
                 if finding.pointer in strings:
-                    snippet = excerpt(strings[finding.pointer], *finding.span)
-            yield self._at(finding, line, start, end, row, filename, snippet)
+                    snippet = Snippet.around(strings[finding.pointer], *finding.span)
+            yield self.at(finding, line, start, end, row, filename, snippet)
 
     def shown(self, findings: list[Finding]) -> list[Finding]:
         """Returns the selected findings of one line or text.
@@ -241,7 +240,7 @@ class Checker:
         )
         return [*wanted[: self.most], cut]
 
-    def _at(
+    def at(
         self,
         finding: Finding,
         line: str,
@@ -251,7 +250,11 @@ class Checker:
         filename: str,
         snippet: Snippet | None = None,
     ) -> Diagnostic:
-        shown = snippet or excerpt(line, start, end)
+        """Returns a finding with its place, `line[start:end]`, whether it is selected or not.
+
+        `snippet` is shown under it in place of the line.
+        """
+        shown = snippet or Snippet.around(line, start, end)
         edit = replacement(line, finding.fix) if finding.fix is not None and self.edits else None
         return Diagnostic(
             self.graded(finding),
@@ -278,7 +281,7 @@ class Checker:
             a, b = finding.span or (0, 0)
             row, end_row = bisect_right(starts, a), bisect_right(starts, max(a, b - 1))
             end_column = b - starts[end_row - 1] + 1
-            shown = excerpt(text, a, b)
+            shown = Snippet.around(text, a, b)
             out.append(
                 Diagnostic(
                     finding,
@@ -292,15 +295,3 @@ class Checker:
                 )
             )
         return sorted(out, key=lambda item: item.sort_key)
-
-
-def excerpt(text: str, start: int, end: int) -> Snippet:
-    """Returns the part of a text around a span.
-
-    It has at most `CONTEXT` code points on either side, and as many inside.
-    """
-    first = max(0, start - CONTEXT)
-    last = min(len(text), min(end, start + CONTEXT) + CONTEXT)
-    return Snippet(
-        text[first:last], (start - first, min(end, last) - first), first > 0, last < len(text)
-    )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Finding
 
 MAX_KEYS = 1000
+CONTEXT = 160  # code points of a line kept on either side of a finding, for the snippet
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,17 @@ class Snippet:
     mark: tuple[int, int]
     cut_left: bool = False
     cut_right: bool = False
+
+    @staticmethod
+    def around(text: str, start: int, end: int) -> Snippet:
+        """Returns the part of a text around a span.
+
+        It has at most `CONTEXT` code points on either side, and as many inside.
+        """
+        first = max(0, start - CONTEXT)
+        last = min(len(text), min(end, start + CONTEXT) + CONTEXT)
+        mark = start - first, min(end, last) - first
+        return Snippet(text[first:last], mark, first > 0, last < len(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +95,21 @@ class Summary:
         """Counts a key at fault, up to MAX_KEYS different ones."""
         if key in self.keys or len(self.keys) < MAX_KEYS:
             self.keys[key] += count
+
+    def tally(self, found: Iterable[Diagnostic]) -> None:
+        """Counts findings, and the units that each code touches."""
+        seen: set[tuple[str, int]] = set()
+        for item in found:
+            code = item.finding.code
+            self.by_severity[item.finding.severity] += 1
+            self.by_code[code] += 1
+            if item.finding.on_key:
+                self.count_key((code, unescape(item.finding.pointer.rpartition("/")[2])))
+            if item.finding.fix is not None:
+                self.fixable["safe" if item.finding.fix.safe else "unsafe"] += 1
+            if (code, item.row) not in seen:
+                seen.add((code, item.row))
+                self.units_by_code[code] += 1
 
     def add(self, other: Summary) -> None:
         """Adds the counts of a part of the run."""

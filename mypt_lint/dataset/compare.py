@@ -16,15 +16,16 @@ from typing import Any
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source, blocks
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.check.file_faults import BLOCK, MAX_LINE
 from mypt_lint.check.suppress import OPT_OUT, suppressed
 from mypt_lint.dataset.fingerprints import digest, last_answer, plain, prompt, whole
 from mypt_lint.dataset.language import other_language
 from mypt_lint.dataset.mentions import first_ends
 from mypt_lint.dataset.seen import Seen
 from mypt_lint.dataset.whitespace import untidy
+from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.plan import Group
-from mypt_lint.run.runner import BLOCK, MAX_LINE, Chunk, settled
 from mypt_lint.settings.config import matches
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.episode import Episode, Message, Part, events_of
@@ -99,7 +100,7 @@ class DataSet:
         self, checker: Checker, source: Source, number: int, evaluated: bool
     ) -> Iterator[Chunk]:
         answers, count = Seen(1 << 20), 0
-        chunk = Chunk([], Summary())
+        chunk = Chunk()
         for row, raw, record, episode in episodes_of(checker, source):
             place = number << _ROW | row
             found = [
@@ -119,10 +120,10 @@ class DataSet:
                     checker.locate(found, raw, row=row, filename=source.path),
                     key=lambda item: item.sort_key,
                 )
-                chunk.found += settled(checker, items, raw, chunk)
+                chunk.add(items, raw, checker.known)
             if len(chunk.found) >= 1000:
                 yield chunk
-                chunk = Chunk([], Summary())
+                chunk = Chunk()
         if (
             count >= _MANY
             and not answers.full
@@ -140,7 +141,7 @@ class DataSet:
             item = Diagnostic(
                 checker.graded(finding), source.path, row, 1, row, 1, checker.dialect.name
             )
-            chunk.found += settled(checker, [item], b"", chunk)
+            chunk.add([item], b"", checker.known)
         yield chunk
 
     def _place(self, place: int) -> str:

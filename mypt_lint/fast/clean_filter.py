@@ -37,7 +37,6 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.adapter_scan import AdapterScan
 from mypt_lint.fast.answered import longest
-from mypt_lint.fast.findings_cache import FindingsCache
 from mypt_lint.fast.layout import Layout, Shape, size_of, smallest
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.scan import Head, Scan, Taken, compile_scan
@@ -91,7 +90,6 @@ class CleanFilter:
         self.by_adapter = AdapterScan(self) if dialect.adapter.splits else None
         own = self.by_adapter
         self.scan: Scan = own.scan if own else compile_scan(self.layout, self, keep=keep)
-        self.cache = FindingsCache(self)
 
     def unproved(self, data: bytes) -> tuple[int, list[tuple[int, bytes]]]:
         """Returns how many lines a block has, and each that is not proved clean with its index."""

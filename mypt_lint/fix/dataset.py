@@ -14,7 +14,6 @@ from itertools import chain
 from typing import Any
 
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.diagnostic import Summary
 from mypt_lint.check.suppress import OPT_OUT, suppressed
 from mypt_lint.dataset.compare import DataSet, episode_of, within
 from mypt_lint.dataset.fingerprints import last_answer, prompt, whole
@@ -22,8 +21,8 @@ from mypt_lint.dataset.seen import Seen
 from mypt_lint.dataset.whitespace import CODES, untidy
 from mypt_lint.fix.apply import Codes, Fixer
 from mypt_lint.fix.json_edit import edited_at_once
+from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.plan import Group
-from mypt_lint.run.runner import Chunk, settled
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 
@@ -104,7 +103,9 @@ def _wanted(
         ]
     raw = text.encode("utf-8")
     items = fixer.full.locate(found, raw, row=row, filename="")
-    return [item.finding for item in settled(checker, items, raw, Chunk([], Summary()))]
+    chunk = Chunk()
+    chunk.add(items, raw, checker.known)
+    return [item.finding for item in chunk.found]
 
 
 def _digests(checker: Checker, episode: Episode) -> tuple[int, int]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mypt_lint.check.diagnostic import Diagnostic, Summary
-from mypt_lint.run.runner import Chunk, tally
+from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.run.chunk import Chunk
 
 _Place = tuple[str, int]
 _END: _Place = ("\U0010ffff", 0)
@@ -50,7 +50,7 @@ class _Ahead:
     def before(self, place: _Place) -> Iterator[Chunk]:
         """Yields its findings before a place, each counted; their lines are clean no more."""
         while True:
-            out = Chunk([], Summary())
+            out = Chunk()
             while self._at < len(self._held) and _place(self._held[self._at]) < place:
                 out.found.append(self._held[self._at])
                 self._at += 1
@@ -61,7 +61,7 @@ class _Ahead:
                 if fresh is not None:
                     self._held, self._at = fresh.found, 0
                     out.keys, out.summary.known = fresh.keys, fresh.summary.known
-            tally(out.summary, out.found)
+            out.summary.tally(out.found)
             lines = len({_place(item) for item in out.found})
             out.summary.faulty, out.summary.clean = lines, -lines
             yield out

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source, ranges
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.diagnostic import Summary
-from mypt_lint.fast.clean_filter import CleanFilter
-from mypt_lint.run.runner import FAR, Chunk, check_lines, pieces
+from mypt_lint.fast.fast_checker import FastChecker
+from mypt_lint.run.chunk import Chunk
+from mypt_lint.run.runner import FAR, check_lines, pieces
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -67,16 +67,16 @@ def units(checker: Checker, sources: list[Source], parts: list[list[Part]]) -> I
     Units are byte ranges of plain files, and blocks of compressed files, which every process
     unpacks. A source that can be read only once is not divisible, and is for the first process.
     """
-    clean_filter = CleanFilter(checker)
+    fast = FastChecker(checker)
     for source, ranges_ in zip(sources, parts, strict=True):
         for part in ranges_:
-            yield True, source, partial(_range, checker, clean_filter, source, part)
+            yield True, source, partial(_range, fast, source, part)
         if ranges_:
             continue
         if source.size is None or source.stdin or source.stream is not None:
-            yield False, source, partial(check_lines, checker, clean_filter, source)
+            yield False, source, partial(check_lines, fast, source)
             continue
-        for piece in pieces(checker, clean_filter, source):
+        for piece in pieces(fast, source):
             yield True, source, partial(_one, piece)
 
 
@@ -87,9 +87,10 @@ def _parts(source: Source) -> list[Part]:
     return found
 
 
-def _range(checker: Checker, clean_filter: CleanFilter, source: Source, part: Part) -> list[Chunk]:
-    out = Chunk([], Summary())
-    for chunk in check_lines(checker, clean_filter, source, part=part):
+def _range(fast: FastChecker, source: Source, part: Part) -> list[Chunk]:
+    """Checks a byte range; returns its chunks as one."""
+    out = Chunk()
+    for chunk in check_lines(fast, source, part=part):
         out.found += chunk.found
         out.summary.add(chunk.summary)
         out.keys |= chunk.keys

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mypt_cli.jsonl.paths import MANIFEST
 from mypt_lint.check.diagnostic import Diagnostic, Summary
-from mypt_lint.run.runner import Chunk, tally
+from mypt_lint.run.chunk import Chunk
 from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
@@ -184,7 +184,7 @@ def _report(places: list[_Place], filename: str, dialect: str, codes: frozenset[
         key=lambda item: item.sort_key,
     )
     summary = Summary()
-    tally(summary, found)
+    summary.tally(found)
     return Chunk(found, summary)
 
 

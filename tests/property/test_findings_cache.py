@@ -82,7 +82,7 @@ def alike(draw: Any, name: str, skeleton: Skeleton) -> bytes | None:
 @settings(max_examples=120)
 def test_says_what_the_checker_says(name: str, data: st.DataObject) -> None:
     checker = Checker(mypt_spec.dialect(name), data.draw(LIMITS))
-    recall = CleanFilter(checker).cache
+    recall = FindingsCache(CleanFilter(checker))
     for line in data.draw(
         st.lists(
             tagged_lines(name) | any_lines(name).filter(lambda line: b"\n" not in line),
@@ -145,7 +145,7 @@ def test_a_finding_points_at_what_the_record_has(name: str, data: st.DataObject)
 @pytest.mark.parametrize("line", TRAPS)
 def test_traps(line: str) -> None:
     agree(
-        CleanFilter(Checker(mypt_spec.dialect("mypt"))).cache,
+        FindingsCache(CleanFilter(Checker(mypt_spec.dialect("mypt")))),
         line.encode("utf-8", "surrogatepass"),
     )
 
@@ -217,7 +217,7 @@ def test_one_of_a_kind_stands_for_all(messages: list[dict[str, Any]], data: st.D
 
 @pytest.mark.parametrize(("checker", "messages"), ODD)
 def test_odd(checker: Checker, messages: list[dict[str, Any]]) -> None:
-    recall = CleanFilter(checker).cache
+    recall = FindingsCache(CleanFilter(checker))
     for more in ({}, {"_mypt_lint": {"ignore": ["MYP105", "MYP301"]}}, {"note": "x"}):
         for text in ("S", "S is longer"):
             for ascii_only in (True, False):
@@ -231,7 +231,7 @@ def test_odd(checker: Checker, messages: list[dict[str, Any]]) -> None:
 
 def test_a_tag_that_a_sign_would_make_is_not_taken_apart() -> None:
     """`ab` is a tag only where no `c` follows: what follows it must not become a sign."""
-    skeletons = CleanFilter(Checker(mypt_spec.dialect("mypt"))).cache.skeletons
+    skeletons = FindingsCache(CleanFilter(Checker(mypt_spec.dialect("mypt")))).skeletons
     assert skeletons is not None
     skeletons.finders, skeletons.exact = [_spans("ab"), _spans("ab(?!c)")], False
     assert skeletons.pieces("say ab now") == ["", "say", " ab ", "now", ""]
@@ -258,7 +258,7 @@ def test_findings_that_quote_are_not_remembered() -> None:
 @given(any_text("mypt", 1))
 def test_signs_in_the_data_are_only_text(text: str) -> None:
     """What stands for texts inside may itself stand in data."""
-    recall = CleanFilter(Checker(mypt_spec.dialect("mypt"))).cache
+    recall = FindingsCache(CleanFilter(Checker(mypt_spec.dialect("mypt"))))
     for sign in ("\ue000", "\ue800", "\\ue000"):
         for content in (sign + text, text + sign, sign):
             record = {"system": "S", "messages": [USER, {"role": "robot", "content": content}]}
@@ -267,7 +267,7 @@ def test_signs_in_the_data_are_only_text(text: str) -> None:
 
 
 def test_memory_is_bounded() -> None:
-    recall = CleanFilter(Checker(mypt_spec.dialect("mypt"))).cache
+    recall = FindingsCache(CleanFilter(Checker(mypt_spec.dialect("mypt"))))
     for i in range(3000):
         record = {
             "system": "S",
