@@ -97,15 +97,18 @@ class Controller:
         tools: Toolbox | None = None,
         *,
         dialect: str | Dialect = "mypt",
+        turns: int | None = None,
         **options: Any,
     ) -> Controller:
         """Returns a controller that continues the conversation of a record with a transcript.
 
-        The turns are run again, as by `replay`; the options are those of a new controller. Raises
-        TranscriptError if the record has no transcript, or a damaged one.
+        The turns are run again, as by `replay`; with `turns`, it continues after so many of them.
+        The options are those of a new controller. Raises TranscriptError if the record has no
+        transcript, or a damaged one.
         """
         controller = cls(source, tools, dialect=dialect, **options)
-        controller.history, controller.replies, controller._events = reread(record, dialect)
+        made = reread(record, dialect, turns=turns)
+        controller.history, controller.replies, controller._events = made
         return controller
 
     def reset(self) -> None:

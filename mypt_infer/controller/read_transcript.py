@@ -53,8 +53,13 @@ def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[History, lis
     return history, events
 
 
-def reread(record: dict[str, Any], dialect: str | Dialect) -> tuple[History, Replies, list[Event]]:
-    """Returns what `replay` returns, with the replies to the turns."""
+def reread(
+    record: dict[str, Any], dialect: str | Dialect, *, turns: int | None = None
+) -> tuple[History, Replies, list[Event]]:
+    """Returns what `replay` returns, with the replies to the turns; of the first `turns` turns.
+
+    All turns are compared with the transcript, also those that are not returned.
+    """
     kept = record.get(KEY) if isinstance(record, dict) else None
     if not isinstance(kept, dict) or kept.get("version") not in range(1, VERSION + 1):
         raise TranscriptError(f'no transcript of version 1 to {VERSION} under the key "{KEY}"')
@@ -72,7 +77,11 @@ def reread(record: dict[str, Any], dialect: str | Dialect) -> tuple[History, Rep
     try:
         if kept["version"] < 3:
             kept = _upgraded(kept)
-        return _run_again(kept, history)
+        made = _run_again(kept, history)
+        if turns is None or turns >= len(kept["replies"]):
+            return made
+        history = History(dialect)
+        return history, *_turns(kept, history, turns)
     except TranscriptError:
         raise
     except (ValueError, TypeError, KeyError, IndexError) as error:
@@ -97,11 +106,14 @@ def _misfit(value: Any, form: Any, at: str = "") -> str:
     return next((wrong for pair in pairs if (wrong := _misfit(pair[1], pair[2], pair[0]))), "")
 
 
-def _run_again(kept: dict[str, Any], history: History) -> tuple[History, Replies, list[Event]]:
+def _turns(
+    kept: dict[str, Any], history: History, turns: int | None = None
+) -> tuple[Replies, list[Event]]:
+    """Runs turns again, the first `turns` or all; returns the replies and the events."""
     replies = Replies()
     events: list[Event] = []
     told = [_restored(kind, fields) for kind, fields in kept["events"]]
-    for turn in kept["replies"]:
+    for turn in kept["replies"][:turns]:
         history.reopen()
         _hear(history, kept["ids"][len(history.ids) : turn["begin"]])
         while len(events) < len(told) and isinstance(told[len(events)], Notice):
@@ -110,6 +122,12 @@ def _run_again(kept: dict[str, Any], history: History) -> tuple[History, Replies
         replies.begin(options, ids=len(history.ids), calls=turn["calls"])
         run = Turn(history, options, calls=turn["calls"])
         _run(run, [reply_of(said) for said in turn["replies"]], replies, events)
+    return replies, events
+
+
+def _run_again(kept: dict[str, Any], history: History) -> tuple[History, Replies, list[Event]]:
+    replies, events = _turns(kept, history)
+    told = [_restored(kind, fields) for kind, fields in kept["events"]]
     _hear(history, kept["ids"][len(history.ids) :])
     for name, ours, theirs in (
         ("ids", history.ids, kept["ids"]),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_infer.controller import Controller, Options, Script, TranscriptError, replay
 from mypt_infer.toolbox import Tool, Toolbox
-from tests.support.faults import Chaos
+from tests.support.faults import DIALECTS, Chaos
 
 OLD = Path(__file__).parents[1] / "unit" / "mypt_infer" / "transcripts_of_version_2.jsonl"
 
@@ -71,6 +71,37 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 def test_they_replay_unharmed() -> None:
     for dialect, record in WHOLE:
         replay(record, dialect)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(DIALECTS), st.integers(0, 2**16), st.integers(0, 5),
+    st.sampled_from([None, 500]), st.sampled_from([0.0, 0.03]),
+)  # fmt: skip
+def test_the_first_turns_are_what_was_there_after_them(
+    dialect: str, seed: int, turns: int, length: int | None, fault: float
+) -> None:
+    chaos = Chaos(dialect, random.Random(seed), fault=fault)
+    tools = Toolbox([Tool("large", "", {"type": "object"}, lambda args: {"found": ["a"] * 40})])
+    options = Options(context_length=length, max_tokens=60)
+    made = Controller(chaos, tools, dialect=dialect, system=chaos.system, options=options)
+    chaos.controller = made
+    told: list[str] = []
+    for said in ("Hi", "And <myPT_user> </user>?", "So? " * 20, "Well"):
+        chaos.coming = []
+        with contextlib.suppress(RuntimeError, SystemExit, ValueError):
+            list(made.say(said))
+        if len(made.replies.turns) > len(told):
+            told.append(json.dumps(made.record()))
+    if not told:
+        return
+    record = json.loads(told[-1])
+    cut = Controller.from_record(record, Script([]), tools, dialect=dialect, turns=turns)
+    if turns:
+        assert json.dumps(cut.record()) == told[min(turns, len(told)) - 1]
+    else:
+        assert not cut.history.ids
+        assert not cut.replies.turns
 
 
 @settings(max_examples=500)
