@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BETWEEN = "\0"
 # gigatoken's memory of words has no bound. It is emptied when the process has grown by so many
 # bytes since it was empty, or, where the system does not tell its size, after so many characters.
-_GROWTH, _REMEMBERED = 40 << 20, 32 << 20
+_GROWTH, _REMEMBERED = 24 << 20, 32 << 20
 
 
 class Engine(Protocol):
@@ -131,7 +131,7 @@ class _Giga:
     library = "gigatoken"
 
     def __init__(self, base: tiktoken.Encoding, between: int) -> None:
-        self.base, self.between = base, between
+        self.vocabulary, self.special = write_ranks(base._mergeable_ranks), {BETWEEN: between}
         self._forget()
 
     def encode(self, joined: str) -> npt.NDArray[np.uint32]:
@@ -146,7 +146,7 @@ class _Giga:
 
     def _forget(self) -> None:
         """Loads the vocabulary, with no word remembered."""
-        self.tokenizer = _load(self.base, {BETWEEN: self.between})
+        self.tokenizer = _load(self.vocabulary, self.special)
         self.spent, self.empty = 0, _resident()
 
     def doubts(self, joined: str) -> re.Pattern[str] | None:
@@ -170,12 +170,12 @@ def _hand_back() -> None:
         trim(0)
 
 
-def _load(encoding: tiktoken.Encoding, special: dict[str, int]) -> gigatoken.Tokenizer:
+def _load(vocabulary: bytes, special: dict[str, int]) -> gigatoken.Tokenizer:
     import gigatoken
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / FILE
-        file.write_bytes(write_ranks(encoding._mergeable_ranks))
+        file.write_bytes(vocabulary)
         return gigatoken.Tokenizer.from_tiktoken(file, "gpt2", special)
 
 
