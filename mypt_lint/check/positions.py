@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -159,6 +160,7 @@ class Places:
         self._values: dict[Node, Item] = {}
         self._keys: dict[Node, Item] = {}
         self._repeats: dict[tuple[Node, str], Item] = {}
+        self._strings: dict[int, _StringColumns] = {}
 
     def _scan(self) -> None:
         self._scanned = True
@@ -205,11 +207,7 @@ class Places:
             else:
                 start, end = member.start, member.end
             whole = span is None or not exact or not self.text.startswith('"', start)
-            return (
-                (start, end)
-                if whole or span is None
-                else string_columns(self.text, start, end, span)
-            )
+            return (start, end) if whole or span is None else self._columns(start, end, span)
         if not self._scanned:
             self._scan()
         tokens = _tokens(pointer)
@@ -230,7 +228,12 @@ class Places:
             return start, start + len(inner)
         if span is None or node is None or not self.text.startswith('"', item.start):
             return item.start, item.end
-        return string_columns(self.text, item.start, item.end, span)
+        return self._columns(item.start, item.end, span)
+
+    def _columns(self, start: int, end: int, span: tuple[int, int]) -> tuple[int, int]:
+        if start not in self._strings:
+            self._strings[start] = _StringColumns(self.text, start, end)
+        return self._strings[start].of(span)
 
 
 def _tokens(pointer: str) -> list[str]:
@@ -251,17 +254,30 @@ def string_columns(text: str, start: int, end: int, span: tuple[int, int]) -> tu
     The string is a literal with its quotes. An escape is one code point, and so is a pair of
     surrogate escapes. The span is clamped to the string.
     """
-    first, last = max(span[0], 0), max(span[0], span[1], 0)
-    found: list[int] = []
-    shrink = start + 1  # raw offset minus decoded offset, up to the escape at hand
-    escapes = _ESCAPE.finditer(text, start + 1, end - 1)
-    escape = next(escapes, None)
-    for target in (first, last):
-        while escape is not None and escape.start() - shrink < target:
-            shrink += len(escape[0]) - 1
-            escape = next(escapes, None)
-        found.append(min(target + shrink, end - 1))
-    return found[0], found[1]
+    return _StringColumns(text, start, end).of(span)
+
+
+class _StringColumns:
+    """The columns of one JSON string, for any number of spans in it: each escape is read once."""
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self._end = end - 1
+        self._escapes = _ESCAPE.finditer(text, start + 1, end - 1)
+        self._decoded: list[int] = []  # of each escape read so far, its decoded offset
+        self._shrinks = [start + 1]  # raw offset minus decoded offset, up to each escape
+
+    def of(self, span: tuple[int, int]) -> tuple[int, int]:
+        first, last = max(span[0], 0), max(span[0], span[1], 0)
+        return self._column(first), self._column(last)
+
+    def _column(self, target: int) -> int:
+        while not self._decoded or self._decoded[-1] < target:
+            escape = next(self._escapes, None)
+            if escape is None:
+                break
+            self._decoded.append(escape.start() - self._shrinks[-1])
+            self._shrinks.append(self._shrinks[-1] + len(escape[0]) - 1)
+        return min(target + self._shrinks[bisect_left(self._decoded, target)], self._end)
 
 
 def _skip(text: str, at: int) -> int:

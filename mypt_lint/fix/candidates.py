@@ -104,6 +104,7 @@ class _Record:
     episode: Episode | None
     check: _Check
     _made: dict[str, tuple[list[Fix], Iterator[Fix]]] = field(default_factory=dict)
+    _dropped: dict[str, Fix | None] = field(default_factory=dict)
 
     def fixes(self, finding: Finding) -> Iterator[Fix]:
         """Yields all candidates for a finding. Findings of one place have the same."""
@@ -128,7 +129,9 @@ class _Record:
         if self._typed is None:
             fix = next(self._folded(message), None)
         else:
-            fix = next(self._typed.dropped(finding.pointer), None)
+            if finding.pointer not in self._dropped:
+                self._dropped[finding.pointer] = next(self._typed.dropped(finding.pointer), None)
+            fix = self._dropped[finding.pointer]
             if fix is None and self._typed.legal:
                 fix = self._turns.fix(finding, message)
         return finding if fix is None else replace(finding, fix=fix)

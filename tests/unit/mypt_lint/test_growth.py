@@ -92,6 +92,22 @@ def test_tags_typed_in_each_turn(case: str) -> None:
     assert in_proportion(lambda n: fixer.line(line_of(turn * n), row=1), 30)
 
 
+@pytest.mark.parametrize("part", ["<myPT_think>", "a </myPT_cite> ", "<MYPT_USER>"])
+def test_one_text_with_many_tags(part: str) -> None:
+    """The text is read once for all of its findings; 10,000 took a minute."""
+    fixer, turn = Fixer(Checker(mypt_spec.dialect("mypt"))), [USER, {**ANSWER, "content": part}]
+    turn[1]["content"] *= 10_000
+    assert seconds(lambda: fixer.line(line_of(turn), row=1)) < SECONDS
+
+
+def test_places_in_one_text_with_many_escapes() -> None:
+    """Each escape is read once, whatever the number of findings; 5,000 took half a minute."""
+    content = '<myPT_user> "d" "e" \\ ' * 5_000
+    line = line_of([{**USER, "content": content}, ANSWER])
+    checker = Checker(mypt_spec.dialect("mypt"))
+    assert seconds(lambda: checker.line(line, row=1, filename="")) < SECONDS
+
+
 def test_a_record_with_long_head_and_many_turns_with_typed_tags() -> None:
     """What is before all turns is looked at with some of them, not with each."""
     dialect, looked = mypt_spec.dialect("mypt"), []
