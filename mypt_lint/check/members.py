@@ -2,8 +2,7 @@
 
 Input is a line and a pointer's tokens; output are offsets in the line. What lies outside of the
 pointer is skipped by the JSON scanner of the standard library, which is many times as fast as a
-look at every item. `positions.scan` defines the result; lines that this scanner refuses are left to
-it.
+look at every item. `json_items` defines the result; lines that this scanner refuses are left to it.
 """
 
 from __future__ import annotations

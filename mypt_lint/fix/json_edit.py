@@ -12,7 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from mypt_lint.check.positions import Item, scan, string_columns
+from mypt_lint.check.json_items import Item, json_items
+from mypt_lint.check.positions import string_columns
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Fix
 from mypt_spec.patch import apply
@@ -119,7 +120,7 @@ class _Source:
         self.values: dict[str, Item] = {}
         self.keys: dict[str, Item] = {}
         self.inner: dict[str, list[str]] = {}  # pointers of an array's or object's items, in order
-        for item in scan(line):
+        for item in json_items(line):
             if item.duplicate:
                 raise ValueError(
                     "a key stands twice: which of the two is meant is for people to say"
@@ -159,7 +160,7 @@ class _Source:
     def _remove(self, path: str) -> _Edit:
         item = self._value(path)
         removed = self.line[item.start : item.end]
-        for other in scan(removed):
+        for other in json_items(removed):
             source = removed[other.start : other.end]
             if other.kind == "value" and source[0] == '"':
                 self.gone[json.loads(source, strict=False)] = source

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from fuzz.fix_idempotence import STRATEGY
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.positions import scan
+from mypt_lint.check.json_items import json_items
 from mypt_lint.fix.apply import Fixer
 from mypt_lint.fix.candidates import candidates_of, text_candidates
 from mypt_lint.fix.json_edit import edited
@@ -237,10 +237,10 @@ def test_what_no_operation_names_keeps_its_bytes(data: st.DataObject) -> None:
     named = {"/b/0": "/b", "/b/-": "/b", "/c/new": "/c"}.get(path, path)
     sources = {
         item.pointer: line[item.start : item.end]
-        for item in scan(line)
+        for item in json_items(line)
         if not (item.pointer + "/").startswith(named + "/") and item.pointer
     }
-    found = {item.pointer: after[item.start : item.end] for item in scan(after)}
+    found = {item.pointer: after[item.start : item.end] for item in json_items(after)}
     assert all(found[pointer] == source for pointer, source in sources.items())
 
 

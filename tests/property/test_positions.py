@@ -11,7 +11,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mypt_lint.check.positions import Places, locate, scan
+from mypt_lint.check.json_items import json_items
+from mypt_lint.check.positions import Places
 
 KEYS = st.text(max_size=4) | st.sampled_from(["", "/", "~", "~1", "0", "a/b", "ü"])
 STRINGS = st.text(max_size=12) | st.text(alphabet='a\\"/\n\t😀e\u0301ü\u2028\x00<', max_size=12)
@@ -51,7 +52,7 @@ def test_every_pointer_and_span(
             a, b = sorted(data.draw(st.tuples(*[st.integers(0, len(inner))] * 2)))
             start, end = places.locate(pointer, (a, b))
             assert json.loads('"' + line[start:end] + '"') == inner[a:b]
-    values = [item.pointer for item in scan(line) if item.kind == "value"]
+    values = [item.pointer for item in json_items(line) if item.kind == "value"]
     assert sorted(values) == sorted(pointers)
 
 
@@ -68,7 +69,7 @@ def test_every_escape_may_be_written_as_u(text: str, data: st.DataObject) -> Non
         body += data.draw(st.sampled_from([plain, escaped]))
     line = '{"\\u006b": "' + body + '"}'
     a, b = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
-    start, end = locate(line, "/k", (a, b))
+    start, end = Places(line).locate("/k", (a, b))
     assert json.loads('"' + line[start:end] + '"') == text[a:b]
 
 
@@ -81,9 +82,9 @@ def test_every_escape_may_be_written_as_u(text: str, data: st.DataObject) -> Non
 def test_any_text_gives_a_place(
     text: str, pointer: str, span: tuple[int, int] | None, on_key: bool
 ) -> None:
-    start, end = locate(text, pointer, span, on_key)
+    start, end = Places(text).locate(pointer, span, on_key=on_key)
     assert 0 <= start <= end <= len(text)
-    for item in scan(text):
+    for item in json_items(text):
         assert 0 <= item.start < item.end <= len(text)
 
 
@@ -91,8 +92,8 @@ def test_any_text_gives_a_place(
 def test_a_cut_line_never_raises(value: Any, data: st.DataObject) -> None:
     line = json.dumps(value)
     cut = line[: data.draw(st.integers(0, len(line)))]
-    known = {item.pointer for item in scan(line)}
-    assert {item.pointer for item in scan(cut)} <= known
+    known = {item.pointer for item in json_items(line)}
+    assert {item.pointer for item in json_items(cut)} <= known
 
 
 class Nothing:

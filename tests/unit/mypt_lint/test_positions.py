@@ -8,19 +8,20 @@ import tracemalloc
 
 import pytest
 
-from mypt_lint.check.positions import Places, locate, scan, string_columns
+from mypt_lint.check.json_items import json_items
+from mypt_lint.check.positions import Places, string_columns
 
 
 def source(
     line: str, pointer: str, span: tuple[int, int] | None = None, on_key: bool = False
 ) -> str:
-    start, end = locate(line, pointer, span, on_key)
+    start, end = Places(line).locate(pointer, span, on_key=on_key)
     return line[start:end]
 
 
 def test_items_in_order() -> None:
     line = ' {"a": [1, {"b/~": null}], "c": "x"} '
-    items = [(item.kind, item.pointer, line[item.start : item.end]) for item in scan(line)]
+    items = [(item.kind, item.pointer, line[item.start : item.end]) for item in json_items(line)]
     assert items == [
         ("key", "/a", '"a"'),
         ("value", "/a/0", "1"),
@@ -38,7 +39,7 @@ def test_items_in_order() -> None:
     "text", ["[]", "{}", "[[], {}]", '[{"a": []}, 0]', "3", '""', "\ufeff[1]", "\t\r\n null "]
 )
 def test_empty_containers_and_bare_values(text: str) -> None:
-    *_, last = scan(text)
+    *_, last = json_items(text)
     assert (last.kind, last.pointer) == ("value", "")
     assert text[last.start : last.end] == text.strip("\ufeff\t\r\n ")
 
@@ -106,7 +107,9 @@ def test_missing_pointers_fall_back_to_the_nearest_ancestor() -> None:
 def test_duplicate_keys() -> None:
     line = '{"a": {"b": 1}, "a": {"c": 2}, "a": {"d": 3}}'
     flags = [
-        (item.kind, item.pointer, item.duplicate) for item in scan(line) if item.pointer == "/a"
+        (item.kind, item.pointer, item.duplicate)
+        for item in json_items(line)
+        if item.pointer == "/a"
     ]
     assert (
         flags
@@ -115,7 +118,7 @@ def test_duplicate_keys() -> None:
     )
     assert source(line, "/a") == '{"d": 3}'
     assert source(line, "/a/b") == '{"d": 3}'
-    assert locate(line, "/a", on_key=True) == (16, 19)
+    assert Places(line).locate("/a", on_key=True) == (16, 19)
     escaped = r'{"a": 1, "\u0061": 2}'
     assert source(escaped, "/a", on_key=True) == r'"\u0061"'
     assert source(escaped, "/a") == "2"
@@ -152,7 +155,7 @@ def test_deep_nesting_is_fast(pair: tuple[str, str]) -> None:
     line = pair[0] * depth + "0" + pair[1] * depth
     step = "/0" if pair[0] == "[" else "/a"
     started = time.process_time()
-    items = sum(1 for _ in scan(line))
+    items = sum(1 for _ in json_items(line))
     places = Places(line)
     assert line[slice(*places.locate(step * depth))] == "0"
     assert places.locate(step * (depth + 5)) == places.locate(step * depth)
@@ -176,8 +179,8 @@ def test_deep_nesting_is_linear_in_memory() -> None:
 def test_deep_nesting_that_never_closes() -> None:
     started = time.process_time()
     line = "[" * 100_000
-    assert list(scan(line)) == []
-    assert locate(line, "/0/0") == (0, len(line))
+    assert list(json_items(line)) == []
+    assert Places(line).locate("/0/0") == (0, len(line))
     assert time.process_time() - started < 20
 
 
