@@ -74,8 +74,8 @@ def open_blocks(automaton: Automaton, table: TokenTable) -> dict[int, Stack]:
 
 
 def model_writes_in(stack: Stack, table: TokenTable) -> bool:
-    """Returns whether the model writes the text inside these blocks, which is what it learns."""
-    return all(table.openers[kind].body_loss for kind in stack)
+    """Returns whether the model writes the text inside these blocks."""
+    return all(table.openers[kind].body_by_model for kind in stack)
 
 
 @_once
@@ -131,7 +131,7 @@ def _opened_by_the_system(state: int, automaton: Automaton, table: TokenTable) -
                 continue
             if terminal.closes:
                 seen += [] if following in seen else [following]
-            elif terminal.opens and not terminal.by_model and not terminal.body_loss:
+            elif terminal.opens and not terminal.by_model and not terminal.body_by_model:
                 out.add(name)
     return out
 

@@ -55,8 +55,9 @@ class Terminal:
     "function" (a JSON object of "name" and "arguments"), "calls" (an array of function calls) or
     "namespace" (definitions of functions). With `quotes`, blocks inside are quotations, neither
     calls nor checked as JSON. `body_loss` is the loss of the content, where that of the tag
-    differs. `role` is what the block is to people: "thought" (not shown, with its own budget),
-    "citation", or "" for all others.
+    differs; `body_origin` is who writes the content at run time, where that is not the model for
+    what it learns, and the system for the rest. `role` is what the block is to people: "thought"
+    (not shown, with its own budget), "citation", or "" for all others.
 
     The remaining fields follow from these; they are stored because every tag of every record asks
     for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.
@@ -76,6 +77,7 @@ class Terminal:
     body: str = "text"
     quotes: bool = False
     body_loss: int = 0
+    body_origin: str = ""
     shared: tuple[str, ...] = ()
     mark: bool = False
     role: str = ""
@@ -105,6 +107,11 @@ class Terminal:
     def by_model(self) -> bool:
         """Returns whether the model writes it at run time."""
         return self.origin == "model"
+
+    @property
+    def body_by_model(self) -> bool:
+        """Returns whether the model writes the text in the block that it opens."""
+        return self.body_origin == "model" if self.body_origin else bool(self.body_loss)
 
     def spell(
         self, attrs: tuple[tuple[str, str], ...] = (), special: dict[str, str] | None = None

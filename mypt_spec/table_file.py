@@ -41,10 +41,11 @@ _TERMINAL_KEYS = {
     "body",
     "quotes",
     "body_loss",
+    "body_origin",
     "mark",
     "role",
 }
-_OPTIONS = ("opens", "body", "quotes", "body_loss", "mark", "role")
+_OPTIONS = ("opens", "body", "quotes", "body_loss", "body_origin", "mark", "role")
 _MISTAKE_KEYS = {"code", "terminal", "inside", "after", "expected", "help"}
 
 
@@ -134,6 +135,11 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
                 f'"id" is {row["id"]}, the order of the table says {special[pieces[0].value]}',
             )
         need(row.get("body_loss", 0) in (0, 1), entry, '"body_loss" must be 0 or 1')
+        need(
+            row.get("body_origin", "model") in ("model", "system"),
+            entry,
+            '"body_origin" must be model or system',
+        )
         need(isinstance(row.get("mark", False), bool), entry, '"mark" must be true or false')
         need(
             "closes" in row or "mark" not in row,

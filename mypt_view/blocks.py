@@ -139,7 +139,7 @@ def _grouped(chunks: list[Chunk], dialect: Dialect) -> list[Block]:
             [kind.replace("_", " ") or "between blocks", *(value for _, value in attrs)]
         )
         blocks.append(
-            Block(kind, title, opener is not None and bool(opener.body_loss), len(stack) > 1, top)
+            Block(kind, title, opener is not None and opener.body_by_model, len(stack) > 1, top)
         )
         return blocks[-1]
 
@@ -205,7 +205,7 @@ def _of_value(value: Any, dialect: Dialect) -> Iterator[Block]:
             name = role if isinstance(role, str) else str(key)
             block = _block_of(name)
             opener = dialect.table.openers.get(name)
-            block.model = opener is not None and bool(opener.body_loss)
+            block.model = opener is not None and opener.body_by_model
             if [*rest] == ["content"]:
                 block.chunks.append(_value_of(rest["content"], _below(here, "content")))
             else:

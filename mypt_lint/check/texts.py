@@ -18,7 +18,7 @@ from mypt_lint.fix.candidates import text_candidates
 from mypt_spec.bodies.json_body import read_body
 from mypt_spec.episode import Episode, Event, Place
 from mypt_spec.findings import Finding
-from mypt_spec.states import open_blocks
+from mypt_spec.states import model_writes, open_blocks
 from mypt_spec.table import END, TEXT, Terminal
 from mypt_spec.validator import Run
 
@@ -96,10 +96,10 @@ def text_episodes(checker: Checker, text: str) -> Iterator[TextEpisode]:
 
     A byte order mark before the first one is passed over.
     """
-    behind = len(_mark(text))
-    for begin, end in _episodes(checker, text[behind:]):
-        start = begin + behind
-        whole = text[start : end + behind]
+    after_mark = len(_mark(text))
+    for begin, end in _episodes(checker, text[after_mark:]):
+        start = begin + after_mark
+        whole = text[start : end + after_mark]
         last = checker.dialect.lex(whole)[-1:]
         own = whole.removesuffix("\n") if last and last[0].terminal == TEXT else whole
         episode, found = _look(checker, own)
@@ -116,8 +116,8 @@ def generation_units(checker: Checker, data: bytes, filename: str) -> Units:
     """Checks a file that holds one generation."""
     text, findings, readable = decode(checker, data)
     if readable:
-        behind = len(_mark(text))
-        findings += [_shifted(f, behind) for f in generation(checker, text[behind:])]
+        after_mark = len(_mark(text))
+        findings += [_shifted(f, after_mark) for f in generation(checker, text[after_mark:])]
     found = checker.text(text, findings, filename=filename)
     return Units(found, 1, int(not found))
 
@@ -198,7 +198,8 @@ def generation(checker: Checker, text: str, prompt: str = "") -> list[Finding]:
     machine = dialect.automaton
     if events and events[0].terminal in machine.steps[machine.start]:
         return _follow(checker, events, machine.start, "", transcript=True)
-    outcomes = [_follow(checker, events, state) for state in _model_states(checker)]
+    own = model_writes(machine, dialect.table)
+    outcomes = [_follow(checker, events, state) for state, names in own.items() if names]
     return min(outcomes, key=_badness, default=[])
 
 
@@ -206,23 +207,6 @@ def _badness(findings: list[Finding]) -> tuple[int, int]:
     errors = [f for f in findings if f.severity == "error"]
     first = errors[0].span if errors else None
     return len(errors), -(first[0] if first else 0)
-
-
-def _model_states(checker: Checker) -> list[int]:
-    """Returns the states in which the model may write.
-
-    There, only blocks of the model are open, and there is something that it can write.
-    """
-    table, machine = checker.dialect.table, checker.dialect.automaton
-    out = []
-    for state, stack in open_blocks(machine, table).items():
-        own = all(table.openers[kind].body_loss for kind in stack)
-        writes = any(
-            table.terminals[n].by_model if n != TEXT else bool(stack) for n in machine.steps[state]
-        )
-        if own and writes:
-            out.append(state)
-    return out
 
 
 def _follow(

@@ -17,8 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
-from mypt_lint.check.checker import Checker
-from mypt_lint.check.texts import _model_states
 from mypt_spec import Dialect
 from mypt_spec.states import open_blocks
 from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
@@ -102,7 +100,15 @@ class Judge:
         self.dialect: Dialect = mypt_spec.dialect(name)
         self.table, self.machine = self.dialect.table, self.dialect.automaton
         self.stacks = open_blocks(self.machine, self.table)
-        self.states = set(_model_states(Checker(self.dialect)))
+        self.states = {
+            state
+            for state, stack in self.stacks.items()
+            if self.own(stack)
+            and any(
+                self.table.terminals[n].by_model if n != TEXT else bool(stack)
+                for n in self.machine.steps[state]
+            )
+        }
         self.terminals: dict[str, str] = {}
         cut = {
             re.escape("".join(p.value for p in t.spelling if p.kind != "space").split('"')[0])

@@ -21,6 +21,7 @@ from mypt_spec.dialect import grammar_root, load
 from mypt_spec.episode import Episode, Message
 from mypt_spec.findings import RULES
 from mypt_spec.record_schema import RecordSchema
+from mypt_spec.states import model_writes
 from mypt_spec.table import SpecError, TokenTable
 from mypt_spec.table_file import load_table
 
@@ -187,6 +188,7 @@ BAD: dict[str, tuple[Callable[[str], str], str, str, bool]] = {
     "terminal is a string": (lambda s: 'terminal = "x"\n' + s[: s.index("[[terminal]]")], "[[terminal]]", "expected tables", True),
     "opens and closes": (swap('opens = "box"', 'opens = "box"\ncloses = "box"'), "BOX_OPEN", "opens and closes", True),
     "body loss of 2": (swap('opens = "box"', 'opens = "box"\nbody_loss = 2'), "BOX_OPEN", '"body_loss" must be 0 or 1', True),
+    "body of nobody": (swap('opens = "box"', 'opens = "box"\nbody_origin = "user"'), "BOX_OPEN", '"body_origin" must be model or system', True),
     "piece is a number": (swap('{ special = "<stop>" }', "{ special = 5 }"), "STOP", "must be str", True),
     "piece is empty": (swap('{ special = "<stop>" }', '{ special = "" }'), "STOP", "not empty", True),
     "mistake without code": (swap('code = "MYP220"\n', ""), "[[mistake]] (no code)", '"code" must be str', True),
@@ -247,6 +249,16 @@ def test_a_folder_is_a_dialect(tmp_path: Path) -> None:
     assert episode is not None
     assert d.encode(episode).loss.tolist() == [0] * 6 + [1]
     assert [f.code for f in d.parse("<box>a<stop>")[1]] == ["MYP220"]
+
+
+def test_what_is_trained_and_who_writes_are_two_columns(tmp_path: Path) -> None:
+    table = TABLE.replace('opens = "box"', 'opens = "box"\nbody_loss = 1\nbody_origin = "system"')
+    d = load(folder_with(tmp_path, table=table), NoRecords())
+    episode, _ = d.parse("<box>a</box><stop>")
+    assert episode is not None
+    assert d.encode(episode).loss.tolist() == [0, 1, 0, 1]
+    own = model_writes(d.automaton, d.table)
+    assert set().union(*own.values()) == {"STOP"}
 
 
 def headed(*, exact: bool) -> str:
