@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
+from mypt_spec.states import Stack, after_tag, before_tag
 from mypt_spec.table import TEXT, TokenTable
 
 Attrs = tuple[tuple[str, str], ...]
@@ -93,6 +94,11 @@ class Event(NamedTuple):
     attrs: Attrs = ()
     name_at: Place | None = None
     spaced: bool = False
+
+    @property
+    def blank(self) -> bool:
+        """Returns whether it is a run of white space; between blocks this is a gap."""
+        return self.terminal == TEXT and self.text.isspace()
 
 
 def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
@@ -189,12 +195,12 @@ def _block(
 def top_level(events: Iterable[Event], table: TokenTable) -> list[list[Event]]:
     """Returns the events grouped by top-level block or mark."""
     blocks: list[list[Event]] = []
-    depth = 0
+    stack: Stack = ()
     for event in events:
         terminal = table.terminals.get(event.terminal)
-        if depth == 0:
+        stack = stack if terminal is None else before_tag(stack, table)
+        if not stack:
             blocks.append([])
         blocks[-1].append(event)
-        if terminal is not None:
-            depth += bool(terminal.opens) - bool(terminal.closes)
+        stack = stack if terminal is None else after_tag(stack, terminal, table)
     return blocks

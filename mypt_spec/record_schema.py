@@ -102,8 +102,9 @@ class RecordSchema:
     `aliases` maps other names that people use for roles to the dialect's. `lifted` maps a role that
     the dialect does not have to the top-level key where the text of such a first message belongs.
     `folded` maps such a role to (role, key): the text of the message belongs under that key of the
-    next message, if that has that role. `tag` is the key that names the role, and `what` such an
-    object is called in messages. Without `metadata`, keys that begin with `_` are unknown ones.
+    next message, if that has that role. `tag` is the key that names the role, `text` the one that
+    holds the text of such messages, and `what` such an object is called in messages. Without
+    `metadata`, keys that begin with `_` are unknown ones.
     """
 
     top: dict[str, Field]
@@ -113,6 +114,7 @@ class RecordSchema:
     folded: dict[str, tuple[str, str]] = field(default_factory=dict)
     messages: str = "messages"
     tag: str = ROLE
+    text: str = "content"
     what: str = "message"
     metadata: bool = True
 
@@ -188,14 +190,11 @@ class _Checker:
         messages = record.get(self.schema.messages)
         if not isinstance(messages, list) or not messages or not isinstance(messages[0], dict):
             return
-        first = messages[0]
-        key = (
-            self.schema.lifted.get(first.get(ROLE, ""))
-            if isinstance(first.get(ROLE), str)
-            else None
-        )
-        extra = [k for k in first if k not in (ROLE, "content")]
-        if key is None or key in record or extra or not isinstance(first.get("content"), str):
+        first, tag = messages[0], self.schema.tag
+        role, text = first.get(tag), first.get(self.schema.text)
+        key = self.schema.lifted.get(role) if isinstance(role, str) else None
+        extra = first.keys() - {tag, self.schema.text}
+        if key is None or key in record or extra or not isinstance(text, str):
             return
         base = f"/{self.schema.messages}/0"
         fix = Fix(
@@ -203,16 +202,16 @@ class _Checker:
             True,
             patch=(
                 {"op": "remove", "path": base},
-                {"op": "add", "path": f"/{key}", "value": first["content"]},
+                {"op": "add", "path": f"/{key}", "value": text},
             ),
         )
         self.add(
             "MYP108",
             f'the {key} prompt stands among the messages; its place is the top-level "{key}"',
-            f"{base}/{ROLE}",
+            f"{base}/{tag}",
             fix=fix,
         )
-        record[key] = first["content"]
+        record[key] = text
         record[self.schema.messages] = messages[1:]
         self.lifted = key
 
@@ -370,7 +369,7 @@ class _Checker:
             hint = (
                 f'it is the top-level "{self.schema.lifted[role]}", once; merge this text into it'
             )
-            self.add("MYP108", f'"{role}" is no role of a message here', f"{at}/{ROLE}", help=hint)
+            self.add("MYP108", f'"{role}" is no role of a message here', f"{at}/{tag}", help=hint)
             return None
         close = _meant(role, tuple(self.schema.roles))
         hint = f'did you mean "{close}"?' if close else f"{tag}s are {known}"

@@ -150,23 +150,12 @@ class _Search:
                 for other in _alike(self.automaton, self.table, state):
                     if event.terminal in self.automaton.steps[other]:
                         yield _FORGET, (other, pos, pending), (("forget", other, ""),)
-            if (
-                event.terminal == TEXT
-                and event.terminal not in steps
-                and self._is_gap(event, state)
-            ):
+            gap = self.spaces and event.blank and TEXT not in steps
+            if gap and not open_blocks(self.automaton, self.table)[state]:
                 yield 0.0, (state, pos + 1, pending), ()
         yield from self._inserts(state, pos, pending)
         if pos < len(self.events):
             yield from self._deletes(state, pos, pending, goal)
-
-    def _is_gap(self, event: Event, state: int) -> bool:
-        """Returns whether an event is white space between blocks, which means nothing."""
-        return (
-            self.spaces
-            and event.text.isspace()
-            and not open_blocks(self.automaton, self.table)[state]
-        )
 
     def _inserts(self, state: int, pos: int, pending: int) -> Iterator[_Edge]:
         for name, following in self.automaton.steps[state].items():

@@ -6,7 +6,7 @@ The automaton says only which terminal may come next. All that reads blocks off 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -140,3 +140,34 @@ def awaits_result(state: int, automaton: Automaton, table: TokenTable) -> bool:
     """Returns whether the result of a call may come in a state."""
     opener = result_opener(automaton, table)
     return opener is not None and opener.name in automaton.steps[state]
+
+
+def turns(
+    messages: Sequence[Sequence[str]], automaton: Automaton, table: TokenTable
+) -> tuple[int, list[int]]:
+    """Returns (head, ends): the number of messages before the first turn, and where turns end.
+
+    A message is the names of its terminals. A turn may begin where the same terminals may follow as
+    after the end of the first one; without such a place, all messages are one turn.
+
+    >>> import mypt_spec
+    >>> d = mypt_spec.dialect("gabgpt")
+    >>> turn = [["USER", "TEXT"], ["ASSISTANT", "TEXT"], ["END"]]
+    >>> turns([*turn, *turn], d.automaton, d.table)
+    (0, [3, 6])
+    """
+    marks = {terminal.name for terminal in table.marks.values()}
+    states: list[int | None] = [automaton.start]
+    for terminals in messages:
+        state = states[-1]
+        for name in terminals:
+            state = automaton.steps[state].get(name) if state is not None else None
+        states.append(state)
+    follows = [None if state is None else frozenset(automaton.steps[state]) for state in states]
+    ends = [
+        i
+        for i in range(1, len(messages))
+        if states[i] in automaton.accepts and messages[i][0] not in marks
+    ]
+    heads = [i for i in range(ends[0]) if follows[i] == follows[ends[0]]] if ends else []
+    return (heads[-1], [*ends, len(messages)]) if heads else (0, [len(messages)])

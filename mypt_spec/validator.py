@@ -108,7 +108,7 @@ class Run:
                 self._read(event)
                 self.out.events.append(event)
                 at += 1
-            elif self._is_gap(event):
+            elif self.spaces and not self.open and event.blank:
                 self.out.gaps.append(event)
                 at += 1
             elif at < len(events) and (harmless := self._named_harmless(events, at)) is not None:
@@ -185,9 +185,6 @@ class Run:
             row.help,
             fix,
         )
-
-    def _is_gap(self, event: Event) -> bool:
-        return self.spaces and not self.open and event.terminal == TEXT and event.text.isspace()
 
     def _read(self, event: Event) -> None:
         self.out.state = self.automaton.steps[self.out.state][event.terminal]

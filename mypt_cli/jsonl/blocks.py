@@ -14,7 +14,7 @@ from io import BytesIO
 from typing import BinaryIO, Literal
 
 from mypt_cli.errors import UsageError, unreadable
-from mypt_cli.jsonl.compression import CHUNK, BrokenDataError, Reader, gather, gunzip, unzstd
+from mypt_cli.jsonl.compression import CHUNK, BrokenDataError, FileReader, gather, gunzip, unzstd
 
 Packing = Literal["", "gz", "zst"]
 BLOCK_SIZE = 1 << 20
@@ -99,7 +99,7 @@ def ranges(source: Source, *, size: int) -> list[tuple[int, int]]:
         start = 0
         while start < total:
             # From one byte before, so that a range may end exactly at a newline there.
-            reader = Reader(stream, source.path, start + size - 1)
+            reader = FileReader(stream, source.path, start + size - 1)
             end = total
             while data := reader.read(min(CHUNK, max(size, 512))):
                 if (at := data.find(b"\n")) >= 0:
@@ -128,7 +128,7 @@ def blocks(
         raise ValueError(f"{source.path} cannot be read in parts")
     stream = source.open()
     try:
-        reader = Reader(stream, source.path, start, end)
+        reader = FileReader(stream, source.path, start, end)
         cutter = _Cutter(max_line)
         broken = ""
         try:
@@ -229,7 +229,7 @@ def _newlines(data: bytes) -> int:
     return count
 
 
-def _content(source: Source, reader: Reader, size: int) -> Iterator[bytes]:
+def _content(source: Source, reader: FileReader, size: int) -> Iterator[bytes]:
     """Yields decompressed bytes in pieces. Raises BrokenDataError after the last good piece."""
     if source.compressed == "gz":
         yield from gather(gunzip(reader, size), size)

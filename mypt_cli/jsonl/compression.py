@@ -24,7 +24,7 @@ class BrokenDataError(Exception):
     """Compressed data that is truncated or damaged; the message says how, and at which byte."""
 
 
-class Reader:
+class FileReader:
     """Reads on from `offset`, to `end` if given, and knows how far it is."""
 
     def __init__(
@@ -72,7 +72,7 @@ def gather(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
         raise broken
 
 
-def gunzip(reader: Reader, size: int) -> Iterator[bytes]:
+def gunzip(reader: FileReader, size: int) -> Iterator[bytes]:
     """Yields the content of gzip members, one after the other.
 
     Zero padding is allowed between and after them, as in gzip itself.
@@ -128,7 +128,7 @@ def _salvage(unzip: zlib._Decompress, data: bytes) -> Generator[bytes, None, int
     return len(data)
 
 
-def unzstd(reader: Reader) -> Iterator[bytes]:
+def unzstd(reader: FileReader) -> Iterator[bytes]:
     """Yields the content of zstd frames.
 
     At damage, the content of up to 1 KiB of input before it is lost with it.

@@ -129,7 +129,7 @@ def _run(chosen: argparse.Namespace) -> int:
         **{name: getattr(chosen, name) for name in names},
     )
     for own in dict.fromkeys(rules):
-        checker(own, options.spec)  # raises for bad settings, before anything is written
+        checker(own, options.loaded_dialect)  # raises for bad settings, before anything is written
     with Bar(sources, quiet=chosen.quiet) as bar:
         workers = chosen.workers or os.cpu_count() or 1
         manifest = prepare(

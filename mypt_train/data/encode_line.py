@@ -1,6 +1,6 @@
 """Decides what becomes of one line of input: encoded episodes, or why not.
 
-Input: a line of JSONL. Output: an Outcome. What `mypt-lint` refuses under the same settings is
+Input: a line of JSONL. Output: an LineOutcome. What `mypt-lint` refuses under the same settings is
 refused here, and nothing else. Most lines are proved clean by the linter's fast path and encoded by
 a template (`templates`); all others are read as the linter reads them.
 """
@@ -22,8 +22,9 @@ from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.scan import Taken
 from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
-from mypt_spec.episode import Episode, Message, events_of
+from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import RULES, Finding
+from mypt_spec.states import turns
 from mypt_spec.table import TEXT
 from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
 from mypt_train.data.options import Options
@@ -51,7 +52,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LineOutcome:
     """The outcome for a line: written as samples, refused with findings, or too long.
 
     `tags` counts the terminals in the samples.
@@ -72,7 +73,7 @@ class Encoder:
 
     def __init__(self, options: Options, rules: Settings = NO_SETTINGS) -> None:
         self.options = options
-        self.dialect = options.spec
+        self.dialect = options.loaded_dialect
         if self.dialect.tokenizer.vocab_size > 1 << 16:
             raise ValueError(
                 f"{options.dialect} has {self.dialect.tokenizer.vocab_size} ids; shards hold 16 "
@@ -93,14 +94,14 @@ class Encoder:
         if not (self.clean_filter.by_adapter or options.preferences):
             self.templates = Templates(self.dialect)
 
-    def lines(self, given: list[bytes], *, first: bool = False) -> list[Outcome]:
+    def lines(self, given: list[bytes], *, first: bool = False) -> list[LineOutcome]:
         """Returns the outcomes of several lines: the same as `line` of each, but faster.
 
         If a record is proved clean and its template is known, only its texts are encoded. `first`
         says that the first line is the first of its file.
         """
         lines = given if self.refuses_crlf else [raw.removesuffix(b"\r") for raw in given]
-        out: list[Outcome | None] = [None] * len(lines)
+        out: list[LineOutcome | None] = [None] * len(lines)
         found: list[tuple[int, Template, list[Any]]] = []
         if self.templates is not None:
             kept: list[Taken | None] = []
@@ -112,7 +113,7 @@ class Encoder:
                     found.append((i, *known))
         for (i, template, _), sample in zip(found, self._filled(found), strict=True):
             out[i] = (
-                Outcome(WRITTEN, (sample,), tags=template.tags)
+                LineOutcome(WRITTEN, (sample,), tags=template.tags)
                 if self._fits(sample)
                 else self._too_long(sample)
             )
@@ -148,7 +149,7 @@ class Encoder:
             yield Sample(tokens[begin:end], mask[begin:end])
             begin = end
 
-    def line(self, raw: bytes, *, first: bool = False) -> Outcome:
+    def line(self, raw: bytes, *, first: bool = False) -> LineOutcome:
         """Returns the outcome of a line of JSONL without its line end; never raises.
 
         `first` says that the line is the first of its file.
@@ -163,7 +164,7 @@ class Encoder:
         graded = (self.checker.graded(f) for f in findings if self.checker.selects(f.code))
         return [f for f in graded if f.severity in self.counting]
 
-    def record(self, record: Any, about: Iterable[Finding] = ()) -> Outcome:
+    def record(self, record: Any, about: Iterable[Finding] = ()) -> LineOutcome:
         """Returns the outcome of a JSON value; `about` are the findings about its line."""
         episode, findings = self.checker.read(record)
         against = self._against([*about, *findings])
@@ -173,10 +174,10 @@ class Encoder:
             return self._preference(record, episode)
         sample = self.sample(episode)
         if self._fits(sample):
-            return Outcome(WRITTEN, (sample,), tags=self._tags([episode]))
+            return LineOutcome(WRITTEN, (sample,), tags=self._tags([episode]))
         return self._too_long(sample) or self._split_outcome(episode, sample)
 
-    def _preference(self, record: dict[str, Any], episode: Episode) -> Outcome:
+    def _preference(self, record: dict[str, Any], episode: Episode) -> LineOutcome:
         """Returns the outcome of a record of preferences, which is never split.
 
         It is a pair of samples, the chosen one first, or one sample with a label.
@@ -194,7 +195,7 @@ class Encoder:
         long = next((s for s in samples if not self._fits(s)), None)
         if long is not None:
             return self._too_long(long) or _refused(self._length_finding(long))
-        return Outcome(WRITTEN, samples, tags=self._tags(episodes))
+        return LineOutcome(WRITTEN, samples, tags=self._tags(episodes))
 
     def sample(self, episode: Episode) -> Sample:
         """Returns the ids and targets of an episode; see "Loss" of each `grammar/*/SPEC.md`.
@@ -215,16 +216,16 @@ class Encoder:
             f"the episode has {len(sample.ids)} tokens; a row holds {self.options.context_length}",
         )
 
-    def _too_long(self, sample: Sample) -> Outcome | None:
+    def _too_long(self, sample: Sample) -> LineOutcome | None:
         """Returns the outcome of an episode that does not fit a row; None if it is to be split."""
         if self.options.long == "split-turns":
             return None
-        return Outcome(
+        return LineOutcome(
             REFUSED if self.options.long == "error" else LONG,
             findings=(self._length_finding(sample),),
         )
 
-    def _split_outcome(self, episode: Episode, sample: Sample) -> Outcome:
+    def _split_outcome(self, episode: Episode, sample: Sample) -> LineOutcome:
         """Returns the outcome of an episode that is too long: its parts, or why it has none."""
         finding, most = self._length_finding(sample), self.options.context_length
         parts = self._split(episode)
@@ -235,10 +236,10 @@ class Encoder:
                 if parts
                 else "the format has no place to split it"
             )
-            return Outcome(
+            return LineOutcome(
                 REFUSED, findings=(replace(finding, message=f"{finding.message}, and {hint}"),)
             )
-        return Outcome(WRITTEN, tuple(samples), tags=self._tags(parts))
+        return LineOutcome(WRITTEN, tuple(samples), tags=self._tags(parts))
 
     def _split(self, episode: Episode) -> list[Episode]:
         """Returns the episode in parts of whole turns; [] if it cannot be split.
@@ -246,7 +247,9 @@ class Encoder:
         Each part begins with the messages before the first turn.
         """
         messages, most = episode.messages, self.options.context_length
-        head, bounds = self._turns(messages)
+        table = self.dialect.table
+        terminals = [[event.terminal for event in events_of([m], table)] for m in messages]
+        head, bounds = turns(terminals, self.dialect.automaton, table)
         if len(bounds) < 2:
             return []
 
@@ -266,33 +269,6 @@ class Encoder:
         parts.append(part(begin, len(messages)))
         return parts if len(parts) > 1 else []
 
-    def _turns(self, messages: tuple[Message, ...]) -> tuple[int, list[int]]:
-        """Returns the number of messages before the first turn, and where turns end.
-
-        A turn may begin where the same terminals may follow as after the end of a turn.
-        """
-        table, automaton = self.dialect.table, self.dialect.automaton
-        states: list[int | None] = [automaton.start]
-        for message in messages:
-            state = states[-1]
-            for event in events_of([message], table):
-                state = automaton.steps[state].get(event.terminal) if state is not None else None
-            states.append(state)
-        follows = [
-            frozenset(automaton.steps[state]) if state is not None else None for state in states
-        ]
-        ends = [
-            i
-            for i in range(1, len(messages))
-            if states[i] in automaton.accepts and messages[i].role not in table.marks
-        ]
-        head = (
-            max((i for i in range(ends[0]) if follows[i] == follows[ends[0]]), default=-1)
-            if ends
-            else -1
-        )
-        return (head, [*ends, len(messages)]) if head >= 0 else (0, [len(messages)])
-
     def _tags(self, episodes: list[Episode]) -> Counter[str]:
         """Returns how often each terminal comes in some episodes."""
         table = self.dialect.table
@@ -310,5 +286,5 @@ def _ranges(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> np
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
 
 
-def _refused(*findings: Finding) -> Outcome:
-    return Outcome(REFUSED, findings=findings)
+def _refused(*findings: Finding) -> LineOutcome:
+    return LineOutcome(REFUSED, findings=findings)

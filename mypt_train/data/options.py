@@ -71,7 +71,7 @@ class Options:
             )
 
     @property
-    def spec(self) -> mypt_spec.Dialect:
+    def loaded_dialect(self) -> mypt_spec.Dialect:
         """Returns the dialect on the vocabulary.
 
         Raises KeyError and VocabularyError as `mypt_spec.dialect` does.

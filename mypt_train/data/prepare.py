@@ -101,7 +101,7 @@ def prepare(
     if lacks:
         raise PrepareError(lacks)
     try:
-        if options.preferences and not options.spec.preferences:
+        if options.preferences and not options.loaded_dialect.preferences:
             raise PrepareError(
                 f"records of {options.dialect} hold no preferences: leave out --preferences"
             )
@@ -154,7 +154,7 @@ def _open_folder(
     folder = out / WORK
     plan = {
         "options": options.as_dict(),
-        "fingerprint": options.spec.fingerprint,
+        "fingerprint": options.loaded_dialect.fingerprint,
         "unit_size": unit_size,
         "inputs": inputs,
     }
@@ -247,7 +247,7 @@ def _run(
     from multiprocessing import get_all_start_methods, get_context
 
     method = "fork" if "fork" in get_all_start_methods() else "spawn"
-    options.spec.tokenizer.encode_batch([" "])  # loaded once, before the workers fork
+    options.loaded_dialect.tokenizer.encode_batch([" "])  # loaded once, before the workers fork
     pool = ProcessPoolExecutor(workers, get_context(method), initializer=_end_with_parent)
     try:
         futures = {
@@ -332,7 +332,7 @@ def _assemble(
             name: _write_split(out / name, items, options, units, wrote)
             for name, items in placed.items()
         }
-    ranks = options.spec.ranks
+    ranks = options.loaded_dialect.ranks
     if ranks is not None:
         atomic.write(out / FILE, [ranks.data])
     manifest = _manifest(inputs, options, accounts, total, splits, tags)
@@ -346,7 +346,7 @@ def _misnamed(sources: list[Source], accounts: list[Account], options: Options) 
     said = ""
     for source, account in zip(sources, accounts, strict=True):
         if account.lines and account.refused == account.lines:
-            others = [d.name for d in elsewhere_than(source, options.spec, dialects())[0]]
+            others = [d.name for d in elsewhere_than(source, options.loaded_dialect, dialects())[0]]
             if others:
                 said += f"; {source.path} is {either(others)}: use --dialect {others[0]}"
     return said
@@ -461,7 +461,7 @@ def _write_split(
             shard,
             row_length,
             units,
-            options.spec.tokenizer.pad,
+            options.loaded_dialect.tokenizer.pad,
             options.format,
             preferences=options.preferences,
         )
@@ -478,7 +478,7 @@ def _manifest(
     splits: dict[str, list[dict[str, Any]]],
     tags: Counter[str],
 ) -> dict[str, Any]:
-    dialect = options.spec
+    dialect = options.loaded_dialect
     counted = ("tokens", "episodes", "rows", "episode_tokens", "trained_tokens")
     return {
         "schema": SCHEMA,

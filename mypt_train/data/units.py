@@ -27,7 +27,7 @@ from mypt_cli import atomic
 from mypt_cli.jsonl.blocks import Source, blocks, ranges
 from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import Finding
-from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder, Outcome
+from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder, LineOutcome
 from mypt_train.data.options import Options
 
 # Bytes of input in a unit, after decompression.
@@ -156,9 +156,9 @@ class _Unit:
 
     def refuse(self, finding: Finding, row: int) -> None:
         """Records that the line at `row`, which cannot be read, is refused."""
-        self.take(Outcome(REFUSED, findings=(finding,)), row)
+        self.take(LineOutcome(REFUSED, findings=(finding,)), row)
 
-    def take(self, outcome: Outcome, row: int) -> None:
+    def take(self, outcome: LineOutcome, row: int) -> None:
         """Records the outcome of the line at `row`."""
         self.lines += 1
         self.statuses[outcome.status] += 1

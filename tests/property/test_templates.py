@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec.tokenizer import batch
 from mypt_spec.tokenizer.tokenizer import gpt2
-from mypt_train.data.encode_line import Encoder, Outcome
+from mypt_train.data.encode_line import Encoder, LineOutcome
 from mypt_train.data.options import Options
 from tests.property.test_fast import any_lines
 from tests.support.strategies import DIALECTS, lines_of, records
@@ -43,7 +43,7 @@ SPACES = [
 ]
 
 
-def plain(outcome: Outcome) -> object:
+def plain(outcome: LineOutcome) -> object:
     samples = [(sample.ids.tolist(), sample.mask.tolist()) for sample in outcome.samples]
     return outcome.status, samples, [f.code for f in outcome.findings], outcome.tags
 

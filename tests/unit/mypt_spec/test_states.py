@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import mypt_spec
+from mypt_spec.episode import top_level
 from mypt_spec.states import (
     after_tag,
     awaits_result,
@@ -28,6 +29,14 @@ def test_a_block_without_a_closing_tag_ends_at_the_next_tag() -> None:
     assert before_tag(("user",), table) == ()
     assert after_tag(("user",), think, table) == ("think",)
     assert after_tag((), user, table) == ("user",)
+
+
+def test_blocks_without_closing_tags_are_grouped_one_by_one() -> None:
+    d = mypt_spec.dialect("gabgpt")
+    groups = top_level(d.lex("<|user|>Hi<|think|>Hm<|assistant|>Yo<|end|><|user|>Bye"), d.table)
+    assert ["".join(event.text for event in group) for group in groups] == [
+        "<|user|>Hi", "<|think|>Hm", "<|assistant|>Yo", "<|end|>", "<|user|>Bye",
+    ]  # fmt: skip
 
 
 def test_a_stray_closing_tag_closes_nothing() -> None:
