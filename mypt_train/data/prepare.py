@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,8 +39,8 @@ from mypt_train.data.kinds import CHOSEN, REJECTED, SFT
 from mypt_train.data.manifest import SCHEMA, VERSION
 from mypt_train.data.options import Options
 from mypt_train.data.packing import pack
-from mypt_train.data.shards import Placed, Units, shards_of, write_shard
-from mypt_train.data.units import SIZE, Key, Task, UnitFile, path_of, tasks, work
+from mypt_train.data.shards import shards_of, write_shard
+from mypt_train.data.units import SIZE, Key, Placed, Task, UnitFile, UnitFiles, path_of, tasks, work
 
 WORK, REJECTS = ".work", "rejects.jsonl"
 # The number of rejects that a refusal names.
@@ -218,14 +218,20 @@ def _encode_all(
     total = sum(map(_bytes, every))
     at = total - sum(map(_bytes, todo))
     progress("encoding", at, total)
-    for entry in _run(todo, options, folder, frozenset(done), workers, unit_size):
-        if "bytes" in entry:
-            at += entry["bytes"]
-            progress("encoding", at, total)
-            continue
-        journal.append(entry)
-        done.add((entry["unit"][0], entry["unit"][1]))
+    for step in _run(todo, options, folder, frozenset(done), workers, unit_size):
+        for entry in step.entries:
+            journal.append(entry)
+            done.add((entry["unit"][0], entry["unit"][1]))
+        at += step.bytes
+        progress("encoding", at, total)
     return tuple(sorted(done))
+
+
+class _Step(NamedTuple):
+    """What a process has done: journal entries of units, and the bytes of a task that is done."""
+
+    entries: list[dict[str, Any]]
+    bytes: int
 
 
 def _run(
@@ -235,12 +241,13 @@ def _run(
     done: frozenset[Key],
     workers: int,
     unit_size: int,
-) -> Iterator[dict[str, Any]]:
-    """Yields journal entries as they come, and after each task the bytes that it read."""
+) -> Iterator[_Step]:
+    """Encodes all tasks, and yields each step: a unit or the end of a task, or both."""
     if workers <= 1 or len(todo) <= 1:
         for task in todo:
-            yield from work(task, options, folder, done, size=unit_size)
-            yield {"bytes": _bytes(task)}
+            for entry in work(task, options, folder, done, size=unit_size):
+                yield _Step([entry], 0)
+            yield _Step([], _bytes(task))
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from concurrent.futures.process import BrokenProcessPool
@@ -254,8 +261,7 @@ def _run(
             pool.submit(_entries, task, options, folder, done, unit_size): task for task in todo
         }
         for future in as_completed(futures):
-            yield from future.result()
-            yield {"bytes": _bytes(futures[future])}
+            yield _Step(future.result(), _bytes(futures[future]))
     except BrokenProcessPool:
         raise PrepareError(
             "a worker process was killed, perhaps for want of memory; go on with --resume --jobs 1"
@@ -298,10 +304,10 @@ def _assemble(
     progress: Progress,
 ) -> dict[str, Any]:
     """Writes shards and manifest from the units; returns the manifest."""
-    accounts = [Account() for _ in sources]
-    placed: dict[str, list[Placed]] = {"train": [], "val": []}
-    tags: Counter[str] = Counter()
-    rejects = _collect(keys, folder, sources, options, accounts, placed, tags)
+    found = _Collection(sources, options)
+    for number, key in enumerate(keys):
+        found.take(number, key[0], UnitFile.open(path_of(folder, key)))
+    accounts, placed, rejects = found.accounts, found.placed, found.rejects
     total = Account(**{name: sum(getattr(a, name) for a in accounts) for name in Account.__slots__})
     if not all(account.adds_up for account in [*accounts, total]):
         raise PrepareError(f"the lines do not add up: {total.as_dict()}; please report this")
@@ -327,7 +333,7 @@ def _assemble(
         written += _ON_DISK * tokens
         progress("writing", written, size)
 
-    with Units(folder, keys) as units:
+    with UnitFiles(folder, keys) as units:
         splits = {
             name: _write_split(out / name, items, options, units, wrote)
             for name, items in placed.items()
@@ -335,7 +341,7 @@ def _assemble(
     ranks = options.loaded_dialect.ranks
     if ranks is not None:
         atomic.write(out / FILE, [ranks.data])
-    manifest = _manifest(inputs, options, accounts, total, splits, tags)
+    manifest = _manifest(inputs, options, accounts, total, splits, found.tags)
     atomic.write(out / MANIFEST, [json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"])
     shutil.rmtree(folder, ignore_errors=True)
     return manifest
@@ -362,82 +368,73 @@ def _reasons(rejects: list[bytes], path: Path) -> str:
     return "\n".join(["", *lines, f"all of them: {path}"]) if lines else ""
 
 
-def _collect(
-    keys: tuple[Key, ...],
-    folder: Path,
-    sources: list[Source],
-    options: Options,
-    accounts: list[Account],
-    placed: dict[str, list[Placed]],
-    tags: Counter[str],
-) -> list[bytes]:
-    """Sorts the samples of all units into splits; returns the rejects, a line of JSON each."""
-    rejects: list[bytes] = []
-    seen: set[bytes] = set()
-    pairs = 0
-    lines = [0] * len(sources)  # of each file, in the units before
-    for number, (file, part) in enumerate(keys):
-        unit = UnitFile.open(path_of(folder, (file, part)))
-        account = accounts[file]
-        base = 0 if sources[file].compressed else lines[file]
-        account.lines += unit.head["lines"]
-        account.refused += unit.head["statuses"].get(REFUSED, 0)
-        account.long += unit.head["statuses"].get(LONG, 0)
-        for reject in unit.head["rejects"]:
-            entry = {
-                "file": sources[file].path,
-                "line": base + reject["row"],
-                **{k: reject[k] for k in ("status", "findings")},
+class _Collection:
+    """What all units hold, taken in order: accounts, rejects, and where each sample goes."""
+
+    def __init__(self, sources: list[Source], options: Options) -> None:
+        self.sources, self.options = sources, options
+        self.accounts = [Account() for _ in sources]
+        self.placed: dict[str, list[Placed]] = {"train": [], "val": []}
+        self.tags: Counter[str] = Counter()
+        self.rejects: list[bytes] = []  # a line of JSON each
+        self.lines = [0] * len(sources)  # of each file, in the units before
+        self.seen: set[bytes] = set()
+        self.pairs = 0
+
+    def take(self, number: int, file: int, unit: UnitFile) -> None:
+        """Takes a unit of a file; `number` is that of the unit."""
+        head, account = unit.head, self.accounts[file]
+        base = 0 if self.sources[file].compressed else self.lines[file]
+        account.lines += head["lines"]
+        account.refused += head["statuses"].get(REFUSED, 0)
+        account.long += head["statuses"].get(LONG, 0)
+        self.tags.update(head["tags"])
+        for reject in head["rejects"]:
+            entry = {"file": self.sources[file].path, "line": base + reject["row"]} | {
+                key: reject[key] for key in ("status", "findings")
             }
-            rejects.append(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
-        tags.update(unit.head["tags"])
-        offset = 0
-        new: dict[int, bool] = {}  # rows -> whether any of their samples is new
-        kinds: list[int] = unit.head.get("kinds") or [SFT] * len(unit.lengths)
-        for i, (length, row, kind) in enumerate(
-            zip(unit.lengths.tolist(), unit.rows.tolist(), kinds, strict=True)
-        ):
-            if kind != REJECTED:  # which goes where its chosen answer goes
-                key = unit.digests[i].tobytes()
-                split = (
-                    "val"
-                    if int.from_bytes(key[:8], "little") < options.val_fraction * 2**64
-                    else "train"
-                )
-                key += (
-                    bytes([kind]) + (unit.digests[i + 1].tobytes() if kind == CHOSEN else b"")
-                    if kind
-                    else b""
-                )
-                fresh = not (options.dedup and key in seen)
-                if options.dedup:
-                    seen.add(key)
-                pairs += kind == CHOSEN
-            new[row] = new.get(row, False) or fresh
-            if fresh:
-                placed[split].append(
-                    Placed(
-                        number,
-                        offset,
-                        length,
-                        file,
-                        base + row,
-                        kind,
-                        pairs if kind in (CHOSEN, REJECTED) else 0,
-                    )
-                )
-            offset += length
+            self.rejects.append(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+        new = self._place(number, file, base, unit)
         account.written += sum(new.values())
         account.duplicate += len(new) - sum(new.values())
-        lines[file] += unit.head["lines"]
-    return rejects
+        self.lines[file] += head["lines"]
+
+    def _place(self, number: int, file: int, base: int, unit: UnitFile) -> dict[int, bool]:
+        """Puts samples into splits; returns for each row whether any of its samples is new."""
+        offset = 0
+        new: dict[int, bool] = {}
+        kinds: list[int] = unit.head.get("kinds") or [SFT] * len(unit.lengths)
+        samples = zip(unit.lengths.tolist(), unit.rows.tolist(), kinds, strict=True)
+        for i, (length, row, kind) in enumerate(samples):
+            if kind != REJECTED:  # which goes where its chosen answer goes
+                split, fresh = self._split(unit, i, kind)
+                self.pairs += kind == CHOSEN
+            new[row] = new.get(row, False) or fresh
+            if fresh:
+                pair = self.pairs if kind in (CHOSEN, REJECTED) else 0
+                self.placed[split].append(
+                    Placed(number, offset, length, file, base + row, kind, pair)
+                )
+            offset += length
+        return new
+
+    def _split(self, unit: UnitFile, i: int, kind: int) -> tuple[str, bool]:
+        """Returns the split of a sample, by its ids, and whether it is new where that matters."""
+        key = unit.digests[i].tobytes()
+        val = int.from_bytes(key[:8], "little") < self.options.val_fraction * 2**64
+        if kind:
+            key += bytes([kind]) + (unit.digests[i + 1].tobytes() if kind == CHOSEN else b"")
+        fresh = not (self.options.dedup and key in self.seen)
+        if self.options.dedup:
+            self.seen.add(key)
+        return "val" if val else "train", fresh
 
 
 def _write_split(
     folder: Path,
     items: list[Placed],
     options: Options,
-    units: Units,
+    units: UnitFiles,
     wrote: Callable[[int], None],
 ) -> list[dict[str, Any]]:
     row_length = options.context_length if options.pack else 0

@@ -13,81 +13,22 @@ import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mypt_cli import atomic
 from mypt_train.data import parquet
-from mypt_train.data.kinds import KINDS, SFT
+from mypt_train.data.kinds import KINDS
 from mypt_train.data.manifest import files_of
-from mypt_train.data.units import Key, UnitFile, path_of
+from mypt_train.data.units import Placed, UnitFiles
 
 INDEX = np.dtype(
     [("start", "<u8"), ("length", "<u4"), ("row", "<u4"), ("file", "<u4"), ("line", "<u8")]
 )
-# The most unit files that are open at a time.
-_OPEN = 200
 # The number of tokens that are written at a time.
 _AT_ONCE = 1 << 18
-
-
-class Placed(NamedTuple):
-    """The place of an episode in a unit, and where it comes from.
-
-    `unit`: number of the unit. `offset`: first token in it. `length`: in tokens. `file`, `line`:
-    number of the input from 0, and line in it from 1. `kind`, `pair`: as in `kinds.KINDS`.
-    """
-
-    unit: int
-    offset: int
-    length: int
-    file: int
-    line: int
-    kind: int = SFT
-    pair: int = 0
-
-
-class Units:
-    """Reads episodes from the unit files of a data set.
-
-    A bounded number of files is open at a time, and none of their tokens stay in memory.
-    """
-
-    def __init__(self, folder: Path, keys: tuple[Key, ...]) -> None:
-        self.paths = [path_of(folder, key) for key in keys]
-        self.places: dict[int, tuple[int, int]] = {}
-        self.open: dict[int, io.FileIO] = {}
-
-    def __enter__(self) -> Units:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for file in self.open.values():
-            file.close()
-
-    def ids(self, placed: Placed, out: npt.NDArray[np.uint16]) -> None:
-        """Reads the ids of an episode into `out`. Raises OSError for a short file."""
-        self._read(placed, 0, out)
-
-    def mask(self, placed: Placed, out: npt.NDArray[np.uint8]) -> None:
-        """Reads the targets of an episode into `out`. Raises OSError for a short file."""
-        self._read(placed, 1, out)
-
-    def _read(self, placed: Placed, which: int, out: npt.NDArray[Any]) -> None:
-        number = placed.unit
-        file = self.open.get(number)
-        if file is None:
-            if len(self.open) >= _OPEN:
-                self.open.pop(next(iter(self.open))).close()
-            file = self.open[number] = io.FileIO(self.paths[number])
-        if number not in self.places:
-            unit = UnitFile.open(self.paths[number])
-            self.places[number] = unit.ids_at, unit.mask_at
-        file.seek(self.places[number][which] + out.itemsize * placed.offset)
-        if file.readinto(out.data) != out.nbytes:
-            raise OSError(None, "is shorter than it was written", str(self.paths[number]))
 
 
 def write_shard(
@@ -95,7 +36,7 @@ def write_shard(
     number: int,
     rows: list[list[Placed]],
     row_length: int,
-    units: Units,
+    units: UnitFiles,
     pad: int,
     form: str = "bin",
     *,

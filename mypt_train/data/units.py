@@ -11,6 +11,7 @@ masks (uint8, m); all little-endian.
 from __future__ import annotations
 
 import gc
+import io
 import json
 import struct
 from collections import Counter
@@ -18,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,7 @@ from mypt_cli.jsonl.blocks import Source, blocks, ranges
 from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import Finding
 from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder, LineOutcome
+from mypt_train.data.kinds import SFT
 from mypt_train.data.options import Options
 
 # Bytes of input in a unit, after decompression.
@@ -36,6 +38,8 @@ SIZE = 4 << 20
 MAX_LINE = 8 << 20
 # Bytes of input that are encoded at a time: their arrays stay in the processor's cache.
 BATCH = 256 << 10
+# The most unit files that are open at a time.
+_OPEN = 200
 Key = tuple[int, int]
 
 
@@ -232,3 +236,60 @@ class UnitFile:
             at = data.tell()
         lengths, rows, digests = arrays
         return UnitFile(head, lengths, rows, digests, at, at + 2 * head["tokens"])
+
+
+class Placed(NamedTuple):
+    """The place of an episode in a unit, and where it comes from.
+
+    `unit`: number of the unit. `offset`: first token in it. `length`: in tokens. `file`, `line`:
+    number of the input from 0, and line in it from 1. `kind`, `pair`: as in `kinds.KINDS`.
+    """
+
+    unit: int
+    offset: int
+    length: int
+    file: int
+    line: int
+    kind: int = SFT
+    pair: int = 0
+
+
+class UnitFiles:
+    """Reads episodes from the unit files of a data set.
+
+    A bounded number of files is open at a time, and none of their tokens stay in memory.
+    """
+
+    def __init__(self, folder: Path, keys: tuple[Key, ...]) -> None:
+        self.paths = [path_of(folder, key) for key in keys]
+        self.places: dict[int, tuple[int, int]] = {}
+        self.open: dict[int, io.FileIO] = {}
+
+    def __enter__(self) -> UnitFiles:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self.open.values():
+            file.close()
+
+    def ids(self, placed: Placed, out: npt.NDArray[np.uint16]) -> None:
+        """Reads the ids of an episode into `out`. Raises OSError for a short file."""
+        self._read(placed, 0, out)
+
+    def mask(self, placed: Placed, out: npt.NDArray[np.uint8]) -> None:
+        """Reads the targets of an episode into `out`. Raises OSError for a short file."""
+        self._read(placed, 1, out)
+
+    def _read(self, placed: Placed, which: int, out: npt.NDArray[Any]) -> None:
+        number = placed.unit
+        file = self.open.get(number)
+        if file is None:
+            if len(self.open) >= _OPEN:
+                self.open.pop(next(iter(self.open))).close()
+            file = self.open[number] = io.FileIO(self.paths[number])
+        if number not in self.places:
+            unit = UnitFile.open(self.paths[number])
+            self.places[number] = unit.ids_at, unit.mask_at
+        file.seek(self.places[number][which] + out.itemsize * placed.offset)
+        if file.readinto(out.data) != out.nbytes:
+            raise OSError(None, "is shorter than it was written", str(self.paths[number]))

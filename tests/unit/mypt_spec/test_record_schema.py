@@ -21,7 +21,8 @@ def test_a_system_message_is_lifted_by_the_words_of_the_schema() -> None:
     assert checked == {"system": "S", "conversations": said[1:]}
     assert lifted == "system"
     assert [(f.code, f.pointer) for f in findings] == [("MYP108", "/conversations/0/from")]
-    assert findings[0].fix is not None and findings[0].fix.patch[1]["value"] == "S"
+    assert findings[0].fix is not None
+    assert findings[0].fix.patch[1]["value"] == "S"
 
 
 def test_a_second_system_message_is_named_by_the_words_of_the_schema() -> None:
