@@ -52,7 +52,7 @@ def once(path: Path, workers: int, length: int = 1 << 14) -> dict[str, Any]:
 
 
 def ways(path: Path) -> dict[str, Callable[[], Any]]:
-    """Returns what is compared, loaded when it is asked for.
+    """Returns the tools to compare, loaded when they are asked for.
 
     transformers only does a tenth of the records.
     """

@@ -183,7 +183,7 @@ def _many(piece: str, n: int) -> str:
 
 
 def _pieces(dialect: str) -> Iterator[str]:
-    """Returns what a text may be many of: tags, pairs of tags, what is almost one, and letters."""
+    """Returns pieces that a text may repeat: tags, pairs of tags, almost-tags, and letters."""
     table = mypt_spec.dialect(dialect).table
     yield from _PIECES
     for terminal in table.terminals.values():

@@ -47,7 +47,7 @@ FIRST = 16
 
 
 class Stratum(NamedTuple):
-    """What is looked at: a kind of line of a dialect, and a way to run the linter over it."""
+    """A kind of line of a dialect, and a way to run the linter over it."""
 
     dialect: str
     kind: str

@@ -1,4 +1,5 @@
-"""Invariant 4: any bytes, as a line, a text, a generation or token ids, give findings.
+"""Invariant 4: any bytes, as a line, a text, a generation or token ids, have findings, never an
+exception.
 
 The fast path never hides any.
 """

@@ -17,7 +17,7 @@ _WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{
 
 @cache
 def _letters() -> dict[int, str]:
-    """Byte -> the printable character that stands for it in the vocabulary files."""
+    """Byte -> the printable character that the vocabulary files have for it."""
     shown = [
         *range(ord("!"), ord("~") + 1),
         *range(ord("¡"), ord("¬") + 1),

@@ -28,7 +28,7 @@ from tests.conformance.vectors import (
 
 
 def ordered(value: object) -> str:
-    """JSON text: equal only when keys stand in the same order."""
+    """JSON text: equal only when keys are in the same order."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -47,7 +47,7 @@ def calls(draw: st.DrawFn, clean: bool) -> list[Record]:
 
 @st.composite
 def contents(draw: st.DrawFn, clean: bool) -> list[Record]:
-    """Texts and calls in any order; a text may be a line break alone beside a call."""
+    """Texts and calls in any order; a text may be a line break alone next to a call."""
     piece = text(clean=clean) | st.sampled_from(["\n", " \n"])
     out: list[Record] = []
     for _ in range(draw(st.integers(1, 3))):

@@ -1,4 +1,4 @@
-"""Conversion: nothing is lost in silence, whatever goes in; what is kept comes back."""
+"""Conversion: nothing is lost in silence, whatever goes in; all that is kept comes back."""
 
 from __future__ import annotations
 

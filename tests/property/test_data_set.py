@@ -1,4 +1,4 @@
-"""What the data set rules do quickly is what the plain way gives."""
+"""The fast rules of the data set find the same as a plain comparison."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_a_conversation_goes_on_behind_results(name: str) -> None:
 
 
 def result(made: Decoder, ids: list[int]) -> list[int]:
-    """A tool's result as ids, and the header behind it where the system writes one."""
+    """A tool's result as ids, and the header after it where the system writes one."""
     d = made.dialect
     events, _ = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
     state = Run(d.table, d.automaton, complete=False).check(events).state

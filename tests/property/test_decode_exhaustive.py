@@ -39,9 +39,7 @@ def everywhere(made: Decoder) -> dict[int, tuple[int, list[int]]]:
 
 
 def test_most_states_can_be_reached() -> None:
-    """No way leads to the others: places in a leaf that what stands in front of it never begins
-    with.
-    """
+    """No way leads to the others: places in a leaf that the text before it never begins with."""
     for name in DIALECTS:
         made = decoder(name)
         assert len(everywhere(made)) > 0.75 * made.tables.size
@@ -165,9 +163,9 @@ def test_the_validator_has_the_same_allow_sets(name: str) -> None:
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_parse_ids_agrees_with_a_sample(name: str) -> None:
-    """What is allowed can be completed, and `parse_ids` takes it.
+    """An allowed id can be completed, and `parse_ids` takes it.
 
-    What is refused, no completion known makes legal.
+    No completion known makes a refused id legal.
 
     Refusals are checked in texts and between tags: in calls, and their names, the validator takes
     any tool.

@@ -1,5 +1,5 @@
-"""What is recalled of a line is what the checker says of it, to the letter: codes, messages,
-places, snippets, fixes.
+"""The cache returns for a line what the checker returns, to the letter: codes, messages, places,
+snippets, fixes.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def test_says_what_the_checker_says(name: str, data: st.DataObject) -> None:
 
 @st.composite
 def tagged_lines(draw: st.DrawFn, name: str) -> bytes:
-    """Clean records with tags, pieces of tags and what is almost one in their texts: typed
-    thoughts, calls, ends of turns.
+    """Clean records with tags, pieces of tags and almost-tags in their texts: typed thoughts,
+    calls, ends of turns.
     """
     table = mypt_spec.dialect(name).table
     shown = st.sampled_from(
@@ -257,7 +257,7 @@ def test_findings_that_quote_are_not_remembered() -> None:
 
 @given(any_text("mypt", 1))
 def test_signs_in_the_data_are_only_text(text: str) -> None:
-    """What stands for texts inside may itself stand in data."""
+    """The signs that replace texts in a skeleton may be in the data, too."""
     recall = FindingsCache(CleanFilter(Checker(mypt_spec.dialect("mypt"))))
     for sign in ("\ue000", "\ue800", "\\ue000"):
         for content in (sign + text, text + sign, sign):

@@ -28,7 +28,7 @@ def test_ids_of_the_tags() -> None:
 
 
 def naive(text: str) -> tuple[list[int], list[int]]:
-    """Ids and loss: masked is what stands from a user tag to the next tag of another kind."""
+    """Ids and loss: masked is all from a user tag to the next tag of another kind."""
     ids: list[int] = []
     loss: list[int] = []
     user = False

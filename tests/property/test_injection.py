@@ -102,7 +102,7 @@ def test_ordinary_text_is_never_special(name: str, data: st.DataObject) -> None:
 
 @given(st.lists(any_text("mypt"), min_size=2, max_size=2), st.sampled_from(["content", "context"]))
 def test_neighbouring_fields_never_join_into_a_tag(texts: list[str], key: str) -> None:
-    """Fragments in fields that stand side by side in the text."""
+    """Fragments in fields that are neighbours in the text."""
     assume(all(texts) and not any(D.table.literals.search(text) for text in texts))
     user = {"role": "user", "content": texts[0], "context": texts[1]}
     answer = {"role": "assistant", "content": texts[0], "think": texts[1], "cite": texts[0]}

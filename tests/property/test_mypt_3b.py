@@ -27,7 +27,7 @@ TAG = re.compile(
 
 
 def naive(text: str) -> tuple[list[int], list[int]]:
-    """Ids and loss of a text: trained is what stands from `<assistant>` to `</assistant>`."""
+    """Ids and loss of a text: trained is all from `<assistant>` to `</assistant>`."""
     segments: list[str] = []
     at = 0
     for match in TAG.finditer(text):

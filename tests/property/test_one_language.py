@@ -279,9 +279,9 @@ def test_validator_accepts_what_the_automaton_accepts(name: str, data: st.DataOb
 
 
 def errors_of(d: mypt_spec.Dialect, episode: mypt_spec.Episode) -> list[Finding]:
-    """What is wrong with the text of an Episode, without what an adapter knows beyond the text.
+    """The errors of the text of an Episode, without those that an adapter finds beyond the text.
 
-    Validate says no less.
+    Validate finds no fewer.
     """
     found = check_episode(episode, d.table, d.automaton, d.tokenizer, mypt_spec.Limits())
     errors = [f for f in found if f.severity == "error"]

@@ -117,7 +117,7 @@ def test_looking_at_members_is_scanning(
     on_key: bool,
     after: str,
 ) -> None:
-    """Keys that stand twice, lines that are no JSON, and pointers that lead nowhere, too."""
+    """Keys that occur twice, lines that are no JSON, and pointers that lead nowhere, too."""
     line = json.dumps(value)
     if isinstance(value, list) and all(isinstance(item, tuple) for item in value):
         line = (

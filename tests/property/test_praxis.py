@@ -1,5 +1,5 @@
-"""What praxis has and other dialects do not: a mask by block, single ids beside plain tags, damaged
-text, lists of items.
+"""Features of praxis alone: a mask by block, single ids next to plain tags, damaged text, lists of
+items.
 """
 
 from __future__ import annotations

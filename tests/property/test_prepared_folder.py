@@ -90,7 +90,7 @@ def use(folder: Path) -> None:
 
 
 def read(folder: Path) -> bool:
-    """Whether a folder is read. What is refused is a finding of the linter, too."""
+    """Whether a folder is read. Whatever is refused is a finding of the linter, too."""
     chunks = [*check_folder(str(folder), frozenset(RULES))]
     said = ""
     try:

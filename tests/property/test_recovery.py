@@ -1,4 +1,4 @@
-"""One mistake gives one finding, with its code and its place; reading goes on behind it."""
+"""One mistake is one finding, with its code and its place; reading goes on after it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def find(events: list[Event]) -> list[mypt_spec.Finding]:
 
 
 def near(finding: mypt_spec.Finding, events: list[Event], at: int) -> bool:
-    """Whether a finding points between the fault at event `at` and the end of the first tag behind
+    """Whether a finding points between the fault at event `at` and the end of the first tag after
     it.
     """
     lengths = [len(e.text) for e in events]

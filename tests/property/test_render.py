@@ -1,4 +1,4 @@
-"""Any text, in every format: nothing raises, nothing is lost, and carets stand under the mark."""
+"""Any text, in every format: nothing raises, nothing is lost, and carets are under the mark."""
 
 from __future__ import annotations
 

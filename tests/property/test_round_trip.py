@@ -75,7 +75,7 @@ def test_record_as_json_lines(name: str, data: st.DataObject) -> None:
 
 @given(st.data())
 def test_text_without_findings_comes_back(name: str, data: st.DataObject) -> None:
-    """A legal text, changed a little: whenever parse has nothing to say, some layout gives the very
+    """A legal text, changed a little: whenever parse finds nothing, some layout returns the very
     bytes.
     """
     d = mypt_spec.dialect(name)
@@ -113,7 +113,7 @@ def test_white_space_between_blocks_means_nothing(name: str, data: st.DataObject
 
 @given(st.data())
 def test_write_never_loses_anything(name: str, data: st.DataObject) -> None:
-    """An Episode with any text in its answers: `write` gives it back through `read`, or raises."""
+    """An Episode with any text in its answers: `write` returns it through `read`, or raises."""
     d = mypt_spec.dialect(name)
     episode = data.draw(episodes(name))
     mixed = st.lists(

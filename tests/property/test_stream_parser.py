@@ -1,5 +1,5 @@
-"""Ids pushed one at a time give the events that all of them give at once, and nothing is let go too
-early.
+"""Ids pushed one at a time return the events that all of them return at once, and nothing is let go
+too early.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Faults of JSON values: the walk that skips what is plainly sound finds what a plain walk finds."""
+"""Faults of JSON values: the walk that skips sound values finds the same as a plain walk."""
 
 from __future__ import annotations
 

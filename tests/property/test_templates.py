@@ -1,4 +1,4 @@
-"""The fast path of preparing gives the ids and masks of the segment path, on everything.
+"""The fast path of preparing returns the ids and masks of the segment path, on everything.
 
 And clean records do take it.
 """

@@ -1,4 +1,4 @@
-"""Invariant 4: anything at all gives findings: never an exception, never a hang."""
+"""Invariant 4: any input has findings: never an exception, never a hang."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_almost_records(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
 def test_blocks_in_any_order(name: str, data: st.DataObject) -> None:
-    """Their tokens can be counted, wherever they stand."""
+    """Their tokens can be counted, wherever they are."""
     fine(mypt_spec.dialect(name).validate(data.draw(any_episodes(name)), limits=LIMITS))
 
 

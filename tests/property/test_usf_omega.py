@@ -167,7 +167,7 @@ _PIECE = re.compile("(" + "|".join(_WHOLE) + ")")
 
 
 def naive(text: str) -> tuple[list[int], list[int]]:
-    """Trained is all that stands in an assistant block behind its header, and <eos>."""
+    """Trained is all in an assistant block after its header, and <eos>."""
     ids: list[int] = []
     loss: list[int] = []
     assistant = False

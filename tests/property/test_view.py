@@ -291,9 +291,9 @@ def test_the_page_gives_every_text_back(text: str) -> None:
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20))  # fmt: skip
 def test_json_keeps_its_characters_when_it_is_laid_out(value: Any) -> None:
-    """Breaks stand where white space means nothing, in order.
+    """Breaks are only where white space means nothing, in order.
 
-    Each depth is how many brackets are open.
+    Each depth is the number of open brackets.
     """
     text = json.dumps(value, ensure_ascii=False)
     breaks = line_breaks(text)

@@ -97,7 +97,7 @@ def to_call(made: Decoder) -> npt.NDArray[np.int32]:
 
 
 def nearest(made: Decoder, state: int, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Tokens from behind each of some ids to the body of a call, where the tables know it."""
+    """Tokens from after each of some ids to the body of a call, where the tables know it."""
     near: npt.NDArray[np.int32] = to_call(made)[
         made.tables.following(machine(state))[made.tables.classes[ids]]
     ]
@@ -105,7 +105,7 @@ def nearest(made: Decoder, state: int, ids: npt.NDArray[np.int32]) -> npt.NDArra
 
 
 def distances(made: Decoder, state: int, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Tokens from behind each of some ids to the nearest legal ending."""
+    """Tokens from after each of some ids to the nearest legal ending."""
     found = made.engine.allow(machine(state))
     return found.distance[np.searchsorted(found.ids, ids)]
 
@@ -143,7 +143,7 @@ def generated(
 
 
 def complete(made: Decoder, ids: list[int]) -> bool:
-    """Whether ids are a complete episode, or legal up to where the system has to give a result."""
+    """Whether ids are a complete episode, or legal up to where the system must write a result."""
     d = made.dialect
     episode, findings = d.parse_ids(ids)
     if episode is not None:

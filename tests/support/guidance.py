@@ -2,8 +2,7 @@
 regular expressions.
 
 Written from the automaton, the token table and the words of the specification; nothing of
-`mypt_infer` is used but the answer to "in which states may the model speak", which
-`mypt_lint.check.texts` gives.
+`mypt_infer` is used.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def members(schema: dict[str, Any], comma: bool = False) -> str:
 
 
 def body(kind: str, name: str, schema: dict[str, Any]) -> str:
-    """The regular expression of a call's body; in a list, of one call from behind its id on."""
+    """The regular expression of a call's body; in a list, of one call from after its id on."""
     if kind == "call":
         return rf'\{{"name": "{name}"{members(schema, comma=True)}\}}'
     arguments = rf"\{{{members(schema)}\}}"
@@ -171,7 +170,7 @@ class Judge:
         return tuple(k for k in self.stacks[state] if k in self.table.closers)
 
     def ways(self, state: int, terminal: Terminal, text: bool) -> list[tuple[str, int]]:
-        """How a tag is written, a text in front of it or not, and the state behind it."""
+        """The spellings of a tag, with a text before it or without, and the state after it."""
         then = self.machine.steps[state][terminal.name]
         if terminal.opens and terminal.body in (*CALLS, *LISTS):
             after = self.machine.steps[then][TEXT]

@@ -35,9 +35,9 @@ class Oracle:
 
 
 def ids_of(text: str, dialect: str = "mypt") -> list[int]:
-    """The ids of what a model writes: tags by id, the text between them as ordinary tokens.
+    """The ids of a text that a model writes: tags by id, the text between them as ordinary tokens.
 
-    White space behind a tag is left out: who runs the model puts it in.
+    White space after a tag is left out: the program that runs the model puts it in.
     """
     d = mypt_spec.dialect(dialect)
     out: list[int] = []

@@ -517,7 +517,7 @@ FAULTS: dict[str, Callable[[Record], list[tuple[Fault, Callable[[], object]]]]] 
 
 @st.composite
 def broken_records(draw: st.DrawFn, name: str) -> tuple[Record, Fault]:
-    """A clean record with exactly one fault, and what is to be said about it."""
+    """A clean record with exactly one fault, and the finding that it must have."""
     record = json.loads(json.dumps(draw(records(name))))
     faults = FAULTS[name](record)
     kind = draw(st.sampled_from(sorted({fault[0] for fault, _ in faults})))
