@@ -1,4 +1,4 @@
-"""What is written is whole or not there: after errors, after a kill, through links and permissions."""
+"""A file is whole or not there: after errors, after a kill, through links and permissions."""
 
 from __future__ import annotations
 

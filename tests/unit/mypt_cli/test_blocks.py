@@ -1,6 +1,4 @@
-"""What is read, and that every byte of it arrives: lines of any length, damage, streams, parts of a
-file.
-"""
+"""Reading, and that every byte arrives: lines of any length, damage, streams, parts of a file."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ CASES = {  # a line, and what it becomes where there is one way to go on
 def folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A folder with two files of data, and beside it the scripts."""
+    """A folder with two files of data, and next to it the scripts."""
     for shell in SCRIPTS:
         assert main(["completion", shell]) == 0
         script = capsys.readouterr().out
@@ -103,7 +103,7 @@ def test_fish(folder: Path) -> None:
     "before", ["", "autoload -U compinit && compinit -i\n"], ids=["bare", "with compinit"]
 )
 def test_zsh(folder: Path, before: str) -> None:
-    """Typed into an interactive zsh, whose line is written to a file behind each Tab."""
+    """Typed into an interactive zsh, whose line is written to a file after each Tab."""
     import pty
 
     home, out = folder.parent, folder.parent / "lines"

@@ -54,7 +54,7 @@ ANY: dict[str, Any] = {"type": "object"}
 
 
 def box(answers: list[Any] | None = None, **functions: Callable[[dict[str, Any]], Any]) -> Toolbox:
-    """Tools of the reference's names that give the answers in order, and others."""
+    """Tools of the reference's names that return the answers in order, and others."""
     given = iter(answers or [])
     names = ["workspace.search", "workspace.list_docs", "workspace.get_doc", "workspace.summarize"]
     return Toolbox(

@@ -1,4 +1,4 @@
-"""A model behind a decoder as the source of a conversation."""
+"""A model under a decoder as the source of a conversation."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ TOOLS = Toolbox(
 
 
 class Checked(Llama):
-    """Compares what it says behind its cache with what it says to the whole context at once, for
-    the first calls, and counts what it reads.
+    """Compares its logits after its cache with those of the whole context at once, for the first
+    calls, and counts the ids that it reads.
 
-    It is fond of the ids given: at random, tags are too rare to see calls.
+    It is fond of the ids it is made with: at random, tags are too rare to see calls.
     """
 
     def __init__(self, model: Llama, fond: list[int]) -> None:

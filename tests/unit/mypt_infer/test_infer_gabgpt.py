@@ -1,5 +1,5 @@
-"""GabGPT's log at run time: every example of its document, and that what is prepared is always a
-legal beginning.
+"""GabGPT's log at run time: every example of its document, and that each prepared prompt is a legal
+beginning.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_prepare_raw(log: str, want: str) -> None:
 
 @given(LOGS, MESSAGES, st.booleans())
 def test_no_text_is_lost(log: str, message: str, think: bool) -> None:
-    """Whatever the log: its texts stand in the prompt in order, and the message last."""
+    """Whatever the log: its texts are in the prompt in order, and the message last."""
     prompt = gabgpt.prepare(log, message, think=think)
     assert prompt.startswith("<|user|>")
     assert prompt.endswith("<|think|>" if think else "<|assistant|>")

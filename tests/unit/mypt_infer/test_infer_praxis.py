@@ -281,8 +281,8 @@ def test_legal_conversations_are_left_alone(record: dict) -> None:
 
 @given(records(), st.data())
 def test_every_cut_tag_of_a_conversation_is_found(record: dict, data: st.DataObject) -> None:
-    """The damage of the seed, done to any call of any conversation: the repair gives the
-    conversation back.
+    """The damage of the seed, done to any call of any conversation: the repair returns the
+    conversation.
     """
     text = naive_text(record)
     ends = [at for at in range(len(text)) if text.startswith("\n</tin>", at)]
@@ -361,7 +361,7 @@ def test_a_tag_is_complete_before_sep_stops(at: int) -> None:
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_results_are_injected_inline(count: int) -> None:
     """The clean sequence of the integration test, with one to three calls: one header, each result
-    directly behind its call.
+    directly after its call.
     """
     tokens = [piece for i in range(count) for piece in [*block("calc", n=i), "\n"]]
     wanted = (

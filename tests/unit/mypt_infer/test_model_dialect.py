@@ -133,7 +133,7 @@ def test_the_workspace_chat_of_phase_3b(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The command line of the document, section F, word by word behind the name of the script."""
+    """The command line of the document, section F, word by word after the name of the script."""
     trained_on(model, "mypt-3b")
     model.parent.rename(tmp_path / "mypt_toolchat.pt")
     (tmp_path / "workspace").mkdir()

@@ -94,7 +94,7 @@ def test_a_quotation_is_no_call() -> None:
 
 
 def last_call(episode: Episode) -> tuple[str, Any] | None:
-    """The last call of an episode, by a way of its own."""
+    """The last call of an episode, found another way."""
     found = None
     for message in episode.messages:
         if message.role == "system":

@@ -1,4 +1,4 @@
-"""The workspace: documents, search, and what is never read."""
+"""The workspace: documents, search, and files that are never read."""
 
 from __future__ import annotations
 

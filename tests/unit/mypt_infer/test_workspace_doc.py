@@ -1,4 +1,4 @@
-"""docs/workspace_api.md says what is so."""
+"""docs/workspace_api.md is true."""
 
 from __future__ import annotations
 

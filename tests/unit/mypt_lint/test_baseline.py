@@ -1,5 +1,5 @@
-"""Baselines: what is known stays known however the data is arranged, and an edited episode does
-not.
+"""Baselines: a known finding stays known however the data is arranged, and one of an edited episode
+does not.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ CALL, RESULT = (
 
 @pytest.fixture
 def lint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Write bytes to a file, lint it, give exit status, the findings as JSON, and stderr."""
+    """Write bytes to a file, lint it, return exit status, the findings as JSON, and stderr."""
 
     def run(
         data: bytes, *options: str, name: str = "data.jsonl"

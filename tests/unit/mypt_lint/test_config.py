@@ -1,6 +1,6 @@
-"""Settings: where they are found, what wins, what is refused and how it is said.
+"""Settings: where they are found, which wins, which are refused and in what words.
 
-And what records opt out of.
+And opt-outs of records.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def lint(
 ) -> Any:
     """Lint in a folder with a configuration and files.
 
-    Gives the exit status, `file code severity`, and stderr.
+    Returns the exit status, `file code severity`, and stderr.
     """
     monkeypatch.chdir(tmp_path)
 

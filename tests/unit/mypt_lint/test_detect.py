@@ -123,8 +123,8 @@ def lint(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple
 def test_a_file_of_another_dialect_is_told_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Instead of what is wrong with each line, which would send its reader looking for faults that
-    are not there.
+    """In place of the faults of each line, which would send its reader looking for faults that are
+    not there.
     """
     path = tmp_path / "x.jsonl"
     path.write_bytes(mentioning("<myPT_toolcall>"))

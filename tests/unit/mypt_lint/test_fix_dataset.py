@@ -1,6 +1,4 @@
-"""Texts with white space at an end, and texts that are not in NFC: what is said of them, and how
-they are fixed.
-"""
+"""Texts with white space at an end, and texts that are not in NFC: their findings, and their fixes."""
 
 from __future__ import annotations
 

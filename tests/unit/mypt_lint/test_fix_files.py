@@ -1,5 +1,5 @@
-"""`mypt-lint --fix` as people call it: what is written, what is left alone, what is said, and the
-exit status.
+"""`mypt-lint --fix` as people call it: the files it writes and those it leaves alone, its words,
+and the exit status.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def test_places_in_one_text_with_many_escapes() -> None:
 
 
 def test_a_record_with_long_head_and_many_turns_with_typed_tags() -> None:
-    """What is before all turns is looked at with some of them, not with each."""
+    """Messages before all turns are looked at with some of them, not with each."""
     dialect, looked = mypt_spec.dialect("mypt"), []
     record = json.loads(line_of([USER, {**ANSWER, "content": f"{THOUGHT}A."}] * 400))
 

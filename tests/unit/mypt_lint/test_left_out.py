@@ -1,4 +1,4 @@
-"""What `mypt-lint .` does not read: its own files, what is excluded, what git ignores.
+"""Files that `mypt-lint .` does not read: its own, excluded ones, those that git ignores.
 
 And that it says so.
 """
@@ -24,7 +24,7 @@ BAD = GOOD.replace('"user"', '"usr"')
 def lint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Any:
-    """Lint in a folder with files; gives the exit status, the files with findings, and stderr."""
+    """Lint in a folder with files; returns the exit status, the files with findings, and stderr."""
     monkeypatch.chdir(tmp_path)
 
     def run(files: dict[str, str], *arguments: str) -> tuple[int, list[str], str]:

@@ -1,5 +1,5 @@
-"""A file with every common mistake, as a new user sees it: examples/messy.jsonl, and what is said
-about it, to be read aloud.
+"""A file with every common mistake, as a new user sees it: examples/messy.jsonl, and its findings,
+to be read aloud.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def test_a_flood_is_counted(
 def test_every_advice_is_given_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What leads on must not vanish behind what is said first of the same rule."""
+    """Help that leads on must not vanish after the first findings of the same rule."""
     monkeypatch.chdir(tmp_path)
     record = {"id": 1, "model": "m", "lang": "en", "source": "web", "conversations": []}
     Path("a.jsonl").write_text((json.dumps(record) + "\n") * 9)

@@ -106,9 +106,9 @@ def run(
 def carets(
     text: str, mark: tuple[int, int], *, width: int = 100, encoding: str = "utf-8", **cut: bool
 ) -> tuple[str, str]:
-    """The excerpt, and what the carets stand under.
+    """The excerpt, and the text that the carets are under.
 
-    Every character of the excerpt is measured on its own line.
+    Every character of the excerpt is measured on a separate line.
     """
     lines = run(
         "text", located(snippet=Snippet(text, mark, **cut)), width=width, encoding=encoding

@@ -92,7 +92,7 @@ class Session:
 
 
 def serve(path: Path, steps: Callable[[Session], Awaitable[None]], *options: str) -> None:
-    """Run `steps` against a server of its own."""
+    """Run `steps` against a fresh server."""
 
     async def talk() -> None:
         client = LanguageClient("test", "1")

@@ -1,4 +1,4 @@
-"""The engines that encode many texts at once give what tiktoken gives for each, whatever the
+"""The engines that encode many texts at once return for each what tiktoken returns, whatever the
 versions of Unicode they know.
 """
 

@@ -1,6 +1,6 @@
 """Every example, table and rule of the tag reference of MyPT, held against the engine.
 
-The examples stand verbatim in tests/conformance/mypt/reference.json.
+The examples are verbatim in tests/conformance/mypt/reference.json.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def test_loss_by_token(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", of_kind("tree"))
 def test_nesting_hierarchy(vector: dict[str, Any]) -> None:
-    """The tree gives, for every tag, the block it stands in.
+    """The tree shows, for every tag, the block around it.
 
     The automaton allows those pairs and no others.
 

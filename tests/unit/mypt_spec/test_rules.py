@@ -1,11 +1,11 @@
 """The explain pages of the rules: their form, and their examples, run.
 
 A page is a file of mypt_spec/rules/pages. Its fences say what they hold: `jsonl` records, `text`
-serialised text, `generation` what a model wrote, `bytes` a file as a Python literal, `ids` token
-ids. Words behind that set limits (`phase=1`, `max-tokens=5`, `tools=a,b`), ask for the pass over
-the data set (`data-set=yes`), or give a tool's result a schema (`result=NAME:SCHEMA`), say what
-they are written in (`dialect=NAME`, else mypt; `auto` if found out), or name codes that cannot be
-avoided beside the rule's own (`also=MYP218`).
+serialised text, `generation` the output of a model, `bytes` a file as a Python literal, `ids` token
+ids. Words after that set limits (`phase=1`, `max-tokens=5`, `tools=a,b`), ask for the pass over the
+data set (`data-set=yes`), or name the schema of a tool's result (`result=NAME:SCHEMA`), the dialect
+of the examples (`dialect=NAME`, else mypt; `auto` if found out), or codes that cannot be avoided
+besides the rule's own (`also=MYP218`).
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def test_fence(d: Dialect, words: list[str], body: str) -> None:
 def check_automaton(d: Dialect, body: str) -> None:
     """Rows `read -> next`;
 
-    `...` stands for the shortest way to a state in which the next terminal is legal.
+    `...` is the shortest way to a state in which the next terminal is legal.
     """
     machine = d.automaton
     rows = body.split("\n")

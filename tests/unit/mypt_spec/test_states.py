@@ -76,7 +76,7 @@ def test_roles(name: str, thoughts: set[str], citations: set[str]) -> None:
 
 
 def test_nobody_else_reads_open_blocks_or_writers_off_a_table() -> None:
-    """`not in ... closers` in a loop, and comparisons with `origin`, stand in one place each."""
+    """`not in ... closers` in a loop, and comparisons with `origin`, are in one place each."""
     allowed = {"mypt_spec/states.py", "mypt_spec/table.py", "mypt_spec/table_file.py"}
     doubtful = re.compile(r"while .*\bclosers\b|\.origin [!=]= ")
     for package in PACKAGES:

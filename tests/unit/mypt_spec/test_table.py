@@ -262,7 +262,7 @@ def test_what_is_trained_and_who_writes_are_two_columns(tmp_path: Path) -> None:
 
 
 def headed(*, exact: bool) -> str:
-    """`<box>` with a word and a line end of its own.
+    """`<box>` spelled with a word and a line end after it.
 
     One tag closes a box and a bag, and `<stop>` closes a bag too.
     """

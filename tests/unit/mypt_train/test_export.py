@@ -1,4 +1,4 @@
-"""Against Hugging Face: what is exported loads there, and gives the same ids, masks and refusals."""
+"""Against Hugging Face: an export loads there, and has the same ids, masks and refusals."""
 
 from __future__ import annotations
 

@@ -339,7 +339,7 @@ def test_parts_are_legal_and_together_the_whole(name: str, data: st.DataObject) 
 
 
 def greedy(encoder: Encoder, episode: mypt_spec.Episode) -> list[int]:
-    """The lengths of the parts, each turn put behind the others as long as all of them fit."""
+    """The lengths of the parts, each turn put after the others as long as all of them fit."""
     messages = episode.messages
     head, bounds = encoder._turns(messages)
     out: list[int] = []

@@ -35,7 +35,7 @@ TWO = chat() | {"messages": chat()["messages"] * 2}
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Lint and prepare records by some settings.
 
-    Gives the exit statuses, and the manifest if there is one.
+    Returns the exit statuses, and the manifest if there is one.
     """
     monkeypatch.chdir(tmp_path)
 

@@ -1,4 +1,4 @@
-"""mypt-train: exact resuming, also behind a kill; checkpoints that others read.
+"""mypt-train: exact resuming, also after a kill; checkpoints that others read.
 
 And clear refusals with nothing lost.
 """

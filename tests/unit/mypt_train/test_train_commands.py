@@ -101,9 +101,9 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
 def test_threads_by_the_size_of_the_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Those of a model are the same whatever else runs.
+    """The threads of a model are the same whatever else runs.
 
-    What is asked for wins, and what torchrun says.
+    The number asked for wins, and that of torchrun.
     """
     torch = pytest.importorskip("torch")
     from mypt_train.training.distributed import World, use_threads

@@ -47,7 +47,7 @@ def made(*items: Item) -> bytes:
 
 
 def data(html: bytes) -> Any:
-    """What a page holds: the rows of its episodes, with what stands in its parts."""
+    """The contents of a page: the rows of its episodes, with those of their parts."""
     found = re.findall(
         rb'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL
     )
@@ -141,9 +141,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_data_is_no_markup(text: str) -> None:
-    """Wherever it stands: in texts, names of tools, languages, metadata, keys, places, the file's
-    name.
-    """
+    """Wherever it is: in texts, names of tools, languages, metadata, keys, places, the file's name."""
     hostile = {
         "system": text,
         "messages": [

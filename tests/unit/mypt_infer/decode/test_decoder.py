@@ -1,6 +1,4 @@
-"""The decoder by example: what is offered where, tools, prompts, budgets, and errors that say what
-to do.
-"""
+"""The decoder by example: allow sets, tools, prompts, budgets, and errors that say what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ def tags(made: Decoder, state: int) -> list[str]:
 
 
 def read(made: Decoder, text: str, start: int | None = None) -> int:
-    """The state behind a text whose tags stand apart from its words."""
+    """The state after a text whose tags are separate from its words."""
     special = made.dialect.tokenizer.special
     state = made.start(prompt(made.dialect.name)) if start is None else start
     ids: list[int] = []

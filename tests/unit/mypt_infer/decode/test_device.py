@@ -49,8 +49,8 @@ def test_they_agree(name: str, budget: int | None) -> None:
 @pytest.mark.parametrize("name", ["usf-omega", "mypt"])
 @pytest.mark.parametrize("budget", [None, 90])
 def test_walks_through_calls_agree(name: str, engine: str, budget: int | None) -> None:
-    """Token by token: rows in calls, whose states are numbered on the host, beside rows that are
-    not; what is drawn, and what is refused.
+    """Token by token: rows in calls, whose states are numbered on the host, next to rows that are
+    not; the ids drawn, and the ids refused.
     """
     if engine == "llguidance":
         pytest.importorskip("llguidance")
@@ -78,7 +78,7 @@ def test_walks_through_calls_agree(name: str, engine: str, budget: int | None) -
 
 
 def test_lists_of_calls_with_ids_agree() -> None:
-    """Each list beside its own beginning: what an id may not be is refused alike."""
+    """Each list next to its own beginning: a forbidden id is refused alike."""
     made = decoder("usf-omega", call=4000)
     device, encode = DeviceDecoder(made), made.dialect.tokenizer.encode
     opening, rest = made.dialect.tokenizer.special["<tool_calls_start>"], []

@@ -154,7 +154,7 @@ def test_no_call_is_begun_that_does_not_fit() -> None:
 
 @pytest.mark.parametrize("name", CALLERS)
 def test_an_adversary_is_brought_to_the_end(name: str) -> None:
-    """Always the id behind which the end is furthest."""
+    """Always the id after which the end is furthest."""
     of = made(name)
     before = of.ids_of(prompt(name))
     first, inside = into_call(of, of.start(before))

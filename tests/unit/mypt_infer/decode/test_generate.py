@@ -1,4 +1,4 @@
-"""The loop with real tensors: chunks on a cache, sampling, budgets, stops, what is reported."""
+"""The loop with real tensors: chunks on a cache, sampling, budgets, stops, reports."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_chunk_is_the_same_as_its_tokens_and_as_all_at_once() -> None:
 
 
 def test_rows_may_be_at_different_places() -> None:
-    """Chunks of different lengths in one call, filled up with anything, and rows that stand still."""
+    """Chunks of different lengths in one call, filled up with anything, and rows that wait."""
     llama = model(512)
     ids = torch.randint(0, 512, (3, 12), generator=torch.Generator().manual_seed(2))
     alone = [llama(ids[r : r + 1], torch.tensor([12]), llama.begin(1, 12))[0] for r in range(3)]

@@ -73,7 +73,7 @@ def record(choose: random.Random) -> dict[str, Any]:
 
 
 def ids_of(of: Decoder, text: str) -> list[int]:
-    """The ids of what the model writes behind an opening of a block."""
+    """The ids of a text that the model writes after an opening of a block."""
     special = of.dialect.tokenizer.special
     head, _, rest = text.partition(">")
     if head + ">" in special:

@@ -48,7 +48,7 @@ def ids_of(text: str) -> list[int]:
 
 
 def writes(text: str) -> Any:
-    """A model that is sure of what it writes behind the prompt."""
+    """A model that is sure of its text after the prompt."""
     start, coming = len(decoder("mypt").ids_of(prompt("mypt"))), ids_of(text)
 
     def read(ids: Any) -> Any:
