@@ -288,7 +288,7 @@ def _below(pointer: str, key: str) -> str:
 
 
 def _place(item: Item, blocks: list[Block]) -> list[Finding]:
-    """Gives each finding to the block that it is about. Returns the others."""
+    """Puts each finding into the block that it is about. Returns the others."""
     rest = []
     chunks = [(block, chunk) for block in blocks for chunk in block.chunks]
     for finding in item.findings:

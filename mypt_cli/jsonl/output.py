@@ -44,7 +44,7 @@ class Output:
         except OSError as error:
             raise self._cannot(error) from None
         if path.endswith(".gz"):
-            # No time in the header, so that equal data gives equal bytes.
+            # No time in the header, so that equal data makes equal bytes.
             packed = gzip.GzipFile("", "wb", fileobj=self._stream, mtime=0)
             self._stream = self._stack.enter_context(packed)
 

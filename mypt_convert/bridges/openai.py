@@ -117,7 +117,7 @@ class _Reader:
             return calls
         if role == "tool":
             return self.result(message, text, at)
-        # An empty content beside calls is how many write null.
+        # An empty content next to calls is how many write null.
         said = (
             [Step("text" if role == "assistant" else role, text, at=f"{at}/content")]
             if text or not calls

@@ -11,7 +11,7 @@ Theory of operation. What a rule sees (its column `sees`) is split off the line 
   are head strings such as the system prompt, which many lines share.
 - The texts, each by itself: text without the first character of any tag holds no tag.
 - Every string is counted. Valid JSON has exactly two unescaped quotes a string, so a key that
-  stands twice, or one that msgspec skipped, shows as quotes that nobody accounts for. No count can
+  occurs twice, or one that msgspec skipped, shows as quotes that nobody accounts for. No count can
   be too high, so a block of lines is counted at once; where its sums differ, each line is.
 
 A thousand lines like the one at the head of scan.py, with other words in each, so cost one run of
@@ -158,7 +158,7 @@ class CleanFilter:
                 if _KEY.fullmatch(key) and key not in known[role] and key != OPT_OUT
             ]
         except (ValueError, TypeError, KeyError, RecursionError):
-            return False  # a key that stands twice can be anything
+            return False  # a key that occurs twice can be anything
         for role, key in dict.fromkeys(fresh[:_METADATA]):
             known[role].append(key)
         if fresh:
@@ -196,7 +196,7 @@ class CleanFilter:
         """
         allowed = self._spellings(inline)
         if allowed and not allowed.issuperset(self.table.literals.findall(text)):
-            texts.append(text)  # a tag in it may not stand there: no shape is clean with it
+            texts.append(text)  # such a tag may not be there: no shape is clean with it
             return None
         parts = self.inline(text, Place(), *inline)
         texts += [part.text for part in parts if part.kind != "text"]
@@ -260,7 +260,7 @@ class CleanFilter:
         return self.ends.keep(text, state, len(text))
 
     def _joins(self, record: dict[str, Any]) -> bool:
-        """Returns whether items of one kind stand side by side.
+        """Returns whether items of one kind are neighbours.
 
         Their texts may be read as one, which tells more than each of them.
         """

@@ -99,7 +99,7 @@ class FindingsCache:
         if record.__class__ is not dict or OPT_OUT in record:
             return None
         skeleton = self.skeletons.of(record)
-        # A key that stands twice shows as quotes of strings that the decoded record does not have.
+        # A key that occurs twice shows as quotes of strings that the decoded record does not have.
         if 2 * skeleton.strings != unescaped_quotes(raw):
             return None
         key = self.filter.encoder.encode(skeleton.rest)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from mypt_spec.record_schema import ITEMS, LANGUAGE, NAME, ROLE, STRING, Field, RecordSchema
 
-BITS = 12  # keys a message can have; the role's number stands above them
+BITS = 12  # keys a message can have; the role's number is in the bits above
 STRINGS = (STRING, NAME, LANGUAGE)
 Rows = tuple[tuple[str, Field], ...]
 Shape = tuple[Any, ...]
@@ -108,7 +108,7 @@ def size_of(shape: Shape) -> int:
 
 
 def noted(spec: Field) -> bool:
-    """Returns whether a shape holds a note on a field beside its bit.
+    """Returns whether a shape holds a note on a field besides its bit.
 
     The note is the number of a name, the kinds of inline parts, or the items.
     """

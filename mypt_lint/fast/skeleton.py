@@ -1,6 +1,6 @@
 """Makes skeletons of records: each clean text is replaced by a sign, one private-use character.
 
-Input: a decoded record. Output: a `Skeleton`, the record with signs and what each sign stands for.
+Input: a decoded record. Output: a `Skeleton`, the record with signs and what each sign replaces.
 
 Theory of operation. Of a clean text, a rule sees only that it is clean (clean_filter.py rests on
 this, too). So records with equal skeletons have the same findings, except for the texts that
@@ -47,12 +47,12 @@ _TEXTS, _VALUES, _END = 0xE000, 0xE800, 0xF000
 SIGN = re.compile(f"[{chr(_TEXTS)}-{chr(_END - 1)}]|\\\\ue")  # or how `repr` writes one
 _VALUE = re.compile(f"[{chr(_VALUES)}-{chr(_END - 1)}]")
 _LONGEST = 1 << 14  # code points of a text that is taken apart
-_LANGUAGE = "en"  # stands for any language
+_LANGUAGE = "en"  # replaces any language
 _DEEP = MAX_DEPTH - 20  # brackets of a value
 _decode = msgspec.json.Decoder().decode
 _ENTRIES, _ROOM = 200, 800_000  # texts at the top whose pieces are remembered; code points
 Spans = list[tuple[int, int]]
-Pieces = list[str]  # in turns: what stays, and what a sign may stand for
+Pieces = list[str]  # in turns: what stays, and what a sign may replace
 
 
 class NoSkeletonError(ValueError):
@@ -78,7 +78,7 @@ class TextChecker(Protocol):
 
 @dataclass(slots=True)
 class Skeleton:
-    """A record in two: `rest`, which has signs, and the texts and JSON values that they stand for.
+    """A record in two: `rest`, which has signs, and the texts and JSON values that they replace.
 
     Texts are by the code point of the sign, JSON values by the sign. `strings` counts the strings
     of the original record, keys too.

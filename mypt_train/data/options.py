@@ -1,4 +1,4 @@
-"""Defines the options of `prepare`. Equal options and equal inputs give equal bytes."""
+"""Defines the options of `prepare`. Equal options and equal inputs make equal bytes."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _KINDS = {
 }  # fmt: skip
 # Flags that ask for nothing.
 _IDLE: list[tuple[str, Any]] = [("json_mode", False), ("response_format", {"type": "text"})]
-# Parts of their own kind; other texts of an answer are messages.
+# Texts that are parts of another kind; other texts of an answer are messages.
 _MARKED = ("reasoning", "self_reflection")
 _PLAIN = {"string": "", "integer": 0, "number": 0, "boolean": False}
 _TYPES: dict[str, tuple[type, ...]] = {

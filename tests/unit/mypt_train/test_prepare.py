@@ -27,9 +27,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+import mypt_spec.states
 from mypt_cli import atomic
 from mypt_cli.jsonl.paths import expand
 from mypt_lint.cli import main as lint
+from mypt_spec.episode import events_of
 from mypt_train import Options, PrepareError, ShardError, ShardReader, prepare
 from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
@@ -301,6 +303,12 @@ def test_long_episodes_are_split_after_turns(tmp_path: Path) -> None:
     )
 
 
+def turns_of(d: mypt_spec.Dialect, episode: mypt_spec.Episode) -> tuple[int, list[int]]:
+    """The number of messages before the first turn, and where turns end."""
+    terminals = [[e.terminal for e in events_of([m], d.table)] for m in episode.messages]
+    return mypt_spec.states.turns(terminals, d.automaton, d.table)
+
+
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
 @settings(max_examples=40)
@@ -325,7 +333,7 @@ def test_parts_are_legal_and_together_the_whole(name: str, data: st.DataObject) 
     parts = [d.parse_ids(s.ids)[0] for s in outcome.samples]
     assert None not in parts
     head = (
-        [m for part in parts[1:] for m in part.messages][: encoder._turns(episode.messages)[0]]
+        [m for part in parts[1:] for m in part.messages][: turns_of(d, episode)[0]]
         if len(parts) > 1
         else []
     )
@@ -341,7 +349,7 @@ def test_parts_are_legal_and_together_the_whole(name: str, data: st.DataObject) 
 def greedy(encoder: Encoder, episode: mypt_spec.Episode) -> list[int]:
     """The lengths of the parts, each turn put after the others as long as all of them fit."""
     messages = episode.messages
-    head, bounds = encoder._turns(messages)
+    head, bounds = turns_of(encoder.dialect, episode)
     out: list[int] = []
     begin = head
     for end, after in itertools.pairwise([*bounds, 0]):
