@@ -248,14 +248,26 @@ def load(folder: Path, adapter: Adapter | None = None) -> Dialect:
     except OSError as error:
         raise SpecError(f"{folder}: cannot read {error.filename}: {error.strerror}") from None
     table = load_table(tokens, where=str(folder / "tokens.toml"))
-    if adapter is None:
-        module: Any = importlib.import_module(f"mypt_spec.adapters.{folder.name}")
-        adapter = cast(Adapter, module.ADAPTER)
+    adapter = adapter or _adapter(folder)
     machine = _compiled(folder.name, grammar) or _automaton.extract(grammar)
     _check_terminals(table, machine, folder)
     return Dialect(
         table, machine, adapter, hashlib.sha256(f"{grammar}\0{tokens}".encode()).hexdigest()
     )
+
+
+def _adapter(folder: Path) -> Adapter:
+    module: Any = importlib.import_module(f"mypt_spec.adapters.{folder.name}")
+    return cast(Adapter, module.ADAPTER)
+
+
+def shaped(record: object, name: str) -> bool:
+    """Returns whether a record has the shape of a dialect's, without loading the dialect.
+
+    Raises KeyError, which names the known dialects.
+    """
+    _, findings, _ = _adapter(folder(name)).check(record)
+    return not any(finding.severity == "error" for finding in findings)
 
 
 def _compiled(name: str, grammar: str) -> Automaton | None:

@@ -19,7 +19,7 @@ from typing import IO, BinaryIO, NamedTuple, cast
 import mypt_spec
 from mypt_cli.jsonl.blocks import Source, blocks
 from mypt_spec.bodies.strict_json import Fault, loads
-from mypt_spec.dialect import Dialect
+from mypt_spec.dialect import Dialect, shaped
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 from mypt_spec.table import TEXT
@@ -92,26 +92,25 @@ def detect(source: Source, kind: str, dialects: Sequence[Dialect]) -> Guess:
 
 
 def elsewhere(
-    source: Source, failures: Callable[[object], frozenset[str]], legal: Mapping[str, Legal]
+    source: Source, codes: Callable[[object], frozenset[str]], legal: Mapping[str, Legal]
 ) -> tuple[tuple[str, ...], Source]:
     """Returns the formats in which all first records of a source are legal, and the source to read.
 
     There are none unless all these records have a failure in common as they are read now.
-    `failures` returns the failures of a record as it is read now; `legal` maps each other format to
+    `codes` returns the failures of a record as it is read now; `legal` maps each other format to
     whether a record is legal there. Raises UsageError as `blocks` does.
     """
     head, source = _head(source, least=1)  # a pipe that begins well need not wait for more
     first = _first_records(_unpacked(head, source))[:1]
-    common = failures(first[0]) if first else None
+    common = codes(first[0]) if first else None
     if common is not None and not common:
         return (), source
     head, source = _head(source)
     found = _first_records(_unpacked(head, source))
-    for record in found[len(first) :]:
-        common = failures(record) if common is None else common & failures(record)
-    if not common:
-        return (), source
-    return tuple(name for name, fits in legal.items() if all(map(fits, found))), source
+    fitting = [name for name, fits in legal.items() if all(map(fits, found))]
+    for record in found[len(first) :] if fitting else ():
+        common = codes(record) if common is None else common & codes(record)
+    return tuple(fitting) if common else (), source
 
 
 def elsewhere_than(
@@ -119,11 +118,14 @@ def elsewhere_than(
 ) -> tuple[tuple[Dialect, ...], Source]:
     """Returns the dialects of a source that is not in `dialect`, as `elsewhere` does.
 
-    What a safe fix repairs is no failure. A dialect of `names` is loaded only when it is asked.
+    What a safe fix repairs is no failure. A dialect of `names` is loaded only for a record that has
+    its shape.
     """
 
     def fits(record: object, name: str) -> bool:
-        return is_legal(record, mypt_spec.dialect(name))
+        with suppress(Exception):  # the check of the line reports it
+            return shaped(record, name) and is_legal(record, mypt_spec.dialect(name))
+        return False
 
     legal = {name: partial(fits, name=name) for name in names if name != dialect.name}
     found, source = elsewhere(source, partial(failures, dialect=dialect), legal)

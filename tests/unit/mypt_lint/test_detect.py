@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -248,3 +249,17 @@ def test_a_record_is_judged_once_in_its_own_dialect() -> None:
     assert asked == [[1], [2]]
     assert found([3]) == ("a", "b")
     assert asked == [[3]]
+
+
+def test_a_dialect_is_loaded_only_for_records_of_its_shape(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "Hi", "note": "x"}, {"role": "assistant", "content": "Yo"}]
+    line = json.dumps({"system": "S", "messages": said})
+    (tmp_path / "a.jsonl").write_text(f"{line}\n{line}\n")
+    code = (
+        "from mypt_lint.cli import main\nmain(['-q', 'a.jsonl'])\n"
+        "from mypt_spec.dialect import _loaded\nprint(_loaded.cache_info().currsize)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "1"
