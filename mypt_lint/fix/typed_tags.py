@@ -76,19 +76,23 @@ class TypedTags:
         return states
 
     @cached_property
+    def _own(self) -> dict[str, set[Place]]:
+        """Returns by pointer the texts that the model writes."""
+        openers = self.dialect.table.openers
+        found: dict[str, set[Place]] = {}
+        for message in self.episode.messages:
+            if message.role in openers and openers[message.role].by_model:
+                for part in message.parts:
+                    if part.kind == "text":
+                        found.setdefault(part.at.pointer, set()).add(part.at)
+        return found
+
+    @cached_property
     def _texts(self) -> dict[str, list[int]]:
         """Returns by pointer where among the events the texts are that the model writes."""
-        openers = self.dialect.table.openers
-        own = {
-            part.at
-            for message in self.episode.messages
-            if message.role in openers and openers[message.role].by_model
-            for part in message.parts
-            if part.kind == "text"
-        }
         found: dict[str, list[int]] = {}
         for at, event in enumerate(self._events):
-            if event.terminal == TEXT and event.at in own:
+            if event.terminal == TEXT and event.at in self._own.get(event.at.pointer, ()):
                 found.setdefault(event.at.pointer, []).append(at)
         return found
 
@@ -107,7 +111,7 @@ class TypedTags:
         The position is that of the text among the episode's events; the events are those that it
         spells; `safe` is whether the tags are spelled right.
         """
-        for at in self._texts.get(pointer, ()):
+        for at in self._texts.get(pointer, ()) if pointer in self._own else ():
             run = self._events[at]
             for text, safe in _readings(run.text, self.dialect):
                 pieces = islice(lex(text, self.dialect.table), _TAGS)
