@@ -22,13 +22,18 @@ def text_of(path: str) -> str:
 
 
 def tools_of(path: str | None) -> list[Any] | None:
-    """Returns a JSON list of tools, None where no file is named. Raises UsageError."""
+    """Returns a JSON list of tools, None where no file is named. Raises UsageError.
+
+    An object with the list under "tools", as servers answer, is read, too.
+    """
     if path is None:
         return None
     try:
         found = json.loads(text_of(path))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}") from None
+    if isinstance(found, dict) and isinstance(found.get("tools"), list):
+        found = found["tools"]
     if not isinstance(found, list):
         raise UsageError(f"{path}: expected a JSON list of tools, got {type(found).__name__}")
     return found

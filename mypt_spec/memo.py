@@ -50,6 +50,10 @@ class Memo(Generic[_K, _V]):
         self.known[key] = value
         return value
 
+    def forget(self, key: _K) -> None:
+        """Forgets one entry, if it is known."""
+        self._forget(key)
+
     def clear(self) -> None:
         """Forgets everything."""
         self.known.clear()

@@ -5,8 +5,11 @@ loss mask come, too. This package needs numpy, not torch: samplers that need tor
 `mypt_infer.generate`.
 """
 
-from mypt_infer.decode.decoder import AllowSet, BudgetError, Decoder
+from mypt_infer.decode.allow_set import AllowSet, BudgetError, Refused
+from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.prompt import PromptError
+from mypt_infer.decode.readable import Skipped
+from mypt_infer.decode.schemas import SchemaWarning
 from mypt_infer.decode.tools import SchemaFault, ToolSpec, declare
 
 __all__ = [
@@ -14,7 +17,10 @@ __all__ = [
     "BudgetError",
     "Decoder",
     "PromptError",
+    "Refused",
     "SchemaFault",
+    "SchemaWarning",
+    "Skipped",
     "ToolSpec",
     "declare",
 ]

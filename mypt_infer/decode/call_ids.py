@@ -22,6 +22,7 @@ refused, so the distance to an ending grows by one token:
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -128,6 +129,7 @@ class Distinct:
         self._size = self.tables.size
         self._places: list[tuple[int, Ids]] = []
         self._numbers: dict[tuple[int, Ids], int] = {}
+        self._lock = threading.Lock()
         self._id_of = {word: i for i, word in enumerate(self.words)}
         self._quoted = np.array([b'"' in w for w in self.words])
         self._crossing = np.array([b"}" in w and b"," in w for w in self.words])
@@ -175,7 +177,19 @@ class Distinct:
 
     def allow(self, state: int) -> Options:
         inner, ids = self._split(state)
-        found = self.engine.allow(inner)
+        return self._distinct(inner, ids, self.engine.allow(inner))
+
+    def near(self, state: int) -> Options:
+        inner, ids = self._split(state)
+        return self._distinct(inner, ids, self.engine.near(inner))
+
+    def sure(self, state: int) -> bool:
+        return self.engine.sure(self._split(state)[0])
+
+    # Inside.
+
+    def _distinct(self, inner: int, ids: Ids, found: Options) -> Options:
+        """Returns the options without those that end an id that is empty or occurs twice."""
         if self.engine.about(inner).block != CALLING:
             return found
         keep, more = self._goes_on(ids, found.ids), np.zeros(len(found.ids), dtype=np.int32)
@@ -189,8 +203,6 @@ class Distinct:
             (found.distance + more)[keep],
             (found.to_close + more)[keep],
         )
-
-    # Inside.
 
     def _doubtful(self, ids: Ids, tokens: Ints) -> npt.NDArray[np.bool_]:
         """Returns which tokens have to be read byte by byte.
@@ -228,10 +240,11 @@ class Distinct:
         if inner < self._size and ids == self._split(inner)[1]:
             return inner
         key = (inner, ids)
-        if key not in self._numbers:
-            self._numbers[key] = self._size + len(self._places)
-            self._places.append(key)
-        return self._numbers[key]
+        with self._lock:
+            if key not in self._numbers:
+                self._places.append(key)
+                self._numbers[key] = self._size + len(self._places) - 1
+            return self._numbers[key]
 
 
 def _escaped(text: bytes) -> bool:

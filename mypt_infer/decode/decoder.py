@@ -22,21 +22,22 @@ before `<|end|>`. `" Yo"` leads to machine 3 with 1 left: only `<|end|>` is allo
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
+from mypt_infer.decode.allow_set import AllowSet, BudgetError, Refused
 from mypt_infer.decode.compile.grammar_graph import kinds_of
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK, THINKING
 from mypt_infer.decode.compile.token_table import FAR
 from mypt_infer.decode.compile.vocab import Ints
-from mypt_infer.decode.engine import Engine, engine_of
 from mypt_infer.decode.prompt import prompt_ids, start_state
+from mypt_infer.decode.readable import readable
 from mypt_infer.decode.tables import DEAD_STATE, Tables
-from mypt_infer.decode.tools import Declaration, ToolSpec, declare
+from mypt_infer.decode.tools import Declaration
 from mypt_spec import Dialect, Episode
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
@@ -49,38 +50,14 @@ BUDGET_BITS = _LEFT_BITS + BLOCK_BITS
 _NO_BUDGETS = (1 << BUDGET_BITS) - 1
 # The number of allow sets that are kept.
 _REMEMBERED = 4096
+# The most bytes of these, in each of two memos.
+_ROOM = 32 << 20
 # More bits than an id of any vocabulary needs.
 _ID_BITS = 20
 
 States = npt.NDArray[np.int64]
 
-
-class BudgetError(ValueError):
-    """A budget that no legal ending fits in; `minimum` is the least that would do."""
-
-    def __init__(self, message: str, minimum: int) -> None:
-        super().__init__(message)
-        self.minimum = minimum
-
-
-@dataclass(frozen=True, eq=False)
-class AllowSet:
-    """The ids that may come next, as the shorter of two sorted lists: `only` or all but `refused`.
-
-    `places` is the same list in the integer type that NumPy indexes fastest with.
-    """
-
-    count: int
-    only: Ints | None
-    refused: Ints | None
-    places: npt.NDArray[np.intp] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self,
-            "places",
-            np.asarray(self.refused if self.only is None else self.only, dtype=np.intp),
-        )
+__all__ = ["AllowSet", "BudgetError", "Decoder", "Refused", "machine"]
 
 
 class Decoder:
@@ -91,6 +68,8 @@ class Decoder:
     kinds of block that the model may not open, as the grammar names them: "think", for example.
     A state is an int: keep one to go back to it, use it twice to fork. `engine` reads the bodies
     of calls: "table"; "llguidance", for schemas that no table holds; "auto", the first if it can.
+    `strict` refuses keywords that JSON Schema does not define, which are else read as nothing, with
+    a warning. `skip_unreadable` leaves out tools that cannot be read: `skipped` has their reasons.
 
     >>> decoder = Decoder("gabgpt")
     >>> tokenizer = decoder.dialect.tokenizer
@@ -108,16 +87,22 @@ class Decoder:
         max_toolcall_tokens: int | None = None,
         engine: str = "table",
         forbidden_blocks: Iterable[str] = (),
+        strict: bool = False,
+        skip_unreadable: bool = False,
     ) -> None:
         self.dialect = mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect
-        self.tools: tuple[ToolSpec, ...] = declare(tools)
-        self.forbidden_blocks = self._forbidden(forbidden_blocks)
-        self.engine: Engine = engine_of(self.dialect, self.tools, engine, self.forbidden_blocks)
+        tools = tools if callable(tools) or isinstance(tools, str | bytes | dict) else tuple(tools)
+        self.forbidden_blocks = self._forbidden(forbidden_blocks, calls=bool(tools))
+        self.tools, self.engine, self.skipped = readable(
+            self.dialect,
+            tools,
+            engine,
+            self.forbidden_blocks,
+            strict=strict,
+            skip_unreadable=skip_unreadable,
+        )
         self.tables: Tables = self.engine.tables
-        self._limits = {
-            "max_think_tokens": max_think_tokens,
-            "max_toolcall_tokens": max_toolcall_tokens,
-        }
+        self._limits = max_think_tokens, max_toolcall_tokens
         self._engine_name = engine
         self._check_ways()
         self.caps = np.full(3, UNBOUNDED, dtype=np.int64)
@@ -129,8 +114,11 @@ class Decoder:
                 self.caps[block] = _count(cap, what, UNBOUNDED - 64) + self._closing(block)
         self._check_caps(max_think_tokens, max_toolcall_tokens)
         self._order, self._bounds = self.tables.members
-        self._sets = Memo[int, AllowSet](_REMEMBERED)
-        self._free = Memo[int, tuple[int, int, AllowSet]](_REMEMBERED)
+        self._sets = Memo[int, AllowSet](_REMEMBERED, room=_ROOM)
+        self._free = Memo[int, tuple[int, int, AllowSet]](_REMEMBERED, room=_ROOM)
+        # Of the machine's states, how many ids were refused there that had been allowed.
+        self.refusals: dict[int, int] = {}
+        self._lock = threading.Lock()
         self._steps = Memo[int, int](16 * _REMEMBERED)
         self._jumps = Memo[tuple[int, int], int](16 * _REMEMBERED)
         self._caps, self._size = self.caps.tolist(), self.tables.size
@@ -146,9 +134,10 @@ class Decoder:
         return Decoder(
             self.dialect,
             self.tools,
+            max_think_tokens=self._limits[0],
+            max_toolcall_tokens=self._limits[1],
             engine=self._engine_name,
             forbidden_blocks=kinds,
-            **self._limits,
         )
 
     # Beginning.
@@ -202,7 +191,10 @@ class Decoder:
             return found
         state = int(state)
         known = self._sets.known.get(state)
-        return known or self._sets.keep(state, self._make(*_unpacked(state)))
+        if known is None:
+            known = self._make(*_unpacked(state))
+            self._sets.keep(state, known, known.size)
+        return known
 
     def free(self, state: int) -> tuple[int, int, AllowSet]:
         """Returns (left, block_left, allow_set): the allow set without budgets.
@@ -214,7 +206,7 @@ class Decoder:
         if known is not None:
             return known
         made = self._make(machine, ENDLESS, UNBOUNDED)
-        return self._free.keep(machine, (*self._needs(machine), made))
+        return self._free.keep(machine, (*self._needs(machine), made), made.size)
 
     def ids(self, state: int) -> Ints:
         """Returns the allowed ids, sorted, int32."""
@@ -298,8 +290,10 @@ class Decoder:
             raise ValueError(
                 f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids"
             )
+        before = self.allow(state) if machine >= self._size and left else None
         then = self._steps.known.get(machine << _ID_BITS | token) or self._step(machine, token)
         if then == DEAD_STATE or left < 1:
+            self._refuse(state, token, before)
             raise ValueError(f"id {token} is not allowed in state {state}")
         spent = left if left == ENDLESS else left - 1
         block = self._block[then]
@@ -310,6 +304,7 @@ class Decoder:
         else:
             within = inside if inside == UNBOUNDED else inside - 1
         if self._distance[then] > spent or (block and self._to_close[then] > within):
+            self._refuse(state, token, before)
             raise ValueError(
                 f"id {token} is not allowed in state {state}: no legal ending would fit into the "
                 "budget"
@@ -319,6 +314,52 @@ class Decoder:
         if inside == within == UNBOUNDED:
             self._jumps.keep((int(state) | _NO_BUDGETS, int(token)), after | _NO_BUDGETS)
         return after
+
+    def takes(self, state: int, token: int) -> bool:
+        """Returns whether an allowed token is taken; if not, it is not allowed there any more.
+
+        Where tables read calls, every allowed token is.
+        """
+        if state >> BUDGET_BITS < self._size:
+            return True
+        try:
+            self.next(state, token)
+        except Refused:
+            return False
+        return True
+
+    def unproved(self, state: int) -> bool:
+        """Returns whether `takes` may refuse an id that is allowed, for all that is known."""
+        machine = state >> BUDGET_BITS
+        return machine >= self._size and not self.engine.sure(machine)
+
+    def near_ids(self, state: int) -> Ints:
+        """Returns allowed ids that are taken for sure: all, or those that are proved."""
+        machine, left, inside = _unpacked(state)
+        ids, *places = self.engine.near(machine)
+        return ids[self._fits(machine, left, inside, *places)]
+
+    def accepts(self, state: int, ids: Iterable[int]) -> int:
+        """Returns how many of some drafted tokens hold, one after another.
+
+        The state after them is `run(state, ids[:count])`. A draft ends at the end of a turn.
+        """
+        count = 0
+        for token in ids:
+            try:
+                state = self.next(state, int(token))
+            except ValueError:
+                break
+            count += 1
+        return count
+
+    def _refuse(self, state: int, token: int, before: AllowSet | None) -> None:
+        """Raises Refused for an id that was among `before`, the allow set of a state, until now."""
+        if before is not None and before.has(token):
+            self._free.forget(state >> BUDGET_BITS)
+            self._sets.forget(state)
+            self.refusals[state >> BUDGET_BITS] = self.refusals.get(state >> BUDGET_BITS, 0) + 1
+            raise Refused(f"no ending was found that fits after id {token} in state {state}")
 
     def _step(self, machine: int, token: int) -> int:
         """Returns the engine's next state, and keeps it for next time if it is not dead."""
@@ -332,12 +373,14 @@ class Decoder:
 
     def _noted(self, machine: int) -> int:
         """Returns a state after looking up all that `next` needs to know of it."""
-        for state in range(len(self._block), machine + 1):
-            facts = self.engine.about(state)
-            self._block.append(facts.block)
-            self._final.append(facts.final)
-            self._distance.append(facts.distance)
-            self._to_close.append(facts.to_close)
+        if machine >= len(self._to_close):
+            with self._lock:
+                for state in range(len(self._to_close), machine + 1):
+                    facts = self.engine.about(state)
+                    self._block.append(facts.block)
+                    self._final.append(facts.final)
+                    self._distance.append(facts.distance)
+                    self._to_close.append(facts.to_close)
         return machine
 
     def step(
@@ -427,7 +470,10 @@ class Decoder:
     def _allowed_ids(self, machine: int, left: int, inside: int) -> Ints:
         """Returns the allowed ids of one of the engine's own states."""
         ids, *places = self.engine.allow(machine)
-        return ids[self._fits(machine, left, inside, *places)]
+        fits = self._fits(machine, left, inside, *places)
+        if not fits.all():
+            return self.near_ids(_packed(machine, left, inside))
+        return ids
 
     def _make(self, machine: int, left: int, inside: int) -> AllowSet:
         if machine >= self._size:
@@ -461,21 +507,21 @@ class Decoder:
                 )
         return longest
 
-    def _forbidden(self, kinds: Iterable[str]) -> frozenset[str]:
+    def _forbidden(self, kinds: Iterable[str], *, calls: bool) -> frozenset[str]:
         """Returns those of the kinds that the model could open at all.
 
         Raises ValueError for a kind that the dialect does not have.
         """
         if isinstance(kinds, str):
             raise ValueError(f"forbidden_blocks is a list of kinds of block, got {kinds!r}")
-        openers, calls = self.dialect.table.openers, kinds_of(self.dialect, CALLING)
+        openers, callers = self.dialect.table.openers, kinds_of(self.dialect, CALLING)
         for kind in (found := frozenset(kinds)):
             if kind not in openers:
                 raise ValueError(
                     f"forbidden_blocks has {kind!r}, which is no block of {self.dialect.name}: "
                     f"{', '.join(openers)}"
                 )
-        return frozenset(k for k in found if openers[k].by_model and (self.tools or k not in calls))
+        return frozenset(k for k in found if openers[k].by_model and (calls or k not in callers))
 
     def _check_ways(self) -> None:
         if self.forbidden_blocks and any(

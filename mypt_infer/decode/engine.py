@@ -8,6 +8,7 @@ whose schemas no table can hold.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy as np
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import CALLING
 from mypt_infer.decode.compile.vocab import Ints
-from mypt_infer.decode.llguidance.grammar import EngineError
+from mypt_infer.decode.llguidance.grammar import EngineError, installed
+from mypt_infer.decode.schemas import has_free_object
 from mypt_infer.decode.tables import DEAD_STATE, Tables, build
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
@@ -69,7 +71,17 @@ class Engine(Protocol):
         """Returns the state after a prompt whose events lead the tables to `state`."""
 
     def allow(self, state: int) -> Options:
-        """Returns what may follow a state, if budgets are ignored."""
+        """Returns what may follow a state, if budgets are ignored.
+
+        Where the engine proves an id only when it is taken, the distances of the others are those
+        that it assumes, and `next` may yet refuse an id; it is not allowed again.
+        """
+
+    def near(self, state: int) -> Options:
+        """Returns those of `allow` whose distances are proved, for budgets that are nearly used."""
+
+    def sure(self, state: int) -> bool:
+        """Returns whether `next` takes all that `allow` has, if budgets are ignored."""
 
     def about(self, state: int) -> StateFacts:
         """Returns what is known of a state."""
@@ -90,6 +102,11 @@ class TableEngine:
 
     def allow(self, state: int) -> Options:
         return _options(self.tables, state)
+
+    near = allow
+
+    def sure(self, state: int) -> bool:
+        return True
 
     def about(self, state: int) -> StateFacts:
         return _facts(self.tables, state)
@@ -124,12 +141,25 @@ class LlguidanceEngine:
     def allow(self, state: int) -> Options:
         if state < self.tables.size:
             return _options(self.tables, state)
-        options, after = self.guided.options(state), self.guided.after(state)
+        found = self.guided.offered(state)
+        return self._inside(state, found.ids, found.least)
+
+    def near(self, state: int) -> Options:
+        if state < self.tables.size:
+            return _options(self.tables, state)
+        found = self.guided.proved(state)
+        return self._inside(state, found.ids, found.least)
+
+    def sure(self, state: int) -> bool:
+        return state < self.tables.size or self.guided.offered(state).sure
+
+    def _inside(self, state: int, ids: Ints, least: Ints) -> Options:
+        after = self.guided.after(state)
         return Options(
-            options.ids,
-            np.full(len(options.ids), CALLING, dtype=np.int32),
-            options.least + self.tables.distance[after],
-            options.least + self.tables.to_close[after],
+            ids,
+            np.full(len(ids), CALLING, dtype=np.int32),
+            least + self.tables.distance[after],
+            least + self.tables.to_close[after],
         )
 
     def about(self, state: int) -> StateFacts:
@@ -168,7 +198,8 @@ def engine_of(
 ) -> Engine:
     """Returns the engine of that name; if calls have ids, the engine keeps them distinct.
 
-    "auto" is the tables, or llguidance if a schema is beyond them. Raises SchemaFault for tools
+    "auto" is the tables, or llguidance if a schema is beyond them, or has an object whose members
+    it does not name: tables write such an object as {}. Raises SchemaFault for tools
     that the engine cannot hold, and EngineError for an engine that is unknown or not installed.
     """
     engine = _reader(dialect, tools, name, forbidden_blocks)
@@ -190,6 +221,9 @@ def _reader(
         raise EngineError(f"no engine {name!r}; known are {', '.join(ENGINES)}")
     if name == "llguidance":
         return LlguidanceEngine(dialect, tools, forbidden_blocks)
+    if name == "auto" and any(has_free_object(t.schema) for t in tools) and installed():
+        with suppress(SchemaFault):  # else the tables, which write such an object as {}
+            return LlguidanceEngine(dialect, tools, forbidden_blocks)
     try:
         return TableEngine(build(dialect, tools, forbidden_blocks=forbidden_blocks))
     except SchemaFault as fault:
@@ -198,6 +232,8 @@ def _reader(
         try:
             return LlguidanceEngine(dialect, tools, forbidden_blocks)
         except SchemaFault as other:
-            raise SchemaFault(
-                fault.tool, fault.pointer, f"{fault.reason}; and {other.reason}"
-            ) from None
+            if other.tool != fault.tool:
+                raise  # the tables' reason is another tool's, which llguidance reads
+            both = f"{fault.reason}; and {other.reason}"
+            reason = both if other.reason != fault.reason else fault.reason
+            raise SchemaFault(fault.tool, fault.pointer, reason) from None

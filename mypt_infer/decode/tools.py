@@ -1,46 +1,20 @@
-"""Reads declared tools: JSON schemas in OpenAI's style, or Python functions with type hints.
+"""Reads declared tools: schemas in OpenAI's or MCP's style, or Python functions with type hints.
 
 Input: whatever a caller declares. Output: ToolSpecs, which the decoder, the prompt and the toolbox
-share, and the check of what tables can hold.
+share. What engines read of their schemas, `schemas` says.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-_TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
-NOTES = {
-    "title",
-    "description",
-    "default",
-    "examples",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
-    "$comment",
-    "strict",
-}
-_BOUNDS = {"minLength", "minimum", "maximum"}
-_KNOWN = (
-    {"type", "enum", "const", "properties", "required", "additionalProperties", "items"}
-    | _BOUNDS
-    | NOTES
-)
-_LLGUIDANCE = {
-    "$defs", "$ref", "allOf", "anyOf", "definitions", "exclusiveMaximum", "exclusiveMinimum",
-    "format", "maxItems", "maxLength", "maximum",
-    "minItems", "minLength", "minimum", "multipleOf", "oneOf", "pattern", "patternProperties",
-    "prefixItems",
-}  # fmt: skip
 _PYTHON = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-MAX_DEPTH = 20
-# The most numbers between a minimum and a maximum: each becomes an alternative.
-MAX_RANGE = 1000
+# Where a schema of arguments is found: in OpenAI's style, in MCP's and in Anthropic's.
+_SCHEMAS = ("parameters", "inputSchema", "input_schema")
 
 
 class SchemaFault(ValueError):
@@ -111,13 +85,15 @@ def _from_schema(given: Mapping[str, Any]) -> ToolSpec:
     name = function.get("name")
     if not isinstance(name, str) or not name:
         raise SchemaFault(repr(name), "/name", "a tool needs a name, a string that is not empty")
-    schema = function.get("parameters")
-    schema = {"type": "object", "properties": {}} if schema is None else schema
+    schemas = {w: function[w] for w in _SCHEMAS if function.get(w) is not None}
+    where, schema = next(iter(schemas.items()), ("", {"type": "object", "properties": {}}))
+    if any(other != schema for other in schemas.values()):
+        raise SchemaFault(name, "", f"{' and '.join(schemas)} differ: keep one of them")
     if not isinstance(schema, Mapping):
         raise SchemaFault(
-            name, "/parameters", f"expected a JSON Schema of an object, got {type(schema).__name__}"
+            name, f"/{where}", f"expected a JSON Schema of an object, got {type(schema).__name__}"
         )
-    return ToolSpec(name, schema, str(function.get("description", "")))
+    return ToolSpec(name, schema, str(function.get("description") or ""))
 
 
 def _from_function(function: Any) -> ToolSpec:
@@ -168,118 +144,3 @@ def _of_hint(hint: Any, tool: str, key: str) -> dict[str, Any]:
         f"/{key}",
         f"the type hint {hint!r} has no schema here; give the tool as a JSON schema",
     )
-
-
-def check_schema(tool: ToolSpec) -> None:
-    """Raises SchemaFault for a schema that tables cannot hold, naming the keyword.
-
-    Also raises SchemaFault for what is no schema at all.
-    """
-    if tool.schema.get("type", "object") != "object":
-        raise SchemaFault(tool.name, "/type", "the arguments of a tool are an object")
-    _check({**tool.schema, "type": "object"}, tool.name, "", 0)
-
-
-def _check(schema: Any, tool: str, at: str, depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise SchemaFault(tool, at, f"nested more than {MAX_DEPTH} deep")
-    if not isinstance(schema, Mapping):
-        raise SchemaFault(
-            tool,
-            at,
-            f"{json.dumps(schema) if isinstance(schema, bool) else type(schema).__name__} is no "
-            "schema that a table can hold",
-        )
-    for word in schema:
-        if word not in _KNOWN:
-            other = "supports it" if word in _LLGUIDANCE else "does not support it either"
-            raise SchemaFault(
-                tool,
-                f"{at}/{word}",
-                f'the keyword {word!r} is not supported by tables; the engine "llguidance" {other}',
-            )
-    if "const" in schema or "enum" in schema:
-        _check_values(schema, tool, at)
-        return
-    if "type" not in schema:
-        raise SchemaFault(
-            tool,
-            at,
-            'no "type": any value would fit, which tables cannot hold; the engine "llguidance" can',
-        )
-    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    if not kinds or len(set(map(str, kinds))) < len(kinds):
-        raise SchemaFault(tool, f"{at}/type", "expected a type, or a list of different ones")
-    for kind in kinds:
-        if kind not in _TYPES:
-            raise SchemaFault(
-                tool, f"{at}/type", f"{kind!r} is no type; known are {', '.join(_TYPES)}"
-            )
-    if {"integer", "number"} <= set(kinds):
-        raise SchemaFault(tool, f"{at}/type", '"number" holds "integer": name one of them')
-    _check_bounds(schema, kinds, tool, at)
-    if "array" in kinds:
-        if "items" not in schema:
-            raise SchemaFault(
-                tool,
-                f"{at}/items",
-                'an array needs "items" here; the engine "llguidance" can do without',
-            )
-        _check(schema["items"], tool, f"{at}/items", depth + 1)
-    if "object" in kinds:
-        _check_object(schema, tool, at, depth)
-
-
-def _check_bounds(schema: Mapping[str, Any], kinds: list[str], tool: str, at: str) -> None:
-    """Raises SchemaFault for bounds that tables cannot hold.
-
-    Tables hold strings that are not empty, and whole numbers of a small range.
-    """
-    if "minLength" in schema and not ("string" in kinds and schema["minLength"] in (0, 1)):
-        raise SchemaFault(
-            tool,
-            f"{at}/minLength",
-            f"{schema['minLength']!r} is not supported by tables, only 0 and 1 for strings; the "
-            'engine "llguidance" supports it',
-        )
-    if not {"minimum", "maximum"} & set(schema):
-        return
-    low, high = schema.get("minimum"), schema.get("maximum")
-    whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (low, high))
-    if "integer" not in kinds or not whole or not 0 <= high - low < MAX_RANGE:  # type: ignore[operator]
-        word = "minimum" if "minimum" in schema else "maximum"
-        what = f"tables hold an integer between two whole numbers, at most {MAX_RANGE} of them"
-        raise SchemaFault(tool, f"{at}/{word}", f'{what}; the engine "llguidance" supports more')
-
-
-def _check_values(schema: Mapping[str, Any], tool: str, at: str) -> None:
-    values = schema["enum"] if "enum" in schema else [schema["const"]]
-    if not isinstance(values, list) or not values:
-        raise SchemaFault(tool, f"{at}/enum", "expected a list of values that is not empty")
-    if "enum" in schema and "const" in schema:
-        raise SchemaFault(tool, f"{at}/const", '"enum" and "const" exclude each other')
-    try:
-        json.dumps(values, allow_nan=False).encode()
-    except (TypeError, ValueError) as error:
-        raise SchemaFault(tool, f"{at}/enum", f"a value is no JSON value: {error}") from None
-    from mypt_spec.bodies.json_schema import misfits
-
-    kind = {"type": schema["type"]} if "type" in schema else {}
-    for value in values:
-        if kind and misfits(value, kind):
-            raise SchemaFault(tool, f"{at}/enum", f"{value!r} is not of type {schema['type']!r}")
-
-
-def _check_object(schema: Mapping[str, Any], tool: str, at: str, depth: int) -> None:
-    properties, required = schema.get("properties", {}), schema.get("required", [])
-    if not isinstance(properties, Mapping) or not all(isinstance(k, str) for k in properties):
-        raise SchemaFault(tool, f"{at}/properties", "expected an object of schemas")
-    if not isinstance(required, list | tuple):
-        raise SchemaFault(tool, f"{at}/required", "expected a list of names")
-    for key in required:
-        if key not in properties:
-            raise SchemaFault(
-                tool, f"{at}/required", f"{key!r} is required, but no property says what it is"
-            )
-    for key, value in properties.items():
-        _check(value, tool, f"{at}/properties/{key}", depth + 1)

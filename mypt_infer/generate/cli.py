@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import mypt_spec
@@ -21,6 +22,7 @@ from mypt_spec.episode import Episode
 from mypt_spec.tokenizer.vocabulary import FILE
 
 if TYPE_CHECKING:
+    from mypt_infer.decode.decoder import Decoder
     from mypt_infer.generate.generate import Generation
 
 DONE = 0
@@ -55,8 +57,9 @@ def _options(out: Parser) -> None:
     )
     add(
         "--tools FILE",
-        "a JSON list of tools in OpenAI's style; without it the model cannot call any",
+        "a JSON list of tools in OpenAI's or MCP's style; without it the model cannot call any",
     )
+    add("--skip-unreadable", "leave out tools whose schemas cannot be read, and name them")
     add = out.group("limits")
     add("--max-new-tokens N", "of the turn", type=int, default=256)
     add("--max-think-tokens N", "of each thought", type=int)
@@ -89,19 +92,11 @@ def _run(chosen: argparse.Namespace) -> int:
     dialect = _dialect(chosen)
     prompt = read_prompt(dialect, text_of(chosen.prompt))
     tools = tools_of(chosen.tools) or []
-    from mypt_infer.decode.decoder import Decoder
     from mypt_infer.generate.generate import generate
     from mypt_infer.generate.llama import load
     from mypt_infer.generate.loop import positions
 
-    caps = {
-        "max_think_tokens": chosen.max_think_tokens,
-        "max_toolcall_tokens": chosen.max_toolcall_tokens,
-    }
-    forbidden_blocks = of(dialect).thinking if chosen.no_think else frozenset()
-    decoder = Decoder(
-        dialect, tools, engine=chosen.engine, forbidden_blocks=forbidden_blocks, **caps
-    )
+    decoder = _decoder(chosen, dialect, tools)
     # An error in the prompt is reported before the weights are read.
     decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)
     try:
@@ -150,6 +145,27 @@ def _room(wanted: int, prompt: int, positions: int | None) -> int:
         file=sys.stderr,
     )
     return positions - prompt
+
+
+def _decoder(chosen: argparse.Namespace, dialect: Dialect, tools: list[Any]) -> Decoder:
+    """Returns the decoder; what it leaves out or reads as nothing is said, a line each."""
+    from mypt_infer.decode.decoder import Decoder
+    from mypt_infer.decode.schemas import SchemaWarning
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", SchemaWarning)
+        decoder = Decoder(
+            dialect,
+            tools,
+            max_think_tokens=chosen.max_think_tokens,
+            max_toolcall_tokens=chosen.max_toolcall_tokens,
+            engine=chosen.engine,
+            forbidden_blocks=of(dialect).thinking if chosen.no_think else frozenset(),
+            skip_unreadable=chosen.skip_unreadable,
+        )
+    for line in (*(w.message for w in said), *(f"left out: {s.reason}" for s in decoder.skipped)):
+        print(f"{PROG}: {line}", file=sys.stderr)
+    return decoder
 
 
 def _dialect(chosen: argparse.Namespace) -> Dialect:

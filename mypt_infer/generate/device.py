@@ -117,7 +117,10 @@ class DeviceDecoder:
         """
         if len(states) == 1:
             state, dtype = states[0], logits.dtype
-            ready = self._ready.known.get(state >> BUDGET_BITS)
+            machine = state >> BUDGET_BITS
+            if machine in self.decoder.refusals:  # the set that is kept ready is too large
+                self._ready.forget(machine)
+            ready = self._ready.known.get(machine)
             if ready is None or ready[2] is not dtype:
                 ready = self._prepare(int(state), dtype)
             if (

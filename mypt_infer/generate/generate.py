@@ -41,13 +41,14 @@ class Generation:
     """The answer to one prompt.
 
     `ended` is "turn" (complete), "call" (a tool's result has to come) or "stop" (at a tag to stop
-    at).
+    at). `redrawn` counts draws that the decoder refused when they were taken.
     """
 
     dialect: Dialect
     prompt: list[int]
     steps: list[Step] = field(default_factory=list)
     ended: str = ""
+    redrawn: int = 0
 
     @property
     def ids(self) -> list[int]:
@@ -196,7 +197,9 @@ class _Loop:
 
         def choose(row: int, logits: Tensor) -> list[int] | None:
             state, g, pending = states[row], out[row], list[int]()
+            before = self.decoder.refusals.get(machine(state), 0)
             drawn = draw(logits, state, self.tensors, self.sampling, chances[row].random())
+            g.redrawn += self.decoder.refusals.get(machine(state), 0) - before
             state = self._add(row, g, state, drawn.token, drawn.refused_mass, pending)
             states[row] = self._forced(row, g, state, pending)
             return None if g.ended else pending

@@ -20,6 +20,8 @@ _BELOW_ONE = 1 - 2**-53
 # With more refused mass than this, the softmax is computed again over the allowed ids alone, so
 # that their small probabilities do not vanish.
 _NEARLY_ALL = 0.999
+# A chance for the next draw is the fraction of the last one times this, plus this.
+_AGAIN, _APART = 9301.0, 0.618034
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +63,20 @@ def draw(
 ) -> Drawn:
     """Returns one token of the allow set of `state`, and the refused mass.
 
-    `logits` has shape (vocabulary,); `chance` is uniform in [0, 1). Raises ValueError if the logits
-    are not finite numbers.
+    `logits` has shape (vocabulary,); `chance` is uniform in [0, 1). A token that the decoder
+    refuses when it is taken is drawn again, with a chance made of this one. Raises ValueError if
+    the logits are not finite numbers.
     """
+    while True:
+        drawn = _draw(logits, state, tensors, sampling, chance)
+        if tensors.decoder.takes(state, drawn.token):
+            return drawn
+        chance = (chance * _AGAIN + _APART) % 1.0
+
+
+def _draw(
+    logits: Tensor, state: int, tensors: DeviceDecoder, sampling: Sampling, chance: float
+) -> Drawn:
     greedy = sampling.temperature == 0 or (sampling.greedy_calls and tensors.decoder.calling(state))
     scaled = (
         logits.float() if sampling.temperature in (0, 1) else logits.float() / sampling.temperature

@@ -36,7 +36,8 @@ from typing import Any
 
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, number_dfa, string_dfa
 from mypt_infer.decode.compile.nfa import CALLING, Node, Place, chain, spelled
-from mypt_infer.decode.tools import SchemaFault, ToolSpec, check_schema
+from mypt_infer.decode.table_schemas import check_schema
+from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec.bodies.json_body import ID, NAME, call_text
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.table import LISTS

@@ -1,13 +1,22 @@
 """Finds endings of bodies that llguidance reads, and writes them in as few tokens as possible.
 
-Input: a matcher, and a state of the companion. Output: tokens that complete the body. The search
-goes byte by byte, because a grammar that accepts a body accepts all its bytes one by one.
+Input: a matcher, and a state of the companion. Output: tokens that complete the body.
+
+Theory of operation. The search goes byte by byte, because a grammar that accepts a body accepts all
+its bytes one by one, and it is greedy: at each place it takes the byte that promises the nearest
+end, and comes back to the place only if that leads nowhere. So the work grows with the length of
+the ending, not with the number of ways to write it. Outside of strings, closing comes first. Inside
+a string that may not close yet (a pattern, a length), bytes that were not possible before come
+first, because the pattern went on there, and then those that were written least often.
+
+After `{"a": "x-` with the pattern `^[a-z]+-[0-9]+$`, no quote may follow, `0` makes it possible,
+and `"` and `}` are the ending.
 """
 
 from __future__ import annotations
 
-import heapq
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,41 +27,68 @@ from mypt_infer.decode.tables import DEAD_STATE
 
 # The most places that a search looks at, about 0.1 s.
 EXPANSIONS = 3000
+# The most bytes of an ending.
+_LONGEST = 1 << 14
 _WORDS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_ .:,"
 # The order in which bytes are tried, inside a string and outside.
 _INSIDE = [*b'"', *_WORDS, *range(0x100)]
-_OUTSIDE = [*b'}]"', *_WORDS, *range(0x100)]
+_OUTSIDE = [*b'}]"ntf', *_WORDS, *range(0x100)]
+_QUOTE = ord('"')
 
 
 class Bitmask:
-    """Unpacks the bitmask of a matcher, with one buffer for all calls."""
+    """Reads the bitmask of a matcher. Each call has its own buffer, so threads may share it."""
 
     def __init__(self, size: int) -> None:
         import llguidance.numpy as kernels
 
         self._kernels, self.size = kernels, size
-        self._bits = kernels.allocate_token_bitmask(1, size)
+
+    def _filled(self, matcher: Any) -> npt.NDArray[np.int32]:
+        bits: npt.NDArray[np.int32] = self._kernels.allocate_token_bitmask(1, self.size)
+        self._kernels.fill_next_token_bitmask(matcher, bits)
+        return bits
 
     def bits(self, matcher: Any) -> npt.NDArray[np.bool_]:
         """Returns whether each id may follow: bool, shape (size,)."""
-        self._kernels.fill_next_token_bitmask(matcher, self._bits)
-        return np.unpackbits(self._bits.view(np.uint8), bitorder="little")[: self.size].view(
-            np.bool_
-        )
+        bits = self._filled(matcher).view(np.uint8)
+        return np.unpackbits(bits, bitorder="little")[: self.size].view(np.bool_)
 
     def some(self, matcher: Any, ids: Ints) -> npt.NDArray[np.bool_]:
         """Returns whether each of some ids may follow: bool, shape of `ids`."""
-        self._kernels.fill_next_token_bitmask(matcher, self._bits)
-        found: npt.NDArray[np.bool_] = (self._bits[0, ids >> 5] >> (ids & 31) & 1).astype(bool)
+        found: npt.NDArray[np.bool_] = (
+            self._filled(matcher)[0, ids >> 5] >> (ids & 31) & 1
+        ).astype(bool)
         return found
 
 
-class Search:
-    """Searches for endings, best first.
+class Ending(NamedTuple):
+    """What a search found.
 
-    Best is a text that began few members and items, has few containers open, and mostly took the
-    first byte in the order of `_INSIDE` and `_OUTSIDE`.
+    `tokens` complete the body; None if no ending was found. `looked`: how many places it took.
+    `none`: all ways were tried, so there is no ending.
     """
+
+    tokens: list[int] | None
+    looked: int
+    none: bool
+
+
+class _Place(NamedTuple):
+    """A place in the search: its matcher, the companion's state, and what was written so far.
+
+    `ways` are the bytes to try next, as (token, companion's state after, byte); `possible` are all
+    bytes that may follow.
+    """
+
+    matcher: Any
+    text: bytes
+    ways: Iterator[tuple[int, int, int]]
+    possible: frozenset[int]
+
+
+class Search:
+    """Searches for endings."""
 
     def __init__(self, lexemes: Lexemes, vocabulary: Vocabulary, bitmask: Bitmask) -> None:
         self.lexemes, self.vocabulary, self.bitmask = lexemes, vocabulary, bitmask
@@ -62,77 +98,82 @@ class Search:
             np.array([ids[b] for b in dict.fromkeys(order)], dtype=np.int32)
             for order in (_INSIDE, _OUTSIDE)
         )
-        self._orders: dict[int, tuple[Ints, list[int], list[int]]] = {}
+        self._orders: dict[int, tuple[Ints, list[tuple[int, int, int]]]] = {}
 
-    def ending(self, matcher: Any, state: int) -> tuple[list[int] | None, int]:
-        """Returns (ending, looked): tokens that complete the body, and how many places it took.
+    def ending(self, matcher: Any, state: int, *, most: int = EXPANSIONS) -> Ending:
+        """Returns an ending, looking at no more than `most` places.
 
-        The ending is None if none was found within EXPANSIONS places. `state` is the companion's.
-        The matcher is left as it is.
+        `state` is the companion's. The matcher is left as it is.
         """
-        heap: list[tuple[int, int, bytes, int, int, Any, int]] = [
-            (0, 0, b"", state, 0, matcher, -1)
-        ]
-        count = looked = 0
-        while heap and looked < EXPANSIONS:
-            _, _, text, at, cost, before, token = heapq.heappop(heap)
-            looked += 1
-            here = before.deep_copy()
-            if token >= 0 and not here.consume_token(token):
+        first = self._read(matcher.deep_copy(), state, b"", frozenset())
+        looked, cut = 1, False
+        if isinstance(first, bytes):
+            return Ending(self.tokens(first), looked, False)
+        stack = [first] if first is not None else []
+        while stack and looked < most:
+            place = stack[-1]
+            token, after, byte = next(place.ways, (-1, 0, 0))
+            if token < 0:
+                stack.pop()
                 continue
-            forced = here.compute_ff_bytes()
-            if forced and not here.is_accepting():
-                for byte in forced:
-                    cost += self._cost(at, byte)
-                    at = self.lexemes.next(at, self.id_of[byte])
-                if at == DEAD_STATE or not here.consume_tokens([self.id_of[b] for b in forced]):
-                    continue
-                text += forced
-            if here.is_accepting():
-                return self.tokens(text), looked
-            order, follows, bytes_ = self._order(at)
-            chosen = np.flatnonzero(self.bitmask.some(here, order)).tolist()
-            for rank, (token, then, byte) in enumerate(
-                (int(order[i]), follows[i], bytes_[i]) for i in chosen
-            ):
-                more = cost + self._cost(at, byte) + rank
-                count += 1
-                heapq.heappush(
-                    heap,
-                    (
-                        more + (then in self.lexemes.strings),
-                        -count,
-                        text + bytes([byte]),
-                        then,
-                        more,
-                        here,
-                        token,
-                    ),
-                )
-        return None, looked
+            if len(place.text) >= _LONGEST:
+                cut = True
+                stack.pop()
+                continue
+            looked += 1
+            here = place.matcher.deep_copy()
+            if not here.consume_token(token):
+                continue
+            then = self._read(here, after, place.text + bytes([byte]), place.possible)
+            if isinstance(then, bytes):
+                return Ending(self.tokens(then), looked, False)
+            if then is not None:
+                stack.append(then)
+        return Ending(None, looked, not stack and not cut)
 
-    def _order(self, at: int) -> tuple[Ints, list[int], list[int]]:
-        """Returns (ids, states, bytes) of the tokens of one byte that the companion takes.
+    def _read(
+        self, here: Any, at: int, text: bytes, before: frozenset[int]
+    ) -> _Place | bytes | None:
+        """Returns the place after some text, or the whole text if the body ends there.
+
+        None if nothing may follow. `before` are the bytes that were possible one place before.
+        """
+        forced = b"" if here.is_accepting() else here.compute_ff_bytes()
+        if forced:
+            tokens = [self.id_of[b] for b in forced]
+            at, text = self.lexemes.run(at, tokens), text + forced
+            if at == DEAD_STATE or not here.consume_tokens(tokens):
+                return None
+        if here.is_accepting():
+            return text
+        order, ways = self._order(at)
+        found = [ways[i] for i in np.flatnonzero(self.bitmask.some(here, order)).tolist()]
+        possible = frozenset(byte for _, _, byte in found)
+        if at in self.lexemes.strings and _QUOTE not in possible and len(found) > 1:
+            new = possible - before if before else possible
+            found.sort(key=lambda way: (way[2] not in new, text.count(way[2])))
+            if not before:
+                found.sort(key=lambda way: not self._closes(here, way))
+        elif at not in self.lexemes.strings and not possible & {0x7D, 0x5D, 0x2C}:
+            found.sort(key=lambda way: text.count(way[2]) if 0x30 <= way[2] <= 0x39 else 0)
+        return _Place(here, text, iter(found), possible) if found else None
+
+    def _closes(self, here: Any, way: tuple[int, int, int]) -> bool:
+        """Returns whether a string may close after one more byte."""
+        quote = self.id_of[_QUOTE]
+        return bool(here.validate_tokens([way[0], quote]) == 2)
+
+    def _order(self, at: int) -> tuple[Ints, list[tuple[int, int, int]]]:
+        """Returns (ids, ways) of the tokens of one byte that the companion takes.
 
         They are in the order in which the search tries them."""
         if at not in self._orders:
             order = self.inside if at in self.lexemes.strings else self.outside
             follows = {int(i): self.lexemes.next(at, int(i)) for i in order}
             order = order[[follows[int(i)] != DEAD_STATE for i in order]]
-            self._orders[at] = (
-                order,
-                [follows[int(i)] for i in order],
-                [self.vocabulary.tokens[int(i)][0] for i in order],
-            )
+            ways = [(int(i), follows[int(i)], self.vocabulary.tokens[int(i)][0]) for i in order]
+            self._orders[at] = order, ways
         return self._orders[at]
-
-    def _cost(self, at: int, byte: int) -> int:
-        """Returns the cost of a byte: members and items cost, open containers cost more."""
-        return (
-            0
-            if at in self.lexemes.strings
-            else {44: 3, 91: 4, 123: 4, 93: -3, 125: -3}.get(byte, 0)
-        )
 
     def tokens(self, text: bytes) -> list[int]:
         """Returns a text in as few tokens as possible."""
@@ -160,7 +201,7 @@ def fixes(lexemes: Lexemes, search: Search) -> dict[int, list[int]]:
 
     All tokens are single bytes. States at a whole character are not in the result.
     """
-    quote = search.id_of[ord('"')]
+    quote = search.id_of[_QUOTE]
     closes = {
         s for s in lexemes.strings if lexemes.next(s, quote) not in (*lexemes.strings, DEAD_STATE)
     }

@@ -5,18 +5,23 @@ Input: a state and a token. Output: the next state, and for a state the ids that
 Theory of operation. The tables leave a *hole* for the body of each call: a state before it and one
 after it. States inside are numbered from `tables.size` on as they come up; each remembers the state
 before it, the token between, the companion's state and an *ending*, tokens that complete the body.
-An id may follow when three agree:
+An id is *offered* when two agree:
 
 1. llguidance: the matcher of the tool's grammar takes it. The last matchers are kept; others are
    made again by replaying the tokens of their state.
 2. The companion (lexer.py): tables of what llguidance does not know, that strings spell no tag, and
    how strings and numbers are written canonically.
-3. An ending is known: for each id that both take, the state's own ending is tried first, then other
-   known ones, then a search. An id without a proven ending is not offered.
 
-So each state offers an id, and budgets hold: an ending takes at least as many tokens as the body
-needs, though not always the least. Ids in a free string that lead the companion to one state and
-are equally long are judged together (`_groups`): they are too many to try one by one.
+That is a bitmask and a row of a table, whatever the schema. That the body can be ended after an id
+is proved (proofs.py) when the id is taken: `next` finds the ending of the new state. In a string
+that a pattern binds, the two can disagree later, so where few ids may follow, all are proved before
+they are offered; and so are numbers that are not complete, such as `-0` for an integer. An id after
+which no ending is found is refused, and is not offered again.
+
+How far the end is after an id is known once the id is proved. Until then `offered` assumes that it
+adds no more than the largest part of the schema takes (`Rule.part`). Where fewer tokens are left
+than that, the decoder asks for `proved`: the ids with endings that were found within a bound of
+work, and the first token of the state's own ending always is among them. So budgets hold.
 
 In dialect mypt, a tool `f` has one required argument, `"a": {"type": "integer", "multipleOf": 3}`.
 The tables have 1,389 states, so state 1389 is the start of the body: 13 tokens to a legal ending,
@@ -27,8 +32,7 @@ only `</myPT_toolcall>` may follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -39,25 +43,28 @@ from mypt_infer.decode.call_ids import Ids
 from mypt_infer.decode.compile.call_graph import OPENED
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.vocab import Ints
-from mypt_infer.decode.llguidance.completion import EXPANSIONS
 from mypt_infer.decode.llguidance.grammar import ANY
-from mypt_infer.decode.llguidance.lexer import Lexemes
-from mypt_infer.decode.llguidance.position import last_call, where
-from mypt_infer.decode.llguidance.tools import Calls, Rule, calls_of, ground
+from mypt_infer.decode.llguidance.ground import ground
+from mypt_infer.decode.llguidance.position import keys_before, last_call, where
+from mypt_infer.decode.llguidance.proofs import Place, ProvenIds, Prover
+from mypt_infer.decode.llguidance.tools import Calls, Rule, calls_of
 from mypt_infer.decode.tables import DEAD_STATE
 from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID
-from mypt_spec.bodies.strict_json import Fault, faults, loads
 from mypt_spec.memo import Memo
 from mypt_spec.table import LISTS
 
-# The number of matchers, and of sets of what may follow, that are kept.
-_KEPT = 256
-# A string in which more ids may follow than this is free: it has no list of values.
-_FREE = 1000
-# The most places that all searches of one state look at.
-_MORE = 3 * EXPANSIONS
+# The number of matchers that are kept, and the bytes of sets of what may follow.
+_KEPT, _ROOM = 256, 16 << 20
+# If a pattern binds a string in which no more ids may follow, all are proved before the offer.
+_FEW = 1000
+# After this many refusals in one state, only what is proved is offered there.
+_REFUSALS = 8
+# Tokens that a token may take beyond the largest part: a comma, a key, the end of a string.
+_SLACK = 16
+# A tool that is not known yet.
+_ANY_RULE = Rule(b"", frozenset([""]), False, 0)
 
 
 class _BodyState(NamedTuple):
@@ -70,21 +77,32 @@ class _BodyState(NamedTuple):
     ending: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class ProvenIds:
-    """The ids that may follow a state, sorted, each with an ending that is proven to fit.
+class Offered(NamedTuple):
+    """The ids that may follow a state, sorted, and the tokens from after each to the body's end.
 
-    `least` holds, for each id, the tokens from after it to the end of the body; 0 if it is the end.
+    `least` is assumed but for `known`, by id, which is proved. `sure`: all ids are proved, or no
+    pattern binds what follows, so that none can be refused for want of an ending.
     """
 
     ids: Ints
-    least: Ints
-    ending: Ints  # which of `endings`
-    endings: list[list[int]]
+    assumed: int
+    known: dict[int, int]
+    sure: bool
+
+    @property
+    def least(self) -> Ints:
+        """Returns the tokens after each id to the end of the body; 0 if it is the end."""
+        out = np.full(len(self.ids), self.assumed, dtype=np.int32)
+        for token, count in tuple(self.known.items()):  # another thread may add to them
+            out[np.searchsorted(self.ids, token)] = count
+        return out
 
 
 class Guided:
-    """The states of bodies, from `tables.size` on; lower states are those of the tables."""
+    """The states of bodies, from `tables.size` on; lower states are those of the tables.
+
+    Threads may share it, and what it shares with others of the same tools.
+    """
 
     def __init__(
         self,
@@ -101,54 +119,58 @@ class Guided:
             self.calls.endings,
         )
         self.size = self.tables.size
-        # One of these before the rest of a key makes it another key.
-        self.spare = [self.ground.search.id_of[b] for b in b"0123456789"]
         self.places: list[_BodyState] = []
         self._numbers: dict[tuple[int, int, int], int] = {}
         self._matchers = Memo[int, Any](_KEPT)
-        self._options = Memo[int, ProvenIds](_KEPT)
+        self._offered = Memo[int, Offered](_KEPT, room=_ROOM)
+        self._options = Memo[int, ProvenIds](_KEPT, room=_ROOM)
+        self._refused: dict[int, set[int]] = {}
 
     def least_of(self, tool: int) -> int:
         """Returns the least number of tokens that was found for the body of a call of a tool."""
         return len(self.endings[tool + 1])
 
     @cached_property
-    def tails(self) -> list[list[int]]:
-        """Returns endings of a list of calls between calls: all tails of one more call."""
-        if self.kind not in LISTS:
-            return []
-        call = self.dialect.tokenizer.decode_bytes(self.endings[ANY])[len(OPENED) :]
-        text = f', {{"{ID}": "0", '.encode() + call
-        return [self.ground.search.tokens(text[i:]) for i in range(len(text))]
+    def _prover(self) -> Prover:
+        """Returns the prover; its tails are endings between calls: all tails of one more call."""
+        tails: list[list[int]] = []
+        if self.kind in LISTS:
+            call = self.dialect.tokenizer.decode_bytes(self.endings[ANY])[len(OPENED) :]
+            text = f', {{"{ID}": "0", '.encode() + call
+            tails = [self.ground.search.tokens(text[i:]) for i in range(len(text))]
+        return Prover(self.ground, self.end, tails)
 
     # What the decoder asks of an engine.
 
     def enter(self, hole: int) -> int:
         """Returns the state at the start of a body that the tables leave to this engine."""
-        return self._number(
-            _BodyState(
-                hole, -1, -1, self.ground.lexemes.first, self.endings[self.tables.holes[hole][0]]
-            )
-        )
+        ending = self.endings[self.tables.holes[hole][0]]
+        with self.calls.lock:
+            return self._number(_BodyState(hole, -1, -1, self.ground.lexemes.first, ending))
 
     def next(self, state: int, token: int) -> int:
-        """Returns the state after a token: DEAD_STATE if refused, the tables' if the body ends."""
-        options = self.options(state)
-        at = int(np.searchsorted(options.ids, token))
-        if at >= len(options.ids) or options.ids[at] != token:
-            return DEAD_STATE
-        place = self.places[state - self.size]
-        if options.least[at] == 0:
-            return self.tables.holes[place.hole][1]
-        known = self._numbers.get((place.hole, state, token))
-        if known is not None:
-            return known
-        companion = self.ground.lexemes.next(place.companion, token)
-        return self._number(
-            _BodyState(
-                place.hole, state, token, companion, tuple(options.endings[int(options.ending[at])])
-            )
-        )
+        """Returns the state after a token: DEAD_STATE if refused, the tables' if the body ends.
+
+        A refusal of a token that was offered is remembered, and the token is not offered again.
+        """
+        with self.calls.lock:
+            place = self.places[state - self.size]
+            known = self._numbers.get((place.hole, state, token))
+            if known is not None:
+                return known
+            offered = self.offered(state)
+            at = int(np.searchsorted(offered.ids, token))
+            if at >= len(offered.ids) or offered.ids[at] != token:
+                return DEAD_STATE
+            ending = self._ending(state, token)
+            if ending is None:
+                self._refuse(state, [token])
+                return DEAD_STATE
+            offered.known[token] = len(ending)
+            if not ending:
+                return self.tables.holes[place.hole][1]
+            companion = self.ground.lexemes.next(place.companion, token)
+            return self._number(_BodyState(place.hole, state, token, companion, tuple(ending)))
 
     def minimum(self, state: int) -> int:
         """Returns the least known number of tokens to the end of the body."""
@@ -158,17 +180,33 @@ class Guided:
         """Returns the tables' state after the body."""
         return self.tables.holes[self.places[state - self.size].hole][1]
 
-    def options(self, state: int) -> ProvenIds:
-        """Returns what may follow a state."""
-        return self._options.known.get(state) or self._options.keep(state, self._find(state))
+    def offered(self, state: int) -> Offered:
+        """Returns what may follow a state, as far as llguidance and the companion say."""
+        with self.calls.lock:
+            found = self._offered.known.get(state)
+            if found is None:
+                found = self._offer(state)
+                self._offered.keep(state, found, found.ids.nbytes)
+            return found
+
+    def proved(self, state: int) -> ProvenIds:
+        """Returns what may follow a state with a proven ending, within a bound of work."""
+        with self.calls.lock:
+            found = self._options.known.get(state)
+            if found is None:
+                place = self._place(state)
+                ids, then, stays = self._both(state, place)
+                found = self._prover.all(place, ids, then, stays)
+                self._options.keep(state, found, found.size)
+            return found
 
     # Inside.
 
     def _number(self, place: _BodyState) -> int:
         key = (place.hole, place.before, place.token)
         if key not in self._numbers:
-            self._numbers[key] = self.size + len(self.places)
             self.places.append(place)
+            self._numbers[key] = self.size + len(self.places) - 1
         return self._numbers[key]
 
     def tokens(self, state: int) -> list[int]:
@@ -193,193 +231,118 @@ class Guided:
             self._matchers.keep(state, found)
         return found
 
-    def _rules(self, hole: int, text: bytes) -> tuple[frozenset[str], bool]:
-        """Returns (bound, closed) for the tool that is called.
-
-        `bound` are the keys of members that patterns bind; `closed`: all members are named.
-        """
+    def _rule(self, hole: int, text: bytes) -> Rule:
+        """Returns what is known of the tool that is called after the beginning of a body."""
         tool = self.tables.holes[hole][0] - 1
         rules = self.calls.rules
         if self.kind in LISTS:
             call = last_call(text)
             if call is None:  # in an id, or before one
-                return frozenset(), True
+                return Rule(b"", frozenset(), True, self._largest)
             text = call
-        rule = (
-            rules[tool]
-            if tool >= 0
-            else next(
-                (r for r in rules if text.startswith(r.begins)), Rule(b"", frozenset([""]), False)
-            )
-        )
-        return rule.bound, rule.closed
+        if tool >= 0:
+            return rules[tool]
+        found = next((r for r in rules if text.startswith(r.begins)), None)
+        return found or _ANY_RULE._replace(part=self._largest)
 
-    def _sound(self, text: bytes, before: list[int], ending: list[int]) -> bool:
-        """Returns whether the whole body is strict JSON: no key twice, nothing nested too deep."""
-        try:
-            return not list(
-                faults(
-                    loads((text + self.dialect.tokenizer.decode_bytes([*before, *ending])).decode())
-                )
-            )
-        except (Fault, UnicodeDecodeError):
-            return False
+    @cached_property
+    def _largest(self) -> int:
+        return max((r.part for r in self.calls.rules), default=0)
 
-    def _find(self, state: int) -> ProvenIds:
-        place, here = self.places[state - self.size], self._matcher(state)
-        both, then, stays = self.ground.lexemes.allowed(place.companion)
-        both &= self.ground.bitmask.bits(here)
-        both[len(self.ground.characters) :] = False
-        if here.is_error():
-            return _only(place.ending)
-        both[place.ending[0]] = True
+    @cached_property
+    def _call(self) -> int:
+        """Returns about the most tokens of one more call in a list, with its id."""
+        return 2 * _SLACK + max(map(len, self.endings.values())) if self.kind in LISTS else 0
+
+    def _place(self, state: int) -> Place:
+        place = self.places[state - self.size]
         text = self.dialect.tokenizer.decode_bytes(self.tokens(state))
-        at, listed = where(text), Ids().read(text)
-        bound, closed = self._rules(place.hole, text)
-        ids = np.flatnonzero(both)
-        # In a string that only a length can bind, tokens of equal length that lead the companion to
-        # the same state are alike.
-        alike = stays & both
-        alike[: len(self.ground.characters)] &= self.ground.characters > 0
-        if at.key or alike.sum() < _FREE or "" in bound or at.member in bound:
-            alike[:] = False
-        first, members = _groups(
-            alike[ids], then[ids] << 8 | np.minimum(self.ground.characters[ids], 255)
-        )
-        tried = _Endings(
-            self.ground.lexemes, here, self.end, [list(place.ending)[1:], list(place.ending), []]
-        )
-        which, hints, looked = np.full(len(first), -1, dtype=np.int32), dict[int, int](), 0
-        tokens, afters = ids[first].tolist(), then[ids[first]].tolist()
-        doubts = (
-            np.full(len(first), not closed) & (at.key | self.ground.opens[ids[first]])
-        ).tolist()
-        alikes = (then[ids[first]] << 8 | self.ground.characters[ids[first]]).tolist()
-        for i, (token, after, doubtful, hint) in enumerate(
-            zip(tokens, afters, doubts, alikes, strict=True)
-        ):
-
-            def good(ending: list[int], token: int = token, doubtful: bool = doubtful) -> bool:
-                return not (doubtful and not self._sound(text, [token], ending))
-
-            guess = hints.get(hint, 0)
-            found = guess if tried.fits(guess, token, after) and good(tried.list[guess]) else -1
-            if found < 0:
-                found = next(
-                    (
-                        e
-                        for e in range(len(tried.list))
-                        if tried.fits(e, token, after) and good(tried.list[e])
-                    ),
-                    -1,
-                )
-            if found < 0 and after in self.ground.fixes:
-                found = tried.first(
-                    [[*self.ground.fixes[after], *e] for e in tried.list], token, after, good
-                )
-            if (
-                found < 0
-                and self.tails
-                and _shallow(listed, self.dialect.tokenizer.decode_bytes([token]))
-            ):
-                found = tried.first(self.tails, token, after, good)
-            if found < 0 and looked < _MORE:
-                beyond = here.deep_copy()
-                ending, count = (
-                    self.ground.search.ending(beyond, after)
-                    if beyond.consume_token(token)
-                    else (None, 0)
-                )
-                looked += count
-                more = (
-                    []
-                    if ending is None
-                    else [ending, *([i, *ending] for i in self.spare if at.key)]
-                )
-                found = tried.first(more, token, after, good)
-            which[i] = found
-            hints[hint] = max(found, 0)
-        ending_of = which[members]
-        # Whatever else was tried, the state's own ending is proven.
-        ending_of[np.searchsorted(ids, place.ending[0])] = 0
-        kept = ending_of >= 0
-        lengths = np.array([len(e) for e in tried.list], dtype=np.int32)
-        return ProvenIds(
-            ids[kept].astype(np.int32), lengths[ending_of[kept]], ending_of[kept], tried.list
+        rule = self._rule(place.hole, text)
+        return Place(
+            self._matcher(state),
+            place.companion,
+            text,
+            place.ending,
+            where(text),
+            Ids().read(text) if self.kind in LISTS else None,
+            rule.bound,
+            rule.closed,
+            rule.part + _SLACK + self._call,
         )
 
+    def _ending(self, state: int, token: int) -> list[int] | None:
+        """Returns an ending after a token that was offered; None if none was found."""
+        proved = self._options.known.get(state)
+        if proved is not None:
+            at = int(np.searchsorted(proved.ids, token))
+            if at < len(proved.ids) and proved.ids[at] == token:
+                return proved.endings[int(proved.ending[at])]
+        own = self.places[state - self.size].ending
+        if token == own[0]:
+            return list(own[1:])
+        return self._prover.one(self._place(state), token).ending
 
-class _Endings:
-    """Tries endings after many tokens of one state.
+    def _refuse(self, state: int, tokens: list[int]) -> None:
+        refused = self._refused.setdefault(state, set())
+        refused.update(tokens)
+        found = self._offered.known.get(state)
+        if found is None:
+            return
+        if len(refused) >= _REFUSALS and not found.sure:
+            made = _whole(self.proved(state))
+        else:
+            made = found._replace(ids=found.ids[~np.isin(found.ids, tokens)])
+        self._offered.keep(state, made, made.ids.nbytes)
 
-    `here` is the matcher of the state, `end` the token that follows a body.
-    """
+    def _both(self, state: int, place: Place) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
+        """Returns (ids, then, stays): the ids that both readers take, and what the companion says.
 
-    def __init__(self, lexemes: Lexemes, here: Any, end: int, endings: list[list[int]]) -> None:
-        self.list, self._lexemes, self._here, self._end = endings, lexemes, here, end
-        self._tails = [[*e, end] for e in endings]
-        # The companion's answers, by its state and the ending: many tokens lead to one state.
-        self._closes: dict[tuple[int, int], bool] = {}
-
-    def fits(self, ending: int, token: int, after: int) -> bool:
-        """Returns whether a token and then an ending, by its number, complete the body.
-
-        `after` is the companion's state after the token.
+        `then` is its state after each; `stays`: the id does not leave the string.
         """
-        closes = self._closes.get((after, ending))
-        if closes is None:
-            closes = self._closes[after, ending] = (
-                self._lexemes.run(after, self.list[ending]) != DEAD_STATE
-            )
-        tail = self._tails[ending]
-        return closes and self._here.validate_tokens([token, *tail]) == len(tail) + 1
+        own = place.ending[0]
+        if place.matcher.is_error():  # llguidance gave up: only the known ending is left
+            both = np.zeros(self.tables.vocabulary, bool)
+            _, then, stays = self.ground.lexemes.allowed(place.companion)
+        else:
+            both, then, stays = self.ground.lexemes.allowed(place.companion)
+            both &= self.ground.bitmask.bits(place.matcher)
+            both[len(self.ground.characters) :] = False
+            both[list(self._refused.get(state, ()))] = False
+        both[own] = True
+        ids = np.flatnonzero(both).astype(np.int32)
+        if place.at.key and not place.closed:
+            ids = ids[~self._ends_a_known_key(place.text, ids) | (ids == own)]
+        return ids, then[ids], stays[ids]
 
-    def first(
-        self, more: Iterable[list[int]], token: int, after: int, good: Callable[[list[int]], bool]
-    ) -> int:
-        """Keeps the first of other endings that fits, and returns its number; -1 if none does."""
-        for ending in more:
-            tail = [*ending, self._end]
-            if (
-                self._lexemes.run(after, ending) != DEAD_STATE
-                and self._here.validate_tokens([token, *tail]) == len(tail) + 1
-                and good(ending)
-            ):
-                self.list.append(ending)
-                self._tails.append(tail)
-                return len(self.list) - 1
-        return -1
+    def _ends_a_known_key(self, text: bytes, ids: Ints) -> npt.NDArray[np.bool_]:
+        """Returns which ids end the open key as one that its object already has."""
+        keys = keys_before(text)
+        out = np.zeros(len(ids), bool)
+        if keys:
+            words = self.ground.search.vocabulary.tokens
+            for at in np.flatnonzero(self.ground.opens[ids]).tolist():
+                if b'"' in words[ids[at]]:
+                    whole = where(text + words[ids[at]])
+                    out[at] = not whole.key and whole.member in keys
+        return out
 
-
-def _groups(
-    alike: npt.NDArray[np.bool_], keys: Ints
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Groups those that are alike by key; each other one is a group alone.
-
-    Returns the first of each group, and the group of each.
-    """
-    alone, many = np.flatnonzero(~alike), np.flatnonzero(alike)
-    first_of = np.full(int(keys.max(initial=0)) + 1, -1, dtype=np.intp)
-    first_of[keys[many[::-1]]] = many[::-1]
-    used = np.flatnonzero(first_of >= 0)
-    group_of = np.zeros(len(first_of), dtype=np.intp)
-    group_of[used] = len(alone) + np.arange(len(used))
-    members = np.empty(len(keys), dtype=np.intp)
-    members[alone] = np.arange(len(alone))
-    members[many] = group_of[keys[many]]
-    return np.concatenate([alone, first_of[used]]), members
-
-
-def _shallow(ids: Ids | None, text: bytes) -> bool:
-    """Returns whether a text ends between calls or among a call's members, after that of `ids`."""
-    after = ids.read(text) if ids is not None else None
-    return after is not None and 0 <= after.depth <= 2
+    def _offer(self, state: int) -> Offered:
+        place = self._place(state)
+        ids, then, stays = self._both(state, place)
+        least = len(place.ending)
+        known = {place.ending[0]: least - 1}
+        few = place.is_bound and len(ids) <= _FEW
+        doubt = np.full(len(ids), few) | self.ground.lexemes.unfinished[then]
+        if doubt.any():
+            doubt[np.searchsorted(ids, place.ending[0])] = True
+            proved = self._prover.all(place, ids[doubt], then[doubt], stays[doubt])
+            if doubt.all():
+                self._options.keep(state, proved, proved.size)
+            ids = ids[~np.isin(ids, proved.none)]
+            known |= zip(proved.ids.tolist(), proved.least.tolist(), strict=True)
+        return Offered(ids, least + place.spare, known, few or not place.is_bound)
 
 
-def _only(ending: tuple[int, ...]) -> ProvenIds:
-    """Returns the known ending alone, where llguidance gave up."""
-    rest = list(ending[1:])
-    one = np.array([ending[0]], dtype=np.int32)
-    return ProvenIds(
-        one, np.array([len(rest)], dtype=np.int32), np.zeros(1, dtype=np.int32), [rest]
-    )
+def _whole(proved: ProvenIds) -> Offered:
+    known = dict(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
+    return Offered(proved.ids, 0, known, True)

@@ -116,9 +116,12 @@ def schema_of(tool: ToolSpec, kind: str) -> dict[str, Any]:
     among the arguments. Raises SchemaFault for a schema that no call of this kind can follow.
     """
     schema = dict(tool.schema)
-    if schema.get("type", "object") != "object":
-        raise SchemaFault(tool.name, "/type", "the arguments of a tool are an object")
     schema["type"] = "object"
+    described = schema.get("properties", {})
+    if unknown := [k for k in schema.get("required", ()) if k not in described]:
+        schema["properties"] = described | dict.fromkeys(
+            unknown, schema.get("additionalProperties", {})
+        )
     if not any(
         word in schema for word in (*_CHOOSING, "patternProperties", "additionalProperties")
     ):
@@ -182,6 +185,15 @@ class _Words:
                 text if isinstance(text, str) else text.decode("utf-8", "replace")
             )
         )
+
+
+def installed() -> bool:
+    """Returns whether llguidance can be imported."""
+    try:
+        import llguidance  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 _words: dict[tuple[str, int], Any] = {}

@@ -8,6 +8,7 @@ numbers are written canonically.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +26,24 @@ _STRUCTURE = b"{}[], :truefalsn"
 
 @dataclass(frozen=True, eq=False)
 class Lexemes:
-    """The companion's tables; `first` is its first state, `strings` its states inside a string."""
+    """The companion's tables; `first` is its first state, `strings` its states inside a string.
+
+    `ends` are ids of what may follow a number.
+    """
 
     tables: Tables
     first: int
     strings: range
+    ends: tuple[int, ...]
+
+    @cached_property
+    def unfinished(self) -> npt.NDArray[np.bool_]:
+        """Returns for each state whether it is inside a number that may not end there."""
+        out = np.ones(self.tables.size, bool)
+        out[[DEAD_STATE, self.first, *self.strings]] = False
+        for state in np.flatnonzero(out).tolist():
+            out[state] = all(self.tables.next(state, i) == DEAD_STATE for i in self.ends)
+        return out
 
     def next(self, state: int, token: int) -> int:
         """Returns the state after a token, 0 if it is refused."""
@@ -77,7 +91,11 @@ def lexemes(dialect: Dialect, text: ByteDfa) -> Lexemes:
             token_classes(dialect, text),
         )
         at = tables.start[1]
+        words = token_classes(dialect, text).vocabulary.tokens
         _lexemes[dialect.fingerprint] = Lexemes(
-            tables, tables.start[0], range(at, at + string.states)
+            tables,
+            tables.start[0],
+            range(at, at + string.states),
+            tuple(words.index(bytes([b])) for b in b",}]"),
         )
     return _lexemes[dialect.fingerprint]

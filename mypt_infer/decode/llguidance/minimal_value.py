@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from mypt_infer.decode.tools import MAX_DEPTH, NOTES
+from mypt_infer.decode.schemas import ANNOTATIONS
+from mypt_infer.decode.table_schemas import MAX_DEPTH
 
 # The most parts of a value, and characters of a string.
 _MOST = 1000
-_READ = NOTES | {
+_READ = ANNOTATIONS | {
     "$defs", "additionalProperties", "definitions", "exclusiveMaximum", "exclusiveMinimum",
     "format", "items", "maxItems", "maxLength", "maximum",
     "minItems", "minLength", "minimum", "multipleOf", "prefixItems", "properties", "required",
@@ -62,14 +63,15 @@ class _Reader:
         if "enum" in schema:
             return self._shortest(schema["enum"])
         for word in ("anyOf", "oneOf"):
-            if word in schema and not set(schema) - NOTES - {word}:
+            if word in schema and not set(schema) - ANNOTATIONS - {word}:
                 return self._any([partial(self.value, part, depth + 1) for part in schema[word]])
-        if "$ref" in schema and not set(schema) - NOTES - {"$ref"}:
+        if "$ref" in schema and not set(schema) - ANNOTATIONS - {"$ref"}:
             _, kind, name = schema["$ref"].split("/")
             return self.value(self.root[kind][name], depth + 1)
-        if "type" not in schema or set(schema) - _READ:
-            raise Unclear(f"not read: {', '.join(sorted(set(schema) - _READ)) or 'no type'}")
-        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        if set(schema) - _READ:
+            raise Unclear(f"not read: {', '.join(sorted(set(schema) - _READ))}")
+        kinds = schema.get("type", "null")
+        kinds = kinds if isinstance(kinds, list) else [kinds]
         return self._any([partial(self._typed, kind, schema, depth) for kind in kinds])
 
     def _any(self, ways: list[partial[Any]]) -> Any:
@@ -132,3 +134,51 @@ def _number(schema: Mapping[str, Any]) -> int:
     if low > 0:
         return int(math.ceil(low / step) * step)
     return int(math.floor(high / step) * step) if high < 0 else 0
+
+
+# The length of a string of which only a pattern or a format is known.
+_PATTERNED = 40
+
+
+def most_of_a_part(schema: Any) -> int:
+    """Returns about how many tokens the longest of the shortest values of all parts takes.
+
+    A token that begins a part that the nearest ending leaves out makes the ending longer by about
+    this many. A token of such a value holds two bytes or more.
+
+    >>> most_of_a_part({"properties": {"a": {"type": "string", "minLength": 50}}})
+    26
+    """
+    most = 0
+
+    def least(part: Any, depth: int) -> int:
+        nonlocal most
+        found = 2 if not isinstance(part, Mapping) or depth > MAX_DEPTH else shortest(part, depth)
+        most = max(most, found)
+        return found
+
+    def shortest(part: Mapping[str, Any], depth: int) -> int:
+        known = [part["const"]] if "const" in part else part.get("enum")
+        if known:
+            return min(len(str(v)) for v in known) + 2
+        ways = [least(p, depth + 1) for w in ("anyOf", "oneOf", "allOf") for p in part.get(w, ())]
+        for word in ("$defs", "definitions", "patternProperties"):
+            for one in part.get(word, {}).values():
+                least(one, depth + 1)
+        own = 2 + min(int(part.get("minLength", 0)), 1 << 16)
+        if "pattern" in part or "format" in part:
+            own += _PATTERNED
+        if "multipleOf" in part or "minimum" in part or "maximum" in part:
+            own += 8
+        for word in ("items", "additionalProperties"):
+            item = least(part[word], depth + 1) if word in part else 2
+            if word == "items":
+                own += min(int(part.get("minItems", 0)), 1 << 16) * (item + 2)
+        required = set(part.get("required", ()))
+        for key, one in part.get("properties", {}).items():
+            value = least(one, depth + 1)
+            own += (len(key) + 6 + value) if key in required else 0
+        return own + (max(ways) if ways else 0)
+
+    least(schema, 0)
+    return most // 2

@@ -53,6 +53,31 @@ def where(text: bytes) -> Position:
     return Position(False, member)
 
 
+def keys_before(text: bytes) -> frozenset[str]:
+    """Returns the keys of the open object before the key that is open.
+
+    >>> sorted(keys_before(b'{"a": {"x": 1}, "b": 2, "c'))
+    ['a', 'b']
+    """
+    stack: list[list[str]] = []
+    waits = False
+    for match in _LEXEME.finditer(text):
+        found = match[0]
+        if found in b"{[":
+            stack.append([])
+            waits = found == b"{"
+        elif found in b"}]":
+            stack.pop()
+        elif found in b",:":
+            # A list has no keys, so whether one is due does not matter there.
+            waits = found == b","
+        elif waits and match[1]:
+            stack[-1].append(json.loads(found))
+        elif waits:
+            return frozenset(stack[-1])
+    return frozenset()
+
+
 def last_call(text: bytes) -> bytes | None:
     """Returns the text of the last call in a list of calls, after its id; None before that."""
     depth = begin = 0

@@ -5,18 +5,13 @@ A tool of which no call is found is refused here, so that all that is offered la
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from mypt_infer.decode.compile.call_graph import OPENED, around, body_of, check_named
-from mypt_infer.decode.compile.grammar_graph import GrammarGraph, call_ends
-from mypt_infer.decode.compile.token_classes import token_classes
-from mypt_infer.decode.compile.vocab import Ints
-from mypt_infer.decode.llguidance.completion import Bitmask, Search, fixes
+from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.grammar import (
     ANY,
     HoleBodies,
@@ -25,10 +20,9 @@ from mypt_infer.decode.llguidance.grammar import (
     patterned,
     schema_of,
 )
-from mypt_infer.decode.llguidance.grammar import words as words_of
-from mypt_infer.decode.llguidance.lexer import Lexemes, lexemes
-from mypt_infer.decode.llguidance.minimal_value import Unclear, minimal_value
-from mypt_infer.decode.tables import DEAD_STATE, Tables, build
+from mypt_infer.decode.llguidance.ground import ground
+from mypt_infer.decode.llguidance.minimal_value import Unclear, minimal_value, most_of_a_part
+from mypt_infer.decode.tables import Tables, build
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.bodies.strict_json import canonical
@@ -36,39 +30,18 @@ from mypt_spec.memo import Memo
 from mypt_spec.table import LISTS
 
 
-class Ground(NamedTuple):
-    """What all bodies of a dialect share.
-
-    `characters`: int32, the number of characters in each ordinary token, 0 if it holds a backslash.
-    `opens`: bool, whether the token holds a quote or an opening bracket. `fixes`: see `completion`.
-    """
-
-    lexemes: Lexemes
-    bitmask: Bitmask
-    search: Search
-    characters: Ints
-    opens: npt.NDArray[np.bool_]
-    fixes: dict[int, list[int]]
-
-    def proved(self, first: Any, body: list[int], end: int) -> bool:
-        """Returns whether tokens are a whole body that `end` follows; `first` is its matcher."""
-        tokens = [*body, end]
-        return (
-            first.validate_tokens(tokens) == len(tokens)
-            and self.lexemes.run(self.lexemes.first, body) != DEAD_STATE
-        )
-
-
 class Rule(NamedTuple):
     """What the engine has to know of a tool.
 
     `begins`: the first bytes of its calls, in a list those after the id. `bound`: the keys of
-    members that patterns bind. `closed`: all members are named.
+    members that patterns bind. `closed`: all members are named. `part`: about the most tokens that
+    the shortest value of a part of the schema takes.
     """
 
     begins: bytes
     bound: frozenset[str]
     closed: bool
+    part: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,37 +49,19 @@ class Calls:
     """The calls of some tools.
 
     `tables` have a hole for each body. By hole: `first` is the matcher there, `endings` is one body
-    as tokens. `rules` is by tool.
+    as tokens. `rules` is by tool. Whoever uses a matcher holds `lock`.
     """
 
     tables: Tables
     first: dict[int, Any]
     endings: dict[int, tuple[int, ...]]
     rules: tuple[Rule, ...]
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
 
-_grounds = Memo[str, Ground](16)
+# The most places that the search for a first call looks at, some 40 us each.
+_MOST = 20_000
 _calls = Memo[tuple[str, str], Calls](32)  # by lists of tools
-
-
-def ground(dialect: Dialect) -> Ground:
-    """Returns what all bodies of a dialect share, made once.
-
-    Raises EngineError if llguidance is not installed.
-    """
-    found = _grounds.known.get(dialect.fingerprint)
-    if found is None:
-        words_of(dialect, call_ends(dialect)[1])  # says how to install what it lacks
-        text = GrammarGraph(dialect, ()).text
-        words, companion = token_classes(dialect, text).vocabulary, lexemes(dialect, text)
-        bitmask = Bitmask(words.size)
-        counts = [0 if b"\\" in t else sum(b & 0xC0 != 0x80 for b in t) for t in words.tokens]
-        search = Search(companion, words, bitmask)
-        opens = np.array([any(b in t for b in b'"{[') for t in words.tokens])
-        characters, closing = np.array(counts, dtype=np.int32), fixes(companion, search)
-        made = Ground(companion, bitmask, search, characters, opens, closing)
-        found = _grounds.keep(dialect.fingerprint, made)
-    return found
 
 
 def calls_of(
@@ -133,7 +88,12 @@ class _Opening:
         for tool in tools:
             check_named(tool, self.kind, self.literals)
         rules = [
-            Rule(self._before(tool)[len(OPENED) * (self.kind in LISTS) :], patterned(s), named(s))
+            Rule(
+                self._before(tool)[len(OPENED) * (self.kind in LISTS) :],
+                patterned(s),
+                named(s),
+                most_of_a_part(s),
+            )
             for tool in tools
             for s in [schema_of(tool, self.kind)]
         ]
@@ -195,9 +155,9 @@ class _Opening:
         search, companion, before = self.ground.search, self.ground.lexemes, self._before(tool)
         here, spelled = first.deep_copy(), [search.id_of[b] for b in before]
         at = companion.run(companion.first, spelled)
-        ending, _ = search.ending(here, at) if here.consume_tokens(spelled) and at else (None, 0)
-        return (
-            None
-            if ending is None
-            else search.tokens(before + self.dialect.tokenizer.decode_bytes(ending))
-        )
+        if not here.consume_tokens(spelled) or not at:
+            return None
+        ending = search.ending(here, at, most=_MOST).tokens
+        if ending is None:
+            return None
+        return search.tokens(before + self.dialect.tokenizer.decode_bytes(ending))

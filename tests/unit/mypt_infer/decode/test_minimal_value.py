@@ -131,7 +131,7 @@ def test_the_least_is_that_of_the_tables(name: str) -> None:
 @pytest.mark.parametrize(
     "schema",
     [
-        {"type": "string", "pattern": "a"}, {"type": "string", "format": "other"}, {}, {"type": "string", "minLength": 10**9}, {"type": "array", "minItems": 1},
+        {"type": "string", "pattern": "a"}, {"type": "string", "format": "other"}, {"not": {}}, {"type": "string", "minLength": 10**9}, {"type": "array", "minItems": 1},
         {"type": "array", "minItems": 10**9, "items": {"type": "null"}}, {"$ref": "#"}, {"$ref": "#/$defs/no"}, {"type": "integer", "minimum": "3"}, {"enum": []},
         {"type": "object", "required": ["a"]}, {"type": "array", "minItems": 9, "items": {"type": "array", "minItems": 999, "items": {"type": "null"}}}, True, {"type": "?"}, {"allOf": []},
     ],

@@ -1,0 +1,279 @@
+"""Proves that bodies can be ended: which ids may follow a place, with an ending after each.
+
+Input: a Place in a body. Output: endings, as tokens that complete the body. llguidance knows the
+schema and the companion how JSON is written; only an ending that both read shows that they agree.
+
+Theory of operation. What was proved for the place before is tried first: its ending without the
+first token, the whole ending (the token only made a string longer), nothing at all (the token ended
+the body). Then what completes a character or an escape, then a search. For one token (`Prover.one`)
+this takes a fraction of a millisecond. For all tokens of a place (`Prover.all`), ids in a free
+string that lead the companion to one state and are equally long are judged together (`groups`), and
+what the work bound does not reach is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_infer.decode.call_ids import Ids
+from mypt_infer.decode.compile.vocab import Ints
+from mypt_infer.decode.llguidance.completion import EXPANSIONS
+from mypt_infer.decode.llguidance.ground import Ground
+from mypt_infer.decode.llguidance.position import Position
+from mypt_infer.decode.tables import DEAD_STATE
+from mypt_spec.bodies.strict_json import Fault, faults, loads
+
+# A string in which more ids may follow than this is free: it has no list of values.
+_FREE = 1000
+# The most endings that are tried for all ids of one place, some 3 us each, and the most places that
+# all searches of one place look at.
+_TRIES, _MORE = 20_000, EXPANSIONS // 2
+
+
+class Place(NamedTuple):
+    """A place in a body.
+
+    `matcher`: llguidance's, which is not changed. `companion`: its state. `text`: the body so far.
+    `ending`: tokens that complete the body from here. `at`: where in the JSON; `listed`: where in a
+    list of calls. `bound`: keys of members that patterns bind. `closed`: all members are named.
+    `spare`: about the most tokens by which an id makes the ending longer.
+    """
+
+    matcher: Any
+    companion: int
+    text: bytes
+    ending: tuple[int, ...]
+    at: Position
+    listed: Ids | None
+    bound: frozenset[str]
+    closed: bool
+    spare: int
+
+    @property
+    def is_bound(self) -> bool:
+        """Returns whether a pattern may bind the next token."""
+        return "" in self.bound or self.at.member in self.bound
+
+
+@dataclass(frozen=True, eq=False)
+class ProvenIds:
+    """The ids that may follow a place, sorted, each with an ending that is proven to fit.
+
+    `least` holds, for each id, the tokens from after it to the end of the body; 0 if it is the end.
+    `none`: ids that have no ending at all.
+    """
+
+    ids: Ints
+    least: Ints
+    ending: Ints  # which of `endings`
+    endings: list[list[int]]
+    none: Ints
+
+    @property
+    def size(self) -> int:
+        """Returns the bytes that it takes, about."""
+        return 3 * self.ids.nbytes + sum(8 * len(e) + 64 for e in self.endings)
+
+
+class Proof(NamedTuple):
+    """An ending after one token; None if none was found. `none`: there is none at all."""
+
+    ending: list[int] | None
+    none: bool
+
+
+class Prover:
+    """Proves endings in the bodies of some tools.
+
+    `end` is the token that follows a body, `tails` are endings between the calls of a list.
+    """
+
+    def __init__(self, ground: Ground, end: int, tails: list[list[int]]) -> None:
+        self.ground, self.end, self.tails = ground, end, tails
+        # One of these before the rest of a key makes it another key.
+        self.spare = [ground.search.id_of[b] for b in b"0123456789"]
+
+    def one(self, place: Place, token: int) -> Proof:
+        """Returns an ending after one token that both readers take."""
+        after = self.ground.lexemes.next(place.companion, token)
+        if token == place.ending[0]:
+            return Proof(list(place.ending[1:]), False)
+        doubtful = not place.closed and bool(place.at.key or self.ground.opens[token])
+        tried = self._endings(place)
+        found, none, _ = self._prove(place, tried, token, after, doubtful=doubtful)
+        return Proof(tried.list[found] if found >= 0 else None, none)
+
+    def all(self, place: Place, ids: Ints, then: Ints, stays: npt.NDArray[np.bool_]) -> ProvenIds:
+        """Returns those of some ids after which an ending was found.
+
+        `then` is the companion's state after each of `ids`; `stays`: it does not leave the string.
+        """
+        ground = self.ground
+        # In a string that only a length can bind, tokens of equal length that lead the companion to
+        # the same state are alike.
+        alike = stays & (ground.characters[ids] > 0)
+        if place.at.key or alike.sum() < _FREE or place.is_bound:
+            alike[:] = False
+        keys = then << 8 | np.minimum(ground.characters[ids], 255)
+        first, members = groups(alike, keys)
+        tried = self._endings(place)
+        which, hints, looked = np.full(len(first), -1, dtype=np.int32), dict[int, int](), 0
+        none = np.zeros(len(first), bool)
+        doubts = np.full(len(first), not place.closed) & (place.at.key | ground.opens[ids[first]])
+        rows = zip(ids[first].tolist(), then[first].tolist(), keys[first].tolist(), strict=True)
+        for i, (token, after, hint) in enumerate(rows):
+            if tried.count > _TRIES:
+                break
+            which[i], none[i], more = self._prove(
+                place,
+                tried,
+                token,
+                after,
+                doubtful=bool(doubts[i]),
+                guess=hints.get(hint, 0),
+                most=_MORE - looked,
+            )
+            looked += more
+            hints[hint] = max(int(which[i]), 0)
+        ending_of = which[members]
+        # Whatever else was tried, the place's own ending is proven.
+        ending_of[np.searchsorted(ids, place.ending[0])] = 0
+        kept = ending_of >= 0
+        lengths = np.array([len(e) for e in tried.list], dtype=np.int32)
+        return ProvenIds(
+            ids[kept].astype(np.int32),
+            lengths[ending_of[kept]],
+            ending_of[kept],
+            tried.list,
+            ids[none[members] & ~kept].astype(np.int32),
+        )
+
+    # Inside.
+
+    def _endings(self, place: Place) -> _Endings:
+        own = list(place.ending)
+        return _Endings(self.ground, place.matcher, self.end, [own[1:], own, []])
+
+    def _prove(
+        self,
+        place: Place,
+        tried: _Endings,
+        token: int,
+        after: int,
+        *,
+        doubtful: bool,
+        guess: int = 0,
+        most: int = EXPANSIONS,
+    ) -> tuple[int, bool, int]:
+        """Returns (ending, none, looked): the number of an ending of `tried` that fits, or -1.
+
+        `none`: there is none at all. `looked`: how many places a search looked at. `doubtful`: the
+        token may end a key that occurs twice, or nest too deep.
+        """
+
+        def good(ending: list[int]) -> bool:
+            return not (doubtful and not self._sound(place.text, [token, *ending]))
+
+        for e in (guess, *range(len(tried.list))):
+            if tried.fits(e, token, after) and good(tried.list[e]):
+                return e, False, 0
+        known: list[list[int]] = []
+        if after in self.ground.fixes:
+            known += [[*self.ground.fixes[after], *e] for e in tried.list]
+        if self.tails and _shallow(place.listed, self.ground.search.vocabulary.tokens[token]):
+            known += self.tails
+        found = tried.first(known, token, after, good)
+        beyond = place.matcher.deep_copy() if found < 0 and most > 0 else None
+        if beyond is None or not beyond.consume_token(token):
+            return found, False, 0
+        ending = self.ground.search.ending(beyond, after, most=min(most, EXPANSIONS))
+        if ending.tokens is None:
+            return -1, ending.none, ending.looked
+        # The same key once more may be what makes it unsound.
+        spare = [[i, *ending.tokens] for i in self.spare] if place.at.key else []
+        return tried.first([ending.tokens, *spare], token, after, good), False, ending.looked
+
+    def _sound(self, text: bytes, tokens: list[int]) -> bool:
+        """Returns whether the whole body is strict JSON: no key twice, nothing nested too deep."""
+        words = self.ground.search.vocabulary.tokens
+        try:
+            return not list(faults(loads((text + b"".join(words[t] for t in tokens)).decode())))
+        except (Fault, UnicodeDecodeError):
+            return False
+
+
+class _Endings:
+    """Tries endings after many tokens of one place.
+
+    `here` is the matcher of the place, `end` the token that follows a body.
+    """
+
+    def __init__(self, ground: Ground, here: Any, end: int, endings: list[list[int]]) -> None:
+        self.list, self._lexemes, self._here, self._end = endings, ground.lexemes, here, end
+        self._tails = [[*e, end] for e in endings]
+        # The companion's answers, by its state and the ending: many tokens lead to one state.
+        self._closes: dict[tuple[int, int], bool] = {}
+        self.count = 0
+
+    def fits(self, ending: int, token: int, after: int) -> bool:
+        """Returns whether a token and then an ending, by its number, complete the body.
+
+        `after` is the companion's state after the token.
+        """
+        closes = self._closes.get((after, ending))
+        if closes is None:
+            closes = self._closes[after, ending] = (
+                self._lexemes.run(after, self.list[ending]) != DEAD_STATE
+            )
+        if not closes:
+            return False
+        tail = self._tails[ending]
+        self.count += 1
+        return bool(self._here.validate_tokens([token, *tail]) == len(tail) + 1)
+
+    def first(
+        self, more: Iterable[list[int]], token: int, after: int, good: Callable[[list[int]], bool]
+    ) -> int:
+        """Keeps the first of other endings that fits, and returns its number; -1 if none does."""
+        for ending in more:
+            tail = [*ending, self._end]
+            self.count += 1
+            if (
+                self._lexemes.run(after, ending) != DEAD_STATE
+                and self._here.validate_tokens([token, *tail]) == len(tail) + 1
+                and good(ending)
+            ):
+                self.list.append(ending)
+                self._tails.append(tail)
+                return len(self.list) - 1
+        return -1
+
+
+def groups(
+    alike: npt.NDArray[np.bool_], keys: Ints
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Groups those that are alike by key; each other one is a group alone.
+
+    Returns the first of each group, and the group of each.
+    """
+    alone, many = np.flatnonzero(~alike), np.flatnonzero(alike)
+    first_of = np.full(int(keys.max(initial=0)) + 1, -1, dtype=np.intp)
+    first_of[keys[many[::-1]]] = many[::-1]
+    used = np.flatnonzero(first_of >= 0)
+    group_of = np.zeros(len(first_of), dtype=np.intp)
+    group_of[used] = len(alone) + np.arange(len(used))
+    members = np.empty(len(keys), dtype=np.intp)
+    members[alone] = np.arange(len(alone))
+    members[many] = group_of[keys[many]]
+    return np.concatenate([alone, first_of[used]]), members
+
+
+def _shallow(ids: Ids | None, text: bytes) -> bool:
+    """Returns whether a text ends between calls or among a call's members, after that of `ids`."""
+    after = ids.read(text) if ids is not None else None
+    return after is not None and 0 <= after.depth <= 2

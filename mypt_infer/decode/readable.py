@@ -1,0 +1,87 @@
+"""Makes the engine for declared tools, and says which of them it reads.
+
+Input: tools as a caller declares them. Output: `Readable`, the tools that calls can name and their
+engine. A list comes from many servers; here is decided what one bad tool means for the others.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mypt_infer.decode.engine import Engine, engine_of
+from mypt_infer.decode.schemas import SchemaWarning, plain_tools
+from mypt_infer.decode.tools import Declaration, SchemaFault, ToolSpec, declare
+from mypt_spec import Dialect
+
+
+class Skipped(NamedTuple):
+    """A tool that was left out, and why."""
+
+    name: str
+    reason: str
+
+
+class Readable(NamedTuple):
+    """The tools that calls can name, as declared; the engine that reads them; those left out."""
+
+    tools: tuple[ToolSpec, ...]
+    engine: Engine
+    skipped: tuple[Skipped, ...]
+
+
+def readable(
+    dialect: Dialect,
+    tools: Iterable[Declaration],
+    engine: str,
+    forbidden_blocks: frozenset[str],
+    *,
+    strict: bool = False,
+    skip_unreadable: bool = False,
+) -> Readable:
+    """Returns the tools that an engine reads.
+
+    Warns once, with SchemaWarning, of keywords that were read as nothing. Raises SchemaFault for a
+    tool that cannot be read, unless `skip_unreadable`; with `strict`, also for such keywords.
+    """
+    skipped: list[Skipped] = []
+    known = _declared(tools, skipped, strict=strict) if skip_unreadable else declare(tools)
+    plain, ignored = plain_tools(known, strict=strict)
+    while True:
+        try:
+            found = engine_of(dialect, plain, engine, forbidden_blocks)
+            break
+        except SchemaFault as fault:
+            at = [t.name for t in plain].index(fault.tool) if skip_unreadable else -1
+            if at < 0:
+                raise
+            skipped.append(Skipped(fault.tool, str(fault)))
+            known, plain = known[:at] + known[at + 1 :], plain[:at] + plain[at + 1 :]
+    if ignored:
+        warnings.warn(
+            f"read as nothing in the schemas of tools: {', '.join(ignored)}; JSON Schema does not "
+            "define what these mean",
+            SchemaWarning,
+            stacklevel=3,
+        )
+    return Readable(known, found, tuple(skipped))
+
+
+def _declared(
+    tools: Iterable[Declaration], skipped: list[Skipped], *, strict: bool
+) -> tuple[ToolSpec, ...]:
+    """Returns the tools that can be declared, and adds the others to `skipped`."""
+    declare(tools if isinstance(tools, str | bytes | dict) or callable(tools) else ())
+    out: list[ToolSpec] = []
+    for tool in tools:
+        try:
+            one = declare([tool])
+            plain_tools(one, strict=strict)
+            if one[0].name in [t.name for t in out]:
+                raise SchemaFault(one[0].name, "", "declared twice")
+        except SchemaFault as fault:
+            skipped.append(Skipped(fault.tool, str(fault)))
+        else:
+            out += one
+    return tuple(out)

@@ -1,0 +1,117 @@
+"""Says what tables can hold of a schema.
+
+Input: a tool as `schemas.plain` reads it. Output: none, or a SchemaFault that names the keyword and
+the engine that reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from mypt_infer.decode.schemas import plain
+from mypt_infer.decode.tools import SchemaFault, ToolSpec
+
+_BOUNDS = {"minLength", "minimum", "maximum"}
+_KNOWN = {
+    "type",
+    "enum",
+    "const",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+} | _BOUNDS
+# No engine reads these.
+_NOWHERE = {
+    "contains", "dependencies", "dependentRequired", "dependentSchemas", "else", "if",
+    "maxContains", "minContains", "not", "propertyNames", "then", "unevaluatedItems",
+    "unevaluatedProperties", "uniqueItems",
+}  # fmt: skip
+MAX_DEPTH = 20
+# The most numbers between a minimum and a maximum: each becomes an alternative.
+MAX_RANGE = 1000
+
+
+def check_schema(tool: ToolSpec) -> None:
+    """Raises SchemaFault for a schema that tables cannot hold, naming the keyword.
+
+    Also raises SchemaFault for what is no schema at all.
+    """
+    _check({**plain(tool)[0].schema, "type": "object"}, tool.name, "", 0)
+
+
+def _check(schema: Any, tool: str, at: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise SchemaFault(tool, at, f"nested more than {MAX_DEPTH} deep")
+    if not isinstance(schema, Mapping):
+        raise SchemaFault(
+            tool,
+            at,
+            f"{json.dumps(schema) if isinstance(schema, bool) else type(schema).__name__} is no "
+            "schema that a table can hold",
+        )
+    for word in schema:
+        if word not in _KNOWN:
+            other = "does not support it either" if word in _NOWHERE else "supports it"
+            raise SchemaFault(
+                tool,
+                f"{at}/{word}",
+                f'the keyword {word!r} is not supported by tables; the engine "llguidance" {other}',
+            )
+    if "const" in schema or "enum" in schema:
+        return
+    if "type" not in schema:
+        raise SchemaFault(
+            tool,
+            at,
+            'no "type": any value would fit, which tables cannot hold; the engine "llguidance" can',
+        )
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    if {"integer", "number"} <= set(kinds):
+        raise SchemaFault(tool, f"{at}/type", '"number" holds "integer": name one of them')
+    _check_bounds(schema, kinds, tool, at)
+    if "array" in kinds:
+        if "items" not in schema:
+            raise SchemaFault(
+                tool,
+                f"{at}/items",
+                'an array needs "items" here; the engine "llguidance" can do without',
+            )
+        _check(schema["items"], tool, f"{at}/items", depth + 1)
+    if "object" in kinds:
+        _check_object(schema, tool, at, depth)
+
+
+def _check_bounds(schema: Mapping[str, Any], kinds: list[str], tool: str, at: str) -> None:
+    """Raises SchemaFault for bounds that tables cannot hold.
+
+    Tables hold strings that are not empty, and whole numbers of a small range.
+    """
+    if "minLength" in schema and not ("string" in kinds and schema["minLength"] in (0, 1)):
+        raise SchemaFault(
+            tool,
+            f"{at}/minLength",
+            f"{schema['minLength']!r} is not supported by tables, only 0 and 1 for strings; the "
+            'engine "llguidance" supports it',
+        )
+    if not {"minimum", "maximum"} & set(schema):
+        return
+    low, high = schema.get("minimum"), schema.get("maximum")
+    whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (low, high))
+    if "integer" not in kinds or not whole or not 0 <= high - low < MAX_RANGE:  # type: ignore[operator]
+        word = "minimum" if "minimum" in schema else "maximum"
+        what = f"tables hold an integer between two whole numbers, at most {MAX_RANGE} of them"
+        raise SchemaFault(tool, f"{at}/{word}", f'{what}; the engine "llguidance" supports more')
+
+
+def _check_object(schema: Mapping[str, Any], tool: str, at: str, depth: int) -> None:
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    for key in required:
+        if key not in properties:
+            raise SchemaFault(
+                tool, f"{at}/required", f"{key!r} is required, but no property says what it is"
+            )
+    for key, value in properties.items():
+        _check(value, tool, f"{at}/properties/{key}", depth + 1)

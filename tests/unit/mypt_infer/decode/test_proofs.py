@@ -1,0 +1,254 @@
+"""Endings are proved when an id is taken: what is valid can be written, masks are quick whatever the
+schema, and what has no ending is drawn again.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mypt_infer.decode import Decoder, Refused
+from mypt_spec.bodies.json_schema import misfits
+from tests.support.decoding import TOOLS, complete, prompt
+
+pytest.importorskip("llguidance")
+from tests.unit.mypt_infer.decode.test_engine import MIXED, call_in, into_call
+
+CALL = [50261, 50267]
+NUMBER, STRING = {"type": "number"}, {"type": "string"}
+
+
+def of_members(required: list[str] | None = None, **properties: Any) -> Decoder:
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties) if required is None else required,
+    }
+    return Decoder("mypt", [{"name": "t", "parameters": schema}], engine="llguidance")
+
+
+def refused(of: Decoder, text: str, *, budget: int | None = None) -> tuple[str, float]:
+    """The first token of a body that is refused, "" if none is; the longest that a step took."""
+    state, longest = of.run(of.start(prompt("mypt"), max_new_tokens=budget), CALL), 0.0
+    for token in [*of.dialect.tokenizer.encode(text), 50268]:
+        began = time.process_time()
+        if not of.allowed(state)[token]:
+            return of.dialect.tokenizer.decode([token]), longest
+        state = of.next(state, token)
+        longest = max(longest, time.process_time() - began)
+    return "", longest
+
+
+UUID = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"a": NUMBER, "b": NUMBER},
+        dict.fromkeys("abcdef", STRING),
+        dict.fromkeys("abcdefghijklmnopqrstuvwxyz", NUMBER),
+        {"a": {"type": "string", "pattern": "^a"}, "b": STRING, "c": STRING, "d": STRING},
+        {"a": {}, "b": {}},
+        {"a": {"type": "array", "items": STRING, "minItems": 1000}},
+        {"a": {"type": "array", "items": NUMBER, "minItems": 200}, "b": {"pattern": "^ab"}},
+        {"a": {"type": "string", "pattern": UUID}, "b": {"type": "string", "pattern": UUID}},
+        {"a": {"allOf": [STRING, {"minLength": 20}, {"pattern": "x$"}]}},
+        {"a": {"type": "string", "pattern": "^([a-c]{2}-){20}$"}},
+        {"a": {"type": "string", "minLength": 3000}},
+        {"a": {"type": "integer", "multipleOf": 7, "minimum": 100001}},
+    ],
+)
+@pytest.mark.parametrize("searched", [False, True])
+def test_plain_tools_are_read(
+    properties: dict[str, Any], searched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the schema shows a call, or it has to be searched for."""
+    if searched:
+        from mypt_infer.decode.llguidance import tools
+
+        monkeypatch.setattr(tools._Opening, "read_off", lambda *_: None)
+        properties = {f"{k}_{searched}": v for k, v in properties.items()}
+    of = of_members(**properties)
+    body = of.dialect.tokenizer.decode(of.engine.guided.endings[1])  # type: ignore[attr-defined]
+    call = json.loads(body)
+    assert call.pop("name") == "t"
+    assert misfits(call, dict(of.tools[0].schema)) == []
+
+
+@pytest.mark.parametrize(
+    ("properties", "required", "values"),
+    [
+        (
+            {"owner": {"type": "string", "maxLength": 50}, "page": {"type": "integer", "minimum": 1}, "repo": STRING},
+            ["owner", "repo"],
+            [{"owner": "x", "page": 3, "repo": "y"}],
+        ),
+        (
+            {"a": {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "integer", "minimum": -5}, "y": {"type": "integer"}}, "required": ["x", "y"]}}},
+            None,
+            [{"a": [{"x": 1, "y": 2}, {"x": 33, "y": -2}]}, {"a": []}],
+        ),
+        (
+            {"a": {"type": "array", "items": {"type": "object", "properties": {key: {"type": "string", "maxLength": 9} for key in "wxyz"}, "required": [*"wxyz"]}}},
+            None,
+            [{"a": [{"w": "1", "x": "2", "y": "33", "z": "ü"}] * 2}],
+        ),
+        ({"a": {"type": "string", "format": "email"}}, None, [{"a": "joe.bloggs@example.com"}]),
+        ({"a": {"type": "string", "format": "duration"}}, None, [{"a": "PT36H"}, {"a": "P4DT12H30M5S"}]),
+        ({"a": {"type": "string", "format": "date-time"}}, None, [{"a": "1963-06-19T08:30:06.283Z"}]),
+        ({"a": {"type": "string", "format": "uri", "minLength": 1}}, None, [{"a": "https://example.com/a/b"}]),
+    ],
+)  # fmt: skip
+def test_what_is_valid_can_be_written(
+    properties: dict[str, Any], required: list[str] | None, values: list[dict[str, Any]]
+) -> None:
+    of = of_members(required, **properties)
+    for value in values:
+        for budget in (None, 300, 80):
+            token, longest = refused(of, json.dumps({"name": "t", **value}, ensure_ascii=False), budget=budget)  # fmt: skip
+            assert token == "", (value, budget)
+            assert longest < 1, "seconds of one mask; 0.05 to 0.1 is usual"
+
+
+PARTS = st.sampled_from(
+    [
+        STRING,
+        NUMBER,
+        {},
+        {"type": "string", "pattern": "^[a-z]+-[0-9]{2}$"},
+        {"type": "string", "format": "email"},
+        {"type": "string", "pattern": "^(x|[^<]+<myPT_user>)$"},
+        {"type": "string", "minLength": 3, "maxLength": 5},
+        {"type": "integer", "minimum": 17, "maximum": 900},
+        {"type": "array", "items": {"type": "integer"}, "minItems": 2},
+        {"type": "object", "additionalProperties": {"type": "null"}},
+        {
+            "type": "object",
+            "properties": {"k": STRING, "long_key": NUMBER},
+            "required": ["k", "long_key"],
+        },
+        {"enum": ["<myPT_user>", "a", 3]},
+        {"anyOf": [{"type": "null"}, {"type": "string", "pattern": "^ab*c$"}]},
+    ]
+)
+_MADE: dict[str, Decoder] = {}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(PARTS, min_size=1, max_size=3),
+    st.integers(0, 7),
+    st.integers(0, 40),
+    st.integers(0, 2**32),
+)
+def test_every_budget_ends_legal(
+    parts: list[dict[str, Any]], asked: int, slack: int, seed: int
+) -> None:
+    """Whatever is drawn, from the least budget on; what is refused when it is taken is drawn again."""
+    properties = {f"m{i}": part for i, part in enumerate(parts)}
+    required = [k for i, k in enumerate(properties) if asked >> i & 1]
+    key = json.dumps([properties, required])
+    of = _MADE.setdefault(key, of_members(required, **properties))
+    before, choose = of.ids_of(prompt("mypt")), random.Random(seed)
+    first, inside = into_call(of, of.start(before))
+    budget = len(first) + of.minimum(inside) + slack
+    state, out = of.run(of.start(before, max_new_tokens=budget), first), list(first)
+    while not of.final(state):
+        ids = of.ids(state)
+        assert len(ids), of.dialect.tokenizer.decode(out)
+        token = int(choose.choice(ids))
+        if not of.takes(state, token):
+            assert not of.allowed(state)[token], "it is not offered again"
+            continue
+        out.append(token)
+        state = of.next(state, token)
+    assert len(out) <= budget
+    assert complete(of, before + out), of.dialect.tokenizer.decode(out)
+    _, arguments = call_in(of, of.dialect.tokenizer.decode(out))
+    assert misfits(arguments, dict(of.tools[0].schema)) == []
+
+
+def test_what_has_no_ending_is_refused_when_it_is_taken() -> None:
+    """So many ids may follow that they are not all proved before; some can only spell a tag."""
+    of = of_members(a={"type": "string", "pattern": "^(x|q[^<]*<myPT_user>[^y]+|[^<q]+y)$"})
+    state = of.run(of.start(prompt("mypt")), CALL)
+    state = of.run(state, of.dialect.tokenizer.encode('{"name": "t", "a": "'))
+    assert of.unproved(state)
+    count, dead = of.allow(state).count, of.dialect.tokenizer.encode("q")[0]
+    assert of.allowed(state)[dead]
+    with pytest.raises(Refused, match="no ending was found"):
+        of.next(state, dead)
+    assert not of.allowed(state)[dead]
+    assert of.allow(state).count == count - 1
+    assert sum(of.refusals.values()) == 1
+    with pytest.raises(ValueError, match="is not allowed"):
+        of.next(state, dead)
+    assert of.takes(state, of.dialect.tokenizer.encode("x")[0])
+
+
+def test_refused_draws_are_counted() -> None:
+    torch = pytest.importorskip("torch")
+    from mypt_infer.generate.generate import generate
+    from mypt_infer.generate.loop import plain
+
+    of = of_members(a={"type": "string", "pattern": "^(x|q[^<]*<myPT_user>[^y]+|[^<q]+y)$"})
+    encode = of.dialect.tokenizer.encode
+    script = [*CALL, *encode('{"name": "t", "a": "')]
+    begin = len(of.ids_of(prompt("mypt")))
+
+    def model(ids: Any) -> Any:
+        logits = torch.zeros(1, ids.shape[1], 50304)
+        at = ids.shape[1] - begin
+        logits[..., script[at] if at < len(script) else encode("q")[0]] += 40.0
+        return logits
+
+    found = generate(plain(model, 50304), [prompt("mypt")], decoder=of, max_new_tokens=300, seed=1)[
+        0
+    ]
+    assert found.redrawn == 1
+    assert complete(of, found.prompt + found.ids), found.text
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("name", ["mypt", "usf-omega"])
+def test_threads_get_the_masks_of_one_thread(shared: bool, name: str) -> None:
+    """Two threads, each with its decoder or both with one, walk through calls at the same time."""
+    tools = [{**t, "name": f"{t['name']}_{name}_{shared}"} for t in (*MIXED, TOOLS[1])]
+
+    def walk(of: Decoder, seed: int, out: dict[int, Any]) -> None:
+        choose = random.Random(seed)
+        try:
+            _, state = into_call(of, of.start(prompt(name), max_new_tokens=90))
+            found = []
+            while not of.final(state):
+                ids = of.ids(state)
+                token = int(choose.choice(ids))
+                found.append((token, hash(ids.tobytes())))
+                if of.takes(state, token):
+                    state = of.next(state, token)
+            out[seed] = found
+        except Exception as error:  # a thread's error must reach the test
+            out[seed] = error
+
+    alone: dict[int, Any] = {}
+    for seed in range(8):
+        walk(Decoder(name, tools, engine="llguidance"), seed, alone)
+    together: dict[int, Any] = {}
+    one = Decoder(name, tools, engine="llguidance")
+    decoders = [one if shared else Decoder(name, tools, engine="llguidance") for _ in range(8)]
+    threads = [
+        threading.Thread(target=walk, args=(of, seed, together)) for seed, of in enumerate(decoders)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == alone
