@@ -6,12 +6,27 @@ It imports nothing of that library.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.generate.device import DeviceDecoder
+
+# Where the decoder proves an id only when it is taken, so many of the likeliest are tried before.
+_LIKELIEST = 64
+
+
+@dataclass(eq=False)
+class _Path:
+    """A row that was seen: its ids, and the states after its first `begun`, `begun` + 1, ... ids.
+
+    A state is None after the end, and after an id that is refused.
+    """
+
+    ids: list[int]
+    states: list[int | None]
 
 
 class TagLogitsProcessor:
@@ -20,8 +35,8 @@ class TagLogitsProcessor:
     Prompts may be padded on the left with `pad_token_id`. After a complete turn, only
     `eos_token_id` may follow; by default it is the base vocabulary's end of text, which no dialect
     uses. Pass the same `eos_token_id` to the model, and a `max_new_tokens` that is larger by one.
-    Each search strategy works, and rows may be reordered, because states are found by the ids that
-    were generated.
+    Each search strategy works, also those that draft tokens and take some back: the state of a row
+    is that of the longest beginning that was seen, stepped on.
     """
 
     def __init__(
@@ -36,8 +51,8 @@ class TagLogitsProcessor:
         self.eos = decoder.dialect.tokenizer.ordinary if eos_token_id is None else eos_token_id
         self.pad = self.eos if pad_token_id is None else pad_token_id
         self.tensors: DeviceDecoder | None = None
-        # The rows that the last call saw -> their states, None after the end.
-        self.states: dict[tuple[int, ...], int | None] = {}
+        # The rows that the last call saw, and the length of their prompts.
+        self._paths: list[_Path] = []
         self.begun = 0
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -47,38 +62,74 @@ class TagLogitsProcessor:
         """
         if self.tensors is None:
             self.tensors = DeviceDecoder(self.decoder, scores.device)
-        rows = [tuple(row) for row in input_ids.tolist()]
-        if not all(row[:-1] in self.states for row in rows):
-            self.states, self.begun = (
-                {
-                    row: self.decoder.start(self._stripped(row), max_new_tokens=self.budget)
-                    for row in rows
-                },
-                len(rows[0]),
-            )
-        else:
-            self.states = {row: self._after(row) for row in rows}
+        rows = input_ids.tolist()
+        paths = [self._continued(row) for row in rows]
+        if None in paths:
+            self.begun = len(rows[0])
+            paths = [_Path(row, [self._start(row)]) for row in rows]
+        self._paths = [path for path in paths if path is not None]
         out = scores.clone()
-        for i, row in enumerate(rows):
-            state = self.states[row]
+        for i, path in enumerate(self._paths):
+            state = path.states[-1]
             if state is None or self.decoder.final(state):
                 kept = out[i, self.eos].item()
                 out[i].fill_(-torch.inf)[self.eos] = kept if kept > -torch.inf else 0.0
             else:
+                self._proved(state, out[i])
                 self.tensors.apply_(out[i : i + 1], [state])
         return out
 
-    def _after(self, row: tuple[int, ...]) -> int | None:
-        state = self.states[row[:-1]]
+    def _start(self, row: Sequence[int]) -> int:
+        at = next((i for i, token in enumerate(row) if token != self.pad), len(row))
+        return self.decoder.start(list(row[at:]), max_new_tokens=self.budget)
+
+    def _continued(self, row: list[int]) -> _Path | None:
+        """Returns the path of a row that begins as one that was seen; None for a new prompt."""
+        shared, path = 0, None
+        for known in self._paths:
+            count = _shared(known.ids, row)
+            if count > shared:
+                shared, path = count, known
+        if path is None or shared < self.begun:
+            return None
+        states = path.states[: shared - self.begun + 1]
+        for token in row[shared:]:
+            states.append(self._after(states[-1], token))
+        if states[-1] is None and states[shared - self.begun] is not None and len(row) > shared + 1:
+            return None  # more than a token that was refused: the next prompt of a conversation
+        return _Path(row, states)
+
+    def _after(self, state: int | None, token: int) -> int | None:
         if state is None or self.decoder.final(state):
             return None
-        return self.decoder.next(state, row[-1])
+        try:
+            return self.decoder.next(state, token)
+        except ValueError:  # a drafted token, or filler of a beam
+            return None
 
-    def _stripped(self, row: Sequence[int]) -> list[int]:
-        at = next((i for i, token in enumerate(row) if token != self.pad), len(row))
-        return list(row[at:])
+    def _proved(self, state: int, scores: Tensor) -> None:
+        """Refuses ids that the decoder allows but would not take.
+
+        The caller cannot draw again, so of ids that are not proved, the likeliest are tried, and
+        the others refused.
+        """
+        if not self.decoder.unproved(state):
+            return
+        allowed = torch.as_tensor(self.decoder.ids(state), device=scores.device).long()
+        order = scores[allowed].topk(min(_LIKELIEST, len(allowed))).indices
+        taken = [i for i in allowed[order].tolist() if self.decoder.takes(state, i)]
+        taken += self.decoder.near_ids(state).tolist() if not taken else []
+        kept = scores[taken]
+        scores.fill_(-torch.inf)[taken] = kept
 
     def generated(self, row: Sequence[int]) -> list[int]:
         """Returns the tokens that were generated in a row of `model.generate`'s output."""
         new = [int(i) for i in row[self.begun :]]
         return new[: new.index(self.eos)] if self.eos in new else new
+
+
+def _shared(known: list[int], row: list[int]) -> int:
+    """Returns how many ids two rows begin with together."""
+    if row[: len(known)] == known:
+        return len(known)
+    return next(i for i, (a, b) in enumerate(zip([*known, -1], [*row, -2], strict=False)) if a != b)

@@ -141,6 +141,27 @@ def test_every_dialect_generates(
     assert complete(decoder(name), decoder(name).ids_of(content) + found["ids"])
 
 
+def test_tools_that_cannot_be_read_are_said_in_one_line(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of a list as a server answers it, with one tool that is broken, and one unknown keyword."""
+    good = {"type": "object", "properties": {"a": {"type": "string", "optional": True}}}
+    listed = [{"name": "bad", "inputSchema": {"properties": None}}]
+    listed += [{"name": "good", "inputSchema": good}]
+    path = write(tmp_path / "tools.json", json.dumps({"tools": listed}))
+    command = ["--model", str(folder), "--prompt", write(tmp_path / "p", json.dumps(RECORD))]
+    command += ["--tools", path, "--max-new-tokens", "12", "--json"]
+    assert main(command) == 2
+    said = capfd.readouterr().err.splitlines()
+    assert said == [
+        "mypt-generate: error: tool 'bad' at /properties: expected an object of schemas, got null"
+    ]
+    assert main([*command, "--skip-unreadable"]) == 0
+    first, second = capfd.readouterr().err.splitlines()
+    assert "read as nothing in the schemas of tools: optional" in first
+    assert "left out: tool 'bad' at /properties" in second
+
+
 @pytest.mark.parametrize(
     ("text", "options", "says"),
     [
@@ -280,7 +301,14 @@ def _byte(d: Any, byte: int) -> list[int]:
     return [next(i for i in range(256) if d.tokenizer.decode_bytes([i]) == bytes([byte]))]
 
 
-@pytest.mark.parametrize("how", [{"do_sample": True, "temperature": 3.0}, {"num_beams": 3}])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"do_sample": True, "temperature": 3.0},
+        {"num_beams": 3},
+        {"num_beams": 3, "do_sample": True},
+    ],
+)
 def test_in_the_loop_of_transformers(how: dict[str, Any]) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")

@@ -1,0 +1,115 @@
+"""Drafted tokens in `transformers`: assisted generation and prompt lookup take tokens back, and
+budgets and legality hold.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mypt_infer.decode import Decoder
+from tests.support.decoding import TOOLS, complete, decoder, prompt
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+from mypt_infer.generate.huggingface import TagLogitsProcessor  # noqa: E402
+
+
+def llama(seed: int) -> Any:
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+    config = transformers.LlamaConfig(vocab_size=50304, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, eos_token_id=50256, pad_token_id=50256, bos_token_id=None)  # fmt: skip
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+class Counting(TagLogitsProcessor):
+    """Counts how often a row was read as a new prompt."""
+
+    starts = 0
+
+    def _start(self, row: Any) -> int:
+        self.starts += 1
+        return super()._start(row)
+
+
+@pytest.mark.parametrize("how", ["assistant", "lookup"])
+@pytest.mark.parametrize("sample", [False, True])
+def test_drafts_keep_the_budget(how: str, sample: bool) -> None:
+    made = decoder("mypt", think=5, call=64)
+    ids = made.ids_of(prompt("mypt"))
+    rows = torch.tensor([ids])
+    target = llama(0)
+    for budget in (4, 9, 40):
+        more: dict[str, Any] = {"do_sample": sample}
+        if how == "assistant":
+            more["assistant_model"] = llama(1 if budget == 9 else 0)
+        else:
+            more["prompt_lookup_num_tokens"] = 3
+        processor = Counting(made, max_new_tokens=budget)
+        out = target.generate(
+            rows,
+            attention_mask=torch.ones_like(rows),
+            max_new_tokens=budget + 1,
+            logits_processor=[processor],
+            **more,
+        )
+        new = processor.generated(out[0])
+        assert processor.starts == 1
+        assert len(new) <= budget
+        assert complete(made, ids + new), made.dialect.tokenizer.decode(new)
+    plain = target.generate(
+        rows,
+        attention_mask=torch.ones_like(rows),
+        max_new_tokens=41,
+        logits_processor=[TagLogitsProcessor(made, max_new_tokens=40)],
+    )
+    assert sample or plain.tolist() == out.tolist(), "drafts change nothing but the time"
+
+
+def test_a_processor_serves_the_next_prompt_too() -> None:
+    made = decoder("mypt", think=5, call=64)
+    processor = Counting(made, max_new_tokens=20)
+    first = made.ids_of(prompt("mypt"))
+    scores = torch.zeros(1, 50304)
+    processor(torch.tensor([first]), scores.clone())
+    longer = [*first, *made.dialect.tokenizer.encode(" there")]
+    other = [*first[:-1], *made.dialect.tokenizer.encode(" there"), first[-1]]
+    processor(torch.tensor([other]), scores.clone())
+    assert processor.starts == 2
+    assert processor.begun == len(other)
+    assert longer != other
+
+
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+def test_how_many_of_a_draft_hold(engine: str) -> None:
+    if engine == "llguidance":
+        pytest.importorskip("llguidance")
+    of = Decoder("mypt", TOOLS, engine=engine)
+    encode = of.dialect.tokenizer.encode
+    state = of.start(prompt("mypt"), max_new_tokens=60)
+    good = [50261, 50267, *encode('{"name": "search", "query": "x"}'), 50268]
+    assert of.accepts(state, good) == len(good)
+    assert of.accepts(state, [*good[:7], 50268, *good[7:]]) == 7
+    assert of.accepts(state, []) == of.accepts(state, [50257]) == of.accepts(state, [10**9]) == 0
+    short = of.start(prompt("mypt"), max_new_tokens=of.minimum(state))
+    count = of.accepts(short, good)
+    assert 0 < count < len(good)
+    assert of.allow(of.run(short, good[:count])).count, "another way is left"
+
+
+def test_where_the_caller_cannot_draw_again() -> None:
+    """In a string that a pattern binds, all that the processor leaves is taken."""
+    pytest.importorskip("llguidance")
+    schema = {"type": "string", "pattern": "^(x|[^<]+<myPT_user>|[^<]+y)$"}
+    tool = {"name": "t", "parameters": {"properties": {"a": schema}, "required": ["a"]}}
+    of = Decoder("mypt", [tool], engine="llguidance")
+    ids = [*of.ids_of(prompt("mypt")), 50261, 50267]
+    ids += of.dialect.tokenizer.encode('{"name": "t", "a": "k')
+    state = of.start(ids)
+    assert of.unproved(state)
+    processor = TagLogitsProcessor(of)
+    kept = processor(torch.tensor([ids]), torch.randn(1, 50304))[0]
+    left = torch.isfinite(kept).nonzero().flatten().tolist()
+    assert 0 < len(left) <= 64
+    assert all(of.takes(state, i) for i in left)
