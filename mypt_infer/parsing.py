@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from mypt_infer.run_format import Format, ToolCall, of
+from mypt_infer.run_format import Format, ToolCall, format_of
 from mypt_spec.bodies.json_body import read_body
 from mypt_spec.damage.cut_tags import Blocks
 from mypt_spec.episode import Event, Place
@@ -35,7 +35,7 @@ def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
     >>> find_last_toolcall('<toolcall name="f">{"x": 1}</toolcall>', "mypt-3b").arguments
     {'x': 1}
     """
-    fmt = of(dialect)
+    fmt = format_of(dialect)
     openers = fmt.dialect.table.openers
     blocks, found, at = Blocks(fmt.dialect.table), None, 0
     events = fmt.dialect.lex(text)
@@ -87,7 +87,7 @@ def read_toolresult(text: str, dialect: str = "mypt") -> tuple[str, Any] | None:
     >>> read_toolresult('<toolresult name="f">\n{"a": 1}\n</toolresult>', "mypt-3b")
     ('f', {'a': 1})
     """
-    fmt = of(dialect)
+    fmt = format_of(dialect)
     events = fmt.dialect.lex(text.strip())
     if fmt.result is None or fmt.result.body != "json" or len(events) != 3:
         return None
@@ -116,4 +116,4 @@ def render_toolresult(name: str, result: Any, dialect: str = "mypt") -> str:
             "the result is no JSON value: "
             f"{fault.message}{f' at {fault.pointer}' if fault.pointer else ''}"
         )
-    return "".join(event.text for event in of(dialect).result_events(name, result))
+    return "".join(event.text for event in format_of(dialect).result_events(name, result))

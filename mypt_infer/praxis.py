@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import mypt_spec
-from mypt_infer.run_format import ToolCall, of
+from mypt_infer.run_format import ToolCall, format_of
 from mypt_infer.toolbox import Toolbox, error
 from mypt_spec.bodies.json_body import ARGUMENTS, NAME, read_body
 from mypt_spec.damage.cut_tags import Blocks, cuts, nestings, repaired
@@ -175,7 +175,7 @@ def answer(text: str, tools: Toolbox, *, seconds: float | None = None) -> str | 
         if call is None
         else tools.call(call.name, call.arguments, seconds=seconds)
     )
-    return _spliced(text, end, of(_dialect().name).result_body(value))
+    return _spliced(text, end, format_of(_dialect().name).result_body(value))
 
 
 def splice(text: str, result: str) -> str:
@@ -189,7 +189,7 @@ def splice(text: str, result: str) -> str:
     found = next((w for w in waiting if w[0] is not None), None) or next(iter(waiting), None)
     if found is None:
         raise ValueError("no call waits for a result")
-    harmless = of(_dialect().name).result_body(result)
+    harmless = format_of(_dialect().name).result_body(result)
     if harmless != result:
         _log.warning("the result of %.80r spells a tag; it is written with an escape", found[2])
     return _spliced(text, found[3], harmless)

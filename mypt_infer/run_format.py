@@ -32,7 +32,7 @@ class ToolCall:
 
 @dataclass(frozen=True, eq=False)
 class Format:
-    """A dialect, as the code that runs conversations sees it. Get it with `of(name)`."""
+    """A dialect, as the code that runs conversations sees it. Get it by `format_of`."""
 
     dialect: mypt_spec.Dialect
 
@@ -109,6 +109,32 @@ class Format:
             if self._turn_opener in machine.steps[s]
             and (machine.accepting(s) or self.final in machine.steps[s])
         )
+
+    def ending(self, state: int) -> list[str]:
+        """Returns the shortest way from a state to the end of a turn, as terminals.
+
+        The way opens no call and no reference. If possible it leads to a state in which another
+        turn may begin. Raises ValueError if there is no way.
+        """
+        table, machine = self.dialect.table, self.dialect.automaton
+        opening = {*self.calls, *self.citing, table.turn_opener} - {""}
+        avoided = {t.name for t in table.terminals.values() if t.opens in opening}
+        ways: dict[int, list[str]] = {state: []}
+        last: list[str] | None = None
+        for here in (waiting := [state]):
+            if here in self.between:
+                return ways[here] + [self.final] * (not machine.accepting(here))
+            if machine.accepting(here) and not machine.steps[here]:
+                last = ways[here] if last is None else last
+            for name, following in sorted(
+                machine.steps[here].items(), key=lambda item: item[0] == TEXT
+            ):
+                if following not in ways and name not in avoided:
+                    ways[following] = [*ways[here], name]
+                    waiting.append(following)
+        if last is not None:
+            return last
+        raise ValueError(f"{self.dialect.name}: no legal end can be reached from state {state}")
 
     @property
     def _turn_opener(self) -> str:
@@ -199,7 +225,7 @@ class Format:
 
 
 @cache
-def of(dialect: str | mypt_spec.Dialect) -> Format:
+def format_of(dialect: str | mypt_spec.Dialect) -> Format:
     """Returns the format of a dialect or of a name, derived once.
 
     Raises KeyError, naming the known dialects, for an unknown name.

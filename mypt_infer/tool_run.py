@@ -1,6 +1,6 @@
 """Runs one function of a tool: in this thread, in another one, or in an event loop.
 
-Input: a function and its arguments. Output: what it returned, or what it raised, as an `Outcome`.
+Input: a function and its arguments. Output: what it returned, or what it raised, as a `Finished`.
 Whoever waits may stop waiting: a thread cannot be ended, so it continues alone; a coroutine is
 cancelled. Threads are daemons, so neither `asyncio.run` nor the interpreter's end waits for one.
 """
@@ -35,7 +35,7 @@ def time_limit(name: str, value: float | None) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Finished:
     """What a function returned, or what it raised."""
 
     value: Any = None
@@ -46,7 +46,7 @@ class Unfinished(Exception):
     """A function is no longer waited for."""
 
 
-def here(function: Callable[[Any], Any], argument: Any) -> Outcome:
+def here(function: Callable[[Any], Any], argument: Any) -> Finished:
     """Runs a function in this thread.
 
     Raises KeyboardInterrupt: in this thread it is the user's.
@@ -55,11 +55,11 @@ def here(function: Callable[[Any], Any], argument: Any) -> Outcome:
         value = function(argument)
         if inspect.isawaitable(value):
             return _completed(value)
-        return Outcome(value)
+        return Finished(value)
     except KeyboardInterrupt:
         raise
     except BaseException as raised:
-        return Outcome(raised=raised)
+        return Finished(raised=raised)
 
 
 def threaded(
@@ -68,7 +68,7 @@ def threaded(
     *,
     seconds: float | None,
     stopped: Callable[[], bool],
-) -> Outcome:
+) -> Finished:
     """Runs a function in another thread, for so many seconds or until `stopped()`.
 
     Raises Unfinished if it has not ended by then.
@@ -91,14 +91,14 @@ async def awaited(
     *,
     seconds: float | None,
     stopped: Callable[[], bool],
-) -> Outcome:
+) -> Finished:
     """Runs a coroutine function in this event loop, any other function in a thread.
 
     Raises Unfinished if it has not ended after so many seconds, or when `stopped()`. When this is
     cancelled it ends at once, whatever the function does about that. Raises KeyboardInterrupt if a
     coroutine does.
     """
-    waiting: asyncio.Future[Outcome]
+    waiting: asyncio.Future[Finished]
     run = None
     if inspect.iscoroutinefunction(function):
         waiting = asyncio.ensure_future(_outcome_of(function(argument)))
@@ -129,7 +129,7 @@ class _Thread:
     """A function that runs in a thread of its own."""
 
     def __init__(self, function: Callable[[Any], Any], argument: Any) -> None:
-        self.outcome: Future[Outcome] = Future()
+        self.outcome: Future[Finished] = Future()
         self.outcome.set_running_or_notify_cancel()
         self.ended = threading.Event()
         self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
@@ -141,23 +141,23 @@ class _Thread:
         try:
             thread.start()
         except RuntimeError as raised:  # there are too many threads
-            self._end(Outcome(raised=raised))
+            self._end(Finished(raised=raised))
 
     def _run(self, function: Callable[[Any], Any], argument: Any) -> None:
         try:
             value = function(argument)
-            outcome = Outcome(value)
+            outcome = Finished(value)
             if inspect.isawaitable(value):
                 outcome = asyncio.run(self._noted(value))
         except BaseException as raised:
-            outcome = Outcome(raised=raised)
+            outcome = Finished(raised=raised)
         self._end(outcome)
 
-    def _end(self, outcome: Outcome) -> None:
+    def _end(self, outcome: Finished) -> None:
         self.ended.set()
         self.outcome.set_result(outcome)
 
-    async def _noted(self, value: Awaitable[Any]) -> Outcome:
+    async def _noted(self, value: Awaitable[Any]) -> Finished:
         task = asyncio.ensure_future(_outcome_of(value))
         self._task = asyncio.get_running_loop(), task
         if self._abandoned:
@@ -173,18 +173,18 @@ class _Thread:
                 loop.call_soon_threadsafe(task.cancel)
 
 
-async def _outcome_of(value: Awaitable[Any]) -> Outcome:
+async def _outcome_of(value: Awaitable[Any]) -> Finished:
     """Returns what an awaitable gives, or what it raises.
 
     What ends programs is an outcome too, since an event loop would not survive it.
     """
     try:
-        return Outcome(await value)
+        return Finished(await value)
     except BaseException as raised:
-        return Outcome(raised=raised)
+        return Finished(raised=raised)
 
 
-def _completed(value: Awaitable[Any]) -> Outcome:
+def _completed(value: Awaitable[Any]) -> Finished:
     """Runs an awaitable in an event loop of its own, in another thread if this one has a loop."""
     try:
         asyncio.get_running_loop()
@@ -193,7 +193,7 @@ def _completed(value: Awaitable[Any]) -> Outcome:
     return threaded(lambda _: value, None, seconds=None, stopped=lambda: False)
 
 
-async def _interruptible(value: Awaitable[Any]) -> Outcome:
+async def _interruptible(value: Awaitable[Any]) -> Finished:
     """Returns the outcome of an awaitable; Ctrl-C cancels this task, and is no outcome."""
     task = asyncio.ensure_future(_outcome_of(value))
     try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mypt_infer.tool_run import Outcome, Unfinished, awaited, here, threaded, time_limit
+from mypt_infer.tool_run import Finished, Unfinished, awaited, here, threaded, time_limit
 from mypt_spec.bodies.json_schema import SchemaError, misfits
 from mypt_spec.bodies.strict_json import faults
 
@@ -213,7 +213,7 @@ def _unfinished(tool: Tool, seconds: float | None, stopped: Callable[[], bool]) 
     return error("timeout", f"{tool.name} gave no answer in {seconds:g} s")
 
 
-def _result(tool: Tool, outcome: Outcome) -> Any:
+def _result(tool: Tool, outcome: Finished) -> Any:
     """Returns what a tool returned, if it is a JSON value, or an error."""
     if outcome.raised is not None:
         try:

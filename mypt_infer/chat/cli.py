@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
-from mypt_infer.run_format import of
+from mypt_infer.run_format import format_of
 from mypt_spec import Dialect, dialect
 from mypt_spec.tokenizer.vocabulary import FILE as VOCABULARY
 
@@ -150,7 +150,7 @@ def _engine(chosen: argparse.Namespace, spoken: Dialect) -> WorkspaceEngine | No
 
     if chosen.workspace is None:
         return None
-    if of(spoken).result is None:
+    if format_of(spoken).result is None:
         raise ValueError(f"{spoken.name} has no tool calls; leave --workspace out")
     engine = WorkspaceEngine(Path(chosen.workspace), chosen.index_dir)
     engine.refresh()

@@ -10,8 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from mypt_infer.controller.ending import ending
-from mypt_infer.run_format import of
+from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import error_type
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import call_text
@@ -47,7 +46,7 @@ class Demo:
     """
 
     def __init__(self, dialect: str | Dialect, *, calls: bool = True) -> None:
-        self._format, self._calls = of(dialect), calls
+        self._format, self._calls = format_of(dialect), calls
         self._ids: list[int] = []
         self._coming: list[int] = []
         # The text that the last call searches for.
@@ -148,7 +147,7 @@ class Demo:
                 state = d.automaton.step(state, event.terminal)
             events += written
         if parts[-1].kind not in self._format.calls:
-            ways = ending(self._format, state)
+            ways = self._format.ending(state)
         else:
             ways = self._closing(state)
         events += [Event(name, table.terminals[name].spell()) for name in ways]

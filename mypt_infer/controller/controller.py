@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,28 +19,23 @@ from mypt_infer.controller.events import (
     Ask,
     Event,
     Execute,
-    Notice,
     Reply,
     Returned,
     Sample,
     Stop,
     TurnEnd,
 )
-from mypt_infer.controller.history import PROMPT, History
-from mypt_infer.controller.messages import heard
+from mypt_infer.controller.history import History
+from mypt_infer.controller.messages import append_messages
 from mypt_infer.controller.options import Options
 from mypt_infer.controller.read_transcript import reread
 from mypt_infer.controller.source import Feeder, Forbidding, NoRoom, Source
 from mypt_infer.controller.transcript import Replies, record_of, written
-from mypt_infer.controller.truncate_result import count_result, truncate_result
 from mypt_infer.controller.turn import Turn
 from mypt_infer.tool_run import Unfinished
 from mypt_infer.toolbox import Toolbox
+from mypt_infer.truncate_result import count_result, truncate_result
 from mypt_spec import Dialect
-from mypt_spec.episode import Event as Tag
-from mypt_spec.episode import events_of
-from mypt_spec.table import TEXT
-from mypt_spec.validator import Run
 
 Message = dict[str, Any]
 
@@ -225,7 +220,9 @@ class Controller:
     def _begin(
         self, running: _Running, messages: list[Message], max_steps: int | None
     ) -> Generator[Event | Ask, Reply, None]:
-        notices = self._hear(messages)
+        notices = append_messages(
+            self.history, messages, system=self._system, tools=self.tools.schemas
+        )
         options = self.options if max_steps is None else replace(self.options, max_steps=max_steps)
         if options.context_length is None:
             options = replace(options, context_length=getattr(self.source, "context_length", None))
@@ -235,7 +232,7 @@ class Controller:
         def made() -> Turn:
             return Turn(self.history, options, calls=calls)
 
-        running.driver.hear(notices, made)
+        running.driver.begin(notices, made)
         if isinstance(self.source, Forbidding):
             self.source.forbid(made().forbidden_blocks)
         return running.driver.run()
@@ -298,62 +295,6 @@ class Controller:
         return Returned(*truncate_result(value, ask.most, count))
 
     # What was said
-
-    def _hear(self, messages: Iterable[Message]) -> list[Notice]:
-        """Appends messages to the history, as ids; returns notices of what was changed.
-
-        Raises ValueError, and changes nothing, if the format cannot hold the messages.
-        """
-        d, fmt = self.history.dialect, self.history.format
-        held = heard(messages, d)
-        given: dict[str, Any] = {d.adapter.SCHEMA.messages: held}
-        if not self.history.ids:
-            system = (
-                {"role": "system", "content": self._system} if self._system is not None else None
-            )
-            if held and held[0].get("role") == "system":
-                system = held.pop(0)
-            if system is not None and "system" in d.adapter.SCHEMA.top:
-                given["system"] = system.get("content")
-            elif system is not None:
-                held.insert(0, system)
-            if len(self.tools) and "tools" in d.adapter.SCHEMA.top:
-                given["tools"] = self.tools.schemas
-        episode, findings = d.read(given)
-        wrong = next((f for f in findings if f.severity == "error"), None)
-        if episode is None or wrong is not None:
-            raise ValueError(
-                f"{wrong.code} {wrong.message} at {wrong.pointer}"
-                if wrong
-                else "the messages cannot be read"
-            )
-        notices = []
-        events: list[Tag] = []
-        for event in events_of(episode.messages, d.table):
-            if self.history.ids and event.terminal in fmt.begins:
-                continue  # the history has it already
-            if event.terminal == TEXT and (harmless := fmt.harmless(event.text)) != event.text:
-                notices.append(
-                    Notice(
-                        "a text spells a tag of the format; it was written so that it is none: "
-                        f"{event.text[:60]!r}"
-                    )
-                )
-                event = event._replace(text=harmless)
-            events.append(event)
-        run = Run(d.table, d.automaton, spaces=False, complete=False)
-        last = (f"{d.table.turn_opener}" if self.history.turns else "") or None
-        state = self.history.ended[1] if self.history.ended is not None else self.history.state
-        outcome = (run.start_at(state, last) if self.history.ids else run).check(events)
-        if outcome.findings:
-            first = outcome.findings[0]
-            raise ValueError(
-                f"{first.code} {first.message} at {first.pointer}; expected "
-                f"{' or '.join(first.expected)}"
-            )
-        self.history.reopen()
-        self.history.write(events, PROMPT)
-        return notices
 
     def messages(self) -> list[Message]:
         """Returns the conversation so far as messages of a record, thinking included.

@@ -30,7 +30,10 @@ from mypt_infer.toolbox import copied
 
 
 class Driver:
-    """One turn: `hear` what the user says, then `run` it; after an exception, `stop` it."""
+    """One turn: `begin` it after the user's message, then `run` it.
+
+    After an exception, `stop` it.
+    """
 
     def __init__(self, history: History, replies: Replies, events: list[Event]) -> None:
         self._history, self._replies, self._events = history, replies, events
@@ -38,9 +41,9 @@ class Driver:
         self._told, self._turns = len(events), len(replies.turns)
         self._made: Callable[[], Turn] | None = None
 
-    def hear(self, notices: list[Notice], made: Callable[[], Turn]) -> None:
+    def begin(self, notices: list[Notice], made: Callable[[], Turn]) -> None:
         """Notes that the history now ends with the user's message, and how its turn is made."""
-        self._heard, self._notices, self._made = self._history.mark(), notices, made
+        self._begun, self._notices, self._made = self._history.mark(), notices, made
 
     def run(self) -> Generator[Event | Ask, Reply, None]:
         """Yields the events of the turn and what it asks for; takes the replies."""
@@ -76,7 +79,7 @@ class Driver:
     def _again(self, stop: Stop) -> None:
         if self._made is None:
             raise RuntimeError("the turn has not begun")
-        self._history.back(self._heard)
+        self._history.back(self._begun)
         del self._events[self._told :]
         given = iter(self._replies.restart())
         steps, reply = self.run(), None

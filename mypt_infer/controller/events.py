@@ -56,9 +56,14 @@ class Cite:
 
 @dataclass(frozen=True, slots=True)
 class CallStart:
-    """A tool call begins; `name` is known here only if the tag contains it."""
+    """A tool call begins; `name` is known here only if the tag contains it.
+
+    `call` is its number, unique in the conversation, in every event of the call. In a dialect in
+    which a block holds several calls, each gets a number, and this is the first one's.
+    """
 
     name: str
+    call: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +71,48 @@ class ArgumentsDelta:
     """A piece of a call's body, as it is written."""
 
     text: str
+    call: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CallParsed:
-    """A tool call is complete."""
+    """A tool call is complete; `id` is what the model has written as its id, or "".
+
+    Its result comes next, or it is dropped. Only a format that lets a turn end with its calls may
+    leave it without a result, when the turn is stopped.
+    """
 
     name: str
     arguments: dict[str, Any]
+    call: int = 0
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CallDropped:
-    """The call that has begun is taken off: the turn ended before it was complete."""
+    """A call is taken off: the turn ended before it was complete, or before it had a result.
+
+    `name` is "" if it was not known yet.
+    """
+
+    name: str = ""
+    call: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The result that the model is given.
 
-    `value` is a JSON value; `error` is the type of the error if the result is one, or "".
+    `value` is a JSON value; `error` is the type of the error if the result is one, or "". `call`
+    and `id` are those of the call.
     """
 
     name: str
     value: Any
     truncated: bool
     error: str
+    call: int = 0
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

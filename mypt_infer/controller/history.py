@@ -13,11 +13,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 import mypt_spec
-from mypt_infer.run_format import of
+from mypt_infer.run_format import format_of
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
 from mypt_spec.states import open_blocks
-from mypt_spec.table import TEXT
 
 PROMPT, SAMPLED, FORCED, INJECTED = "prompt", "sampled", "forced", "injected"
 ORIGINS = (PROMPT, SAMPLED, FORCED, INJECTED)
@@ -40,6 +39,7 @@ class Mark(NamedTuple):
     first: int
     dropped: tuple[Dropped, ...]
     stopped: dict[int, str]
+    calls: int
     state: int
     last: tuple[int, int]
 
@@ -51,7 +51,7 @@ class History:
     """
 
     def __init__(self, dialect: str | mypt_spec.Dialect) -> None:
-        self.format = of(dialect)
+        self.format = format_of(dialect)
         self.dialect: mypt_spec.Dialect = self.format.dialect
         self.ids: list[int] = []
         self._origins = bytearray()
@@ -61,6 +61,8 @@ class History:
         self.dropped: list[Dropped] = []
         # Turns, from 0, that were stopped, and why.
         self.stopped: dict[int, str] = {}
+        # The number of calls that the model has begun, also of those that were taken off.
+        self.calls = 0
         self.state = self.dialect.automaton.start
         # Where the last event begins, and the state before it.
         self._last = 0, self.state
@@ -112,16 +114,17 @@ class History:
         Raises ValueError for an event that may not occur here.
         """
         before = len(self.ids)
-        table, tokenizer = self.dialect.table, self.dialect.tokenizer
         for event in events:
-            ids = (
-                tag_ids(event, table, tokenizer)
-                if event.terminal in table.terminals
-                else tokenizer.encode(event.text)
-            )
             self.step(event, len(self.ids))
-            self.add(ids, origin)
+            self.add(self.encoded(event), origin)
         return len(self.ids) - before
+
+    def encoded(self, event: Event) -> list[int]:
+        """Returns the ids of an event."""
+        table, tokenizer = self.dialect.table, self.dialect.tokenizer
+        if event.terminal in table.terminals:
+            return tag_ids(event, table, tokenizer)
+        return tokenizer.encode(event.text)
 
     def step(self, event: Event, begin: int) -> None:
         """Steps by an event that begins at index `begin`. Raises ValueError if it may not occur."""
@@ -161,7 +164,7 @@ class History:
         """Returns the present contents, for `back`."""
         return Mark(
             tuple(self.ids), bytes(self._origins), tuple(self.turns), self.first,
-            tuple(self.dropped), dict(self.stopped), self.state, self._last,
+            tuple(self.dropped), dict(self.stopped), self.calls, self.state, self._last,
         )  # fmt: skip
 
     def back(self, mark: Mark) -> None:
@@ -175,7 +178,7 @@ class History:
         self.ids, self._origins = list(mark.ids), bytearray(mark.origins)
         self.turns, self.first = list(mark.turns), mark.first
         self.dropped, self.stopped = list(mark.dropped), dict(mark.stopped)
-        self.state, self._last = mark.state, mark.last
+        self.calls, self.state, self._last = mark.calls, mark.state, mark.last
 
     def forget(self, most: int) -> tuple[int, int]:
         """Hides the oldest turns from the model until it sees at most `most` ids.
@@ -188,22 +191,3 @@ class History:
         if self.first > first:
             self.unchanged = min(self.unchanged, self.head)
         return self.first - first, before - len(self)
-
-    def own(self) -> frozenset[str]:
-        """Returns the terminals that the model may write now."""
-        table = self.dialect.table
-        mine = all(table.openers[kind].body_loss for kind in self.open)
-        return frozenset(
-            name
-            for name in self.dialect.automaton.allowed(self.state)
-            if (
-                mine and self.open
-                if name == TEXT
-                else table.terminals[name].by_model and (mine or name not in self._closing)
-            )
-        )
-
-    @property
-    def _closing(self) -> set[str]:
-        """Returns the closing tags: the writer of a block also closes it."""
-        return {name for name, t in self.dialect.table.terminals.items() if t.closes}

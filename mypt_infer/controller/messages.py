@@ -1,24 +1,112 @@
-"""Reads the messages of a history as the messages of a record of the format.
+"""Appends the messages of a user's history to a conversation.
 
-In a history, a role may have the name that other formats use (`tool`), a call may be the block that
-the model wrote, and a result may be the block that was rendered. A result may have no name; then it
-has the name of the call before it.
+Input: messages. Output: ids in the history, and notices of what was changed. They are read as the
+messages of a record of the format, with some freedom. A role may have the name that other formats
+use (`tool`), a call may be the block that the model wrote, and a result may be the block that was
+rendered. A result may have no name; then it has the name of the call before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from mypt_infer.controller.events import Notice
+from mypt_infer.controller.history import PROMPT, History
 from mypt_infer.parsing import find_last_toolcall, read_toolresult
 from mypt_spec import Dialect
 from mypt_spec.bodies.strict_json import lone_surrogate
+from mypt_spec.episode import Event as Tag
+from mypt_spec.episode import events_of
 from mypt_spec.record_schema import JSON
+from mypt_spec.table import TEXT
+from mypt_spec.validator import Run
 
 Message = dict[str, Any]
 
 
-def heard(messages: Iterable[Message], dialect: Dialect) -> list[Message]:
+def append_messages(
+    history: History,
+    messages: Iterable[Message],
+    *,
+    system: str | None = None,
+    tools: Sequence[Message] = (),
+) -> list[Notice]:
+    """Appends messages to a history, as ids; returns notices of what was changed.
+
+    `system` is the system prompt of a new conversation that brings none, and `tools` are declared
+    in it, if the format has a place for them. Raises ValueError, and changes nothing, if the format
+    cannot hold the messages.
+    """
+    d = history.dialect
+    given = record_messages(messages, d)
+    record = _begun(d, given, system, tools) if not history.ids else {}
+    episode, findings = d.read({d.adapter.SCHEMA.messages: given} | record)
+    wrong = next((f for f in findings if f.severity == "error"), None)
+    if episode is None or wrong is not None:
+        raise ValueError(
+            f"{wrong.code} {wrong.message} at {wrong.pointer}"
+            if wrong
+            else "the messages cannot be read"
+        )
+    begun = history.format.begins if history.ids else frozenset()
+    events, notices = _harmless(
+        [e for e in events_of(episode.messages, d.table) if e.terminal not in begun], history
+    )
+    _check(events, history)
+    history.reopen()
+    history.write(events, PROMPT)
+    return notices
+
+
+def _begun(
+    dialect: Dialect, given: list[Message], prompt: str | None, tools: Sequence[Message]
+) -> Message:
+    """Returns the keys of a new conversation's record; a system prompt may be put into `given`."""
+    top = dialect.adapter.SCHEMA.top
+    system = {"role": "system", "content": prompt} if prompt is not None else None
+    if given and given[0].get("role") == "system":
+        system = given.pop(0)
+    record: Message = {"tools": list(tools)} if tools and "tools" in top else {}
+    if system is not None and "system" in top:
+        return record | {"system": system.get("content")}
+    if system is not None:
+        given.insert(0, system)
+    return record
+
+
+def _harmless(events: list[Tag], history: History) -> tuple[list[Tag], list[Notice]]:
+    """Returns events whose texts spell no tag, and notices of the texts that were changed."""
+    out, notices = [], []
+    for event in events:
+        harmless = history.format.harmless(event.text) if event.terminal == TEXT else event.text
+        if harmless != event.text:
+            notices.append(
+                Notice(
+                    "a text spells a tag of the format; it was written so that it is none: "
+                    f"{event.text[:60]!r}"
+                )
+            )
+        out.append(event._replace(text=harmless))
+    return out, notices
+
+
+def _check(events: list[Tag], history: History) -> None:
+    """Raises ValueError for events that may not follow on a history."""
+    d = history.dialect
+    run = Run(d.table, d.automaton, spaces=False, complete=False)
+    if history.ids:
+        _, state = history.ended or (0, history.state)
+        run = run.start_at(state, (d.table.turn_opener or None) if history.turns else None)
+    first = next(iter(run.check(events).findings), None)
+    if first is not None:
+        raise ValueError(
+            f"{first.code} {first.message} at {first.pointer}; expected "
+            f"{' or '.join(first.expected)}"
+        )
+
+
+def record_messages(messages: Iterable[Message], dialect: Dialect) -> list[Message]:
     """Returns messages as the messages of a record.
 
     Raises ValueError if a message has another name than the block in it, or than its call.
@@ -70,11 +158,9 @@ def _name(message: Message, name: str) -> None:
 def _clean(message: Message) -> Message:
     """Returns a message without lone surrogates, which no token has."""
 
-    def of(value: Any) -> Any:
-        return (
-            value.encode("utf-8", "replace").decode()
-            if isinstance(value, str) and lone_surrogate(value)
-            else value
-        )
-
-    return {key: of(value) for key, value in message.items()}
+    return {
+        key: value.encode("utf-8", "replace").decode()
+        if isinstance(value, str) and lone_surrogate(value)
+        else value
+        for key, value in message.items()
+    }

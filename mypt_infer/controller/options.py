@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sized
 from dataclasses import dataclass
 
-from mypt_infer.controller.truncate_result import LEAST
 from mypt_infer.tool_run import time_limit
+from mypt_infer.truncate_result import LEAST
 
 # The ids of the context that are kept free: enough to end any turn legally.
 RESERVE = 128
@@ -65,29 +67,85 @@ class Options:
         for name in ("seconds", "tool_seconds"):
             object.__setattr__(self, name, time_limit(name, getattr(self, name)))
 
-    def reserve(self, sampled: int) -> int:
-        """Returns the number of ids kept free for the answer, after `sampled` ids of the turn."""
-        if self.context_length is None or self.answer_reserve is None:
-            return 0
-        free = self.context_length - RESERVE
-        return min(self.answer_reserve, free // 3, self.max_tokens - sampled)
 
-    def for_results(self, seen: int, sampled: int) -> int | None:
-        """Returns the number of ids that results may take of a context that holds `seen` ids."""
-        if self.context_length is None:
-            return None
-        return self.context_length - RESERVE - seen - self.reserve(sampled)
+class Budget:
+    """Says what is left of the limits of one turn; its one place where they are reckoned.
+
+    `seen` is the history, whose length is the number of ids that the model sees. `sampled` counts
+    the ids that the model drew.
+    """
+
+    def __init__(self, options: Options, seen: Sized) -> None:
+        self.options, self._seen, self.sampled = options, seen, 0
 
     @property
-    def for_one_result(self) -> int:
+    def left(self) -> int:
+        """Returns the number of ids that the model may still draw."""
+        left, length = self.options.max_tokens - self.sampled, self.options.context_length
+        return left if length is None else min(left, length - RESERVE - len(self._seen))
+
+    @property
+    def prompt(self) -> int:
+        """Returns the number of ids that a prompt may have without turns being dropped."""
+        length = self.options.context_length
+        if length is None:
+            return sys.maxsize
+        return self.longest - min(self.options.max_tokens, length // 2)
+
+    @property
+    def longest(self) -> int:
+        """Returns the number of ids that a prompt may have at most."""
+        length = self.options.context_length
+        return sys.maxsize if length is None else length - RESERVE
+
+    def spent(self, call: int | None) -> str:
+        """Returns why the model may draw no further id; "" if it may.
+
+        `call` is the number of ids of the call that it writes, or None.
+        """
+        options = self.options
+        if self.sampled >= options.max_tokens:
+            return f"{options.max_tokens} tokens were drawn"
+        if self.left <= 0:
+            return f"the context of {options.context_length} ids is full"
+        most = options.max_toolcall_tokens
+        if call is not None and most is not None and call > most:
+            return f"a tool call is longer than {most} tokens"
+        return ""
+
+    @property
+    def answer(self) -> int:
+        """Returns the number of ids that are kept free for the answer."""
+        options = self.options
+        if options.context_length is None or options.answer_reserve is None:
+            return 0
+        free = options.context_length - RESERVE
+        return min(options.answer_reserve, free // 3, options.max_tokens - self.sampled)
+
+    @property
+    def longest_result(self) -> int:
         """Returns the number of ids that one result may have, however empty the context is."""
-        if self.context_length is None or self.answer_reserve is None:
-            return self.max_result_tokens
-        return min(self.max_result_tokens, max(LEAST, (self.context_length - RESERVE) // 2))
+        options = self.options
+        if options.context_length is None or options.answer_reserve is None:
+            return options.max_result_tokens
+        return min(options.max_result_tokens, max(LEAST, (options.context_length - RESERVE) // 2))
+
+    def result(self, tags: int, waiting: int) -> int:
+        """Returns the number of ids that the next result may have, without its `tags`.
+
+        `waiting` is the number of results that the context must still hold, this one included.
+        """
+        options = self.options
+        if options.context_length is None:
+            return self.longest_result
+        room = options.context_length - RESERVE - len(self._seen) - self.answer
+        if options.answer_reserve is None:
+            return min(self.longest_result, room)
+        return min(self.longest_result, room // waiting - tags)
 
     @property
     def worth_dropping(self) -> int:
         """Returns the number of ids of a result for which old turns are dropped."""
-        if self.context_length is None or self.answer_reserve is None:
+        if self.options.context_length is None or self.options.answer_reserve is None:
             return 0
-        return self.for_one_result // 2
+        return self.longest_result // 2

@@ -7,22 +7,27 @@ history, the replies and the events. Whatever is damaged in it is a TranscriptEr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 from mypt_infer.controller.events import (
+    ArgumentsDelta,
     CallDropped,
+    CallParsed,
+    CallStart,
     Event,
     Execute,
     Notice,
     Reply,
     Returned,
     Sample,
+    ToolResult,
 )
 from mypt_infer.controller.history import PROMPT, Dropped, History
 from mypt_infer.controller.options import Options
-from mypt_infer.controller.stream_parser import StreamParser
 from mypt_infer.controller.transcript import KEY, VERSION, Replies, reply_of
 from mypt_infer.controller.turn import Turn
+from mypt_infer.stream_parser import StreamParser
 from mypt_spec import Dialect
 from mypt_spec.bodies.strict_json import faults
 
@@ -115,7 +120,7 @@ def _turns(
     told = [_restored(kind, fields) for kind, fields in kept["events"]]
     for turn in kept["replies"][:turns]:
         history.reopen()
-        _hear(history, kept["ids"][len(history.ids) : turn["begin"]])
+        _append(history, kept["ids"][len(history.ids) : turn["begin"]])
         while len(events) < len(told) and isinstance(told[len(events)], Notice):
             events.append(told[len(events)])  # notices about the prompt, which is not read again
         options = Options(**turn["options"])
@@ -128,22 +133,38 @@ def _turns(
 def _run_again(kept: dict[str, Any], history: History) -> tuple[History, Replies, list[Event]]:
     replies, events = _turns(kept, history)
     told = [_restored(kind, fields) for kind, fields in kept["events"]]
-    _hear(history, kept["ids"][len(history.ids) :])
+    _append(history, kept["ids"][len(history.ids) :])
     for name, ours, theirs in (
         ("ids", history.ids, kept["ids"]),
         ("origins", [list(run) for run in history.origins], kept["origins"]),
         ("turns", history.turns, kept["turns"]),
         ("dropped", history.dropped, [Dropped(at, tuple(ids)) for at, ids in kept["dropped"]]),
-        ("events", events if kept["version"] >= 3 else _before_3(events), told),
+        ("events", _as_of(kept["version"], events), told),
     ):  # fmt: skip
         if ours != theirs:
             raise TranscriptError(f"the replay has other {name}")
     return history, replies, events
 
 
-def _before_3(events: list[Event]) -> list[Event]:
-    """Returns events as versions 1 and 2 have them: they do not say that a call was taken off."""
-    return [event for event in events if not isinstance(event, CallDropped)]
+def _as_of(version: int, events: list[Event]) -> list[Event]:
+    """Returns events as an older version has them.
+
+    Before version 4, they do not number calls. Before version 3, they do not say that a call was
+    taken off.
+    """
+    if version < 4:
+        events = [_without_number(event) for event in events]
+    if version < 3:
+        events = [event for event in events if not isinstance(event, CallDropped)]
+    return events
+
+
+def _without_number(event: Event) -> Event:
+    if isinstance(event, CallParsed | ToolResult):
+        return replace(event, call=0, id="")
+    if isinstance(event, CallDropped):
+        return CallDropped()
+    return replace(event, call=0) if isinstance(event, CallStart | ArgumentsDelta) else event
 
 
 def _run(turn: Turn, given: list[Reply], replies: Replies, events: list[Event]) -> None:
@@ -169,7 +190,7 @@ def _run(turn: Turn, given: list[Reply], replies: Replies, events: list[Event]) 
         raise TranscriptError("a turn ends before the transcript does")
 
 
-def _hear(history: History, ids: Sequence[int]) -> None:
+def _append(history: History, ids: Sequence[int]) -> None:
     """Appends the ids of a prompt, as they are."""
     parser, base = StreamParser(history.dialect), len(history.ids)
     begin = base

@@ -2,9 +2,8 @@
 
 A model under a decoder is one (`model_source`); a list of ids is another, for tests and
 demonstrations. A `Feeder` keeps the ids of a source equal to what the model sees of a history.
-Nothing is held to be with the source before the source has taken it, so what failed once is
-repeated at the next draw. A draw in a thread may be given up; the next one waits for it, and takes
-back what it did.
+The source says how many ids it has, so what failed once, even halfway, is repeated at the next
+draw. A draw in a thread may be given up; the next one waits for it, and takes back what it did.
 """
 
 from __future__ import annotations
@@ -18,12 +17,18 @@ from mypt_infer.controller.history import History
 from mypt_infer.tool_run import awaited
 
 
+@runtime_checkable
 class Source(Protocol):
     """A context of ids that grows, and draws the next id.
 
     No id is given to it twice, so that a model can keep its KV cache; only what a call that raised
-    was given is given again.
+    was given is given again. Nothing is truncated that it does not have.
     """
+
+    @property
+    def held(self) -> int:
+        """Returns the number of ids of its context."""
+        ...
 
     def append(self, ids: Sequence[int]) -> None:
         """Appends ids to the context."""
@@ -38,19 +43,6 @@ class Source(Protocol):
 
     def truncate(self, length: int) -> None:
         """Forgets all but the first `length` ids."""
-        ...
-
-
-@runtime_checkable
-class Counting(Protocol):
-    """A source that says how many ids it has; then nothing is truncated that it does not have.
-
-    Without it, a source is told to truncate after each failure.
-    """
-
-    @property
-    def held(self) -> int:
-        """Returns the number of ids of its context."""
         ...
 
 
@@ -112,11 +104,14 @@ class Feeder:
     """A source, and what it has of a history."""
 
     def __init__(self, source: Source) -> None:
+        if not isinstance(source, Source):
+            needed = ("append", "next", "truncate", "held")
+            lacks = ", ".join(name for name in needed if not hasattr(source, name))
+            raise TypeError(f"{type(source).__name__} is no source of ids: it lacks {lacks}")
         self.source = source
-        # The number of ids that the source has; those before `history.unchanged` are right.
-        self._held = 0
-        # Whether the last draw came to its end, so that `_held` is known.
-        self._sure = True
+        # The number of ids of a history that the source has taken; those before
+        # `history.unchanged` are right.
+        self._taken = 0
         self._working = threading.Lock()
 
     def draw(self, history: History, left: int) -> int:
@@ -150,23 +145,20 @@ class Feeder:
         return job.token
 
     def _job(self, history: History, left: int) -> _Job:
-        return _Job(min(history.unchanged, self._held), history.context(), left)
+        return _Job(min(history.unchanged, self._taken), history.context(), left)
 
     def _work(self, job: _Job) -> None:
         with self._working:
-            source, same = self.source, job.same
-            has = source.held if isinstance(source, Counting) else self._held
-            if has > same or not (self._sure or isinstance(source, Counting)):
-                source.truncate(same)
-            same = min(same, has)
-            source.append(job.ids[same:])
+            source = self.source
+            if source.held > job.same:
+                source.truncate(job.same)
+            source.append(job.ids[min(job.same, source.held) :])
             job.given = True
             job.token = int(source.next(job.left))
 
     def _take(self, job: _Job | None, history: History) -> None:
         """Notes what a draw has achieved; None is an unknown one."""
-        self._sure = job is not None and job.token is not None
         if job is not None and job.given:
-            self._held = len(job.ids) + (job.token is not None)
+            self._taken = len(job.ids) + (job.token is not None)
             # The turn will put a drawn id there, or take it off and say so.
-            history.unchanged = self._held
+            history.unchanged = self._taken

@@ -5,7 +5,7 @@ messages of the record are the turns that can be trained on. A stopped turn is l
 messages, because its end is not the model's. So is a turn whose text spells a tag, because no
 record can tell it from a real tag. The metadata key `_transcript` holds the whole conversation:
 
-    version   3; 1 and 2 are read, too (see `read_transcript`)
+    version   4; older ones are read, too (see `read_transcript`)
     grammar   fingerprint of the grammar that the ids belong to
     ids       all token ids
     origins   [origin, number] in runs: prompt, sampled, forced, injected
@@ -31,14 +31,14 @@ from typing import Any
 from mypt_infer.controller.events import Event, Returned, Stop
 from mypt_infer.controller.history import History
 from mypt_infer.controller.options import Options
-from mypt_infer.run_format import of
+from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import copied
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event as Tag
 
 KEY = "_transcript"
-VERSION = 3
+VERSION = 4
 
 
 class Replies:
@@ -124,7 +124,7 @@ def written(dialect: Dialect, ids: Sequence[int]) -> dict[str, Any]:
 
     Raises ValueError if no record can hold it.
     """
-    final = of(dialect).final
+    final = format_of(dialect).final
     end = tag_ids(Tag(final, ""), dialect.table, dialect.tokenizer) if final else []
     ended = list(ids[-len(end) :]) == end
     episode, findings = dialect.parse_ids(ids if ended else [*ids, *end])

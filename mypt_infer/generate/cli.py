@@ -15,7 +15,7 @@ import mypt_spec
 from mypt_cli.command import Command
 from mypt_cli.inputs import text_of, tools_of
 from mypt_cli.parser import Parser
-from mypt_infer.run_format import of
+from mypt_infer.run_format import format_of
 from mypt_spec import Dialect, Finding, VocabularyError
 from mypt_spec.encoder import encode_events
 from mypt_spec.episode import Episode
@@ -160,7 +160,7 @@ def _decoder(chosen: argparse.Namespace, dialect: Dialect, tools: list[Any]) -> 
             max_think_tokens=chosen.max_think_tokens,
             max_toolcall_tokens=chosen.max_toolcall_tokens,
             engine=chosen.engine,
-            forbidden_blocks=of(dialect).thinking if chosen.no_think else frozenset(),
+            forbidden_blocks=format_of(dialect).thinking if chosen.no_think else frozenset(),
             skip_unreadable=chosen.skip_unreadable,
         )
     for line in (*(w.message for w in said), *(f"left out: {s.reason}" for s in decoder.skipped)):

@@ -14,7 +14,7 @@ import mypt_spec
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.generate.generate import generate
 from mypt_infer.generate.loop import Model, positions
-from mypt_infer.run_format import of
+from mypt_infer.run_format import format_of
 
 ASKED = "Summarize the text in a few sentences."
 
@@ -44,7 +44,7 @@ def summarizer(
 
     def asked(text: str) -> mypt_spec.Episode:
         said = {"role": "user", "content": ASKED}
-        harmless = of(dialect).harmless(text)
+        harmless = format_of(dialect).harmless(text)
         if text and "context" in d.adapter.SCHEMA.roles["user"]:
             said["context"] = harmless
         else:

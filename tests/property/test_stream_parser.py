@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_infer.controller.stream_parser import Piece, StreamParser
+from mypt_infer.stream_parser import Piece, StreamParser
 from mypt_spec.lexer import lex_ids
 from mypt_spec.table import TEXT
 from tests.support.strategies import DIALECTS, episodes

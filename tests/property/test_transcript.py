@@ -18,16 +18,17 @@ from mypt_infer.controller import Controller, Options, Script, TranscriptError, 
 from mypt_infer.toolbox import Tool, Toolbox
 from tests.support.faults import DIALECTS, Chaos
 
-OLD = Path(__file__).parents[1] / "unit" / "mypt_infer" / "transcripts_of_version_2.jsonl"
+OLD = Path(__file__).parents[1] / "unit" / "mypt_infer"
 
 
 def whole() -> list[tuple[str, dict[str, Any]]]:
     """Transcripts of all versions, with their dialects."""
     names = {mypt_spec.dialect(name).fingerprint: name for name in mypt_spec.dialects()}
     out = []
-    for line in OLD.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
-        out.append((names[record["_transcript"]["grammar"]], record))
+    for path in sorted(OLD.glob("transcripts_of_version_*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            out.append((names[record["_transcript"]["grammar"]], record))
     for dialect in ("mypt", "praxis"):
         chaos = Chaos(dialect, random.Random(1))
         controller = Controller(

@@ -12,7 +12,8 @@ import mypt_spec
 from mypt_infer.controller import ContextError, Controller, Options, replay
 from mypt_infer.controller.events import Event, TurnEnd
 from mypt_infer.toolbox import Tool, Toolbox
-from tests.support.scripted import ids_of
+from mypt_spec.bodies.json_body import calls_of
+from tests.support.scripted import ends_of_calls, ids_of
 
 DIALECTS = ("mypt", "mypt-3b", "praxis", "gabgpt")
 _CALLS = {
@@ -183,6 +184,10 @@ def conversation(dialect: str, seed: int, *, turns: int) -> None:
     assert not Counter(drawn) - Counter(kept + lost), (
         "what was drawn is in the history, or is known to have been taken off"
     )
+    ended = ends_of_calls(controller._events)
+    assert _calls_in(controller) == list(ended.values()).count("result"), (
+        "a call is kept, or dropped"
+    )
     record = json.loads(json.dumps(controller.record()))
     history, events = replay(record, dialect)
     assert history.ids == controller.history.ids
@@ -194,6 +199,14 @@ def conversation(dialect: str, seed: int, *, turns: int) -> None:
     if len(left_out) < done:
         found = d.check(record)[1]
         assert not [f for f in found if f.severity == "error"], "a transcript is training data"
+
+
+def _calls_in(controller: Controller) -> int:
+    """The number of calls that the model wrote in a conversation, and that are still there."""
+    episode, _ = controller.history.dialect.parse_ids(controller.history.ids)
+    assert episode is not None
+    calls = calls_of(episode.messages, controller.history.dialect.table)
+    return sum(1 for _ in calls)
 
 
 # Of what a model writes in ordinary letters: no structure.

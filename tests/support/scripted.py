@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import mypt_spec
 from mypt_infer.controller import ScriptEnd
+from mypt_infer.controller.events import (
+    ArgumentsDelta,
+    CallDropped,
+    CallParsed,
+    CallStart,
+    Event,
+    ToolResult,
+)
 from mypt_spec.encoder import tag_ids
 
 
@@ -16,6 +24,10 @@ class Oracle:
         self.ids = list(ids)
         self.context: list[int] = []
         self.drawn = 0
+
+    @property
+    def held(self) -> int:
+        return len(self.context)
 
     def append(self, ids: Sequence[int]) -> None:
         self.context += ids
@@ -55,3 +67,39 @@ def ids_of(text: str, dialect: str = "mypt") -> list[int]:
             ids = ids[: -len(behind)]
         out += ids
     return out
+
+
+def ends_of_calls(events: Iterable[Event]) -> dict[int, str]:
+    """Returns how each call ended, by its number: "result", "dropped" or "unanswered".
+
+    Raises AssertionError unless every event of a call has its number, in order: it begins, it is
+    written, it is complete, and it has a result; or it is dropped before it has one. A turn that
+    ends may leave a complete call unanswered.
+    """
+    stages: dict[int, str] = {}
+    names: dict[int, str] = {}
+    for event in events:
+        number, before = getattr(event, "call", None), ""
+        if number is None:
+            continue
+        assert number > 0
+        before = stages.get(number, "")
+        if isinstance(event, CallStart):
+            assert number > max(stages, default=0), "no number is given twice"
+            stages[number] = "begun"
+        elif isinstance(event, ArgumentsDelta):
+            assert before == "begun"
+        elif isinstance(event, CallParsed):
+            # Further calls of a block follow its first one.
+            assert before == "begun" or (not before and stages[number - 1] == "parsed")
+            stages[number] = "parsed"
+        elif isinstance(event, CallDropped):
+            assert before in ("begun", "parsed")
+            stages[number] = "dropped"
+        elif isinstance(event, ToolResult):
+            assert before == "parsed"
+            stages[number] = "result"
+        if not isinstance(event, ArgumentsDelta) and (event.name or before == "parsed"):
+            assert names.setdefault(number, event.name) == event.name
+    assert "begun" not in stages.values(), stages
+    return {n: "unanswered" if s == "parsed" else s for n, s in stages.items()}

@@ -16,7 +16,7 @@ from mypt_infer.chat.cli import main
 from mypt_infer.chat.screen import Screen
 from mypt_infer.chat.session import Session
 from mypt_infer.controller import Controller, Options, Script, replay
-from mypt_infer.run_format import of
+from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import Tool, Toolbox
 from mypt_lint.cli import main as lint
 from tests.support.scripted import ids_of
@@ -111,7 +111,7 @@ def test_the_stand_in_speaks_every_dialect_that_the_controller_runs(
     assert main(options) == 0
     assert lint([str(path), "--dialect", dialect, "--quiet"]) == 0
     assert len(json.loads(path.read_text())["messages"]) >= 4
-    if of(dialect).result is None:
+    if format_of(dialect).result is None:
         assert main([*options, "--workspace", str(tmp_path)]) == 2
         return
     path.unlink()

@@ -125,8 +125,8 @@ def test_the_events_of_a_run() -> None:
     )
     controller, events = say("How long?", script, box(f=lambda args: {"n": 12, "was": args}))
     assert [e for e in events if not isinstance(e, ThinkDelta | TextDelta | ArgumentsDelta)] == [
-        TurnStart(len(ids_of("<myPT_system>S</myPT_system><myPT_user>How long?</myPT_user>"))), CallStart(""), CallParsed("f", {"q": "ü"}),
-        ToolResult("f", {"n": 12, "was": {"q": "ü"}}, False, ""), StepEnd(1), Cite("d1"), StepEnd(2), TurnEnd("stop", len(ids_of(script))),
+        TurnStart(len(ids_of("<myPT_system>S</myPT_system><myPT_user>How long?</myPT_user>"))), CallStart("", 1), CallParsed("f", {"q": "ü"}, 1),
+        ToolResult("f", {"n": 12, "was": {"q": "ü"}}, False, "", 1), StepEnd(1), Cite("d1"), StepEnd(2), TurnEnd("stop", len(ids_of(script))),
     ]  # fmt: skip
     assert "".join(e.text for e in events if isinstance(e, ThinkDelta)) == "Look it up."
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "It is 12 😀 ."
@@ -506,7 +506,7 @@ def test_transcripts_lint_train_and_replay(
         assert encoded.ids.tolist() == history.ids
     for key, value in [
         ("ids", [1, 2]),
-        ("version", 4),
+        ("version", 5),
         ("grammar", "x"),
         ("turns", [0]),
         ("events", [["Nonsense", {}]]),

@@ -72,7 +72,9 @@ def test_the_clean_sequence_of_the_praxis_plan() -> None:
     assert text(controller) == (
         '[BOS]user\n2 + 2?\n[SEP]\n[BOS]assistant\n<tin>\n{"name": "calc", "arguments": {"x": [2, 2]}}\n</tin><tout>4</tout>\nThe answer is 4.\n[SEP]\n'
     )
-    assert [e for e in events if isinstance(e, CallParsed)] == [CallParsed("calc", {"x": [2, 2]})]
+    assert [e for e in events if isinstance(e, CallParsed)] == [
+        CallParsed("calc", {"x": [2, 2]}, 1)
+    ]
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "\nThe answer is 4."
 
 

@@ -138,12 +138,18 @@ def test_results_of_one_message_share_the_room() -> None:
 # Transcripts of before
 
 
-OLD = (Path(__file__).parent / "transcripts_of_version_2.jsonl").read_text(encoding="utf-8")
+HERE = Path(__file__).parent
+OLD = [
+    (version, line)
+    for version, held in ((1, 2), (2, 2), (3, 3))
+    for line in (HERE / f"transcripts_of_version_{held}.jsonl").read_text("utf-8").splitlines()
+]
 
 
-@pytest.mark.parametrize("line", OLD.splitlines(), ids=lambda line: json.loads(line)["_note"])
-@pytest.mark.parametrize("version", [1, 2])
-def test_transcripts_of_older_versions_replay(line: str, version: int) -> None:
+@pytest.mark.parametrize(
+    ("version", "line"), OLD, ids=[f"{v}-{json.loads(line)['_note']}" for v, line in OLD]
+)
+def test_transcripts_of_older_versions_replay(version: int, line: str) -> None:
     record = json.loads(line)
     record["_transcript"]["version"] = version
     dialect = next(
@@ -155,7 +161,7 @@ def test_transcripts_of_older_versions_replay(line: str, version: int) -> None:
     assert history.ids == record["_transcript"]["ids"]
     resumed = Controller.from_record(record, Script([]), dialect=dialect)
     again = json.loads(json.dumps(resumed.record()))
-    assert again["_transcript"]["version"] == 3
+    assert again["_transcript"]["version"] == 4
     assert replay(again, dialect)[0].ids == history.ids
 
 

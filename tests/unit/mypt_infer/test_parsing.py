@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer.parsing import find_last_toolcall, read_toolresult, render_toolresult
-from mypt_infer.run_format import of
+from mypt_infer.run_format import format_of
 from mypt_spec.episode import Episode, Message, Part
 from tests.support.strategies import DIALECTS, episodes
 
-WITH_CALLS = [name for name in DIALECTS if of(name).calls]
+WITH_CALLS = [name for name in DIALECTS if format_of(name).calls]
 BODIES = {
     "mypt": '<myPT_toolcall>{"name": "f", "q": "}{"}</myPT_toolcall>',
     "mypt-3b": '\n<toolcall name="f">\n{"q": "}{"}\n</toolcall>\n',
@@ -100,7 +100,7 @@ def last_call(episode: Episode) -> tuple[str, Any] | None:
         if message.role == "system":
             continue
         for part in message.parts:
-            if part.kind in of(episode.dialect).calls:
+            if part.kind in format_of(episode.dialect).calls:
                 value = json.loads(part.text)
                 if isinstance(value, list):
                     value = value[-1]["function"]
@@ -122,7 +122,7 @@ def test_as_the_episode_says(data: st.DataObject, name: str) -> None:
 
 @given(text=st.text(), name=st.sampled_from(DIALECTS))
 def test_any_text_can_be_searched(text: str, name: str) -> None:
-    assert find_last_toolcall(text, name) is None or of(name).calls
+    assert find_last_toolcall(text, name) is None or format_of(name).calls
 
 
 JSON = st.recursive(
@@ -136,7 +136,7 @@ TAGS = st.sampled_from(
 
 @given(value=JSON | TAGS | st.lists(TAGS), name=st.sampled_from(WITH_CALLS))
 def test_a_rendered_result_is_one_block(value: Any, name: str) -> None:
-    fmt = of(name)
+    fmt = format_of(name)
     result = fmt.result
     assert result is not None
     events = fmt.dialect.lex(render_toolresult("f", value, name))
@@ -163,8 +163,8 @@ def test_the_seeds_form() -> None:
 
 
 def test_what_stands_once() -> None:
-    assert "SYSTEM_OPEN" in of("mypt").once
-    assert "USER_OPEN" not in of("mypt").once
+    assert "SYSTEM_OPEN" in format_of("mypt").once
+    assert "USER_OPEN" not in format_of("mypt").once
     part = Message("user", (Part("text", "<tin>"),))
-    assert of("praxis").harmless(part.text) == "\\u003ctin>"
-    assert of("mypt").harmless("<myPT_user>") == "<myPT_user>"
+    assert format_of("praxis").harmless(part.text) == "\\u003ctin>"
+    assert format_of("mypt").harmless("<myPT_user>") == "<myPT_user>"

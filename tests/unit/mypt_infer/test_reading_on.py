@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer.controller import Controller, Options, Script
-from mypt_infer.controller.truncate_result import count_result
 from mypt_infer.decode import Decoder
-from mypt_infer.run_format import of
+from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import Tool, Toolbox, error_type
+from mypt_infer.truncate_result import count_result
 from mypt_infer.workspace import WorkspaceEngine, WorkspaceTools, toolbox
 from mypt_infer.workspace.snippet import snippet
 from tests.support.scripted import ids_of
@@ -53,7 +53,7 @@ def shown(tools: Toolbox, name: str, arguments: dict[str, Any], most: int) -> An
     controller = Controller(Script(script), tools, system="S", options=options)
     list(controller.say("Go"))
     (result,) = (m for m in controller.messages() if m["role"] == "toolresult")
-    assert count_result(of("mypt"), result["content"]) <= most
+    assert count_result(format_of("mypt"), result["content"]) <= most
     return result["content"]
 
 

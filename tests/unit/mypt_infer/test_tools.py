@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_infer.controller.truncate_result import LEAST, truncate_result
 from mypt_infer.toolbox import FAULTS, Tool, Toolbox, ToolFault, error_type
+from mypt_infer.truncate_result import LEAST, truncate_result
 from mypt_infer.workspace import TOOL_REGISTRY, WorkspaceEngine, WorkspaceTools, toolbox
 from mypt_spec.bodies.strict_json import canonical, faults
 

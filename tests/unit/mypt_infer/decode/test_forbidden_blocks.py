@@ -12,14 +12,14 @@ import pytest
 
 from mypt_infer.decode import Decoder
 from mypt_infer.decode.decoder import machine
-from mypt_infer.run_format import of
+from mypt_infer.run_format import format_of
 from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, generated, prompt, witnesses
 
-THINKERS = [n for n in DIALECTS if of(n).thinking]
+THINKERS = [n for n in DIALECTS if format_of(n).thinking]
 
 
 def silent(name: str, **options: Any) -> Decoder:
-    return Decoder(name, TOOLS, forbidden_blocks=of(name).thinking, **options)
+    return Decoder(name, TOOLS, forbidden_blocks=format_of(name).thinking, **options)
 
 
 def openers(of_: Decoder) -> set[int]:
@@ -27,7 +27,7 @@ def openers(of_: Decoder) -> set[int]:
     table = of_.dialect.table
     return {
         table.special[piece.value]
-        for kind in of(of_.dialect).thinking
+        for kind in format_of(of_.dialect).thinking
         for piece in table.openers[kind].spelling
         if piece.kind == "special"
     }
@@ -35,7 +35,7 @@ def openers(of_: Decoder) -> set[int]:
 
 def test_which_dialects_think() -> None:
     assert set(THINKERS) == {"mypt", "gabgpt", "usf-omega"}
-    assert of("usf-omega").thinking == {"reasoning", "self_reflection"}
+    assert format_of("usf-omega").thinking == {"reasoning", "self_reflection"}
     assert silent("praxis").forbidden_blocks == frozenset()
 
 

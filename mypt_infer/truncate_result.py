@@ -106,16 +106,16 @@ class _Shape:
         """Returns the object with at most `items` in each list and `letters` in each text."""
         omitted = 0
 
-        def of(value: Any) -> Any:
+        def short(value: Any) -> Any:
             nonlocal omitted
             if isinstance(value, dict):
-                return {key: of(inner) for key, inner in value.items()}
+                return {key: short(inner) for key, inner in value.items()}
             if isinstance(value, list):
                 omitted += max(0, len(value) - items)
-                return [of(inner) for inner in value[:items]]
+                return [short(inner) for inner in value[:items]]
             if isinstance(value, str) and len(value) > letters:
                 return value[:letters] + _MARK
             return value
 
-        made: dict[str, Any] = of(self.whole)
+        made: dict[str, Any] = short(self.whole)
         return made | {"truncated": True, "omitted": omitted}

@@ -1,0 +1,109 @@
+"""Says what may come next in a turn, and what must.
+
+Input: the state of a history, and the options of the turn. Output: terminals. All of it is read off
+the grammar's states (`Format.model_writes`); a turn only forbids blocks on top.
+"""
+
+from __future__ import annotations
+
+from mypt_infer.controller.draft import Draft
+from mypt_infer.controller.history import History
+from mypt_infer.controller.options import Options
+from mypt_spec.table import TEXT
+
+
+class Allowed:
+    """What may come next on a history.
+
+    `calls` says whether the model may call tools. `forbidden_blocks` are the kinds of block that
+    the model may not open in this turn.
+    """
+
+    def __init__(self, history: History, options: Options, *, calls: bool) -> None:
+        self._history, self._options = history, options
+        self._format, self._table = history.format, history.dialect.table
+        self.forbidden_blocks = (frozenset() if calls else self._format.calls) | (
+            self._format.thinking if options.think is False else frozenset()
+        )
+        openers = {self._table.openers[kind].name for kind in self.forbidden_blocks}
+        self._own = {s: names - openers for s, names in self._format.model_writes.items()}
+
+    @property
+    def own(self) -> frozenset[str]:
+        """Returns the terminals that the model may write now."""
+        return self._own[self._history.state]
+
+    @property
+    def result(self) -> bool:
+        """Returns whether the result of a call may come now."""
+        result, state = self._format.result, self._history.state
+        return result is not None and result.name in self._history.dialect.automaton.allowed(state)
+
+    def header(self) -> str:
+        """Returns the tag of the system that opens a block of the model.
+
+        Raises ValueError if there is none.
+        """
+        allowed = self._history.dialect.automaton.allowed(self._history.state)
+        openers = [n for n in allowed - {TEXT} if self._table.terminals[n].body_by_model]
+        if not openers:
+            raise ValueError(
+                f"the conversation does not end where the model may answer; expected {allowed}"
+            )
+        return min(openers)
+
+    @property
+    def ended(self) -> bool:
+        """Returns whether the turn is complete: the model has nothing left to write."""
+        history = self._history
+        complete = history.dialect.automaton.accepting(history.state) and not history.open
+        return complete and not self.own
+
+    def forced(self, draft: Draft) -> str:
+        """Returns the tag that must come: the only one, or one that an option asks for; else ""."""
+        if len(self.own) == 1 and TEXT not in self.own:
+            return next(iter(self.own))
+        if self._thinks:
+            block, limit = draft.block, self._options.max_think_tokens
+            over = limit is not None and block is not None and draft.length(block) >= limit
+            return self._way_out() if over else ""
+        thinking = self._format.thinking
+        if self._options.think and not any(block.kind in thinking for block in draft.open):
+            openers = {self._table.openers[kind].name for kind in thinking}
+            return min(openers & self.own, default="")
+        return ""
+
+    def instead(self, name: str) -> str:
+        """Returns the tag that comes in place of what the model writes; "" if it may stay.
+
+        A tag that ends the turn while the model still thinks only ends the thinking. A mark that
+        ends the conversation for good only closes the block, since a conversation continues.
+        """
+        terminal = self._table.terminals.get(name)
+        if terminal is None:
+            return ""
+        if name not in self.own:
+            return self._way_out() if self._thinks and not terminal.opens else ""
+        machine = self._history.dialect.automaton
+        if not terminal.closes or machine.allowed(machine.step(self._history.state, name)):
+            return ""
+        others = sorted(self.own - {TEXT, name})
+        return next((n for n in others if terminal.closes in self._table.terminals[n].ends), "")
+
+    def leads_nowhere(self, token: int) -> bool:
+        """Returns whether an id is a tag, or part of a tag, that the model may not write now.
+
+        Then there is no need to wait for the rest.
+        """
+        tags = [tag for tag, number in self._table.special.items() if number == token]
+        spelled = [p.value for n in self.own - {TEXT} for p in self._table.terminals[n].spelling]
+        return any(tag not in spelled for tag in tags)
+
+    @property
+    def _thinks(self) -> bool:
+        return bool(self._history.open) and self._history.open[-1] in self._format.thinking
+
+    def _way_out(self) -> str:
+        """Returns the one tag that ends the thinking; "" if thinking may not end yet."""
+        tags = self.own - {TEXT}
+        return next(iter(tags)) if len(tags) == 1 else ""
