@@ -11,8 +11,9 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import chain
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
@@ -30,6 +31,9 @@ from mypt_lint.settings import baseline
 from mypt_lint.settings.baseline import Key
 from mypt_lint.settings.selection import selection
 from mypt_lint.watch import watch
+
+if TYPE_CHECKING:
+    from mypt_lint.fix.dataset import Repairs
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 _UNITS = {"record": "line", "text": "episode", "generation": "generation"}
@@ -51,29 +55,7 @@ def lint(options: argparse.Namespace, *, folders: Folders) -> int:
             "nothing to check; name files or folders, or - for standard input (see mypt-lint "
             "--help)"
         )
-    accepted = known_keys(options, plan)
-    prepared = sorted({path for path in options.paths if is_prepared(path)})
-    sources = plan.sources([path for path in options.paths if path not in prepared])
-    groups = plan.groups(sources, known=accepted, say=lambda text: _say(text, options))
-    if options.fix or options.fix_only or options.diff:
-        status = _fix(groups, plan, prepared, options, accepted)
-        _say_left_out(plan, options)
-        return CLEAN if options.exit_zero and status == FOUND else status
-    if options.unsafe_fixes:
-        raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
-    total, status = _report(
-        groups,
-        folders(prepared, selection(plan.top["select"], plan.top["ignore"])),
-        plan,
-        options,
-        accepted,
-        unit="episode" if prepared else "",
-    )
-    _say(summary_line(total), options)
-    _say_left_out(plan, options)
-    if total.fixable and not options.write_baseline:
-        _say(fixable_line(total), options)
-    return CLEAN if options.exit_zero and status == FOUND else status
+    return _Session(options, plan, known_keys(options, plan)).run(folders)
 
 
 def watched(options: argparse.Namespace, *, folders: Folders) -> NoReturn:
@@ -122,71 +104,6 @@ def _show_settings(plan: Plan, paths: list[str]) -> int:
     return CLEAN
 
 
-def _fix(
-    groups: list[Group],
-    plan: Plan,
-    prepared: list[str],
-    options: argparse.Namespace,
-    known: frozenset[Key] | None,
-) -> int:
-    """Fixes, then reports what is left; or shows what a fix would change. Returns the status."""
-    from mypt_lint.fix.files import fix_sources
-
-    if prepared:
-        raise UsageError(
-            f"{prepared[0]} is a prepared data set, which is not fixed; fix its source and prepare "
-            "it again"
-        )
-    if options.output == "-" and not options.fix_only:
-        raise UsageError(
-            "-o - writes the fixed data to standard output, where the findings go; add --fix-only, "
-            "or name a file"
-        )
-    diff = sys.stdout.buffer.write if options.diff else None
-    if diff and options.output:
-        raise UsageError("--diff writes nothing: leave out -o")
-    repairs = None
-    if plan.top["data-set"] and options.unsafe_fixes:
-        if any(
-            not source.divisible and not source.compressed
-            for group in groups
-            for source in group.sources
-        ):
-            raise UsageError(
-                "for the fixes of --data-set, data is read twice, so it must be a file; leave out "
-                "--data-set or --unsafe-fixes"
-            )
-        from mypt_lint.fix.dataset import Repairs
-
-        repairs = Repairs(groups)
-    on_screen = (options.diff or options.output == "-") and sys.stdout.isatty()
-    sources = [source for group in groups for source in group.sources]
-    with Bar(sources, quiet=options.quiet or on_screen) as bar:
-        groups, fixes = fix_sources(
-            groups,
-            unsafe=options.unsafe_fixes,
-            output=options.output,
-            diff=diff,
-            repairs=repairs,
-            bar=bar,
-        )
-    for reason in fixes.refused:
-        _say(reason, options)
-    if options.diff or options.fix_only:
-        _say(
-            fixed_line(fixes.by_severity, None, would=options.diff, files=len(fixes.files)), options
-        )
-        return FOUND if options.diff and fixes.files else CLEAN
-    options.output = None
-    total, status = _report(groups, iter(()), plan, options, known)
-    _say(summary_line(total), options)
-    _say(
-        fixed_line(fixes.by_severity, total.by_severity, would=False, files=len(fixes.files)),
-        options,
-    )
-    return status
-
-
 def known_keys(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None:
     """Returns the keys that the baseline knows; None without a baseline. Raises UsageError."""
     if options.write_baseline:
@@ -204,102 +121,187 @@ def known_keys(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None
     return baseline.read(path) if path else frozenset()
 
 
-def _baseline(
-    options: argparse.Namespace,
-    path: str | None,
-    known: frozenset[Key] | None,
-    found: set[Key],
-    total: Summary,
-) -> None:
-    """Writes or prunes the baseline, and says what was done."""
-    if options.write_baseline:
-        baseline.write(options.write_baseline, found)
-        _say(
-            f"{counted(len(found), 'finding')} written to {options.write_baseline}: known from now "
-            "on.",
-            options,
+@dataclass(frozen=True)
+class _Session:
+    """One run: its options, its plan, and the keys that the baseline knows."""
+
+    options: argparse.Namespace
+    plan: Plan
+    known: frozenset[Key] | None
+
+    def run(self, folders: Folders) -> int:
+        """Fixes or reports, and says what was done. Returns the exit status."""
+        options, plan = self.options, self.plan
+        prepared = sorted({path for path in options.paths if is_prepared(path)})
+        sources = plan.sources([path for path in options.paths if path not in prepared])
+        groups = plan.groups(sources, known=self.known, say=self.say)
+        if options.fix or options.fix_only or options.diff:
+            status = self.fix(groups, prepared)
+            self.say(plan.left_out.line("--show-settings lists them, "))
+            return CLEAN if options.exit_zero and status == FOUND else status
+        if options.unsafe_fixes:
+            raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
+        chunks = folders(prepared, selection(plan.top["select"], plan.top["ignore"]))
+        total = self.report(
+            groups, chunks, output=options.output, unit="episode" if prepared else ""
         )
-    elif known is not None and path:
-        gone = known - found
-        if options.prune_baseline and gone:
-            baseline.write(path, known & found)
-        _say(f"{counted(total.known, 'finding')} known from {path}.", options)
-        if gone:
-            done = "taken out" if options.prune_baseline else "--prune-baseline takes them out"
-            _say(f"{counted(len(gone), 'entry')} of {path} found no more; {done}.", options)
+        self.say(summary_line(total))
+        self.say(plan.left_out.line("--show-settings lists them, "))
+        if total.fixable and not options.write_baseline:
+            self.say(fixable_line(total))
+        status = self.status(total)
+        return CLEAN if options.exit_zero and status == FOUND else status
+
+    def say(self, text: str) -> None:
+        """Prints a line about the run, if there is one, unless it is to be quiet."""
+        if text and not self.options.quiet:
+            print(text, file=sys.stderr)
+
+    def status(self, total: Summary) -> int:
+        """Returns the exit status for what was counted."""
+        if total.by_code["MYP901"]:
+            return FAILED
+        if self.options.write_baseline:
+            return CLEAN
+        return FOUND if any(total.by_severity[s] for s in self.plan.top.counting) else CLEAN
+
+    def fix(self, groups: list[Group], prepared: list[str]) -> int:
+        """Fixes and reports what is left, or shows what a fix would change. Returns the status."""
+        from mypt_lint.fix.files import fix_sources
+
+        options = self.options
+        repairs = self._repairs(groups, prepared)
+        on_screen = (options.diff or options.output == "-") and sys.stdout.isatty()
+        sources = [source for group in groups for source in group.sources]
+        with Bar(sources, quiet=options.quiet or on_screen) as bar:
+            groups, fixes = fix_sources(
+                groups,
+                unsafe=options.unsafe_fixes,
+                output=options.output,
+                diff=sys.stdout.buffer.write if options.diff else None,
+                repairs=repairs,
+                bar=bar,
+            )
+        for reason in fixes.refused:
+            self.say(reason)
+        files = len(fixes.files)
+        if options.diff or options.fix_only:
+            self.say(fixed_line(fixes.by_severity, None, would=options.diff, files=files))
+            return FOUND if options.diff and fixes.files else CLEAN
+        total = self.report(groups, iter(()), output=None)
+        self.say(summary_line(total))
+        self.say(fixed_line(fixes.by_severity, total.by_severity, would=False, files=files))
+        return self.status(total)
+
+    def _repairs(self, groups: list[Group], prepared: list[str]) -> Repairs | None:
+        """Returns the fixes that only the whole data shows, if they are wanted.
+
+        Raises UsageError where the options exclude one another, or the data cannot be fixed.
+        """
+        options = self.options
+        if prepared:
+            raise UsageError(
+                f"{prepared[0]} is a prepared data set, which is not fixed; fix its source and "
+                "prepare it again"
+            )
+        if options.output == "-" and not options.fix_only:
+            raise UsageError(
+                "-o - writes the fixed data to standard output, where the findings go; add "
+                "--fix-only, or name a file"
+            )
+        if options.diff and options.output:
+            raise UsageError("--diff writes nothing: leave out -o")
+        if not (self.plan.top["data-set"] and options.unsafe_fixes):
+            return None
+        sources = [source for group in groups for source in group.sources]
+        if not all(source.divisible or source.compressed for source in sources):
+            raise UsageError(
+                "for the fixes of --data-set, data is read twice, so it must be a file; leave out "
+                "--data-set or --unsafe-fixes"
+            )
+        from mypt_lint.fix.dataset import Repairs
+
+        return Repairs(groups)
+
+    def report(
+        self,
+        groups: list[Group],
+        folders: Iterator[Chunk],
+        *,
+        output: str | None,
+        unit: str = "",
+    ) -> Summary:
+        """Checks all groups, writes the findings, and updates the baseline. Returns the counts.
+
+        `folders` are the findings about prepared data sets, `unit` is what those hold.
+        """
+        options = self.options
+        kinds = {group.kind for group in groups} or {self.plan.top["kind"]}
+        total = Summary(unit_name=unit or (_UNITS[min(kinds)] if len(kinds) == 1 else "unit"))
+        sources = [source for group in groups for source in group.sources]
+        found: set[Key] = set()
+        accepted = self.known or frozenset()
+        wants_all = options.write_baseline or self.known is None
+        with self._outputs(sources, output) as out:
+            with Bar(sources, quiet=options.quiet) as bar:
+                for chunk in chain(self._checked(groups), folders):
+                    bar.at(chunk.position)
+                    total.add(chunk.summary)
+                    found |= chunk.keys if wants_all else chunk.keys & accepted
+                    for item in chunk.found:
+                        out.finding(item)
+                    if chunk.summary.files:
+                        bar.next()
+            out.finish(total)
+            if options.statistics:
+                print("\n".join(map(Display(sys.stdout).line, statistics(total))))
+            sys.stdout.flush()
+        self._baseline(found, total)
+        return total
+
+    def _outputs(self, sources: list[Source], output: str | None) -> Outputs | Silent:
+        """Returns what takes the findings."""
+        options = self.options
+        places = wanted(options.format or [self.plan.top["format"]], output)
+        if options.statistics or options.write_baseline:
+            return Silent()
+        return Outputs(places, [source.path for source in sources], show_all=options.show_all)
+
+    def _checked(self, groups: list[Group]) -> Iterator[Chunk]:
+        """Yields the findings of all lines, and of the whole data set where these are wanted."""
+        lines = chain.from_iterable(
+            run(group.checker, group.sources, group.kind, jobs=_jobs(self.options.jobs, group))
+            for group in groups
+        )
+        whole: Iterator[Chunk] = iter(())
+        if self.plan.top["data-set"]:
+            from mypt_lint.dataset.compare import DataSet
+
+            globs = self.plan.top["eval"] or ()
+            whole = DataSet(groups, eval_globs=globs, prompts=self.plan.eval_prompts).chunks()
+        return interleaved(lines, whole)
+
+    def _baseline(self, found: set[Key], total: Summary) -> None:
+        """Writes or prunes the baseline, and says what was done."""
+        options, path = self.options, self.plan.baseline
+        if options.write_baseline:
+            baseline.write(options.write_baseline, found)
+            self.say(
+                f"{counted(len(found), 'finding')} written to {options.write_baseline}: known from "
+                "now on."
+            )
+        elif self.known is not None and path:
+            gone = self.known - found
+            if options.prune_baseline and gone:
+                baseline.write(path, self.known & found)
+            self.say(f"{counted(total.known, 'finding')} known from {path}.")
+            if gone:
+                done = "taken out" if options.prune_baseline else "--prune-baseline takes them out"
+                self.say(f"{counted(len(gone), 'entry')} of {path} found no more; {done}.")
 
 
-def _say(text: str, options: argparse.Namespace) -> None:
-    """Prints a line about the run, unless it is to be quiet."""
-    if not options.quiet:
-        print(text, file=sys.stderr)
-
-
-def _say_left_out(plan: Plan, options: argparse.Namespace) -> None:
-    line = plan.left_out.line("--show-settings lists them, ")
-    if line:
-        _say(line, options)
-
-
-def _report(
-    groups: list[Group],
-    folders: Iterator[Chunk],
-    plan: Plan,
-    options: argparse.Namespace,
-    known: frozenset[Key] | None,
-    *,
-    unit: str = "",
-) -> tuple[Summary, int]:
-    """Writes the findings. Returns what was counted, and the exit status."""
-    found: set[Key] = set()
-    whole: Iterator[Chunk]
-    kinds = {group.kind for group in groups} or {plan.top["kind"]}
-    total = Summary(unit_name=unit or (_UNITS[min(kinds)] if len(kinds) == 1 else "unit"))
-    sources = [source for group in groups for source in group.sources]
-    formats = options.format or [plan.top["format"]]
-    places = wanted(formats, options.output)
-    silent = options.statistics or options.write_baseline
-    chunks = (
-        run(group.checker, group.sources, group.kind, jobs=_jobs(options.jobs, group.sources))
-        for group in groups
-    )
-    whole = iter(())
-    if plan.top["data-set"]:
-        from mypt_lint.dataset.compare import DataSet
-
-        whole = DataSet(
-            groups, eval_globs=plan.top["eval"] or (), prompts=plan.eval_prompts
-        ).chunks()
-    with (
-        Silent()
-        if silent
-        else Outputs(places, [s.path for s in sources], show_all=options.show_all)
-    ) as output:
-        with Bar(sources, quiet=options.quiet) as bar:
-            for chunk in chain(interleaved(chain.from_iterable(chunks), whole), folders):
-                bar.at(chunk.position)
-                total.add(chunk.summary)
-                found |= (
-                    chunk.keys if options.write_baseline or known is None else chunk.keys & known
-                )
-                for located in chunk.found:
-                    output.finding(located)
-                if chunk.summary.files:
-                    bar.next()
-        output.finish(total)
-        if options.statistics:
-            print("\n".join(map(Display(sys.stdout).line, statistics(total))))
-        sys.stdout.flush()
-    _baseline(options, plan.baseline, known, found, total)
-    if total.by_code["MYP901"]:
-        return total, FAILED
-    if options.write_baseline:
-        return total, CLEAN
-    return total, FOUND if any(total.by_severity[s] for s in plan.top.counting) else CLEAN
-
-
-def _jobs(asked: int, sources: list[Source]) -> int:
+def _jobs(asked: int, group: Group) -> int:
     if asked > 0:
         return asked
-    size = sum(source.size or 0 for source in sources)
+    size = sum(source.size or 0 for source in group.sources)
     return min(os.cpu_count() or 1, 8, max(1, size // _PARALLEL))
