@@ -110,16 +110,16 @@ def records(checker: Checker, source: Source, line: int | None) -> Iterator[Item
 
 def record(checker: Checker, raw: bytes, row: int, path: str) -> Item:
     """Returns the item of one line of JSONL. Never raises."""
-    located = checker.line(raw, row=row, filename=path)
+    diagnostic = checker.line(raw, row=row, filename=path)
     text = raw.decode("utf-8", "replace").removesuffix("\r")
     label, dialect = f"{path}:{row}", checker.dialect
     try:
         value = loads(text.removeprefix(_BOM) if row == 1 else text)
     except Fault:
         return Item(
-            label, dialect, None, None, _on_line(located), text, lacks="the line cannot be read"
+            label, dialect, None, None, _on_line(diagnostic), text, lacks="the line cannot be read"
         )
-    findings = tuple(item.finding for item in located)
+    findings = tuple(item.finding for item in diagnostic)
     episode = (
         None if any(f.code in ("MYP002", "MYP901") for f in findings) else dialect.read(value)[0]
     )
@@ -129,11 +129,11 @@ def record(checker: Checker, raw: bytes, row: int, path: str) -> Item:
 
 def texts(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
     """Yields one item for each episode of serialised text; `line` is any of its lines."""
-    data, _, located = whole_text(checker, source)
+    data, _, diagnostic = whole_text(checker, source)
     text, faults, readable = decode(checker, data)
-    findings = faults or [item.finding for item in located]
+    findings = faults or [item.finding for item in diagnostic]
     rows = text.count("\n") + (not text.endswith("\n") and bool(text))
-    if located or (not readable and line is None):
+    if diagnostic or (not readable and line is None):
         yield Item(
             source.path,
             checker.dialect,
@@ -224,22 +224,22 @@ def tools_called(item: Item) -> list[str]:
 
 
 def _unread(
-    checker: Checker, source: Source, row: int, raw: str, located: list[Diagnostic]
+    checker: Checker, source: Source, row: int, raw: str, diagnostic: list[Diagnostic]
 ) -> Item:
     return Item(
         f"{source.path}:{row}",
         checker.dialect,
         None,
         None,
-        _on_line(located),
+        _on_line(diagnostic),
         raw,
         lacks="the line cannot be read",
     )
 
 
-def _on_line(located: list[Diagnostic]) -> tuple[Finding, ...]:
+def _on_line(diagnostic: list[Diagnostic]) -> tuple[Finding, ...]:
     """Returns findings about a line that is not JSON, their columns as spans."""
-    return tuple(_placed(d.finding, (d.column - 1, d.end_column - 1)) for d in located)
+    return tuple(_placed(d.finding, (d.column - 1, d.end_column - 1)) for d in diagnostic)
 
 
 def _placed(finding: Finding, span: tuple[int, int] | None) -> Finding:

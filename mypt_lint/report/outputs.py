@@ -87,9 +87,9 @@ class Outputs:
             self._stack = self._stack.pop_all()
         return self
 
-    def finding(self, located: Diagnostic) -> None:
+    def finding(self, diagnostic: Diagnostic) -> None:
         for report in self._reports:
-            report.finding(located)
+            report.finding(diagnostic)
 
     def finish(self, summary: Summary) -> None:
         for report in self._reports:
@@ -125,18 +125,18 @@ class _FirstOfEach:
     def _report(self) -> Any:
         return renderer(self._name, self._stream)
 
-    def finding(self, located: Diagnostic) -> None:
-        if located.filename != self._file:
+    def finding(self, diagnostic: Diagnostic) -> None:
+        if diagnostic.filename != self._file:
             self._close()
-            self._file = located.filename
-        finding = located.finding
+            self._file = diagnostic.filename
+        finding = diagnostic.finding
         key, advice = (finding.code, finding.name), (finding.code, finding.help)
         self._seen[key] += 1
         new = not self._seen[key] - 1 or bool(finding.help and advice not in self._said)
         if self._shown[key] < SHOWN or (new and self._shown[key] < SHOWN + ADVICE):
             self._shown[key] += 1
             self._said.add(advice)
-            self._report.finding(located, brief=not new)
+            self._report.finding(diagnostic, brief=not new)
 
     def finish(self, summary: Summary) -> None:
         """Writes the counts of the last file: reports for people have no other end."""
@@ -164,7 +164,7 @@ class Silent:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def finding(self, located: Diagnostic) -> None:
+    def finding(self, diagnostic: Diagnostic) -> None:
         """Prints nothing."""
 
     def finish(self, summary: Summary) -> None:

@@ -12,21 +12,21 @@ _READABLE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _ASCII = json.JSONEncoder(ensure_ascii=True, allow_nan=False)
 
 
-def record(located: Diagnostic) -> dict[str, Any]:
+def record(diagnostic: Diagnostic) -> dict[str, Any]:
     """Returns the keys of `--format json`, with ruff's order and names where it has them."""
-    finding = located.finding
+    finding = diagnostic.finding
     return {
         "code": finding.code,
         "name": finding.name,
         "severity": finding.severity,
         "message": finding.message,
-        "filename": located.filename,
-        "location": {"row": located.row, "column": located.column},
-        "end_location": {"row": located.end_row, "column": located.end_column},
+        "filename": diagnostic.filename,
+        "location": {"row": diagnostic.row, "column": diagnostic.column},
+        "end_location": {"row": diagnostic.end_row, "column": diagnostic.end_column},
         "pointer": finding.pointer,
         "span": finding.span,
         "expected": finding.expected,
-        "dialect": located.dialect,
+        "dialect": diagnostic.dialect,
         "fix": finding.fix.as_dict() if finding.fix else None,
     }
 
@@ -48,9 +48,9 @@ class JsonText:
                 return text
         return _ASCII.encode(value)
 
-    def finding(self, located: Diagnostic) -> str:
+    def finding(self, diagnostic: Diagnostic) -> str:
         """Returns a finding as JSON text."""
-        value = record(located)
+        value = record(diagnostic)
         try:
             return self(value)
         except (TypeError, ValueError, RecursionError):

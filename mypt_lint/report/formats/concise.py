@@ -13,11 +13,11 @@ class Report:
         self._stream = stream
         self._display = Display(stream)
 
-    def finding(self, located: Diagnostic) -> None:
-        finding = located.finding
+    def finding(self, diagnostic: Diagnostic) -> None:
+        finding = diagnostic.finding
         line = (
-            f"{located.filename}:{located.row}:{located.column}: {finding.code} {finding.name}: "
-            f"{finding.message}"
+            f"{diagnostic.filename}:{diagnostic.row}:{diagnostic.column}: {finding.code} "
+            f"{finding.name}: {finding.message}"
         )
         self._stream.write(self._display.line(line) + "\n")
 

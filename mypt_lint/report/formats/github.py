@@ -39,25 +39,25 @@ class Report:
         self._more: dict[str, list[_Numbered]] = {severity: [] for severity in _COMMANDS}
         self._rest: list[Diagnostic] = []
 
-    def finding(self, located: Diagnostic) -> None:
+    def finding(self, diagnostic: Diagnostic) -> None:
         self._number += 1
-        severity, code = located.finding.severity, located.finding.code
+        severity, code = diagnostic.finding.severity, diagnostic.finding.code
         if code not in self._first[severity]:
-            self._first[severity][code] = (self._number, located)
+            self._first[severity][code] = (self._number, diagnostic)
         elif len(self._more[severity]) < _SHOWN:
-            self._more[severity].append((self._number, located))
+            self._more[severity].append((self._number, diagnostic))
         else:
-            self._log(located)
+            self._log(diagnostic)
 
     def finish(self, summary: Summary) -> None:
         chosen: list[_Numbered] = []
         for severity in _COMMANDS:
             ready = [*self._first[severity].values(), *self._more[severity]]
             chosen += ready[:_SHOWN]
-            for _, located in ready[_SHOWN:]:
-                self._log(located)
-        for _, located in sorted(chosen, key=lambda item: item[0]):
-            self._annotate(located)
+            for _, diagnostic in ready[_SHOWN:]:
+                self._log(diagnostic)
+        for _, diagnostic in sorted(chosen, key=lambda item: item[0]):
+            self._annotate(diagnostic)
         dropped = [s for s in _COMMANDS if summary.by_severity[s] > _SHOWN]
         if dropped:
             counts = ", ".join(f"{summary.by_severity[s]} of severity {s}" for s in dropped)
@@ -75,14 +75,14 @@ class Report:
     def _write_page(self, out: TextIO, totals: Summary) -> None:
         page = summary.Report(out)
         for first in self._first.values():
-            for _, located in first.values():
-                page.finding(located)
+            for _, diagnostic in first.values():
+                page.finding(diagnostic)
         page.finish(totals)
         if self._rest:
             out.write("\nWithout an annotation:\n\n")
-        for located in self._rest:
-            finding = located.finding
-            place = f"{located.filename}:{located.row}:{located.column}"
+        for diagnostic in self._rest:
+            finding = diagnostic.finding
+            place = f"{diagnostic.filename}:{diagnostic.row}:{diagnostic.column}"
             out.write(f"- {page.cell(f'{place} {finding.code} {finding.message}')}\n")
         count = (
             sum(totals.by_severity.values())
@@ -92,30 +92,30 @@ class Report:
         if self._rest and count > 0:
             out.write(f"- and {count:,} more, in the log of the step\n")
 
-    def _log(self, located: Diagnostic) -> None:
+    def _log(self, diagnostic: Diagnostic) -> None:
         """Writes a line of the log that is no command, whatever it quotes."""
         if len(self._rest) < _LISTED:
-            self._rest.append(located)
-        finding = located.finding
+            self._rest.append(diagnostic)
+        finding = diagnostic.finding
         text = (
-            f"{located.filename}:{located.row}:{located.column}: {finding.severity} "
+            f"{diagnostic.filename}:{diagnostic.row}:{diagnostic.column}: {finding.severity} "
             f"{finding.code} {finding.name}: {finding.message}"
         )
         self._stream.write(f"- {self._display.line(text).replace('##[', '## [')}\n")
 
-    def _annotate(self, located: Diagnostic) -> None:
-        finding = located.finding
+    def _annotate(self, diagnostic: Diagnostic) -> None:
+        finding = diagnostic.finding
         properties = {
-            "file": relative(located.filename),
-            "line": str(located.row),
-            "endLine": str(located.end_row),
+            "file": relative(diagnostic.filename),
+            "line": str(diagnostic.row),
+            "endLine": str(diagnostic.end_row),
         }
-        if located.row == located.end_row:
+        if diagnostic.row == diagnostic.end_row:
             # GitHub refuses columns on a range over several lines, and an end before the start.
             # Its documents do not say whether the end belongs to the range; trials show that it
             # does not, as with our columns.
-            properties["col"] = str(located.column)
-            properties["endColumn"] = str(max(located.column, located.end_column))
+            properties["col"] = str(diagnostic.column)
+            properties["endColumn"] = str(max(diagnostic.column, diagnostic.end_column))
         properties["title"] = f"{finding.code} {finding.name}"
         self._command(_COMMANDS[finding.severity], properties, finding.message)
 

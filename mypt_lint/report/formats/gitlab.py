@@ -16,13 +16,13 @@ from mypt_lint.report.record import JsonText
 _SEVERITIES = {"error": "major", "warning": "minor", "info": "info"}
 
 
-def fingerprint(located: Diagnostic) -> str:
+def fingerprint(diagnostic: Diagnostic) -> str:
     """Returns 64 hexadecimal digits that stay when lines move: of the finding, file and text."""
-    finding, snippet = located.finding, located.snippet
+    finding, snippet = diagnostic.finding, diagnostic.snippet
     parts = (
         finding.code,
         finding.pointer,
-        relative(located.filename),
+        relative(diagnostic.filename),
         finding.message,
         snippet.text if snippet else "",
     )
@@ -36,22 +36,22 @@ class Report:
         self._before = "[\n"
         self._seen: Counter[bytes] = Counter()
 
-    def finding(self, located: Diagnostic) -> None:
-        finding = located.finding
-        print_ = fingerprint(located)
+    def finding(self, diagnostic: Diagnostic) -> None:
+        finding = diagnostic.finding
+        print_ = fingerprint(diagnostic)
         key = bytes.fromhex(print_[:16])
         if self._seen[key]:  # GitLab keeps one of each
             print_ = hashlib.sha256(f"{print_} {self._seen[key]}".encode()).hexdigest()
         self._seen[key] += 1
-        begin = {"line": located.row, "column": located.column}
-        end = {"line": located.end_row, "column": located.end_column}
+        begin = {"line": diagnostic.row, "column": diagnostic.column}
+        end = {"line": diagnostic.end_row, "column": diagnostic.end_column}
         issue = {
             "description": f"{finding.name}: {finding.message}",
             "check_name": finding.code,
             "fingerprint": print_,
             "severity": _SEVERITIES[finding.severity],
             "location": {
-                "path": relative(located.filename),
+                "path": relative(diagnostic.filename),
                 "positions": {"begin": begin, "end": end},
             },
         }

@@ -14,14 +14,14 @@ class Report:
         self._display = Display(stream)
         self._file: str | None = None
 
-    def finding(self, located: Diagnostic, *, brief: bool = False) -> None:
+    def finding(self, diagnostic: Diagnostic, *, brief: bool = False) -> None:
         """Writes a finding; none is longer than a line, so `brief` changes nothing."""
-        if located.filename != self._file:
+        if diagnostic.filename != self._file:
             before = "" if self._file is None else "\n"
-            self._stream.write(f"{before}{self._display.line(located.filename)}:\n")
-            self._file = located.filename
-        finding = located.finding
-        place = f"{located.row}:{located.column}"
+            self._stream.write(f"{before}{self._display.line(diagnostic.filename)}:\n")
+            self._file = diagnostic.filename
+        finding = diagnostic.finding
+        place = f"{diagnostic.row}:{diagnostic.column}"
         fix = f" [{'safe' if finding.fix.safe else 'unsafe'} fix]" if finding.fix else ""
         self._stream.write(
             f"  {place:<9} {finding.severity:<7} {finding.code} "

@@ -14,8 +14,8 @@ class Report:
         self._text = JsonText(stream)
         self._before = "[\n"
 
-    def finding(self, located: Diagnostic) -> None:
-        self._stream.write(self._before + self._text.finding(located))
+    def finding(self, diagnostic: Diagnostic) -> None:
+        self._stream.write(self._before + self._text.finding(diagnostic))
         self._before = ",\n"
 
     def finish(self, summary: Summary) -> None:

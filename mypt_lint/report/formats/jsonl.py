@@ -16,8 +16,8 @@ class Report:
         self._stream = stream
         self._text = JsonText(stream)
 
-    def finding(self, located: Diagnostic) -> None:
-        self._stream.write(self._text.finding(located) + "\n")
+    def finding(self, diagnostic: Diagnostic) -> None:
+        self._stream.write(self._text.finding(diagnostic) + "\n")
 
     def finish(self, summary: Summary) -> None:
         record = {

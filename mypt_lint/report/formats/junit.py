@@ -23,26 +23,26 @@ class Report:
         self._count = 0
         self._begun = False
 
-    def finding(self, located: Diagnostic) -> None:
-        if located.filename != self._file:
+    def finding(self, diagnostic: Diagnostic) -> None:
+        if diagnostic.filename != self._file:
             self._close()
-            self._file = located.filename
+            self._file = diagnostic.filename
         self._count += 1
         if len(self._cases) >= MOST:
             return
-        finding = located.finding
-        name = f"{finding.code} {finding.name} {located.row}:{located.column}"
+        finding = diagnostic.finding
+        name = f"{finding.code} {finding.name} {diagnostic.row}:{diagnostic.column}"
         more = [f"expected {one_of(finding.expected)}"] if finding.expected else []
         text = "\n".join(
             [
-                f"{located.row}:{located.column} {finding.message}",
+                f"{diagnostic.row}:{diagnostic.column} {finding.message}",
                 *more,
                 *([finding.help] if finding.help else []),
             ]
         )
         self._cases.append(
             f"    <testcase name={self._attribute(name)} "
-            f"classname={self._attribute(located.filename)}>\n"
+            f"classname={self._attribute(diagnostic.filename)}>\n"
             f"      <failure type={self._attribute(finding.severity)} "
             f"message={self._attribute(finding.message)}>"
             f"{escape(self._shown(text, keep=chr(10)))}</failure>\n    </testcase>\n"

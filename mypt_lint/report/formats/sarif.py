@@ -30,41 +30,41 @@ def _descriptor(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _artifact(located: Diagnostic) -> dict[str, str]:
-    reference, below_root = uri(located.filename)
+def _artifact(diagnostic: Diagnostic) -> dict[str, str]:
+    reference, below_root = uri(diagnostic.filename)
     return {"uri": reference} | ({"uriBaseId": "%SRCROOT%"} if below_root else {})
 
 
-def _fix(fix: Fix, located: Diagnostic) -> dict[str, Any]:
-    start, end, text = located.edit or (1, 1, "")
+def _fix(fix: Fix, diagnostic: Diagnostic) -> dict[str, Any]:
+    start, end, text = diagnostic.edit or (1, 1, "")
     region = {
-        "startLine": located.row,
+        "startLine": diagnostic.row,
         "startColumn": start,
-        "endLine": located.row,
+        "endLine": diagnostic.row,
         "endColumn": end,
     }
     change = {
-        "artifactLocation": _artifact(located),
+        "artifactLocation": _artifact(diagnostic),
         "replacements": [{"deletedRegion": region, "insertedContent": {"text": text}}],
     }
     title = f"{fix.title} ({'safe' if fix.safe else 'unsafe'})"
     return {"description": {"text": title}, "artifactChanges": [change]}
 
 
-def _location(located: Diagnostic) -> dict[str, Any]:
+def _location(diagnostic: Diagnostic) -> dict[str, Any]:
     location: dict[str, Any] = {
         "physicalLocation": {
-            "artifactLocation": _artifact(located),
+            "artifactLocation": _artifact(diagnostic),
             "region": {
-                "startLine": located.row,
-                "startColumn": located.column,
-                "endLine": located.end_row,
-                "endColumn": located.end_column,
+                "startLine": diagnostic.row,
+                "startColumn": diagnostic.column,
+                "endLine": diagnostic.end_row,
+                "endColumn": diagnostic.end_column,
             },
         }
     }
-    if located.finding.pointer:
-        location["logicalLocations"] = [{"fullyQualifiedName": located.finding.pointer}]
+    if diagnostic.finding.pointer:
+        location["logicalLocations"] = [{"fullyQualifiedName": diagnostic.finding.pointer}]
     return location
 
 
@@ -85,15 +85,15 @@ class Report:
             '"columnKind": "unicodeCodePoints", "results": [\n'
         )
 
-    def finding(self, located: Diagnostic) -> None:
-        finding = located.finding
+    def finding(self, diagnostic: Diagnostic) -> None:
+        finding = diagnostic.finding
         result: dict[str, Any] = {
             "ruleId": finding.code,
             "ruleIndex": self._index[finding.code],
             "level": _LEVELS[finding.severity],
             "message": {"text": finding.message},
-            "locations": [_location(located)],
-            "partialFingerprints": {"myptFindingHash/v1": fingerprint(located)},
+            "locations": [_location(diagnostic)],
+            "partialFingerprints": {"myptFindingHash/v1": fingerprint(diagnostic)},
             "properties": {
                 "severity": finding.severity,
                 "pointer": finding.pointer,
@@ -101,8 +101,8 @@ class Report:
                 "expected": finding.expected,
             },
         }
-        if finding.fix is not None and located.edit is not None:
-            result["fixes"] = [_fix(finding.fix, located)]
+        if finding.fix is not None and diagnostic.edit is not None:
+            result["fixes"] = [_fix(finding.fix, diagnostic)]
         self._stream.write(self._before + self._text(result))
         self._before = ",\n"
 

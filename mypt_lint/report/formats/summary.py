@@ -23,8 +23,8 @@ class Report:
         self._display = Display(stream)
         self._first: dict[str, Diagnostic] = {}
 
-    def finding(self, located: Diagnostic) -> None:
-        self._first.setdefault(located.finding.code, located)
+    def finding(self, diagnostic: Diagnostic) -> None:
+        self._first.setdefault(diagnostic.finding.code, diagnostic)
 
     def finish(self, summary: Summary) -> None:
         write = self._stream.write
@@ -44,12 +44,11 @@ class Report:
             write(row + "\n")
 
     def _place(self, code: str) -> str:
-        located = self._first.get(code)
-        if located is None:
+        diagnostic = self._first.get(code)
+        if diagnostic is None:
             return ""
-        return self.cell(
-            f"{located.filename}:{located.row}:{located.column} {located.finding.message}"
-        )
+        place = f"{diagnostic.filename}:{diagnostic.row}:{diagnostic.column}"
+        return self.cell(f"{place} {diagnostic.finding.message}")
 
     def cell(self, text: str) -> str:
         """Returns any text, as text in a cell of a table."""

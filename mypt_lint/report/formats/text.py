@@ -33,16 +33,16 @@ class Report:
         )
         self._last: tuple[str, str] | None = None  # code and file
 
-    def finding(self, located: Diagnostic, *, brief: bool = False) -> None:
+    def finding(self, diagnostic: Diagnostic, *, brief: bool = False) -> None:
         """Writes a finding; `brief` leaves out what is the same for all of its kind."""
-        this = (located.finding.code, located.filename)
+        this = (diagnostic.finding.code, diagnostic.filename)
         block = Text("" if self._last is None or (brief and self._last == this) else "\n")
         self._last = this
-        gutter = " " * len(str(located.row))
-        self._head(block, located, gutter)
-        if located.snippet is not None:
-            self._source(block, located, gutter, brief=brief)
-        for label, text in notes(located.finding) if not brief else ():
+        gutter = " " * len(str(diagnostic.row))
+        self._head(block, diagnostic, gutter)
+        if diagnostic.snippet is not None:
+            self._source(block, diagnostic, gutter, brief=brief)
+        for label, text in notes(diagnostic.finding) if not brief else ():
             block.append(f"\n{gutter} = ", _GUTTER)
             block.append(f"{label}:", "bold")
             continued = "\n" + " " * (len(gutter) + len(f" = {label}: "))
@@ -62,13 +62,13 @@ class Report:
     def finish(self, summary: Summary) -> None:
         """Prints nothing: totals are no finding."""
 
-    def _head(self, block: Text, located: Diagnostic, gutter: str) -> None:
-        finding, show = located.finding, self._display.line
+    def _head(self, block: Text, diagnostic: Diagnostic, gutter: str) -> None:
+        finding, show = diagnostic.finding, self._display.line
         block.append(f"{finding.severity}[{finding.code}]", _STYLES[finding.severity])
         block.append(f" {finding.name}:", "bold")
         block.append(f" {show(finding.message)}\n")
         block.append(f"{gutter}--> ", _GUTTER)
-        block.append(f"{show(located.filename)}:{located.row}:{located.column}")
+        block.append(f"{show(diagnostic.filename)}:{diagnostic.row}:{diagnostic.column}")
         place = [show(finding.pointer)] if finding.pointer else []
         if finding.span:
             place.append(f"@{finding.span[0]}..{finding.span[1]}")
@@ -76,16 +76,18 @@ class Report:
             block.append("  " + " ".join(place), "cyan")
 
     def _source(
-        self, block: Text, located: Diagnostic, gutter: str, *, brief: bool = False
+        self, block: Text, diagnostic: Diagnostic, gutter: str, *, brief: bool = False
     ) -> None:
-        assert located.snippet is not None
-        shown = excerpt(located.snippet, self._display, self._width - len(gutter) - len(" | "))
-        block.append(f"\n{located.row} | " if brief else f"\n{gutter} |\n{located.row} | ", _GUTTER)
+        assert diagnostic.snippet is not None
+        shown = excerpt(diagnostic.snippet, self._display, self._width - len(gutter) - len(" | "))
+        block.append(
+            f"\n{diagnostic.row} | " if brief else f"\n{gutter} |\n{diagnostic.row} | ", _GUTTER
+        )
         block.append(f"{shown.text}\n")
         block.append(f"{gutter} | ", _GUTTER)
         block.append(" " * shown.indent)
         block.append(
-            "^" * shown.carets + _label(located.finding), _STYLES[located.finding.severity]
+            "^" * shown.carets + _label(diagnostic.finding), _STYLES[diagnostic.finding.severity]
         )
 
 
