@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 
+from mypt_lint.check.checker import Checker
 from mypt_lint.check.suppress import OPT_OUT
-from mypt_lint.fast.findings_cache import LineChecker
+from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.memo import Memo
 
@@ -24,10 +25,10 @@ _ENTRIES = 20_000  # rests that are remembered, by digest
 class AdapterScan:
     """The skeletons that one checker has judged."""
 
-    def __init__(self, clean_filter: LineChecker) -> None:
-        self.filter = clean_filter
+    def __init__(self, checker: Checker, texts: CleanTexts, longest: int) -> None:
+        self.checker, self.texts, self.longest = checker, texts, longest
         self.known = Memo[bytes, int](_ENTRIES)  # strings of a record; -1: not clean
-        self.skeleton = clean_filter.checker.dialect.adapter.skeleton
+        self.skeleton = checker.dialect.adapter.skeleton
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
 
@@ -59,14 +60,14 @@ class AdapterScan:
 
     def _clean(self, raw: bytes, texts: list[str]) -> bool:
         """Returns whether a line and its texts are clean, whatever the rest is."""
-        if b"\r" in raw[-2:] or len(raw) > self.filter.longest:
+        if b"\r" in raw[-2:] or len(raw) > self.longest:
             return False
         if not all(texts) or any(map(str.isspace, texts)):
             return False
         content = "\n".join(texts)
-        for first in self.filter.first:
+        for first in self.texts.first:
             odd = [text for text in texts if first in text] if first in content else []
-            if odd and not self.filter.texts(odd):
+            if odd and not self.texts.are_clean(odd):
                 return False
         return True
 
@@ -78,7 +79,7 @@ class AdapterScan:
         digest = blake2b(self.encode(rest), digest_size=20).digest()
         known = self.known.known.get(digest)
         if known is None:
-            clean = not self.filter.checker.line(raw.removesuffix(b"\n"), row=2, filename="")
+            clean = not self.checker.line(raw.removesuffix(b"\n"), row=2, filename="")
             count, apart = (
                 unescaped_quotes(self.encode(value)) // 2 for value in (record, metadata)
             )

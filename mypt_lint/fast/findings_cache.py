@@ -17,15 +17,15 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
-from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.suppress import OPT_OUT
+from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.quotes import unescaped_quotes
-from mypt_lint.fast.skeleton import SIGN, NoSkeletonError, Skeleton, Skeletons, TextChecker
+from mypt_lint.fast.skeleton import SIGN, NoSkeletonError, Skeleton, Skeletons
 from mypt_spec.bodies.strict_json import value_at
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.memo import Memo
@@ -34,18 +34,6 @@ _LONG = 8 << 10  # bytes of a rest that is remembered ...
 _FINDINGS = 20  # ... and its findings
 _ROOM = 4 << 20  # bytes of all rests, about; a finding counts as _WEIGHT
 _WEIGHT = 1000
-
-
-class LineChecker(TextChecker, Protocol):
-    """Answers questions about lines; `CleanFilter` implements it."""
-
-    checker: Checker
-    longest: int  # bytes
-
-    @property
-    def by_adapter(self) -> object:
-        """Returns None where a SCHEMA describes the records."""
-        ...
 
 
 class CachedFinding(NamedTuple):
@@ -64,9 +52,9 @@ class CachedFinding(NamedTuple):
 class FindingsCache:
     """The skeletons that one checker has judged; belongs to one thread."""
 
-    def __init__(self, clean_filter: LineChecker) -> None:
-        self.filter, self.checker = clean_filter, clean_filter.checker
-        checker = self.checker
+    def __init__(self, clean_filter: CleanFilter) -> None:
+        self.checker = checker = clean_filter.checker
+        self.longest = clean_filter.shapes.longest
         # What has a skeleton is short enough.
         self.plain = replace(checker, limits=replace(checker.limits, max_tokens=None))
         # None: the line must be checked as it is.
@@ -75,8 +63,9 @@ class FindingsCache:
         # A record that is judged by other dialects, by schemas or by the adapter itself shows more
         # than its skeleton.
         if not (checker.others or checker.limits.schemas or clean_filter.by_adapter):
-            self.skeletons = Skeletons(clean_filter, checker.dialect.adapter.SCHEMA)
+            self.skeletons = Skeletons(clean_filter.texts, checker.dialect.adapter.SCHEMA)
         self.decode = msgspec.json.Decoder().decode
+        self.encode = msgspec.json.Encoder().encode
 
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
         """Returns what `Checker.line` returns."""
@@ -91,7 +80,7 @@ class FindingsCache:
 
     def _findings(self, raw: bytes) -> list[Finding] | None:
         """Returns the findings about a record, None where its skeleton does not tell them."""
-        if self.skeletons is None or len(raw) > self.filter.longest or raw.endswith(b"\r"):
+        if self.skeletons is None or len(raw) > self.longest or raw.endswith(b"\r"):
             return None
         if b"\xee" in raw or b"\\ue" in raw or b"\\uE" in raw:  # perhaps a sign
             return None
@@ -102,7 +91,7 @@ class FindingsCache:
         # A key that occurs twice shows as quotes of strings that the decoded record does not have.
         if 2 * skeleton.strings != unescaped_quotes(raw):
             return None
-        key = self.filter.encoder.encode(skeleton.rest)
+        key = self.encode(skeleton.rest)
         if key in self.memo.known:
             known = self.memo.known[key]
         elif len(key) > _LONG:

@@ -22,6 +22,7 @@ BITS = 12  # keys a message can have; the role's number is in the bits above
 STRINGS = (STRING, NAME, LANGUAGE)
 Rows = tuple[tuple[str, Field], ...]
 Shape = tuple[Any, ...]
+Head = tuple[Any, ...]  # the strings at the top of a record, UNSET where one is missing
 
 
 @dataclass(frozen=True, slots=True)

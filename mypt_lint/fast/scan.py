@@ -7,10 +7,10 @@ Theory of operation. msgspec decodes a line into structs made from the schema. I
 and repeated keys, so decoding alone proves nothing. Three things together do:
 
 1. The shape: which fields each message has, with the role's number (layout.py). One shape is judged
-   once, on the smallest record that has it, by the checker itself (`ShapeChecker.shape`).
+   once, on the smallest record that has it, by the checker itself (`CleanShapes.shape`).
 2. The texts: one that is blank, or holds the first character of a tag, goes to
-   `ShapeChecker.texts`; any other is clean. Top-level strings and called names are judged once for
-   each set.
+   `CleanTexts.are_clean`; any other is clean. Top-level strings and called names are judged once
+   for each set.
 3. The count: a shape says how many strings (keys and values) its records hold. Valid JSON has two
    unescaped quotes for each string, so a key that msgspec ignored makes the line's quotes too many.
 
@@ -34,13 +34,13 @@ from collections.abc import Callable
 from functools import reduce
 from operator import or_
 from textwrap import indent
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mypt_lint.fast.layout import BITS, STRINGS, Layout, Rows, Shape, noted
-from mypt_spec.memo import Memo
+from mypt_lint.fast.clean_shapes import CleanShapes
+from mypt_lint.fast.layout import BITS, STRINGS, Layout, Rows, noted
 from mypt_spec.record_schema import (
     JSON,
     LANGUAGE,
@@ -54,65 +54,29 @@ from mypt_spec.record_schema import (
 )
 
 DEPTH = 6  # deeper values are left to the checker; the size of their type doubles with each level
-Head = tuple[Any, ...]
 # What a line is made of: its shape, then each string that stays as it is; the names that are
 # called; the texts and JSON values.
 Taken = tuple[tuple[Any, ...], list[str], list[Any]]
 _NEVER = -1 << 40  # a number of strings that stays negative whatever is added
-
-
-class ShapeChecker(Protocol):
-    """Answers what the pass asks; `CleanFilter` implements it."""
-
-    first: tuple[str, ...]  # the first characters of tags
-    longest: int  # bytes
-    shapes: Memo[Shape, int]
-    heads: Memo[Head, bool]
-
-    def shape(self, shape: Shape) -> int:
-        """Returns how many strings a record of this shape holds; -1 if it is not clean.
-
-        Strings inside JSON values do not count.
-        """
-        ...
-
-    def head(self, head: Head, shape: Shape) -> bool:
-        """Returns whether top-level values are clean in a record of a clean shape."""
-        ...
-
-    def declared(self, head: Head, shape: Shape, names: dict[str, int]) -> bool:
-        """Returns whether all names may be called under these top-level values."""
-        ...
-
-    def texts(self, texts: list[str]) -> bool:
-        """Returns whether texts that are blank or hold the first character of a tag are clean."""
-        ...
-
-    def has_tag(self, text: str) -> bool:
-        """Returns whether a text spells a tag."""
-        ...
-
-    def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
-        """Returns the kinds of the parts of a string with inline tags, None where it has none.
-
-        Adds the text of each part to `texts`.
-        """
-        ...
-
 
 # scan(lines) -> indexes of lines that are not clean; strings of the others, without those in their
 # JSON values; these values.
 Scan = Callable[..., tuple[list[int], int, list[Any]]]
 
 
-def compile_scan(layout: Layout, checker: ShapeChecker, *, keep: bool = False) -> Scan:
+def compile_scan(layout: Layout, judge: CleanShapes, *, keep: bool = False) -> Scan:
     """Compiles the pass.
 
     A line that the pass does not name is clean if all strings of the line were counted. With
     `keep`, the pass has a second argument: a list that gets what each line is made of, None for a
     line that is not clean.
     """
-    scope: dict[str, Any] = {"UNSET": UNSET, "ask": checker, "dumps": json.dumps}
+    scope: dict[str, Any] = {
+        "UNSET": UNSET,
+        "ask": judge,
+        "texts": judge.texts,
+        "dumps": json.dumps,
+    }
     types = []
     for number, (role, rows) in enumerate(layout.roles):
         items: dict[str, Any] = {}
@@ -130,13 +94,13 @@ def compile_scan(layout: Layout, checker: ShapeChecker, *, keep: bool = False) -
     scope["decode"] = msgspec.json.Decoder(record).decode
     scope |= {f"type{i}": kind for i, kind in enumerate(types)}
     # The source is built from the schema and names of metadata fields, never from values.
-    exec(_source(layout, checker.first, keep), scope)
+    exec(_source(layout, judge.texts.first, keep), scope)
     scan: Scan = scope["scan"]
     return scan
 
 
 _PASS = """\
-def scan(lines, kept=None, ask=ask, decode=decode, UNSET=UNSET{types}):
+def scan(lines, kept=None, ask=ask, texts=texts, decode=decode, UNSET=UNSET{types}):
     shapes, heads, longest = ask.shapes.known, ask.heads.known, ask.longest
     bad, values, strings = [], [], 0
     for i, raw in enumerate(lines):
@@ -159,7 +123,7 @@ def scan(lines, kept=None, ask=ask, decode=decode, UNSET=UNSET{types}):
             count = ask.shape(shape)
         if (
             count < 0 or more < 0 or {cr} in raw[-2:] or len(raw) > longest
-            or odd and not ask.texts(odd)
+            or odd and not texts.are_clean(odd)
             or not (heads.get(head) or ask.head(head, shape))
             or names and not ask.declared(head, shape, names)
         ):
@@ -220,7 +184,7 @@ def _kept_head(spec: Field, first: tuple[str, ...]) -> list[str]:
         return ["fixed.append(v)"]
     if not spec.inline:
         return ["free.append(v)"]
-    stays = f"({_tagged('v', first)}) and ask.has_tag(v)"
+    stays = f"({_tagged('v', first)}) and texts.has_tag(v)"
     return [f"if {stays}: fixed.append(v)", "else:", "    fixed.append(None)", "    free.append(v)"]
 
 
@@ -239,7 +203,7 @@ def _message(number: int, rows: Rows, first: tuple[str, ...], keep: bool) -> lis
         elif spec.kind == NAME:
             look.append(f"n{bit} = names.setdefault(v, len(names))")
         if spec.inline:
-            look.append(f"if {tagged}: n{bit} = ask.kinds(v, {spec.inline!r}, odd)")
+            look.append(f"if {tagged}: n{bit} = texts.kinds(v, {spec.inline!r}, odd)")
             look.append("elif not v or v.isspace(): odd.append(v)")
         elif spec.kind in STRINGS:
             look.append(f"if not v or v.isspace() or {tagged}: odd.append(v)")

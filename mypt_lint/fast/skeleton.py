@@ -30,17 +30,17 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
+from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.bodies.strict_json import MAX_DEPTH
 from mypt_spec.damage.cut_tags import fragments
 from mypt_spec.damage.near_miss import near_misses
 from mypt_spec.memo import Memo
 from mypt_spec.record_schema import JSON, LANGUAGE, OBJECT, STRING, Field, RecordSchema, is_language
-from mypt_spec.table import TokenTable
 
 # Signs are characters for private use, which are neither letters nor white space.
 _TEXTS, _VALUES, _END = 0xE000, 0xE800, 0xF000
@@ -50,6 +50,7 @@ _LONGEST = 1 << 14  # code points of a text that is taken apart
 _LANGUAGE = "en"  # replaces any language
 _DEEP = MAX_DEPTH - 20  # brackets of a value
 _decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 _ENTRIES, _ROOM = 200, 800_000  # texts at the top whose pieces are remembered; code points
 Spans = list[tuple[int, int]]
 Pieces = list[str]  # in turns: what stays, and what a sign may replace
@@ -57,23 +58,6 @@ Pieces = list[str]  # in turns: what stays, and what a sign may replace
 
 class NoSkeletonError(ValueError):
     """The record must be checked as it is."""
-
-
-class TextChecker(Protocol):
-    """Answers questions about texts; `CleanFilter` implements it."""
-
-    table: TokenTable
-    first: tuple[str, ...]  # the first characters of tags
-    inner_tags: tuple[str, ...]
-    encoder: msgspec.json.Encoder
-
-    def texts(self, texts: list[str]) -> bool:
-        """Returns whether texts are neither blank nor hold a tag or almost one."""
-        ...
-
-    def tagged(self, value: Any, encoded: bytes) -> bool:
-        """Returns whether a string in a JSON value, here also encoded, spells a tag."""
-        ...
 
 
 @dataclass(slots=True)
@@ -119,17 +103,17 @@ class Skeleton:
 class Skeletons:
     """Makes skeletons of records that a schema describes; belongs to one thread."""
 
-    def __init__(self, checker: TextChecker, schema: RecordSchema) -> None:
-        self.checker, self.schema = checker, schema
-        self.table = table = checker.table
-        self.first, self.declared = checker.first, table.tool_names
+    def __init__(self, texts: CleanTexts, schema: RecordSchema) -> None:
+        self.texts, self.schema = texts, schema
+        self.table = table = texts.table
+        self.first, self.declared = texts.first, table.tool_names
         self.bodies = {
             t.name
             for t in table.terminals.values()
             for kind in (t.opens, *t.ends)
             if kind and table.openers[kind].body != "text"
         }
-        patterns = [*fragments(checker.inner_tags)] if checker.inner_tags else []
+        patterns = [*fragments(texts.inner_tags)] if texts.inner_tags else []
         # Tags that are single ids are found by their letters alone, and near misses of them, too.
         self.exact = not table.plain_tags and set(table.special) == {
             terminal.bare for terminal in table.terminals.values()
@@ -223,7 +207,7 @@ class _Work:
     """Builds one skeleton."""
 
     def __init__(self, skeletons: Skeletons) -> None:
-        self.skeletons, self.checker = skeletons, skeletons.checker
+        self.skeletons, self.texts = skeletons, skeletons.texts
         self.out = Skeleton()
         self.signs: dict[str, str] = {}  # by text
         self.held: dict[bytes, str] = {}  # by encoded value
@@ -261,7 +245,7 @@ class _Work:
         if kind == LANGUAGE:
             return _LANGUAGE if is_language(text) else text
         if kind == JSON and text:
-            hidden: str = self.hidden(text, self.checker.encoder.encode(text))
+            hidden: str = self.hidden(text, _encode(text))
             return hidden
         return text
 
@@ -273,10 +257,10 @@ class _Work:
             if value is None or kind is bool or not free:
                 return value
             # A number, which may be any, as may its type.
-            return self.hidden(value, self.checker.encoder.encode(value))
+            return self.hidden(value, _encode(value))
         if spec is not None and spec.items is not None and kind is list:
             return [self.item(item, spec.items) for item in value]
-        encoded = self.checker.encoder.encode(value)
+        encoded = _encode(value)
         if encoded.count(b"[") + encoded.count(b"{") > _DEEP:
             raise NoSkeletonError("deep")
         self.out.strings += unescaped_quotes(encoded) // 2
@@ -290,7 +274,7 @@ class _Work:
         """Returns a string that writes an object, as a string that holds the object's sign."""
         try:
             value = _decode(text)
-            encoded = self.checker.encoder.encode(value)
+            encoded = _encode(value)
         except (ValueError, RecursionError):
             return text
         strings = self.out.strings
@@ -306,7 +290,7 @@ class _Work:
         """Returns a text with signs."""
         for first in self.skeletons.first:
             if first in text:
-                if not self.checker.texts([text]):
+                if not self.texts.are_clean([text]):
                     return self.signed(self.skeletons.pieces(text))
                 break
         core = text.strip()
@@ -331,7 +315,7 @@ class _Work:
 
     def hidden(self, value: Any, encoded: bytes) -> Any:
         """Returns the sign of a JSON value; the value itself where a string in it spells a tag."""
-        if self.checker.tagged(value, encoded):
+        if self.texts.tagged(value, encoded):
             return value
         sign = self.held.get(encoded)
         if sign is None:

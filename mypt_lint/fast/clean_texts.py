@@ -1,0 +1,104 @@
+"""Tells which texts are clean: not blank, no tag in them, nothing that is almost one.
+
+Input: texts, each by itself. A text without the first character of any tag holds no tag, so most
+texts cost one search for a character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+from mypt_spec.adapters.base import Reader
+from mypt_spec.automaton import Automaton
+from mypt_spec.damage.cut_tags import fragment, inner_tags
+from mypt_spec.damage.near_miss import beginnings, near_miss
+from mypt_spec.episode import Place
+from mypt_spec.memo import Memo
+from mypt_spec.table import TokenTable
+
+_ENTRIES, _ROOM = 2000, 4 << 20  # of the memo, and the sum of its texts: code points
+
+
+class CleanTexts:
+    """The clean texts of one dialect, some of which it remembers; belongs to one thread.
+
+    `first` are the first characters of tags, and of pieces of tags.
+    """
+
+    def __init__(self, table: TokenTable, automaton: Automaton) -> None:
+        self.table = table
+        self.inner_tags = inner_tags(table, automaton)
+        last = {tag[-1] for tag in self.inner_tags}  # of a tag whose beginning was cut off
+        self.first = tuple(sorted(table.first_characters | last))
+        # Texts with something like the beginning of a tag, and no tag.
+        self.fine = Memo[str, bool](_ENTRIES, room=_ROOM)
+        shown = (*table.special, *(t.shown for t in table.plain_tags))
+        self.beginnings = beginnings(shown)
+        self.inline = Reader(table, []).inline
+        self.spellings: dict[tuple[str, ...], frozenset[str]] = {}
+
+    def are_clean(self, texts: list[str]) -> bool:
+        """Returns whether no text is empty or blank, and none holds a tag or almost one."""
+        if not all(texts) or any(map(str.isspace, texts)):
+            return False
+        for text in texts:
+            if text in self.fine.known:
+                continue
+            begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
+            if begun and (self.has_tag(text) or near_miss(text, self.table) is not None):
+                return False
+            if fragment(text, self.inner_tags) is not None:
+                return False
+            if begun:
+                self.fine.keep(text, True, len(text))
+        return True
+
+    def has_tag(self, text: str) -> bool:
+        """Returns whether a text spells a tag."""
+        return self.table.literals.search(text) is not None
+
+    def tagged(self, value: Any, encoded: bytes | bytearray) -> bool:
+        """Returns whether a string in a JSON value, here also encoded, spells a tag."""
+        return any(c.encode() in encoded for c in self.first) and self.has_tag(_strings([value]))
+
+    def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
+        """Returns the kinds of the parts of a string with inline tags, None where it is all text.
+
+        Adds the text of each part to `texts`.
+        """
+        allowed = self._spellings(inline)
+        if allowed and not allowed.issuperset(self.table.literals.findall(text)):
+            texts.append(text)  # such a tag may not be there: no shape is clean with it
+            return None
+        parts = self.inline(text, Place(), *inline)
+        texts += [part.text for part in parts if part.kind != "text"]
+        plain = [part.text for part in parts if part.kind == "text"]
+        # Text around inline tags is blank only if all of it is.
+        texts += ["".join(plain)] if plain else []
+        kinds = tuple([part.kind for part in parts])
+        return None if kinds == ("text",) else kinds
+
+    def _spellings(self, inline: tuple[str, ...]) -> frozenset[str]:
+        """Returns tags of blocks that a text may hold; none if one has several spellings."""
+        found = self.spellings.get(inline)
+        if found is None:
+            blocks = (self.table.openers, self.table.closers)
+            tags = frozenset(tags[kind].bare for tags in blocks for kind in inline)
+            found = tags if all(tag in self.table.special for tag in tags) else frozenset()
+            self.spellings[inline] = found
+        return found
+
+
+def _strings(values: list[Any]) -> str:
+    """Returns all strings in JSON values, keys too, a line each."""
+    found: list[str] = []
+    while values:
+        found += [v for v in values if v.__class__ is str]
+        nested: list[Iterable[Any]] = [v for v in values if v.__class__ is list]
+        for item in [v for v in values if v.__class__ is dict]:
+            found += item
+            nested.append(item.values())
+        values = list(chain.from_iterable(nested))
+    return "\n".join(found)
