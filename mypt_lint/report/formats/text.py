@@ -5,10 +5,8 @@ User text goes through `Text` objects only; as rich markup `[/INST]` would raise
 
 from __future__ import annotations
 
-from typing import TextIO
-
-from rich.console import Console
-from rich.text import Text
+import os
+from typing import TYPE_CHECKING, TextIO
 
 from mypt_cli.terminal import Display
 from mypt_cli.words import notes
@@ -16,6 +14,11 @@ from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.report.excerpt import excerpt
 from mypt_spec.findings import Finding
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_Block = list[tuple[str, str]]  # texts, each with its style
+_ASKED = ("FORCE_COLOR", "TTY_COMPATIBLE")  # make rich take any stream for a terminal
 _WIDTH = 100
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _GUTTER = "bold blue"
@@ -28,29 +31,32 @@ class Report:
         self._stream = stream
         self._display = Display(stream)
         self._console = _console(stream, color)
-        self._width = width or (
-            self._console.width if self._console.is_terminal and stream.isatty() else _WIDTH
-        )
+        on_screen = self._console and self._console.is_terminal and stream.isatty()
+        self._width = width or (self._console.width if self._console and on_screen else _WIDTH)
         self._last: tuple[str, str] | None = None  # code and file
 
     def finding(self, diagnostic: Diagnostic, *, brief: bool = False) -> None:
         """Writes a finding; `brief` leaves out what is the same for all of its kind."""
         this = (diagnostic.finding.code, diagnostic.filename)
-        block = Text("" if self._last is None or (brief and self._last == this) else "\n")
+        near = self._last is None or (brief and self._last == this)
+        block: _Block = [("" if near else "\n", "")]
         self._last = this
         gutter = " " * len(str(diagnostic.row))
         self._head(block, diagnostic, gutter)
         if diagnostic.snippet is not None:
             self._source(block, diagnostic, gutter, brief=brief)
         for label, text in notes(diagnostic.finding) if not brief else ():
-            block.append(f"\n{gutter} = ", _GUTTER)
-            block.append(f"{label}:", "bold")
             continued = "\n" + " " * (len(gutter) + len(f" = {label}: "))
-            block.append(" " + continued.join(map(self._display.line, text.split("\n"))))
-        if self._console.color_system is None:
-            self._stream.write(block.plain + "\n")  # what rich would print, in half the time
+            lines = continued.join(map(self._display.line, text.split("\n")))
+            block += [(f"\n{gutter} = ", _GUTTER), (f"{label}:", "bold"), (f" {lines}", "")]
+        if self._console is None or self._console.color_system is None:
+            # As rich would print it, in half the time.
+            self._stream.write("".join([text for text, _ in block]) + "\n")
         else:
-            self._console.print(block, markup=False, highlight=False, soft_wrap=True)
+            from rich.text import Text
+
+            shown = Text.assemble(*block)
+            self._console.print(shown, markup=False, highlight=False, soft_wrap=True)
 
     def more(self, filename: str, code: str, name: str, count: int) -> None:
         """Writes that there are more of a kind in a file."""
@@ -62,45 +68,48 @@ class Report:
     def finish(self, summary: Summary) -> None:
         """Prints nothing: totals are no finding."""
 
-    def _head(self, block: Text, diagnostic: Diagnostic, gutter: str) -> None:
+    def _head(self, block: _Block, diagnostic: Diagnostic, gutter: str) -> None:
         finding, show = diagnostic.finding, self._display.line
-        block.append(f"{finding.severity}[{finding.code}]", _STYLES[finding.severity])
-        block.append(f" {finding.name}:", "bold")
-        block.append(f" {show(finding.message)}\n")
-        block.append(f"{gutter}--> ", _GUTTER)
-        block.append(f"{show(diagnostic.filename)}:{diagnostic.row}:{diagnostic.column}")
+        block += [
+            (f"{finding.severity}[{finding.code}]", _STYLES[finding.severity]),
+            (f" {finding.name}:", "bold"),
+            (f" {show(finding.message)}\n", ""),
+            (f"{gutter}--> ", _GUTTER),
+            (f"{show(diagnostic.filename)}:{diagnostic.row}:{diagnostic.column}", ""),
+        ]
         place = [show(finding.pointer)] if finding.pointer else []
         if finding.span:
             place.append(f"@{finding.span[0]}..{finding.span[1]}")
         if place:
-            block.append("  " + " ".join(place), "cyan")
+            block.append(("  " + " ".join(place), "cyan"))
 
     def _source(
-        self, block: Text, diagnostic: Diagnostic, gutter: str, *, brief: bool = False
+        self, block: _Block, diagnostic: Diagnostic, gutter: str, *, brief: bool = False
     ) -> None:
         assert diagnostic.snippet is not None
         shown = excerpt(diagnostic.snippet, self._display, self._width - len(gutter) - len(" | "))
-        block.append(
-            f"\n{diagnostic.row} | " if brief else f"\n{gutter} |\n{diagnostic.row} | ", _GUTTER
-        )
-        block.append(f"{shown.text}\n")
-        block.append(f"{gutter} | ", _GUTTER)
-        block.append(" " * shown.indent)
-        block.append(
-            "^" * shown.carets + _label(diagnostic.finding), _STYLES[diagnostic.finding.severity]
-        )
+        above = "" if brief else f"\n{gutter} |"
+        carets = "^" * shown.carets + _label(diagnostic.finding)
+        block += [
+            (f"{above}\n{diagnostic.row} | ", _GUTTER),
+            (f"{shown.text}\n", ""),
+            (f"{gutter} | ", _GUTTER),
+            (" " * shown.indent, ""),
+            (carets, _STYLES[diagnostic.finding.severity]),
+        ]
 
 
-def _console(stream: TextIO, color: bool | None) -> Console:
+def _console(stream: TextIO, color: bool | None) -> Console | None:
+    """Returns rich's view of a stream; None where it is plain, which needs no rich."""
+    plain = not (stream.isatty() or any(map(os.environ.get, _ASKED)))
+    if color is False or (color is None and plain):
+        return None
+    from rich.console import Console
+
     if color is None:
         return Console(file=stream)
     # The caller has chosen, so NO_COLOR and TERM do not count.
-    return Console(
-        file=stream,
-        color_system="standard" if color else None,
-        force_terminal=color,
-        no_color=not color,
-    )
+    return Console(file=stream, color_system="standard", force_terminal=True, no_color=False)
 
 
 def _label(finding: Finding) -> str:

@@ -455,6 +455,18 @@ def test_a_clean_file_loads_nothing_that_only_findings_need(tmp_path: Path) -> N
     assert not {"torch", "lark", "rich", "tiktoken"} & set(out.stdout.split())
 
 
+def test_findings_in_plain_text_load_no_console(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(record(USER))
+    code = "import sys\nfrom mypt_lint.cli import main\nmain(['a.jsonl'])\nprint(*sys.modules)"
+    plain = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path, env=plain, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "error[MYP" in done.stdout
+    assert "rich.console" not in done.stdout.split()
+
+
 def test_interrupt(tmp_path: Path) -> None:
     fifo = tmp_path / "slow.jsonl"
     os.mkfifo(fifo)
