@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
+from mypt_cli.progress import Bar
 from mypt_infer.run_format import format_of
 from mypt_spec import Dialect, dialect
 from mypt_spec.tokenizer.vocabulary import FILE as VOCABULARY
@@ -146,14 +147,18 @@ def _named(name: str, vocabulary: Path | None = None) -> Dialect:
 
 def _engine(chosen: argparse.Namespace, spoken: Dialect) -> WorkspaceEngine | None:
     """Returns the workspace with its index brought up to date, or None if no folder is named."""
-    from mypt_infer.workspace import WorkspaceEngine
+    from mypt_infer.workspace import EmbedderError, IndexBusyError, WorkspaceEngine
 
     if chosen.workspace is None:
         return None
     if format_of(spoken).result is None:
         raise ValueError(f"{spoken.name} has no tool calls; leave --workspace out")
-    engine = WorkspaceEngine(Path(chosen.workspace), chosen.index_dir)
-    engine.refresh()
+    with Bar(0) as bar:
+        engine = WorkspaceEngine(Path(chosen.workspace), chosen.index_dir, progress=bar.show)
+        try:
+            engine.refresh(progress=bar.show)
+        except (IndexBusyError, EmbedderError) as error:
+            print(f"{PROG}: {error}; using the index as it is", file=sys.stderr)
     return engine
 
 

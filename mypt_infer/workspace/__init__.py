@@ -5,15 +5,15 @@ at run time have the same names, arguments and results.
 """
 
 from mypt_infer.workspace.build import Report
-from mypt_infer.workspace.embed import Embedder, HashingEmbedder
+from mypt_infer.workspace.embed import Called, Embedder, EmbedderError, HashingEmbedder
 from mypt_infer.workspace.engine import MAX_TOP_K, WorkspaceEngine
 from mypt_infer.workspace.files import Skipped
 from mypt_infer.workspace.model import Chunk, Document
-from mypt_infer.workspace.store import WorkspaceError
+from mypt_infer.workspace.store import IndexBusyError, WorkspaceError
 from mypt_infer.workspace.tools import TOOL_REGISTRY, WorkspaceTools, toolbox
 
 __all__ = [
-    "MAX_TOP_K", "TOOL_REGISTRY", "Chunk", "Document", "Embedder", "HashingEmbedder", "Report",
-    "Skipped", "WorkspaceEngine",
+    "MAX_TOP_K", "TOOL_REGISTRY", "Called", "Chunk", "Document", "Embedder", "EmbedderError",
+    "HashingEmbedder", "IndexBusyError", "Report", "Skipped", "WorkspaceEngine",
     "WorkspaceError", "WorkspaceTools", "toolbox",
 ]  # fmt: skip

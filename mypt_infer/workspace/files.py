@@ -1,6 +1,6 @@
 """Reads the files of a workspace without ever leaving its folder.
 
-Input: a folder. Output: the bytes of each file, or why a file is left out. A path is walked name by
+Input: a folder. Output: the bytes of files, or why a file is left out. A path is walked name by
 name from an open folder, and no link is followed: a link, a device, a pipe, or a folder that is
 swapped for a link during the walk, is never read.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 import unicodedata
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -21,9 +22,25 @@ MAX_BYTES = 16 << 20
 MAX_DEPTH = 64
 # The most characters of a path inside the workspace.
 MAX_NAME = 1024
+# A file that was changed in the last two seconds may change again within one tick of its times.
+_FRESH = 2_000_000_000
+_LARGE = f"larger than {MAX_BYTES >> 20} MiB"
 # O_NONBLOCK, so that opening a pipe does not wait for a writer.
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _FOLDER = _FLAGS | os.O_DIRECTORY
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file, not read yet: its path inside the workspace, with `/`, and its size in bytes.
+
+    `signature` changes with each change of the file; it is empty if the file is so new that its
+    next change could have the same times.
+    """
+
+    path: str
+    signature: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,56 +63,92 @@ class Skipped:
     reason: str
 
 
-def walk(base: Path, *, without: Path | None = None) -> Iterator[Found | Skipped]:
-    """Yields all files under `base`, sorted by path; the folder `without` is not entered.
+class Tree:
+    """An open folder of documents, as a context. Raises NotADirectoryError if it is none."""
 
-    Names that begin with a dot are neither read nor yielded. Raises NotADirectoryError if `base` is
-    no folder.
-    """
-    root = os.open(base, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-    try:
+    def __init__(self, base: Path) -> None:
+        self._root = os.open(base, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+
+    def __enter__(self) -> Tree:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._root)
+
+    def walk(self, *, without: Path | None = None) -> Iterator[Seen | Skipped]:
+        """Yields all files, sorted by path; the folder `without` is not entered.
+
+        Names that begin with a dot are not yielded.
+        """
         avoid = _identity(without)
+        fresh = time.time_ns() - _FRESH
         waiting: list[tuple[str, ...]] = [()]
         while waiting:
             parts = waiting.pop()
+            prefix = "".join(f"{part}/" for part in parts)
             folders: list[tuple[str, ...]] = []
             try:
-                with _folder(root, parts) as here:
+                with self._folder(parts) as here:
                     if avoid is not None and _same(here, avoid):
                         continue
-                    for name in sorted(os.listdir(here)):
-                        if not name.startswith("."):
-                            found = _look((*parts, name), here)
+                    with os.scandir(here) as entries:
+                        names = sorted(
+                            (entry for entry in entries if not entry.name.startswith(".")),
+                            key=lambda entry: entry.name,
+                        )
+                        for entry in names:
+                            found = _look(prefix + entry.name, entry, len(parts), fresh)
                             if found is None:
-                                folders.append((*parts, name))
+                                folders.append((*parts, entry.name))
                             else:
                                 yield found
             except OSError as error:
                 yield Skipped(shown("/".join(parts)), error.strerror or "cannot be read")
             waiting += reversed(folders)
-    finally:
-        os.close(root)
+
+    def read(self, path: str) -> Found | Skipped:
+        """Reads a file that `walk` has yielded."""
+        *parts, name = path.split("/")
+        try:
+            with self._folder(tuple(parts)) as here:
+                return _read(path, name, here)
+        except OSError as error:
+            return Skipped(path, error.strerror or "cannot be read")
+
+    @contextmanager
+    def _folder(self, parts: tuple[str, ...]) -> Iterator[int]:
+        here = os.dup(self._root)
+        try:
+            for name in parts:
+                inner = os.open(name, _FOLDER, dir_fd=here)
+                os.close(here)
+                here = inner
+            yield here
+        finally:
+            os.close(here)
 
 
-def _look(parts: tuple[str, ...], folder: int) -> Found | Skipped | None:
-    """Reads a name in an open folder; returns None for a folder that is to be entered."""
-    path = "/".join(parts)
+def _look(path: str, entry: os.DirEntry[str], depth: int, fresh: int) -> Seen | Skipped | None:
+    """Looks at a name in an open folder; returns None for a folder that is to be entered."""
     reason = odd(path)
     if reason:
         return Skipped(shown(path), reason)
     try:
-        kind = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode
-        if stat.S_ISDIR(kind):
-            return (
-                None
-                if len(parts) <= MAX_DEPTH
-                else Skipped(path, f"more than {MAX_DEPTH} folders deep")
-            )
-        if not stat.S_ISREG(kind):
-            return Skipped(path, "a link" if stat.S_ISLNK(kind) else "no regular file")
-        return _read(path, parts[-1], folder)
+        status = entry.stat(follow_symlinks=False)
     except OSError as error:
         return Skipped(path, error.strerror or "cannot be read")
+    kind = status.st_mode
+    if stat.S_ISREG(kind):
+        if status.st_size > MAX_BYTES:
+            return Skipped(path, _LARGE)
+        changed, modified = status.st_ctime_ns, status.st_mtime_ns
+        new = changed > fresh or modified > fresh
+        signature = "" if new else f"{modified} {changed} {status.st_size} {status.st_ino}"
+        return Seen(path, signature, status.st_size)
+    if stat.S_ISDIR(kind):
+        deep = depth >= MAX_DEPTH
+        return Skipped(path, f"more than {MAX_DEPTH} folders deep") if deep else None
+    return Skipped(path, "a link" if stat.S_ISLNK(kind) else "no regular file")
 
 
 def _read(path: str, name: str, folder: int) -> Found | Skipped:
@@ -106,21 +159,8 @@ def _read(path: str, name: str, folder: int) -> Found | Skipped:
             return Skipped(path, "no regular file")
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        return Skipped(path, f"larger than {MAX_BYTES >> 20} MiB")
+        return Skipped(path, _LARGE)
     return Found(path, data, status.st_mtime)
-
-
-@contextmanager
-def _folder(root: int, parts: tuple[str, ...]) -> Iterator[int]:
-    here = os.dup(root)
-    try:
-        for name in parts:
-            inner = os.open(name, _FOLDER, dir_fd=here)
-            os.close(here)
-            here = inner
-        yield here
-    finally:
-        os.close(here)
 
 
 def _identity(folder: Path | None) -> tuple[int, int] | None:
@@ -140,6 +180,8 @@ def odd(path: str) -> str:
     """Returns why a path cannot be shown as it is; an empty string if it can."""
     if len(path) > MAX_NAME:
         return f"a path of more than {MAX_NAME} characters"
+    if path.isascii() and path.isprintable():
+        return ""
     if any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in path):
         return "a name with characters that cannot be shown"
     return ""

@@ -9,7 +9,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 # The usual number of characters in a chunk.
@@ -35,12 +35,17 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a document's text; `position` counts from 0. All pieces, joined, are the text."""
+    """A piece of a document's text; `position` counts from 0. All pieces, joined, are the text.
+
+    Of a chunk that a search has found, `score` says how well it fits, from 0 to 1. Two chunks are
+    equal whatever their scores are.
+    """
 
     chunk_id: str
     doc_id: str
     text: str
     position: int
+    score: float = field(default=0.0, compare=False)
 
 
 def doc_id(path: str, taken: frozenset[str] | set[str] = frozenset()) -> str:

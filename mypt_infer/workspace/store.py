@@ -1,12 +1,13 @@
 """Keeps the index on disk.
 
-Each change makes a new folder of files, and then points to it, so a reader sees either the old
-state or the new one, never half of each.
-
     index_dir/current                 the name of the folder that is current
+    index_dir/<name>/index.sqlite     documents, their texts, and the postings of their words
     index_dir/<name>/meta.jsonl       a line for each chunk: chunk_id, doc_id, title, path, position
     index_dir/<name>/embeddings.npy   float32, shape (chunks, dimensions); row i belongs to line i
-    index_dir/<name>/index.sqlite     documents, chunks, and the full-text tables
+
+A new index, and one of which much has changed, is a new folder, to which `current` then points. A
+small change is one transaction of SQLite; the two other files are settled after it (`rows`). Either
+way a reader sees the old state or the new one, never half of each, and needs no lock.
 """
 
 from __future__ import annotations
@@ -23,41 +24,40 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mypt_cli import atomic
+from mypt_infer.workspace.index import postings
 
 CURRENT = "current"
 SQLITE, VECTORS, META = "index.sqlite", "embeddings.npy", "meta.jsonl"
-# The version of the schema, of how texts are read, and of how they are cut.
-VERSION = "1"
+# The version of the schema, of how texts are read, cut and taken apart into terms.
+VERSION = "2"
 _PREFIX = "index-"
+# Seconds that a reader waits for a writer's transaction to end, and a writer for readers.
+_PATIENCE = 60
 
-SCHEMA = """
+# `docs.first` numbers a document's first chunk, and `chunks` counts them; numbers are never used
+# again. `lengths` holds a uint16 for each chunk: its terms. `meta_at` and `meta_size` say which
+# bytes of meta.jsonl are the document's. `vectors` is the CRC-32 of its rows of embeddings.npy;
+# NULL if they are not made yet. `gone` lists chunks whose lines and rows are to be made empty.
+SCHEMA = f"""
 CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE docs (
     id INTEGER PRIMARY KEY, doc_id TEXT UNIQUE, path TEXT UNIQUE, title TEXT, digest TEXT,
-    created REAL, updated REAL
+    signature TEXT, created REAL, updated REAL, language TEXT, first INTEGER UNIQUE, chunks INTEGER,
+    lengths BLOB, lead INTEGER, meta_at INTEGER, meta_size INTEGER, vectors INTEGER
 );
-CREATE TABLE chunks (
-    id INTEGER PRIMARY KEY, doc INTEGER REFERENCES docs(id), position INTEGER,
-    text TEXT, row INTEGER
-);
-CREATE INDEX chunks_of ON chunks (doc, position);
 CREATE INDEX titles ON docs (title);
-CREATE INDEX rows ON chunks (row);
-CREATE VIEW passages AS
-    SELECT chunks.id AS id, docs.title AS title, docs.path AS path, chunks.text AS text
-    FROM chunks JOIN docs ON docs.id = chunks.doc;
-CREATE VIRTUAL TABLE words USING fts5(
-    title, path, text, content='passages', content_rowid='id',
-    tokenize='porter unicode61 remove_diacritics 2'
-);
-CREATE VIRTUAL TABLE grams USING fts5(
-    title, text, content='passages', content_rowid='id', tokenize='trigram'
-);
+CREATE TABLE texts (first INTEGER PRIMARY KEY, data BLOB);
+CREATE TABLE gone (first INTEGER, chunks INTEGER, at INTEGER, size INTEGER);
+{postings.SCHEMA}
 """
 
 
 class WorkspaceError(RuntimeError):
     """An index is missing or cannot be read; the message says what to do."""
+
+
+class IndexBusyError(WorkspaceError):
+    """Another process is writing the index."""
 
 
 def default_index(base: Path) -> Path:
@@ -86,27 +86,50 @@ def current(index: Path) -> Path | None:
     )
 
 
-def connect(path: Path, *, write: bool = False) -> sqlite3.Connection:
-    """Returns a connection to one SQLite file, read-only unless `write`.
+def connect(path: Path) -> sqlite3.Connection:
+    """Returns a connection that reads one SQLite file. Raises sqlite3.Error.
 
-    A connection to `write` keeps no journal, because nobody reads the file before it is whole.
+    Where the folder can be written, what a killed writer left undone is rolled back.
     """
-    if write:
-        out = sqlite3.connect(path, isolation_level=None)
-        out.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
+    for mode in ("rw", "ro"):
+        out = sqlite3.connect(
+            f"file:{quote(str(path))}?mode={mode}",
+            uri=True,
+            check_same_thread=False,
+            isolation_level=None,
+            timeout=_PATIENCE,
         )
-        return out
-    return sqlite3.connect(
-        f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True, check_same_thread=False
+        try:
+            out.execute("PRAGMA query_only = ON")
+            out.execute("SELECT 1 FROM sqlite_schema").fetchone()
+        except sqlite3.OperationalError:
+            out.close()
+            if mode == "ro":
+                raise
+        else:
+            return out
+    raise AssertionError
+
+
+def writing(path: Path, *, whole: bool) -> sqlite3.Connection:
+    """Returns a connection that writes one SQLite file.
+
+    A `whole` file is one that nobody reads before it is done, so it needs no journal.
+    """
+    out = sqlite3.connect(path, isolation_level=None, timeout=_PATIENCE)
+    journal, sync = ("OFF", "OFF") if whole else ("DELETE", "FULL")
+    out.executescript(
+        f"PRAGMA journal_mode = {journal}; PRAGMA synchronous = {sync}; "
+        "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;"
     )
+    return out
 
 
 @contextmanager
 def locked(index: Path) -> Iterator[None]:
-    """Lets one process at a time write an index. Raises WorkspaceError if another one does.
+    """Lets one process at a time write an index. Raises IndexBusyError if another one does.
 
-    Also raises WorkspaceError if the folder cannot be written.
+    Raises WorkspaceError if the folder cannot be written.
     """
     import fcntl
 
@@ -114,18 +137,22 @@ def locked(index: Path) -> Iterator[None]:
         index.mkdir(parents=True, exist_ok=True)
         lock = (index / "lock").open("a")
     except OSError as error:
-        raise WorkspaceError(
-            f"{index}: cannot be written: {error.strerror or error}; "
-            "name another folder for the index with --index-dir"
-        ) from None
+        raise _unwritable(index, error) from None
     with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise WorkspaceError(
+            raise IndexBusyError(
                 f"{index}: another process is writing this index; try again when it is done"
             ) from None
         yield
+
+
+def _unwritable(index: Path, error: OSError) -> WorkspaceError:
+    return WorkspaceError(
+        f"{index}: cannot be written: {error.strerror or error}; "
+        "name another folder for the index with --index-dir"
+    )
 
 
 @contextmanager
@@ -134,7 +161,10 @@ def new_folder(index: Path) -> Iterator[Path]:
 
     The folder becomes the current one when the block ends without an exception.
     """
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=index))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=index))
+    except OSError as error:
+        raise _unwritable(index, error) from None
     try:
         yield folder
         atomic.sync_files(folder)
@@ -142,6 +172,11 @@ def new_folder(index: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    sweep(index, folder)
+
+
+def sweep(index: Path, folder: Path | None) -> None:
+    """Removes what other states and killed writers have left in the folder of an index."""
     for old in index.glob(f"{_PREFIX}*"):
         if old != folder and old.is_dir() and not old.is_symlink():
             # Readers of the old state keep its files open.
@@ -149,33 +184,38 @@ def new_folder(index: Path) -> Iterator[Path]:
 
 
 def state(connection: sqlite3.Connection) -> dict[str, str]:
-    """Returns what the index was made with: the version and the name of the embedder."""
+    """Returns what is noted of the index as a whole.
+
+    `version`; `embedder`, a name, and `dimensions`; `next`, the number of the next chunk; and
+    `meta`, the number of bytes of meta.jsonl.
+    """
     return dict(connection.execute("SELECT key, value FROM state"))
 
 
-def usable(folder: Path | None, embedder: str) -> bool:
-    """Returns whether an index can be continued: made by this version, with this embedder."""
-    if folder is None:
-        return False
-    try:
-        with closing(connect(folder / SQLITE)) as connection:
-            return (
-                state(connection) == {"version": VERSION, "embedder": embedder}
-                and (folder / VECTORS).is_file()
-            )
-    except sqlite3.Error:
-        return False
+def set_state(connection: sqlite3.Connection, **values: str | int) -> None:
+    """Notes values of `state`."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO state VALUES (?, ?)", [(k, str(v)) for k, v in values.items()]
+    )
+
+
+def usable(folder: Path | None) -> bool:
+    """Returns whether an index can be read: it was made by this version."""
+    return folder is not None and _state_of(folder).get("version") == VERSION
 
 
 def embedder_of(index: Path) -> str:
     """Returns the name of the embedder that an index was made with.
 
-    Returns an empty string if there is no index, or none that this version can read.
+    Returns an empty string if there is none, or no index that this version can read.
     """
-    folder = current(index)
-    try:
-        with closing(connect((folder or index) / SQLITE)) as connection:
-            found = state(connection)
-    except sqlite3.Error:
-        return ""
+    found = _state_of(current(index) or index)
     return found.get("embedder", "") if found.get("version") == VERSION else ""
+
+
+def _state_of(folder: Path) -> dict[str, str]:
+    try:
+        with closing(connect(folder / SQLITE)) as connection:
+            return state(connection)
+    except sqlite3.Error:
+        return {}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from mypt_infer.chat.cli import main as chat
 from mypt_infer.workspace.cli import main
 from mypt_infer.workspace.store import default_index, locked
 
@@ -54,12 +57,12 @@ def test_a_text_is_one_hit_and_nothing_is_said_to_be_nothing(
 ) -> None:
     policy = (base / "policy.txt").read_text()
     (base / "copy.txt").write_text(policy.replace(" ", "  ").replace("\n\n", "\n\n\n"))
-    (base / "esc.txt").write_text("Odd \x1b[31mpasswords\n\nare here.\n")
+    (base / "esc.txt").write_text("Odd \x1b[31m passwords\n\nare here.\n")
     assert main([str(base), "--quiet", "--search", "passwords"]) == 0
     out = capsys.readouterr().out
     assert out.count("Passwords must have 12") == 1
     assert "\x1b" not in out
-    assert "Odd \\x1b[31mpasswords" in out
+    assert "Odd \\x1b[31m passwords" in out
     (base / "empty").mkdir()
     assert main([str(base / "empty"), "--quiet", "--search", "passwords"]) == 0
     assert capsys.readouterr() == ("", "mypt-index: nothing found\n")
@@ -103,7 +106,9 @@ def test_what_it_refuses(base: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_progress_only_on_a_terminal(base: Path) -> None:
-    command = [sys.executable, "-m", "mypt_infer.workspace.cli", str(base)]
+    at_once = "import mypt_cli.progress as p; p._PATIENCE = p._PAUSE = -1"
+    run = f"{at_once}; from mypt_infer.workspace.cli import main; main([{str(base)!r}])"
+    command = [sys.executable, "-c", run]
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as terminal:
         subprocess.run(
@@ -114,7 +119,29 @@ def test_progress_only_on_a_terminal(base: Path) -> None:
             env=os.environ | {"TERM": "xterm"},
         )
         os.close(theirs)
-        assert b"1 files  " in terminal.read(100_000)
+        shown = terminal.read(100_000)
+        assert b"reading" in shown
+        assert b"1/2 files" in re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", shown)
     plain = subprocess.run(command, capture_output=True, check=True)
-    assert b"1 files  " not in plain.stderr
+    assert b"reading" not in plain.stderr
     assert plain.stderr.startswith(b"left out")
+
+
+def test_a_chat_uses_the_index_that_another_process_writes(
+    base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(base), "--quiet"]) == 0
+    (base / "new.txt").write_text("Zeppelins\n\nfloat.\n")
+    talk = ["--scripted", "--workspace", str(base)]
+    with locked(default_index(base)):
+        monkeypatch.setattr("sys.stdin", io.StringIO("passwords"))
+        assert chat([*talk]) == 0
+        out, err = capsys.readouterr()
+        assert "12 characters" in out
+        assert "another process is writing this index" in err
+        assert err.rstrip().endswith("using the index as it is")
+    monkeypatch.setattr("sys.stdin", io.StringIO("zeppelins"))
+    assert chat(talk) == 0
+    out, err = capsys.readouterr()
+    assert "float" in out
+    assert "using the index as it is" not in err

@@ -88,11 +88,12 @@ def test_a_broken_pdf_is_named_and_the_library_says_nothing(
 
 
 def test_hard_links_are_files_like_others(tmp_path: Path) -> None:
-    from mypt_infer.workspace.files import Found, walk
+    from mypt_infer.workspace.files import Found, Tree
 
     (tmp_path / "docs").mkdir()
     (tmp_path / "outside.txt").write_text("text")
     (tmp_path / "docs" / "a.txt").hardlink_to(tmp_path / "outside.txt")
-    found = next(walk(tmp_path / "docs"))
+    with Tree(tmp_path / "docs") as tree:
+        found = tree.read("a.txt")
     assert isinstance(found, Found)
     assert found.data == b"text"

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mypt_infer.workspace import Chunk, Document, HashingEmbedder, WorkspaceEngine, WorkspaceError
+from mypt_infer.workspace import (
+    Chunk,
+    Document,
+    HashingEmbedder,
+    IndexBusyError,
+    WorkspaceEngine,
+    WorkspaceError,
+)
 from mypt_infer.workspace import build as building
 from mypt_infer.workspace.store import META, SQLITE, VECTORS, current, locked
 
@@ -182,18 +189,25 @@ def test_a_folder_that_becomes_a_link_is_not_followed(
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "ml.md").write_text("topsecret")
-    listdir = os.listdir
+    opened = os.open
+    swapped: list[str] = []
 
-    def swap(folder: Any) -> list[str]:
-        found = listdir(folder)
-        if "deep" in found:
-            (base / "deep").rename(tmp_path / "moved")
+    def swap(path: Any, *rest: Any, **named: Any) -> int:
+        if path == "deep" and len(swapped) == times:
+            (base / "deep").rename(tmp_path / f"moved-{times}")
             (base / "deep").symlink_to(outside)
-        return found
+        swapped.extend([path] if path == "deep" else [])
+        return opened(path, *rest, **named)
 
-    monkeypatch.setattr("os.listdir", swap)
-    engine = WorkspaceEngine(base, tmp_path / "index")
-    assert [d.path for d in engine.list_docs()] == ["page.html", "policy.txt"]
+    for times in (0, 1):  # before the folder is entered, and before its file is read
+        with monkeypatch.context() as patch:
+            patch.setattr("os.open", swap)
+            engine = WorkspaceEngine(base, tmp_path / f"index-{times}")
+        assert len(swapped) > times
+        assert [d.path for d in engine.list_docs()] == ["page.html", "policy.txt"]
+        (base / "deep").unlink()
+        (tmp_path / f"moved-{times}").rename(base / "deep")
+        swapped.clear()
 
 
 def test_a_deep_tree(base: Path, tmp_path: Path) -> None:
@@ -209,19 +223,19 @@ def test_a_deep_tree(base: Path, tmp_path: Path) -> None:
     assert len(engine.list_docs()) == 3
 
 
-def test_refresh_reads_only_what_changed(
-    engine: WorkspaceEngine, base: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refresh_reads_only_what_changed(base: Path, tmp_path: Path) -> None:
+    embedded: list[str] = []
+
+    def embedder(texts: list[str]) -> np.ndarray[Any, Any]:
+        embedded.extend(texts)
+        return HashingEmbedder().embed(texts)
+
+    engine = WorkspaceEngine(base, tmp_path / "index", embedder=embedder)
+    assert len(embedded) == 3
     before, folder = ids(engine), current(engine.index_dir)
     assert engine.refresh() == building.Report(3, 3)
     assert current(engine.index_dir) == folder, "nothing changed, nothing written"
-    embedded: list[str] = []
-    embed = HashingEmbedder.embed
-    monkeypatch.setattr(
-        HashingEmbedder,
-        "embed",
-        lambda self, texts: (embedded.extend(texts), embed(self, texts))[1],
-    )
+    embedded.clear()
     (base / "policy.txt").write_text("Policy v3\n\nNo passwords.\n")
     (base / "new.txt").write_text("Zeppelin\n")
     (base / "page.html").unlink()
@@ -241,24 +255,36 @@ def test_refresh_reads_only_what_changed(
     assert ml.updated_at > 1
 
 
+def rows(engine: WorkspaceEngine) -> dict[str, tuple[Any, ...]]:
+    """Returns lines and vectors of the index's files, by chunk id."""
+    folder = current(engine.index_dir)
+    assert folder is not None
+    lines = [json.loads(line) for line in (folder / META).read_text().splitlines()]
+    vectors = np.load(folder / VECTORS)
+    assert len(vectors) == len(lines)
+    return {
+        line["chunk_id"]: (line, *vector.tolist())
+        for line, vector in zip(lines, vectors, strict=True)
+        if line
+    }
+
+
+@pytest.mark.parametrize("many", [0, 1000])
 def test_an_updated_index_is_as_a_new_one(
-    engine: WorkspaceEngine, base: Path, tmp_path: Path
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
+    monkeypatch.setattr(building, "_MANY", many)  # in the index itself, or in a copy
+    engine = WorkspaceEngine(base, tmp_path / "index", embedder=HashingEmbedder())
     (base / "policy.txt").write_text("Policy v3\n\n" + "No passwords at all. " * 200)
     (base / "aaa.txt").write_text("Zeppelin\n")
+    (base / "page.html").unlink()
     engine.refresh()
-    new = WorkspaceEngine(base, tmp_path / "other")
-    for name in (META, VECTORS):
-        first, second = ((current(e.index_dir) or Path()) / name for e in (engine, new))
-        assert first.read_bytes() == second.read_bytes()
-    for query in ("password", "zeppelin", "machine learning", "pasword"):
-        assert engine.search(query, 10) == new.search(query, 10)
-    with sqlite3.connect(
-        f"file:{(current(engine.index_dir) or Path()) / SQLITE}?mode=rw", uri=True
-    ) as db:
-        for table in ("words", "grams"):
-            db.execute(f"INSERT INTO {table}({table}, rank) VALUES ('integrity-check', 1)")
-    db.close()
+    new = WorkspaceEngine(base, tmp_path / "other", embedder=HashingEmbedder())
+    assert rows(engine) == rows(new)
+    for query in ("password", "zeppelin", "machine learning", "pasword", "kilogramm"):
+        found, expected = engine.search(query, 10), new.search(query, 10)
+        assert found == expected
+        assert [c.score for c in found] == [c.score for c in expected]
 
 
 def test_ids_stay_when_the_folder_moves(
@@ -272,7 +298,8 @@ def test_ids_stay_when_the_folder_moves(
     assert WorkspaceEngine(moved, engine.index_dir).refresh() == building.Report(3, 3)
 
 
-def test_the_seeds_files(engine: WorkspaceEngine) -> None:
+def test_the_seeds_files(base: Path, tmp_path: Path) -> None:
+    engine = WorkspaceEngine(base, tmp_path / "index", embedder=HashingEmbedder())
     folder = current(engine.index_dir)
     assert folder is not None
     vectors = np.load(folder / VECTORS)
@@ -285,6 +312,9 @@ def test_the_seeds_files(engine: WorkspaceEngine) -> None:
         chunk = engine.get_chunk(line["chunk_id"])
         assert chunk is not None
         assert np.allclose(HashingEmbedder().embed([f"{line['title']}\n{chunk.text}"])[0], vector)
+    plain = WorkspaceEngine(base, tmp_path / "plain")
+    assert np.load((current(plain.index_dir) or Path()) / VECTORS).shape == (3, 0)
+    assert len(rows(plain)) == 3
 
 
 def test_a_refresh_that_fails_changes_nothing(
@@ -297,7 +327,7 @@ def test_a_refresh_that_fails_changes_nothing(
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(building, "_number", fail)
+        patch.setattr(building.Documents, "done", fail)
         with pytest.raises(OSError, match="disk full"):
             engine.refresh()
     assert ids(engine) == before
@@ -306,14 +336,44 @@ def test_a_refresh_that_fails_changes_nothing(
     assert engine.refresh().added == 1
 
 
-def test_a_reader_keeps_its_index_while_another_writes(engine: WorkspaceEngine, base: Path) -> None:
-    other = WorkspaceEngine(base, engine.index_dir)
+def test_a_reader_needs_no_lock(engine: WorkspaceEngine, base: Path) -> None:
+    with locked(engine.index_dir):
+        other = WorkspaceEngine(base, engine.index_dir)
+        assert other.search("passwords", 1)[0].text == POLICY
+        with pytest.raises(IndexBusyError, match="another process"):
+            other.refresh()
     (base / "policy.txt").unlink()
     engine.refresh()
-    assert len(other.list_docs()) == 3
-    assert other.search("passwords", 1)[0].text == POLICY
-    with locked(engine.index_dir), pytest.raises(WorkspaceError, match="another process"):
-        other.refresh()
+    assert ids(other) == ids(engine)
+    assert not other.search("passwords", 1)
+
+
+def test_a_reader_sees_the_old_state_or_the_new_one(engine: WorkspaceEngine, base: Path) -> None:
+    """While another thread replaces all documents, again and again, as one transaction."""
+    for i in range(20):
+        (base / f"{i}.txt").write_text("state 0 zeppelin\n")
+    engine.refresh()
+    other = WorkspaceEngine(base, engine.index_dir)
+    seen: set[tuple[str, ...]] = set()
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            texts = {other.get_doc_text(d.doc_id) for d in other.list_docs()}
+            seen.add(tuple(sorted(c.text for c in other.search("zeppelin", 50))))
+            assert texts
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for state in range(1, 6):
+        for i in range(20):
+            (base / f"{i}.txt").write_text(f"state {state} zeppelin\n")
+        engine.refresh()
+    done.set()
+    reader.join()
+    # Copies of a text are one hit, so a state is one text.
+    assert all(len(texts) == 1 for texts in seen)
+    assert other.search("zeppelin", 1)[0].text == "state 5 zeppelin\n"
 
 
 @pytest.mark.parametrize("damage", ["current", SQLITE, VECTORS])

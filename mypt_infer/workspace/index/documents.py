@@ -1,0 +1,176 @@
+"""Puts documents into an index, and takes them out.
+
+Input: the folder and the open database of an index, within a transaction; documents. Output: rows
+of all tables, and lines of meta.jsonl.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from array import array
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from mypt_infer.workspace.index import rows
+from mypt_infer.workspace.index.postings import Adder, Postings
+from mypt_infer.workspace.index.terms import ANALYZERS, language_for, terms_of
+from mypt_infer.workspace.model import cut, doc_id
+from mypt_infer.workspace.store import set_state, state
+
+# Chunks that are compressed together, and the character between them, which no text holds.
+_TOGETHER, _BETWEEN = 8, "\0"
+# The letters at the beginning of a text that count as lead.
+_LEAD = 200
+_GATHERED = 4 << 20
+
+
+class Entry(NamedTuple):
+    """A document that is to be indexed. `signature` and `modified` are those of `files`."""
+
+    path: str
+    title: str
+    text: str
+    digest: str
+    signature: str
+    modified: float
+
+
+class Documents:
+    """The documents of an open index."""
+
+    def __init__(self, folder: Path, db: sqlite3.Connection) -> None:
+        now = state(db)
+        self._folder, self._db = folder, db
+        self._next, self._meta = int(now["next"]), int(now["meta"])
+        self._lines: list[bytes] = []
+        self._unwritten = 0
+        self._adder: Adder | None = None
+
+    def put(self, new: Entry) -> None:
+        """Adds a document, in the place of one with its path."""
+        before = self._db.execute(
+            "SELECT created, doc_id FROM docs WHERE path = ?", (new.path,)
+        ).fetchone()
+        self.remove(new.path)
+        created, key = before or (new.modified, self._key(new.path))
+        chunks, first = [*cut(new.text)], self._next
+        language = language_for(new.text)
+        adder = self._adder = self._adder or Adder(self._db)
+        times, lead = _terms(new.title, new.path, chunks, language)
+        for i, counted in enumerate(times):
+            adder.add(first + i, counted, lead if i == 0 else Counter())
+        lengths = array("H", (min(c.total(), 0xFFFF) for c in times)).tobytes()
+        lines = rows.lines(key, new.title, new.path, len(chunks))
+        at = self._meta + self._unwritten
+        row = {
+            "doc_id": key,
+            "path": new.path,
+            "title": new.title,
+            "digest": new.digest,
+            "signature": new.signature,
+            "created": created,
+            "updated": new.modified,
+            "language": language,
+            "first": first,
+            "chunks": len(chunks),
+            "lengths": lengths,
+            "lead": lead.total(),
+            "meta_at": at,
+            "meta_size": len(lines),
+        }
+        marks = ", ".join(f":{name}" for name in row)
+        self._db.execute(f"INSERT INTO docs ({', '.join(row)}) VALUES ({marks})", row)
+        self._db.executemany(
+            "INSERT INTO texts VALUES (?, ?)",
+            (
+                (first + i, zlib.compress(_BETWEEN.join(chunks[i : i + _TOGETHER]).encode()))
+                for i in range(0, len(chunks), _TOGETHER)
+            ),
+        )
+        self._lines.append(lines)
+        self._unwritten += len(lines)
+        self._next += len(chunks)
+        if self._unwritten > _GATHERED:
+            self._write_lines()
+
+    def remove(self, path: str) -> None:
+        """Removes a document, if there is one with this path."""
+        row = self._db.execute(
+            "SELECT id, title, language, first, chunks, meta_at, meta_size FROM docs "
+            "WHERE path = ?",
+            (path,),
+        ).fetchone()
+        if row is None:
+            return
+        key, title, language, first, chunks, at, size = row
+        times, lead = _terms(title, path, texts(self._db, first, chunks), language)
+        terms = {term for counted in (*times, lead) for term in counted}
+        Postings(self._db).remove(terms, first, chunks)
+        self._db.execute(
+            "DELETE FROM texts WHERE first BETWEEN ? AND ?", (first, first + chunks - 1)
+        )
+        self._db.execute("DELETE FROM docs WHERE id = ?", (key,))
+        self._db.execute("INSERT INTO gone VALUES (?, ?, ?, ?)", (first, chunks, at, size))
+
+    def note(self, path: str, signature: str) -> None:
+        """Notes the signature of a file that has the same bytes as before."""
+        self._db.execute("UPDATE docs SET signature = ? WHERE path = ?", (signature, path))
+
+    def done(self) -> None:
+        """Writes what is gathered; the transaction can be committed then."""
+        self._flush()
+        if self._lines or not self._meta:
+            self._write_lines()
+        set_state(self._db, next=self._next, meta=self._meta)
+
+    def _flush(self) -> None:
+        if self._adder is not None:
+            self._adder.flush()
+
+    def _write_lines(self) -> None:
+        rows.add_lines(self._folder, b"".join(self._lines), self._meta)
+        self._meta += self._unwritten
+        self._lines, self._unwritten = [], 0
+
+    def _key(self, path: str) -> str:
+        taken: set[str] = set()
+        while self._db.execute(
+            "SELECT 1 FROM docs WHERE doc_id = ?", (key := doc_id(path, taken),)
+        ).fetchone():
+            taken.add(key)
+        return key
+
+
+def texts(db: sqlite3.Connection, first: int, chunks: int) -> list[str]:
+    """Returns the texts of chunks, from the number `first` on.
+
+    They begin anywhere in a document, and end in the same one. Raises zlib.error if they are
+    damaged.
+    """
+    found: list[str] = []
+    at = first
+    query = (
+        "SELECT first, data FROM texts WHERE first <= ? AND first >= (SELECT max(first) FROM texts "
+        "WHERE first <= ?) ORDER BY first"
+    )
+    for start, data in db.execute(query, (first + chunks - 1, first)).fetchall():
+        here = zlib.decompress(data).decode().split(_BETWEEN)
+        found += here[max(0, at - start) :]
+    return found[:chunks]
+
+
+def _terms(
+    title: str, path: str, chunks: list[str], language: str
+) -> tuple[list[Counter[str]], Counter[str]]:
+    """Returns how often each chunk has each term, and how often the lead has it.
+
+    Stop words count in the lead alone: there, they may be names.
+    """
+    analyzer = ANALYZERS[language]
+    lead = "\n".join((title, path, "".join(chunks[:2]).lstrip()[:_LEAD]))
+    return (
+        [Counter(terms_of(chunk, analyzer)) for chunk in chunks],
+        Counter(terms_of(lead, analyzer, stop=False)),
+    )

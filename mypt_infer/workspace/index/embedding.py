@@ -1,0 +1,83 @@
+"""Makes the vectors that an index lacks.
+
+Input: the folder and the open database of an index, and an embedder. Output: rows of
+embeddings.npy. Each batch is kept when it is done, so that a run that was stopped is continued by
+the next one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from mypt_infer.workspace.embed import Embedder, vectors_for
+from mypt_infer.workspace.index import rows
+from mypt_infer.workspace.index.documents import texts
+from mypt_infer.workspace.store import state
+
+# What is called with the name of a step, and how much of how much is done.
+Progress = Callable[[str, int, int], None]
+# Texts that are embedded at a time; more, where a document has more.
+_BATCH = 256
+
+
+def silent(_step: str, _done: int, _total: int) -> None:
+    """Shows no progress."""
+
+
+def embed_missing(
+    folder: Path, db: sqlite3.Connection, embedder: Embedder | None, said: Progress
+) -> None:
+    """Makes the vectors of all documents that have none, or whose vectors were damaged.
+
+    Vectors of another embedder are forgotten. Raises EmbedderError.
+    """
+    name = "" if embedder is None else embedder.name
+    if state(db)["embedder"] != name:
+        rows.forget_vectors(folder, db, name, 0)
+    if embedder is None:
+        return
+    dimensions = int(state(db)["dimensions"])
+    found = rows.vectors_of(folder, int(state(db)["next"]), dimensions)
+    bad = [(key,) for key in rows.damaged(db, found)]
+    del found
+    if bad:
+        db.executemany("UPDATE docs SET vectors = NULL WHERE id = ?", bad)
+    total = db.execute("SELECT coalesce(sum(chunks), 0) FROM docs WHERE vectors IS NULL")
+    todo, done = total.fetchone()[0], 0
+    for batch in _batches(db):
+        said("embedding", done, todo)
+        chunks = [
+            f"{title}\n{text}" for _, title, first, n in batch for text in texts(db, first, n)
+        ]
+        vectors = vectors_for(embedder, chunks, dimensions or None)
+        if not dimensions:
+            dimensions = vectors.shape[1]
+            rows.forget_vectors(folder, db, name, dimensions)
+        at, written = 0, []
+        for key, _, first, n in batch:
+            written.append((rows.set_rows(folder, first, vectors[at : at + n]), key))
+            at += n
+        db.execute("BEGIN IMMEDIATE")
+        db.executemany("UPDATE docs SET vectors = ? WHERE id = ?", written)
+        db.execute("COMMIT")
+        done += at
+    said("embedding", todo, todo)
+
+
+def _batches(db: sqlite3.Connection) -> Iterator[list[tuple[int, str, int, int]]]:
+    """Yields id, title, first chunk and chunks of documents without vectors, some at a time."""
+    found = db.execute(
+        "SELECT id, title, first, chunks FROM docs WHERE vectors IS NULL ORDER BY path"
+    ).fetchall()
+    batch: list[tuple[int, str, int, int]] = []
+    size = 0
+    for row in found:
+        batch.append(row)
+        size += row[3]
+        if size >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,206 @@
+"""Keeps in SQLite in which chunks each term is, and how often.
+
+Input: terms of chunks, which are numbered from 0. Output: the postings of a term, an array of
+uint32 in ascending order. A posting is
+
+    chunk << 8  |  times in the chunk, at most 31 << 3  |  times in the lead, at most 7
+
+The lead is the title, the path and the beginning of a document; its times are with the document's
+first chunk. The postings of a term are cut into rows of at most 4 KB, keyed by term and first
+chunk. So adding or removing a document rewrites one short row for each of its terms, however large
+the index is, and SQLite's transactions make that all or nothing.
+
+The trigrams of the terms are kept the same way, with terms in the place of chunks: by them,
+`near` finds terms that are spelled like a word.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.uint32]
+
+SCHEMA = """
+CREATE TABLE terms (id INTEGER PRIMARY KEY, term TEXT UNIQUE);
+CREATE TABLE postings (id INTEGER PRIMARY KEY, data BLOB);
+"""
+# The most chunks, and the most terms.
+MOST = 1 << 24
+MOST_TIMES, MOST_LEAD = 31, 7
+_ROW = 1024
+# Postings that are gathered in memory before they are written.
+_GATHERED = 2_000_000
+# Trigrams are terms that begin with this character, which no word holds.
+_MARK = "\x01"
+# Words of other lengths have no trigrams that tell them from others.
+SPELLED = range(3, 25)
+
+
+def posting(chunk: int, times: int, lead: int = 0) -> int:
+    """Returns one posting; see the module's description."""
+    return chunk << 8 | min(times, MOST_TIMES) << 3 | min(lead, MOST_LEAD)
+
+
+def trigrams(term: str) -> list[str]:
+    """Returns the trigrams of a term and its ends, each once.
+
+    >>> trigrams("file")
+    ['<fi', 'fil', 'ile', 'le>']
+    """
+    word = f"<{term}>"
+    return list(dict.fromkeys(word[i : i + 3] for i in range(len(word) - 2)))
+
+
+class Postings:
+    """The postings in an open database."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def ids(self, terms: Iterable[str]) -> dict[str, int]:
+        """Returns the numbers of those terms that any document has, or has had."""
+        wanted = list(terms)
+        found: dict[str, int] = {}
+        for at in range(0, len(wanted), 500):
+            some = wanted[at : at + 500]
+            marks = ",".join("?" * len(some))
+            query = f"SELECT term, id FROM terms WHERE term IN ({marks})"
+            found.update(self._db.execute(query, some))
+        return found
+
+    def of(self, term: int) -> Array:
+        """Returns the postings of a term, by its number."""
+        import numpy as np
+
+        rows = self._db.execute(
+            "SELECT data FROM postings WHERE id BETWEEN ? AND ? ORDER BY id", _keys(term)
+        ).fetchall()
+        return np.frombuffer(b"".join(row[0] for row in rows), dtype="<u4")
+
+    def near(self, word: str) -> Counter[str]:
+        """Returns terms that share trigrams with a word, and how many."""
+        import numpy as np
+
+        grams = self.ids(_MARK + gram for gram in trigrams(word))
+        found = [self.of(key) >> 8 for key in grams.values()]
+        if not found:
+            return Counter()
+        terms, counts = np.unique(np.concatenate(found), return_counts=True)
+        best = np.argsort(-counts, kind="stable")[:200]
+        marks = ",".join(str(int(terms[i])) for i in best)
+        names = dict(self._db.execute(f"SELECT id, term FROM terms WHERE id IN ({marks})"))
+        return Counter({names[int(terms[i])]: int(counts[i]) for i in best})
+
+    def beginning(self, letter: str) -> list[str]:
+        """Returns the terms that begin with a letter, at most 200."""
+        query = "SELECT term FROM terms WHERE term >= ? AND term < ? ORDER BY term LIMIT 200"
+        return [row[0] for row in self._db.execute(query, (letter, letter + "\U0010ffff"))]
+
+    def remove(self, terms: Iterable[str], first: int, chunks: int) -> None:
+        """Removes a document: its terms, its first chunk, and the number of its chunks."""
+        import numpy as np
+
+        for term in self.ids(terms).values():
+            low, _ = _keys(term)
+            rows = self._db.execute(
+                "SELECT id, data FROM postings WHERE id <= ? AND id >= coalesce((SELECT max(id) "
+                "FROM postings WHERE id BETWEEN ? AND ?), ?)",
+                (low + first + chunks - 1, low, low + first, low),
+            ).fetchall()
+            for key, data in rows:
+                old = np.frombuffer(data, dtype="<u4")
+                kept = old[(old >> 8 < first) | (old >> 8 >= first + chunks)]
+                if not len(kept):
+                    self._db.execute("DELETE FROM postings WHERE id = ?", (key,))
+                elif len(kept) < len(old):
+                    self._db.execute(
+                        "UPDATE postings SET data = ? WHERE id = ?", (kept.tobytes(), key)
+                    )
+
+
+class Adder:
+    """Adds postings, in ascending order of chunks; `flush` writes what is gathered."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db, self._postings = db, Postings(db)
+        self._known: dict[str, int] = {}
+        self._gathered: dict[int, array[int]] = {}
+        self._count = 0
+        (self._next,) = db.execute("SELECT coalesce(max(id), 0) + 1 FROM terms").fetchone()
+
+    def add(self, chunk: int, times: Counter[str], lead: Counter[str]) -> None:
+        """Adds the terms of one chunk. Raises ValueError if the index is full."""
+        if chunk >= MOST or self._next >= MOST:
+            raise ValueError(f"an index holds at most {MOST:,} chunks and words")
+        ids = self._numbers(times)
+        for term, count in times.items():
+            self._gather(ids[term], posting(chunk, count, lead[term]))
+        self._numbers(lead)
+        for term, count in lead.items():
+            if term not in times:
+                self._gather(ids[term], posting(chunk, 0, count))
+        if self._count > _GATHERED:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what is gathered."""
+        for term in sorted(self._gathered):
+            new = self._gathered[term]
+            low, high = _keys(term)
+            last = self._db.execute(
+                "SELECT id, data FROM postings WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT 1",
+                (low, high),
+            ).fetchone()
+            if last is not None and len(last[1]) < 4 * _ROW:
+                new = array("I", last[1]) + new
+                self._db.execute("DELETE FROM postings WHERE id = ?", (last[0],))
+            rows = (new[at : at + _ROW] for at in range(0, len(new), _ROW))
+            self._db.executemany(
+                "INSERT INTO postings VALUES (?, ?)",
+                ((low + (row[0] >> 8), row.tobytes()) for row in rows),
+            )
+        self._gathered.clear()
+        self._count = 0
+
+    def _gather(self, term: int, value: int) -> None:
+        found = self._gathered.get(term)
+        if found is None:
+            found = self._gathered[term] = array("I")
+        found.append(value)
+        self._count += 1
+
+    def _numbers(self, terms: Iterable[str]) -> dict[str, int]:
+        """Returns the number of each term; new terms get one, and their trigrams postings."""
+        unknown = [term for term in terms if term not in self._known]
+        if unknown:
+            self._known.update(self._postings.ids(unknown))
+            new = sorted(term for term in unknown if term not in self._known)
+            self._number(new)
+            spelled = [(self._known[t], trigrams(t)) for t in new if len(t) in SPELLED]
+            grams = {_MARK + gram for _, found in spelled for gram in found}
+            grams = {gram for gram in grams if gram not in self._known}
+            self._known.update(self._postings.ids(grams))
+            self._number(sorted(gram for gram in grams if gram not in self._known))
+            for term, found in spelled:
+                for gram in found:
+                    self._gather(self._known[_MARK + gram], posting(term, 1))
+        return self._known
+
+    def _number(self, terms: list[str]) -> None:
+        numbered = [(self._next + i, term) for i, term in enumerate(terms)]
+        self._db.executemany("INSERT INTO terms VALUES (?, ?)", numbered)
+        self._known.update((term, key) for key, term in numbered)
+        self._next += len(numbered)
+
+
+def _keys(term: int) -> tuple[int, int]:
+    """Returns the least and the greatest key that a row of a term's postings may have."""
+    return term << 24, (term + 1 << 24) - 1

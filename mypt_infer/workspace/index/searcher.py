@@ -1,0 +1,160 @@
+"""Finds the chunks that fit a query, in one state of an index.
+
+Input: a query. Output: chunks with scores, best first. Words and vectors each have a score from 0
+to 1 for every document; both are added up, by the embedder's weight.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mypt_infer.workspace.embed import Embedder, vectors_for
+from mypt_infer.workspace.index.postings import Postings
+from mypt_infer.workspace.index.ranking import Word, lengths, rank
+from mypt_infer.workspace.index.rows import damaged, vectors_of
+from mypt_infer.workspace.index.spelling import spelled_like
+from mypt_infer.workspace.index.terms import concepts
+from mypt_infer.workspace.store import state
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float32]
+    Ints = npt.NDArray[np.intp]
+
+# The most words of a query that are searched for, and the most chunks of one document.
+_WORDS, _OF_ONE = 48, 50
+# What is left of the score of a document's second chunk, of that of its third ...
+_NEXT = 0.8
+
+
+class Searcher:
+    """What a search needs of one state of an index, in memory.
+
+    `damaged` says whether vectors are not as they were written.
+    """
+
+    def __init__(self, folder: Path, db: sqlite3.Connection, embedder: Embedder | None) -> None:
+        now = state(db)
+        self._known = lengths(db)
+        found = db.execute("SELECT DISTINCT language FROM docs ORDER BY language")
+        self._languages = [row[0] for row in found] or [""]
+        self._dimensions, self.damaged = int(now["dimensions"]), False
+        self._embedder: Embedder | None = None
+        self._vectors: Floats | None = None
+        if embedder is not None and embedder.name == now["embedder"] and self._dimensions:
+            self._embedder = embedder
+            self._read_vectors(folder, db, int(now["next"]))
+
+    def _read_vectors(self, folder: Path, db: sqlite3.Connection, rows: int) -> None:
+        import numpy as np
+
+        vectors = vectors_of(folder, rows, self._dimensions)
+        bad = set(damaged(db, vectors))
+        self.damaged = bool(bad)
+        if vectors is None:
+            return
+        made = {row[0] for row in db.execute("SELECT id FROM docs WHERE vectors IS NOT NULL")} - bad
+        good = np.isin(self._known.ids, np.fromiter(made, dtype=np.int64, count=len(made)))
+        size, live = len(self._known.chunk), self._known.live
+        self._vectors, self._made = vectors[:size], np.zeros(size, dtype=bool)
+        self._made[live] = good[self._known.doc_of[live]]
+
+    def hits(self, db: sqlite3.Connection, query: str, top_k: int) -> Iterator[Hit]:
+        """Yields id and first chunk of a document, the number of a chunk of it, and its score.
+
+        The best first, at least `top_k` if so many fit. Raises EmbedderError.
+        """
+        import numpy as np
+
+        known = self._known
+        if not len(known.ids):
+            return
+        docs, chunks = rank(self._words(Postings(db), query), known)
+        likeness = self._likeness(query)
+        if likeness is not None and self._embedder is not None:
+            weight = np.float32(self._embedder.weight)
+            whole = np.maximum.reduceat(likeness, known.first)
+            docs = ((docs + weight * whole) / (1 + weight)).astype(np.float32)
+            chunks = ((chunks + weight * likeness) / (1 + weight)).astype(np.float32)
+        most = min(len(docs), 4 * top_k)
+        best = np.argpartition(-docs, most - 1)[:most]
+        names = self._names(db, best)
+        # Equal scores are in the order of ids, whenever their documents were indexed.
+        heap = [
+            (-round(float(docs[doc]), 5), names[int(doc)], 0, int(doc))
+            for doc in best
+            if docs[doc] > 0
+        ]
+        heapify(heap)
+        orders: dict[int, list[int]] = {}
+        while heap:
+            score, name, nth, doc = heappop(heap)
+            first = int(known.first[doc])
+            own = np.round(chunks[first : first + int(known.count[doc])], 5)
+            if doc not in orders:
+                orders[doc] = np.argsort(-own, kind="stable")[:_OF_ONE].tolist()
+            order = orders[doc]
+            yield name, first, first + order[nth], min(1.0, -score)
+            if nth + 1 < len(order) and own[order[nth + 1]]:
+                # A chunk that is not the best of its document scores less by the difference.
+                less = float(docs[doc] - own[order[0]] + own[order[nth + 1]])
+                less = round(less * _NEXT ** (nth + 1), 5)
+                heappush(heap, (-less, name, nth + 1, doc))
+
+    def _words(self, postings: Postings, query: str) -> Iterator[Word]:
+        found = concepts(query, self._languages, _WORDS)
+        ids = postings.ids({term for _, terms in found for term in terms})
+        for word, terms in found:
+            here = _united(postings, [ids[term] for term in terms if term in ids])
+            if len(here.postings):
+                yield here
+            elif len(word) == 1 and not word.isascii():
+                yield _united(postings, postings.ids(postings.beginning(word)).values())
+            else:
+                yield self._spelled(postings, [word, *terms])
+
+    def _spelled(self, postings: Postings, spellings: list[str]) -> Word:
+        near = dict(spelled_like(spellings, postings))
+        least = 0.85 * max(near.values(), default=0)
+        ids = postings.ids(term for term, weight in near.items() if weight >= least)
+        return _united(postings, ids.values())._replace(weight=max(near.values(), default=0))
+
+    def _likeness(self, query: str) -> Floats | None:
+        """Returns the likeness of each chunk's vector to the query's; 0 below the floor."""
+        import numpy as np
+
+        if self._vectors is None or self._embedder is None:
+            return None
+        (vector,) = vectors_for(self._embedder, [query], self._dimensions)
+        likeness: Floats = np.array(self._vectors @ vector)
+        likeness[(likeness < self._embedder.floor) | ~self._made] = 0
+        return likeness
+
+    def _names(self, db: sqlite3.Connection, docs: Ints) -> dict[int, str]:
+        ids = {int(self._known.ids[doc]): int(doc) for doc in docs}
+        marks = ",".join(str(key) for key in ids)
+        rows = db.execute(f"SELECT id, doc_id FROM docs WHERE id IN ({marks})")
+        return {ids[key]: name for key, name in rows}
+
+
+Hit = tuple[str, int, int, float]
+
+
+def _united(postings: Postings, terms: Iterable[int]) -> Word:
+    """Returns the postings of several terms as those of one word."""
+    import numpy as np
+
+    found = [postings.of(term) for term in terms]
+    if len(found) == 1:
+        return Word(found[0])
+    if not found:
+        return Word(np.zeros(0, dtype=np.uint32))
+    every = np.sort(np.concatenate(found))
+    # Of a chunk with several of the terms, the one that it has most often counts.
+    return Word(every[np.r_[every[1:] >> 8 != every[:-1] >> 8, True]])

@@ -1,0 +1,45 @@
+"""Finds what a query may mean by a word that no document has.
+
+Input: a word, and the postings. Output: terms that are spelled like it, each with a weight below 1:
+a slip of the pen, a part of a compound, or a compound of words that there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mypt_infer.workspace.index.postings import Postings, trigrams
+
+# Less alike than this, two words are not the same; the share of trigrams of both that both have.
+_ALIKE = 0.5
+# The most terms for a word, and the letters of the shortest part of a compound.
+_MOST, _PART = 8, 4
+_WRITTEN_OUT = (("ae", "a"), ("oe", "o"), ("ue", "u"))
+
+
+def spelled_like(spellings: list[str], postings: Postings) -> list[tuple[str, float]]:
+    """Returns the terms that are most like a word or its stems, best first, with their weights.
+
+    An empty list if nothing is: letters that no document has find nothing.
+    """
+    found: dict[str, float] = {}
+    for spelling in dict.fromkeys([*spellings, *_umlauts(spellings[0])]):
+        grams = trigrams(spelling)
+        for term, shared in postings.near(spelling).items():
+            likeness = 2 * shared / (len(grams) + len(trigrams(term)))
+            shorter, longer = sorted((spelling, term), key=len)
+            if len(shorter) >= _PART and shorter in longer:
+                likeness = max(likeness, 0.5 + 0.4 * len(shorter) / len(longer))
+            if likeness >= _ALIKE:
+                found[term] = max(likeness, found.get(term, 0.0))
+    best = sorted(found, key=lambda term: (-found[term], term))[:_MOST]
+    return [(term, round(0.9 * found[term], 3)) for term in best]
+
+
+def _umlauts(word: str) -> Iterator[str]:
+    """Yields a word with its umlauts as they are indexed, if they may be written as two letters."""
+    plain = word
+    for two, one in _WRITTEN_OUT:
+        plain = plain.replace(two, one)
+    if plain != word:
+        yield plain

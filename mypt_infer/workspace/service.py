@@ -1,0 +1,103 @@
+"""Asks a service on this machine for vectors, in the form of OpenAI's /v1/embeddings.
+
+Input: texts. Output: vectors. llama.cpp, Ollama, vLLM and others answer in this form. Nothing is
+asked unless its address is given, and texts go nowhere else: proxies are not used and redirections
+not followed.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urldefrag, urlsplit, urlunsplit
+
+from mypt_infer.workspace.embed import FLOOR, EmbedderError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+# Seconds for one answer, and texts of one question.
+_PATIENCE, _BATCH = 120, 64
+_SHOWN = 200
+
+
+class Service:
+    """An `Embedder` at an address, http://localhost:8080/v1/embeddings.
+
+    A model is named after `#`, for services that hold several: http://localhost:11434/v1#minilm.
+    Raises ValueError for what is no address.
+    """
+
+    def __init__(self, address: str) -> None:
+        place, self.model = urldefrag(address)
+        parts = urlsplit(place)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(
+                f"{address!r} is no address of a service; expected "
+                "http://localhost:8080/v1/embeddings"
+            )
+        path = parts.path.rstrip("/")
+        if not path.endswith("/embeddings"):
+            path = (path or "/v1") + "/embeddings"
+        self.address = urlunsplit(parts._replace(path=path))
+        self.name = self.address + (f"#{self.model}" if self.model else "")
+        self.weight, self.floor = 1.0, FLOOR
+        self._open = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), _NoRedirection
+        ).open
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Returns the vectors of texts, (texts, dimensions). Raises EmbedderError."""
+        import numpy as np
+
+        found = [
+            vector
+            for at in range(0, len(texts), _BATCH)
+            for vector in self._ask([*texts[at : at + _BATCH]])
+        ]
+        try:
+            return np.array(found, dtype=np.float32)
+        except (TypeError, ValueError):
+            raise self._error("its vectors are not lists of numbers of one length") from None
+
+    def _ask(self, texts: list[str]) -> list[Any]:
+        asked = {"input": texts} | ({"model": self.model} if self.model else {})
+        request = urllib.request.Request(
+            self.address, json.dumps(asked).encode(), {"Content-Type": "application/json"}
+        )
+        try:
+            with self._open(request, timeout=_PATIENCE) as answer:
+                found = json.load(answer)
+        except urllib.error.HTTPError as error:
+            said = " ".join(error.read(_SHOWN).decode("utf-8", "replace").split())
+            raise self._error(f"it answered {error.code} {error.reason}: {said}") from None
+        except urllib.error.URLError as error:
+            raise self._error(f"{error.reason}; is the service running?") from None
+        except (OSError, http.client.HTTPException) as error:
+            raise self._error(f"{error or type(error).__name__}; is the service running?") from None
+        except ValueError:
+            raise self._error("its answer is no JSON") from None
+        data = found.get("data") if isinstance(found, dict) else None
+        try:
+            vectors = {row.get("index", i): row["embedding"] for i, row in enumerate(data or ())}
+            return [vectors[i] for i in range(len(texts))]
+        except (AttributeError, KeyError, TypeError):
+            raise self._error(
+                f'expected {{"data": [{{"index", "embedding"}}]}} with one embedding for each of '
+                f"{len(texts)} texts, got {json.dumps(found)[:_SHOWN]}"
+            ) from None
+
+    def _error(self, what: str) -> EmbedderError:
+        return EmbedderError(f"the embedder at {self.address}: {what}")
+
+
+class _NoRedirection(urllib.request.HTTPRedirectHandler):
+    """Reports a redirection as an error: texts go to the address that was given alone."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None

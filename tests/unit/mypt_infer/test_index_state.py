@@ -1,0 +1,220 @@
+"""The index on the disk: damage is noticed and put right, and a kill loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mypt_infer.workspace import EmbedderError, HashingEmbedder, WorkspaceEngine, WorkspaceError
+from mypt_infer.workspace import build as building
+from mypt_infer.workspace.cli import main
+from mypt_infer.workspace.store import META, SQLITE, VECTORS, current
+
+WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprstvz" for b in ("a", "e", "io") for c in ("rn", "lt")]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    chance = random.Random(1)
+    for i in range(40):
+        text = " ".join(chance.choices(WORDS, k=chance.randrange(20, 800)))
+        (folder / f"{i:02}.txt").write_text(f"Document {i}\n\n{text}\n")
+    return folder
+
+
+def whole(engine: WorkspaceEngine) -> dict[str, str]:
+    """Returns the texts of all documents, after a look at all files of the index."""
+    folder = current(engine.index_dir)
+    assert folder is not None
+    lines = [json.loads(line) for line in (folder / META).read_text().splitlines()]
+    vectors = np.load(folder / VECTORS)
+    assert len(vectors) == len(lines)
+    live = [line for line in lines if line]
+    assert not any(vector.any() for line, vector in zip(lines, vectors, strict=True) if not line)
+    assert [line["chunk_id"] for line in live if engine.get_chunk(line["chunk_id"]) is None] == []
+    assert len(live) == sum(engine.count_chunks(d.doc_id) for d in engine.list_docs())
+    return {d.path: engine.get_doc_text(d.doc_id) or "" for d in engine.list_docs()}
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def flip(data: bytes) -> bytes:
+    return data[:5000] + bytes([data[5000] ^ 0x40]) + data[5001:]
+
+
+@pytest.mark.parametrize("damage", [cut, flip, lambda data: b""])
+def test_damaged_vectors_are_made_again(
+    base: Path, tmp_path: Path, damage: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = WorkspaceEngine(base, tmp_path / "index", embedder=HashingEmbedder())
+    file = (current(engine.index_dir) or base) / VECTORS
+    good = file.read_bytes()
+    queries = [" ".join(random.Random(i).choices(WORDS, k=3)) for i in range(20)]
+    answers = [[(c, c.score) for c in engine.search(query, 10)] for query in queries]
+    for heal in ("an engine", "the command"):
+        file.write_bytes(damage(good))
+        if heal == "an engine":
+            engine = WorkspaceEngine(base, tmp_path / "index")
+        else:
+            assert main([str(base), "--index-dir", str(tmp_path / "index"), "--quiet"]) == 0
+            engine = WorkspaceEngine(base, tmp_path / "index")
+        assert (current(engine.index_dir) or base) / VECTORS == file, "nothing else was made again"
+        assert file.read_bytes() == good
+        assert [[(c, c.score) for c in engine.search(query, 10)] for query in queries] == answers
+    assert capsys.readouterr() == ("", "")
+
+
+def test_damaged_texts_are_named(base: Path, tmp_path: Path) -> None:
+    engine = WorkspaceEngine(base, tmp_path / "index")
+    key = engine.list_docs()[0].doc_id
+    with sqlite3.connect((current(engine.index_dir) or base) / SQLITE) as db:
+        db.execute("UPDATE texts SET data = substr(data, 1, 20) || x'00' || substr(data, 22)")
+    db.close()
+    with pytest.raises(WorkspaceError, match="delete that folder"):
+        engine.get_doc_text(key)
+
+
+def test_a_short_meta_file_is_made_again(base: Path, tmp_path: Path) -> None:
+    engine = WorkspaceEngine(base, tmp_path / "index")
+    before = whole(engine)
+    file = (current(engine.index_dir) or base) / META
+    file.write_bytes(file.read_bytes()[:1000])
+    engine.refresh()
+    assert whole(engine) == before
+
+
+@pytest.mark.parametrize("many", [0, 1000])
+def test_a_kill_loses_nothing(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    """Killed at any moment: the documents are those from before or from after, and stay usable."""
+    index = tmp_path / "index"
+    engine = WorkspaceEngine(base, index, embedder=HashingEmbedder())
+    old = whole(engine)
+    chance = random.Random(many)
+    script = (
+        "import sys; from pathlib import Path; from mypt_infer.workspace import build, "
+        f"HashingEmbedder; build._MANY = {many}; print('ready', flush=True); "
+        "build.refresh(Path(sys.argv[1]), Path(sys.argv[2]), HashingEmbedder())"
+    )
+    states = 0
+    for kill in range(12):
+        for i in chance.sample(range(40), 8):
+            text = " ".join(chance.choices(WORDS, k=chance.randrange(20, 800)))
+            (base / f"{i:02}.txt").write_text(f"Document {i}, {kill}\n\n{text}\n")
+        new = {p.name: p.read_text() for p in base.iterdir()}
+        run = subprocess.Popen(
+            [sys.executable, "-c", script, str(base), str(index)], stdout=subprocess.PIPE
+        )
+        assert run.stdout is not None
+        run.stdout.readline()
+        time.sleep(0.02 * kill)
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+        run.stdout.close()
+        reader = WorkspaceEngine(base, index)
+        found = {d.path: reader.get_doc_text(d.doc_id) for d in reader.list_docs()}
+        assert found in (old, new)
+        states += found == new
+        reader.search(" ".join(WORDS[:5]), 10)
+        reader.close()
+        if kill % 3 == 2:
+            engine.refresh()
+            old = whole(engine)
+            assert old == new
+        else:
+            old = found  # type: ignore[assignment]
+    fresh = WorkspaceEngine(base, tmp_path / "fresh", embedder=HashingEmbedder())
+    engine.refresh()
+    for i in range(20):
+        query = " ".join(random.Random(i).choices(WORDS, k=3))
+        assert engine.search(query, 10) == fresh.search(query, 10)
+    assert states < 12
+
+
+def test_words_can_be_searched_before_vectors_are_made(base: Path, tmp_path: Path) -> None:
+    asked = 0
+
+    def fails_later(texts: list[str]) -> np.ndarray[Any, Any]:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            raise EmbedderError("the service went away")
+        return HashingEmbedder().embed(texts)
+
+    steps: list[tuple[str, int, int]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mypt_infer.workspace.index.embedding._BATCH", 30)
+        with pytest.raises(EmbedderError, match="went away"):
+            WorkspaceEngine(
+                base,
+                tmp_path / "index",
+                embedder=fails_later,
+                progress=lambda *step: steps.append(step),
+            )
+        done = [step for step in steps if step[0] == "embedding"]
+        assert steps[0] == ("reading", 0, 40)
+        assert done[0][1] == 0 < done[1][1] < done[1][2]
+        engine = WorkspaceEngine(base, tmp_path / "index", embedder=fails_later)
+        assert engine.search(WORDS[0], 5)
+        engine.refresh()
+    assert asked > 3
+    assert len(whole(engine)) == 40
+    before = asked
+    engine.refresh()
+    assert asked == before
+
+
+def test_only_changed_files_are_read(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mypt_infer.workspace.files._FRESH", 0)
+    time.sleep(0.05)  # longer than the tick of the times of files
+    engine = WorkspaceEngine(base, tmp_path / "index")
+    read: list[str] = []
+    tree_read = building.Tree.read
+    monkeypatch.setattr(
+        building.Tree, "read", lambda self, path: (read.append(path), tree_read(self, path))[1]
+    )
+    engine.refresh()
+    assert read == []
+    os.utime(base / "07.txt", (1, 1))
+    text = (base / "09.txt").read_text()
+    (base / "09.txt").write_text(text.replace("Document", "Dokument"))
+    assert engine.refresh().changed == 1
+    assert read == ["07.txt", "09.txt"]
+    time.sleep(0.05)
+    engine.refresh()
+    read.clear()
+    engine.refresh()
+    assert read == []
+
+
+def test_many_changes_begin_the_numbers_anew(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "_SPARE", 5)
+    engine = WorkspaceEngine(base, tmp_path / "index")
+    for i in range(8):
+        for path in base.iterdir():
+            path.write_text(path.read_text() + f"again {i}\n")
+        engine.refresh()
+        folder = current(engine.index_dir) or base
+        live = sum(engine.count_chunks(d.doc_id) for d in engine.list_docs())
+        assert len(np.load(folder / VECTORS)) <= 3 * live + 5
+        assert len(whole(engine)) == 40
