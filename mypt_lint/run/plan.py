@@ -16,7 +16,7 @@ import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.left_out import LeftOut
-from mypt_cli.jsonl.paths import SUFFIXES, expand
+from mypt_cli.jsonl.paths import SUFFIXES, expand, is_named
 from mypt_cli.parser import known_dialect
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import candidates, detect, elsewhere_than, in_order
@@ -128,8 +128,7 @@ class Plan:
         return sorted(found, key=lambda source: source.path)
 
     def _fits(self, path: str) -> bool:
-        bare = path.lower().removesuffix(".gz").removesuffix(".zst")
-        return bare.endswith(_SUFFIXES.get(self.of(path)["kind"], SUFFIXES))
+        return is_named(path, _SUFFIXES.get(self.of(path)["kind"], SUFFIXES))
 
     def groups(
         self, sources: list[Source], *, known: frozenset[Key] | None, say: Say
