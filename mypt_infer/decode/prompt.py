@@ -62,7 +62,9 @@ def start_state(
     )
     states = [outcome.before.get(i) for i in range(len(cuts))] + [outcome.state]
     found, at = DEAD_STATE, len(cuts)
-    for at in range(len(cuts), max(-1, len(cuts) - _BACK - 1), -1):
+    # From the earliest place on: what follows a later one may be the beginning of a tag, which was
+    # read as text.
+    for at in range(max(0, len(cuts) - _BACK), len(cuts) + 1):
         grammar_state = states[at]
         token = cuts[at].token if at < len(cuts) else len(ids)
         if grammar_state is None or token < 0 or grammar_state not in tables.start:

@@ -155,6 +155,23 @@ def test_without_constraint_random_ids_are_never_legal(name: str) -> None:
         assert made.dialect.parse_ids(ids + out)[0] is None
 
 
+@pytest.mark.parametrize("name", DIALECTS)
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=10, deadline=None)
+def test_a_prompt_may_stop_anywhere(name: str, seed: int) -> None:
+    """Also in the middle of a tag: the state is that in which the model would have been."""
+    made = decoder(name)
+    ids = made.ids_of(prompt(name))
+    state = made.start(ids)
+    out = list(generated(made, made.start(ids, max_new_tokens=60), random.Random(seed), bold=0.5))
+    for at, token in enumerate(out):
+        begun = made.start(ids + out[:at])
+        assert (made.allowed(begun) == made.allowed(state)).all(), made.dialect.tokenizer.decode(
+            out[:at]
+        )
+        state = made.next(state, token)
+
+
 @pytest.mark.parametrize("name", [n for n in DIALECTS if n != "gabgpt"])
 def test_a_conversation_goes_on_behind_results(name: str) -> None:
     """Calls, results that the system puts in, and an answer: the whole of it is read as one legal
