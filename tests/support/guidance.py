@@ -22,7 +22,7 @@ from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
 from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.support.decoding import TOOLS
 
-STRING = r'"([^"\\\x00-\x1f]|\\["\\nrtfb]|\\u00(0[0-7bef]|1[0-9a-f]))*"'
+STRING = r'"([^"\\\x00-\x1f\x7f]|\\["\\nrtfb]|\\u00(0[0-7bef]|1[0-9a-f]))*"'
 INTEGER = r"(0|-?[1-9][0-9]{0,14})"
 _FRACTION = "|".join(rf"[1-9][0-9]{{{n - 1}}}\.(0|[0-9]{{0,{14 - n}}}[1-9])" for n in range(1, 15))
 

@@ -183,7 +183,7 @@ QUOTE = ord('"')
 def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     """Returns the automaton of the inside of a canonical JSON string without `forbidden` spellings.
 
-    The only exit is the closing quote.
+    The only exit is the closing quote. DEL is refused: llguidance would escape it.
     """
     cut = {_codes(f.partition('"')[0]) for f in forbidden}
     order = [p for p in _matcher(cut) if not any(_ends(p, c) for c in cut)]
@@ -192,7 +192,7 @@ def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     more = {n: len(order) + i for i, n in enumerate([*_PENDING, *names])}
     step = np.full((len(order) + len(more), 256), DEAD, dtype=np.int32)
     for read, state in states.items():
-        for byte in range(0x20, 0x80):
+        for byte in range(0x20, 0x7F):
             new = (*read, byte)
             if not any(_ends(new, c) for c in cut):
                 step[state, byte] = _longest(new, states)

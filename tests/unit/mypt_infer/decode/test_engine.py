@@ -208,11 +208,8 @@ def test_the_engines_offer_the_same_where_both_can() -> None:
         '{"name": "find", "query": "say \\"hi\\" to <my ü 🎉", "top_k": -120, "deep": true, "kind": "ab"}'
     )
     left, right = (of.run(of.start(prompt("mypt")), [50261, 50267]) for of in (table, other))
-    # These must be escaped for llguidance.
-    odd = [i for i in range(50256) if b"\x7f" in table.dialect.tokenizer.decode_bytes([i])]
     for token in ids:
         mine, theirs = table.allowed(left), other.allowed(right)
-        mine[odd] = theirs[odd] = False
         assert (mine == theirs).all(), [
             table.dialect.tokenizer.decode([i]) for i in np.flatnonzero(mine != theirs)[:9]
         ]
