@@ -175,15 +175,11 @@ class Bodies:
         if kind == "array":
             closing = self._text("]", then)
             again = Node(block=CALLING, owner=self.owner)
-            again.also = [closing, self._text(", ", self.value(schema["items"], again))]
-            return self._text(
-                "[",
-                Node(
-                    also=[closing, self.value(schema["items"], again)],
-                    block=CALLING,
-                    owner=self.owner,
-                ),
-            )
+            # One graph for the first item and the later ones: two would double with each level.
+            item = self.value(schema["items"], again)
+            again.also = [closing, self._text(", ", item)]
+            first = Node(also=[closing, item], block=CALLING, owner=self.owner)
+            return self._text("[", first)
         properties, required = schema.get("properties", {}), frozenset(schema.get("required", ()))
         closing = self._text("}", then)
         return self._text("{", self._members(properties, required, closing, comma=False))
