@@ -29,6 +29,8 @@ from mypt_infer.decode.tables import DEAD_STATE
 EXPANSIONS = 3000
 # The most bytes of an ending.
 _LONGEST = 1 << 14
+# The bytes back to which a search counts how often it wrote a byte.
+_RECENT = 256
 _WORDS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_ .:,"
 # The order in which bytes are tried, inside a string and outside.
 _INSIDE = [*b'"', *_WORDS, *range(0x100)]
@@ -147,15 +149,16 @@ class Search:
         if here.is_accepting():
             return text
         order, ways = self._order(at)
+        recent = text[-_RECENT:]
         found = [ways[i] for i in np.flatnonzero(self.bitmask.some(here, order)).tolist()]
         possible = frozenset(byte for _, _, byte in found)
         if at in self.lexemes.strings and _QUOTE not in possible and len(found) > 1:
             new = possible - before if before else possible
-            found.sort(key=lambda way: (way[2] not in new, text.count(way[2])))
+            found.sort(key=lambda way: (way[2] not in new, recent.count(way[2])))
             if not before:
                 found.sort(key=lambda way: not self._closes(here, way))
         elif at not in self.lexemes.strings and not possible & {0x7D, 0x5D, 0x2C}:
-            found.sort(key=lambda way: text.count(way[2]) if 0x30 <= way[2] <= 0x39 else 0)
+            found.sort(key=lambda way: recent.count(way[2]) if 0x30 <= way[2] <= 0x39 else 0)
         return _Place(here, text, iter(found), possible) if found else None
 
     def _closes(self, here: Any, way: tuple[int, int, int]) -> bool:
