@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, TextIO
 
 from mypt_cli.errors import UsageError, suggestion
@@ -61,7 +62,7 @@ class Options:
 
     def dialect(self, otherwise: str) -> None:
         """Adds `--dialect`, worded alike for all commands; `otherwise` says what holds without."""
-        said = f"the format, or auto to find out (default: {otherwise})"
+        said = f"the format, a folder of your own, or auto to find out (default: {otherwise})"
         self("--dialect NAME", said, type=partial(known_dialect, more=("auto",)))
 
 
@@ -140,13 +141,29 @@ class Parser(argparse.ArgumentParser):
 
 
 def known_dialect(name: str, *, more: tuple[str, ...] = (), what: str = "dialect") -> str:
-    """Returns the name of a dialect, or one of `more`. Raises UsageError for any other."""
-    from mypt_spec import dialects
+    """Returns the name or folder of a dialect, or one of `more`.
 
-    known = [*more, *dialects()]
-    if name not in known:
+    Raises UsageError for any other, and for a folder that holds no dialect.
+    """
+    from mypt_spec import SpecError, dialects
+    from mypt_spec.adapters.base import Unread
+    from mypt_spec.dialect import dialect, folder, is_folder
+
+    if name in more:
+        return name
+    try:
+        if is_folder(name):
+            if isinstance(dialect(name).adapter, Unread):
+                raise UsageError(f"{name}: nothing says how to read records: add records.toml")
+        else:
+            folder(name)
+    except SpecError as error:
+        raise UsageError(str(error)) from None
+    except KeyError:
+        known = [*more, *dialects()]
         meant = suggestion(name, known, f"known are {', '.join(known)}")
-        raise UsageError(f"no {what} {name!r}{meant}")
+        own = f"; a folder of your own has a slash: ./{name}" if Path(name).is_dir() else ""
+        raise UsageError(f"no {what} {name!r}{meant}{own}") from None
     return name
 
 

@@ -20,7 +20,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.bodies.strict_json import escape
-from mypt_spec.dialect import Dialect, dialect, dialects, folder
+from mypt_spec.dialect import Dialect, dialect, dialects, folder, is_folder
 from mypt_spec.findings import Finding
 
 _FORM = ("role", "type")  # keys of how something is written, which differs in canonical records
@@ -65,6 +65,9 @@ class Converter:
         system: str | None = None,
         rules: Settings = NO_SETTINGS,
     ) -> None:
+        for name in (source, target):
+            if is_folder(name):
+                raise KeyError(f"{name}: mypt-convert converts the formats of this package only")
         if source not in readable():
             raise KeyError(f"no format {source!r}; known are {', '.join(readable())}")
         self.target, self.bridge, self.system = dialect(target), _bridge(target), system

@@ -57,11 +57,11 @@ def beside(folder: str | Path, name: str) -> Path | None:
 
 
 def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
-    """Returns the name of the dialect that a model was trained on, as its checkpoint says.
+    """Returns the name or folder of the dialect that a model was trained on, by its checkpoint.
 
-    Returns `wanted`, or else `default`, if the checkpoint does not say; `wanted="auto"` is the same
-    as None. Raises ModelError if the checkpoint says another dialect than `wanted`, or cannot be
-    read.
+    It is the folder where the checkpoint holds a grammar of its own. Returns `wanted`, or else
+    `default`, if the checkpoint does not say; `wanted="auto"` is the same as None. Raises
+    ModelError if the checkpoint says another dialect than `wanted`, or cannot be read.
     """
     wanted = None if wanted == "auto" else wanted
     path = newest(folder) / TRAINER
@@ -73,11 +73,23 @@ def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
     said = data.get("dialect") if isinstance(data, dict) else None
     if not isinstance(said, str):
         return wanted or default
+    own = path.with_name("tokens.toml")
+    if own.is_file() and wanted in (None, said):
+        return f"{own.parent.as_posix()}/"
+    if own.is_file() and wanted and _same(own, Path(wanted) / own.name):
+        return wanted
     if wanted not in (None, said):
         raise ModelError(
             f"{folder}: the model was trained on {said}, not on {wanted}; leave --dialect out"
         )
     return said
+
+
+def _same(file: Path, other: Path) -> bool:
+    try:
+        return file.read_bytes() == other.read_bytes()
+    except OSError:
+        return False
 
 
 def read_config(folder: Path) -> LlamaConfig:

@@ -19,7 +19,7 @@ True
 """
 
 from mypt_spec.automaton import Automaton
-from mypt_spec.dialect import Dialect, dialect, dialects
+from mypt_spec.dialect import Dialect, dialect, dialects, load
 from mypt_spec.encoder import Encoded
 from mypt_spec.episode import Episode, Event, Message, Part
 from mypt_spec.findings import Finding, Fix
@@ -31,6 +31,6 @@ from mypt_spec.tokenizer.vocabulary import VocabularyError
 __all__ = [
     "Automaton", "Dialect", "Encoded", "Episode", "Event", "Finding", "Fix", "Limits", "Message",
     "Part", "SpecError",
-    "Tokenizer", "VocabularyError", "dialect", "dialects",
+    "Tokenizer", "VocabularyError", "dialect", "dialects", "load",
 ]  # fmt: skip
 __version__ = "0.1.0"

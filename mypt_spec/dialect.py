@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mypt_spec import automaton as _automaton
-from mypt_spec.adapters.base import Adapter, Reader
+from mypt_spec.adapters.base import Adapter, Reader, Unread
 from mypt_spec.automaton import Automaton
 from mypt_spec.encoder import Encoded, Segment, encode_events, segments
 from mypt_spec.episode import Episode, Event
@@ -49,6 +50,7 @@ class Dialect:
     """One format. `mypt_spec.dialect(name)` returns it; it is immutable and threads may share it.
 
     `fingerprint` is a SHA-256 in hexadecimal, equal for equal grammar, token table and vocabulary.
+    `folder` is where a dialect of one's own was loaded from, None for those of the package.
 
     >>> import mypt_spec
     >>> d = mypt_spec.dialect("mypt")
@@ -65,10 +67,31 @@ class Dialect:
     adapter: Adapter
     fingerprint: str
     ranks: Ranks | None = None
+    folder: Path | None = None
 
     @property
     def name(self) -> str:
         return self.table.name
+
+    @property
+    def spec(self) -> str:
+        """Returns what `mypt_spec.dialect` takes to load it again: its name or its folder."""
+        return self.name if self.folder is None else f"{self.folder.as_posix()}/"
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Returns the files that a copy of a folder of one's own needs, by name; else none.
+
+        They are written beside data and models, so that these need no other place. An `adapter.py`
+        is not among them: nothing runs code that came with data.
+        """
+        if self.folder is None:
+            return {}
+        said = self.folder / "records.toml"
+        return {
+            f"{self.name}.lark": _grammar_file(self.folder).read_bytes(),
+            "tokens.toml": (self.folder / "tokens.toml").read_bytes(),
+        } | ({said.name: said.read_bytes()} if said.is_file() else {})
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -236,27 +259,77 @@ class Dialect:
         return Run(self.table, self.automaton, complete=False).check(self.lex(text))
 
 
-def load(folder: Path, adapter: Adapter | None = None) -> Dialect:
-    """Loads a grammar folder, which holds `<folder>.lark` and `tokens.toml`.
+def load(path: str | Path, adapter: Adapter | None = None) -> Dialect:
+    """Loads a grammar folder of your own: a `.lark` file, `tokens.toml`, and how to read records.
 
-    The adapter is `ADAPTER` of the module `mypt_spec.adapters.<folder>` unless another is given.
-    Raises SpecError, which names the file and what is wrong in it.
+    Records are read by `adapter`, or as `records.toml` in the folder says, or by `ADAPTER` of an
+    `adapter.py` there, which is run; without any of these, no record can be read. Raises SpecError,
+    which names the file and what is wrong in it.
     """
-    try:
-        grammar = (folder / f"{folder.name}.lark").read_text(encoding="utf-8")
-        tokens = (folder / "tokens.toml").read_text(encoding="utf-8")
-    except OSError as error:
-        raise SpecError(f"{folder}: cannot read {error.filename}: {error.strerror}") from None
+    folder = Path(path)
+    grammar, tokens = _text(_grammar_file(folder)), _text(folder / "tokens.toml")
     table = load_table(tokens, where=str(folder / "tokens.toml"))
-    adapter = adapter or _adapter(folder)
-    machine = _compiled(folder.name, grammar) or _automaton.extract(grammar)
+    if table.name in _folders() and folder.parent != grammar_root():
+        what = f"{table.name!r} is the name of a dialect of mypt-tags; choose another"
+        raise SpecError(f"{folder / 'tokens.toml'}: [dialect]: {what}")
+    machine = _compiled(folder.name, grammar)
+    if machine is None:
+        try:
+            machine = _automaton.extract(grammar)
+        except SpecError as error:
+            raise SpecError(f"{_grammar_file(folder)}: {error}") from None
     _check_terminals(table, machine, folder)
-    return Dialect(
-        table, machine, adapter, hashlib.sha256(f"{grammar}\0{tokens}".encode()).hexdigest()
-    )
+    digest = hashlib.sha256(f"{grammar}\0{tokens}".encode()).hexdigest()
+    reader = adapter or _adapter(folder, table, machine)
+    own = None if folder.parent == grammar_root() else folder
+    return Dialect(table, machine, reader, digest, folder=own)
 
 
-def _adapter(folder: Path) -> Adapter:
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SpecError(f"{file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{file}: is not UTF-8: byte {error.start}") from None
+
+
+def _grammar_file(folder: Path) -> Path:
+    """Returns the file of the grammar: that of the folder's name, or the only one."""
+    if not folder.is_dir():
+        raise SpecError(f"{folder}: is no folder; expected one with a grammar and tokens.toml")
+    named, found = folder / f"{folder.name}.lark", sorted(folder.glob("*.lark"))
+    if named in found:
+        return named
+    if len(found) != 1:
+        what = ", ".join(file.name for file in found) or "none"
+        raise SpecError(f"{folder}: expected {named.name} or one other .lark file, found {what}")
+    return found[0]
+
+
+def _adapter(folder: Path, table: TokenTable, machine: Automaton) -> Adapter:
+    """Returns what reads the records of a folder's dialect."""
+    said, code = folder / "records.toml", folder / "adapter.py"
+    if said.is_file() and code.is_file():
+        raise SpecError(f"{folder}: records.toml and adapter.py both say how to read records")
+    if said.is_file():
+        from mypt_spec.adapters.declared import declared
+
+        return declared(_text(said), table, machine, where=str(said))
+    if code.is_file():
+        import runpy
+
+        found = runpy.run_path(str(code)).get("ADAPTER")
+        if not isinstance(found, Adapter):
+            raise SpecError(f"{code}: has no ADAPTER that is a mypt_spec.adapters.base.Adapter")
+        return found
+    if folder.parent != grammar_root():
+        return Unread()
+    return _shipped(folder)
+
+
+def _shipped(folder: Path) -> Adapter:
+    """Returns the adapter of a dialect of the package."""
     module: Any = importlib.import_module(f"mypt_spec.adapters.{folder.name}")
     return cast(Adapter, module.ADAPTER)
 
@@ -266,7 +339,7 @@ def shaped(record: object, name: str) -> bool:
 
     Raises KeyError, which names the known dialects.
     """
-    _, findings, _ = _adapter(folder(name)).check(record)
+    _, findings, _ = _shipped(folder(name)).check(record)
     return not any(finding.severity == "error" for finding in findings)
 
 
@@ -313,13 +386,15 @@ def dialects() -> tuple[str, ...]:
     return tuple(sorted(_folders()))
 
 
-def dialect(name: str, *, vocabulary: str | Path | None = None) -> Dialect:
-    """Returns the dialect of that name, loaded once.
+def dialect(name: str | Path, *, vocabulary: str | Path | None = None) -> Dialect:
+    """Returns the dialect of that name, or of a grammar folder, loaded once.
 
-    `vocabulary` is a file of ranks, as tiktoken writes them, that replaces the vocabulary which the
-    dialect names: the same grammar, other ids. Raises KeyError, which names the known dialects, and
-    VocabularyError for a file that holds no ranks.
+    A name with a slash is a folder, such as `./my_format`; see `load`. `vocabulary` is a file of
+    ranks, as tiktoken writes them, that replaces the vocabulary which the dialect names: the same
+    grammar, other ids. Raises KeyError, which names the known dialects, SpecError for a folder that
+    holds none, and VocabularyError for a file that holds no ranks.
     """
+    name = str(name.absolute()) if isinstance(name, Path) else name
     return _loaded(name) if vocabulary is None else _with_ranks(name, read_ranks(vocabulary))
 
 
@@ -342,8 +417,46 @@ def _with_ranks(name: str, ranks: Ranks) -> Dialect:
 
 
 def folder(name: str) -> Path:
-    """Returns the grammar folder of a dialect. Raises KeyError, which names the known dialects."""
+    """Returns the grammar folder of a dialect, which a name with a slash is itself.
+
+    Other names are those of `dialects()` and those that packages register, as entry points of the
+    group `mypt_spec.dialects` whose values are modules with a grammar folder beside them. Raises
+    KeyError, which names the known dialects.
+    """
+    if is_folder(name):
+        return Path(name).expanduser()
     folders = _folders()
-    if name not in folders:
-        raise KeyError(f"no dialect {name!r}; known are {', '.join(sorted(folders))}")
-    return folders[name]
+    if name in folders:
+        return folders[name]
+    registered = _registered()
+    if name in registered:
+        return registered[name]
+    known = ", ".join(sorted([*folders, *registered]))
+    raise KeyError(f"no dialect {name!r}; known are {known}; a folder has a slash: ./{name}")
+
+
+def copied_to(folder: Path) -> str | None:
+    """Returns what `dialect` takes where a folder of data or of a model has `Dialect.files`.
+
+    Returns None where it has none: its dialect is one of the package.
+    """
+    return f"{folder.as_posix()}/" if (folder / "tokens.toml").is_file() else None
+
+
+def is_folder(name: str) -> bool:
+    """Returns whether a dialect is named by its folder."""
+    return "/" in name or os.sep in name or name in (".", "..")
+
+
+@cache
+def _registered() -> dict[str, Path]:
+    """Returns the folders of dialects of other packages, by name; looked up only when needed."""
+    from importlib.metadata import entry_points
+    from importlib.util import find_spec
+
+    found = {}
+    for point in entry_points(group="mypt_spec.dialects"):
+        place = find_spec(point.value)
+        if place is not None and place.origin is not None:
+            found[point.name] = Path(place.origin).parent
+    return found

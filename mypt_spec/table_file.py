@@ -115,6 +115,8 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         )
         pieces = tuple(_piece(p, entry, need) for p in row["spelling"])
         need(bool(pieces), entry, '"spelling" is empty')
+        same = next((t.name for t in terminals.values() if t.spelling == pieces), None)
+        need(same is None, entry, f"is spelled as {same} is")
         need(
             not ("opens" in row and "closes" in row),
             entry,

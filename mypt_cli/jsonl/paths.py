@@ -64,16 +64,6 @@ def expand(
     return list(found.values())
 
 
-def is_named(path: str, suffixes: Sequence[str] = SUFFIXES) -> bool:
-    """Returns whether a path ends in one of the suffixes, in any case, packed or not.
-
-    >>> is_named("A.JSONL.gz"), is_named("a.txt")
-    (True, False)
-    """
-    stem, ending = os.path.splitext(path.lower())
-    return (stem if ending in PACKED else path.lower()).endswith(tuple(suffixes))
-
-
 def is_prepared(path: str) -> bool:
     """Returns whether a folder is a prepared data set, or was to be one."""
     return any(os.path.isfile(os.path.join(path, name)) for name in (MANIFEST, PLAN))

@@ -44,9 +44,6 @@ class Checker:
     are pairs (code, severity) that differ from the rule's. `with_fixes` looks for fixes that need
     more than their finding; with `proposals`, there are also fixes that are proved only when they
     are made; `edits` adds to each fix what it changes in the line.
-
-    The methods come in three groups: data in, diagnostics out (`line` to `at`); a record in,
-    findings out (`judged` and `read`); what the settings say of a finding (`shown` to `insist`).
     """
 
     dialect: Dialect
@@ -77,15 +74,6 @@ class Checker:
             ]
         return [item for item in found if self.selects(item.finding.code)]
 
-    def _line(self, raw: bytes, row: int, filename: str) -> Iterator[Diagnostic]:
-        line = read_line(raw, first=row == 1)
-        for spot in line.spots:
-            yield self.at(*spot, row, filename)
-        if line.fault is not None:
-            yield self.at(self.insist(line.fault.finding), *line.fault[1:], row, filename)
-        else:
-            yield from self._in_record(self.judged(line.value), line.text, row, filename)
-
     def generation_line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
         """Returns the findings of a line {"prompt": "...", "completion": "..."}.
 
@@ -114,90 +102,14 @@ class Checker:
         ]
         return list(self._in_record(findings, text, row, filename))
 
-    def text(self, text: str, findings: Iterable[Finding], *, filename: str) -> list[Diagnostic]:
-        """Returns findings about a whole text with rows and columns.
-
-        Their spans count its code points.
-        """
-        starts = [0]
-        while (at := text.find("\n", starts[-1])) >= 0:
-            starts.append(at + 1)
-        out = []
-        for finding in self.shown(list(findings)):
-            a, b = finding.span or (0, 0)
-            row, end_row = bisect_right(starts, a), bisect_right(starts, max(a, b - 1))
-            end_column = b - starts[end_row - 1] + 1
-            shown = Snippet.around(text, a, b)
-            out.append(
-                Diagnostic(
-                    finding,
-                    filename,
-                    row,
-                    a - starts[row - 1] + 1,
-                    end_row,
-                    end_column,
-                    self.dialect.name,
-                    shown,
-                )
-            )
-        return sorted(out, key=lambda item: item.sort_key)
-
-    def locate(
-        self, findings: list[Finding], raw: bytes, *, row: int, filename: str, unique: bool = False
-    ) -> list[Diagnostic]:
-        """Returns the selected findings about the record in a line, with their places.
-
-        `unique`: it is known that no key occurs twice in the line.
-        """
-        body = raw.removesuffix(b"\r").decode("utf-8")
-        line = " " + body[1:] if body.startswith("\ufeff") else body
-        return list(self._in_record(findings, line, row, filename, unique=unique))
-
-    def _in_record(
-        self, findings: list[Finding], line: str, row: int, filename: str, *, unique: bool = False
-    ) -> Iterator[Diagnostic]:
-        wanted = self.shown(findings)
-        places = Places(line if wanted else "", unique=unique)
-        strings: dict[str, str] = {}
-        for finding in wanted:
-            start, end = places.locate(finding.pointer, finding.span, on_key=finding.on_key)
-            snippet = None
-            if finding.span is not None:
-                if finding.pointer not in strings:
-                    first, last = places.locate(finding.pointer)
-                    if line.startswith('"', first):
-                        strings[finding.pointer] = _decoded(line[first:last])
-                if finding.pointer in strings:
-                    snippet = Snippet.around(strings[finding.pointer], *finding.span)
-            yield self.at(finding, line, start, end, row, filename, snippet)
-
-    def at(
-        self,
-        finding: Finding,
-        line: str,
-        start: int,
-        end: int,
-        row: int,
-        filename: str,
-        snippet: Snippet | None = None,
-    ) -> Diagnostic:
-        """Returns a finding with its place, `line[start:end]`, whether it is selected or not.
-
-        `snippet` is shown under it in place of the line.
-        """
-        shown = snippet or Snippet.around(line, start, end)
-        edit = replacement(line, finding.fix) if finding.fix is not None and self.edits else None
-        return Diagnostic(
-            self.graded(finding),
-            filename,
-            row,
-            start + 1,
-            row,
-            end + 1,
-            self.dialect.name,
-            shown,
-            edit,
-        )
+    def _line(self, raw: bytes, row: int, filename: str) -> Iterator[Diagnostic]:
+        line = read_line(raw, first=row == 1)
+        for spot in line.spots:
+            yield self.at(*spot, row, filename)
+        if line.fault is not None:
+            yield self.at(self.insist(line.fault.finding), *line.fault[1:], row, filename)
+        else:
+            yield from self._in_record(self.judged(line.value), line.text, row, filename)
 
     def judged(self, record: object) -> list[Finding]:
         """Returns all findings about a record from `strict_json.loads`, selected or not."""
@@ -238,6 +150,29 @@ class Checker:
             return found
         return suppressed(record[OPT_OUT], found, self.codes, complete=episode is not None)
 
+    def _errors(self, findings: list[Finding]) -> list[Finding]:
+        """Returns the findings that are reported as errors."""
+        return [f for f in findings if self.severity(f) == "error" and self.selects(f.code)]
+
+    def selects(self, code: str) -> bool:
+        """Returns whether findings of a code are reported."""
+        return code in self.codes or code in ALWAYS
+
+    def severity(self, finding: Finding) -> str:
+        """Returns the severity of a finding by the settings; a few codes always keep their own."""
+        own = finding.severity
+        return own if finding.code in ALWAYS else dict(self.severities).get(finding.code, own)
+
+    def graded(self, finding: Finding) -> Finding:
+        """Returns the finding with its severity by the settings."""
+        severity = self.severity(finding)
+        return finding if severity == finding.severity else regraded(finding, severity)
+
+    def insist(self, finding: Finding) -> Finding:
+        """Returns the finding about a line without a record, or MYP906 where settings hide it."""
+        hidden = finding.severity == "error" != self.severity(finding)
+        return untrainable(finding) if hidden or not self.selects(finding.code) else finding
+
     def _elsewhere(self, legal: list[str], findings: list[Finding]) -> Finding:
         """Returns the finding about a record that is legal in other dialects.
 
@@ -257,9 +192,34 @@ class Checker:
         )
         return Finding("MYP014", message, help=advice)
 
-    def _errors(self, findings: list[Finding]) -> list[Finding]:
-        """Returns the findings that are reported as errors."""
-        return [f for f in findings if self.severity(f) == "error" and self.selects(f.code)]
+    def locate(
+        self, findings: list[Finding], raw: bytes, *, row: int, filename: str, unique: bool = False
+    ) -> list[Diagnostic]:
+        """Returns the selected findings about the record in a line, with their places.
+
+        `unique`: it is known that no key occurs twice in the line.
+        """
+        body = raw.removesuffix(b"\r").decode("utf-8")
+        line = " " + body[1:] if body.startswith("\ufeff") else body
+        return list(self._in_record(findings, line, row, filename, unique=unique))
+
+    def _in_record(
+        self, findings: list[Finding], line: str, row: int, filename: str, *, unique: bool = False
+    ) -> Iterator[Diagnostic]:
+        wanted = self.shown(findings)
+        places = Places(line if wanted else "", unique=unique)
+        strings: dict[str, str] = {}
+        for finding in wanted:
+            start, end = places.locate(finding.pointer, finding.span, on_key=finding.on_key)
+            snippet = None
+            if finding.span is not None:
+                if finding.pointer not in strings:
+                    first, last = places.locate(finding.pointer)
+                    if line.startswith('"', first):
+                        strings[finding.pointer] = _decoded(line[first:last])
+                if finding.pointer in strings:
+                    snippet = Snippet.around(strings[finding.pointer], *finding.span)
+            yield self.at(finding, line, start, end, row, filename, snippet)
 
     def shown(self, findings: list[Finding]) -> list[Finding]:
         """Returns the selected findings of one line or text.
@@ -280,21 +240,58 @@ class Checker:
         )
         return [*wanted[: self.most], cut]
 
-    def selects(self, code: str) -> bool:
-        """Returns whether findings of a code are reported."""
-        return code in self.codes or code in ALWAYS
+    def at(
+        self,
+        finding: Finding,
+        line: str,
+        start: int,
+        end: int,
+        row: int,
+        filename: str,
+        snippet: Snippet | None = None,
+    ) -> Diagnostic:
+        """Returns a finding with its place, `line[start:end]`, whether it is selected or not.
 
-    def severity(self, finding: Finding) -> str:
-        """Returns the severity of a finding by the settings; a few codes always keep their own."""
-        own = finding.severity
-        return own if finding.code in ALWAYS else dict(self.severities).get(finding.code, own)
+        `snippet` is shown under it in place of the line.
+        """
+        shown = snippet or Snippet.around(line, start, end)
+        edit = replacement(line, finding.fix) if finding.fix is not None and self.edits else None
+        return Diagnostic(
+            self.graded(finding),
+            filename,
+            row,
+            start + 1,
+            row,
+            end + 1,
+            self.dialect.name,
+            shown,
+            edit,
+        )
 
-    def graded(self, finding: Finding) -> Finding:
-        """Returns the finding with its severity by the settings."""
-        severity = self.severity(finding)
-        return finding if severity == finding.severity else regraded(finding, severity)
+    def text(self, text: str, findings: Iterable[Finding], *, filename: str) -> list[Diagnostic]:
+        """Returns findings about a whole text with rows and columns.
 
-    def insist(self, finding: Finding) -> Finding:
-        """Returns the finding about a line without a record, or MYP906 where settings hide it."""
-        hidden = finding.severity == "error" != self.severity(finding)
-        return untrainable(finding) if hidden or not self.selects(finding.code) else finding
+        Their spans count its code points.
+        """
+        starts = [0]
+        while (at := text.find("\n", starts[-1])) >= 0:
+            starts.append(at + 1)
+        out = []
+        for finding in self.shown(list(findings)):
+            a, b = finding.span or (0, 0)
+            row, end_row = bisect_right(starts, a), bisect_right(starts, max(a, b - 1))
+            end_column = b - starts[end_row - 1] + 1
+            shown = Snippet.around(text, a, b)
+            out.append(
+                Diagnostic(
+                    finding,
+                    filename,
+                    row,
+                    a - starts[row - 1] + 1,
+                    end_row,
+                    end_column,
+                    self.dialect.name,
+                    shown,
+                )
+            )
+        return sorted(out, key=lambda item: item.sort_key)

@@ -1,10 +1,9 @@
 """Finds the dialect of a source from its beginning.
 
-Input are the first lines of a file or pipe, and the dialects to choose from; output is a dialect,
-and a source that can still be read as a whole. There are two questions. `detect` is asked where
-nobody names the dialect (`--dialect auto`): in which one do the first lines have the fewest errors?
-`elsewhere_than` is asked where a dialect is named: are the first lines legal in another one alone?
-Then the file has one finding for each line, and not one for each of its thousands of faults.
+Input are the first lines of a file or pipe, and the dialects to choose from; output is the dialect
+with the fewest errors, and a source that can still be read as a whole. Users need not name the
+dialect of each file, and a file that is checked as the wrong one gets one finding and not
+thousands.
 """
 
 from __future__ import annotations

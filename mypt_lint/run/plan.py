@@ -16,7 +16,7 @@ import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.left_out import LeftOut
-from mypt_cli.jsonl.paths import SUFFIXES, expand, is_named
+from mypt_cli.jsonl.paths import SUFFIXES, expand
 from mypt_cli.parser import known_dialect
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import candidates, detect, elsewhere_than, in_order
@@ -128,7 +128,8 @@ class Plan:
         return sorted(found, key=lambda source: source.path)
 
     def _fits(self, path: str) -> bool:
-        return is_named(path, _SUFFIXES.get(self.of(path)["kind"], SUFFIXES))
+        bare = path.lower().removesuffix(".gz").removesuffix(".zst")
+        return bare.endswith(_SUFFIXES.get(self.of(path)["kind"], SUFFIXES))
 
     def groups(
         self, sources: list[Source], *, known: frozenset[Key] | None, say: Say
@@ -173,13 +174,14 @@ class Plan:
         Raises UsageError, which says `what` holds one dialect, where they have several.
         """
         found = [self.dialect_of(source, say) for source in sources]
-        first: dict[str, str] = {}
+        first: dict[Dialect, str] = {}
         for (name, _, _), source in zip(found, sources, strict=True):
-            first.setdefault(named_dialect(name).name, source.path)
+            first.setdefault(named_dialect(name), source.path)
         if len(first) > 1:
-            named = ", ".join(f"{path} is {name}" for name, path in first.items())
+            named = ", ".join(f"{path} is {d.name}" for d, path in first.items())
             raise UsageError(f"{what} holds one dialect: {named}; choose with --dialect")
-        return named_dialect(*first), [own for _, own, _ in found], [looked for *_, looked in found]
+        (dialect,) = first
+        return dialect, [own for _, own, _ in found], [looked for *_, looked in found]
 
     def resolved(
         self, source: Source, say: Say

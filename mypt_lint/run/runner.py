@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from mypt_cli.jsonl.blocks import Block, Source, blocks
-from mypt_cli.jsonl.paths import is_named
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.check.file_faults import BLOCK, MAX_LINE, ending, too_long, whole_text
@@ -40,7 +39,7 @@ def run(checker: Checker, sources: list[Source], kind: str, *, jobs: int = 1) ->
         return
     fast = FastChecker(checker)
     for source in sources:
-        if kind == "record" or (kind == "generation" and is_named(source.path)):
+        if kind == "record" or (kind == "generation" and _is_jsonl(source.path)):
             yield from check_lines(fast, source, kind=kind)
         else:
             yield _whole(checker, source, kind)
@@ -131,3 +130,7 @@ def _whole(checker: Checker, source: Source, kind: str) -> Chunk:
         outcome = (text_units if kind == "text" else generation_units)(checker, data, source.path)
         chunk.found, summary.units, clean = outcome.found, outcome.units, outcome.clean
     return chunk.counted(summary.units - clean)
+
+
+def _is_jsonl(path: str) -> bool:
+    return path.lower().removesuffix(".gz").removesuffix(".zst").endswith((".jsonl", ".ndjson"))

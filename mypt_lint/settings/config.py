@@ -150,6 +150,14 @@ def _text(value: Any, _: str) -> str:
     return value
 
 
+def _dialect(value: Any, path: str) -> str:
+    """Returns the name of a dialect; of a folder, which is relative to the file, its path."""
+    from mypt_spec.dialect import is_folder
+
+    name = _text(value, path)
+    return os.path.join(os.path.dirname(path), name) if is_folder(name) else name
+
+
 def _one_of(*choices: str) -> _Check:
     def check(value: Any, _: str) -> str:
         if value not in choices:
@@ -241,7 +249,7 @@ def _files(value: Any, path: str) -> dict[str, dict[str, Any]]:
 
 
 _ANYWHERE: dict[str, _Check] = {
-    "dialect": _text,
+    "dialect": _dialect,
     "kind": _one_of(*KINDS),
     "phase": _number,
     "max-tokens": _number,

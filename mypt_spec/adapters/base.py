@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 from mypt_spec.bodies.json_body import NAME, call_text
 from mypt_spec.bodies.strict_json import canonical
@@ -31,7 +31,7 @@ class Adapter(ABC):
     dialect uses is `ADAPTER` of adapters/<dialect>.py; it holds no state, so threads may share it.
     """
 
-    SCHEMA: ClassVar[RecordSchema]
+    SCHEMA: RecordSchema
 
     @abstractmethod
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
@@ -139,6 +139,26 @@ class Reader:
     def json(self, value: Any, at: Place) -> Part:
         """Returns a JSON value as a text part."""
         return Part("text", canonical(value, self.table.literals), at=at)
+
+
+class Unread(Adapter):
+    """Reads no records: those of a dialect whose `adapter.py` was left behind."""
+
+    SCHEMA = RecordSchema({}, {})
+
+    def check(self, record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
+        """Returns a finding that says what to do."""
+        what = "nothing here says how to read records of this dialect"
+        hint = "name the folder with its adapter.py: --dialect ./FOLDER"
+        return None, [Finding("MYP101", what, help=hint)], ""
+
+    def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
+        """Returns no messages."""
+        return []
+
+    def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
+        """Raises ValueError."""
+        raise ValueError("nothing here says how to write records of this dialect")
 
 
 def spelled(parts: Iterable[Part], table: TokenTable) -> str:

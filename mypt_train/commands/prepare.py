@@ -124,7 +124,7 @@ def _run(chosen: argparse.Namespace) -> int:
     found = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
     dialect, rules, sources = plan.one_dialect(found, say, what="a data set")
     options = Options(
-        dialect=dialect.name,
+        dialect=dialect.spec,
         phase=plan.top["phase"],
         **{name: getattr(chosen, name) for name in names},
     )

@@ -338,9 +338,11 @@ def _assemble(
             name: _write_split(out / name, items, options, units, wrote)
             for name, items in placed.items()
         }
-    ranks = options.loaded_dialect.ranks
-    if ranks is not None:
-        atomic.write(out / FILE, [ranks.data])
+    dialect = options.loaded_dialect
+    ranks = dialect.ranks
+    copied = dialect.files | ({} if ranks is None else {FILE: ranks.data})
+    for name, content in copied.items():
+        atomic.write(out / name, [content])
     manifest = _manifest(inputs, options, accounts, total, splits, found.tags)
     atomic.write(out / MANIFEST, [json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"])
     shutil.rmtree(folder, ignore_errors=True)
@@ -489,7 +491,7 @@ def _manifest(
         "special_ids": dict(dialect.tokenizer.special),
         "spec_fingerprint": dialect.fingerprint,
         "vocabulary_sha256": dialect.tokenizer.files,
-        "options": options.as_dict(),
+        "options": options.as_dict() | {"dialect": dialect.name},
         "inputs": [
             entry | account.as_dict() for entry, account in zip(inputs, accounts, strict=True)
         ],

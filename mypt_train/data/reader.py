@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 import mypt_spec
 from mypt_cli.jsonl.paths import MANIFEST
+from mypt_spec.dialect import copied_to
 from mypt_spec.tokenizer.vocabulary import FILE, VocabularyError
 from mypt_train.data import durable, manifest, parquet
 from mypt_train.data.integrity import miscounted, misplaced, missummed
@@ -161,10 +162,10 @@ class ShardReader:
         expected = self.manifest["vocabulary_sha256"]
         try:
             dialect = mypt_spec.dialect(
-                self.manifest["options"]["dialect"],
+                copied_to(self.folder) or self.manifest["options"]["dialect"],
                 vocabulary=self.folder / FILE if FILE in expected else None,
             )
-        except (VocabularyError, KeyError) as error:
+        except (VocabularyError, KeyError, mypt_spec.SpecError) as error:
             raise ShardError(f"{error.args[0]}; prepare the data again") from None
         if dialect.tokenizer.files != expected:
             found, wanted = (

@@ -154,7 +154,7 @@ class _Run:
         self.threads = use_threads(c.threads, shape.hidden_size, world)
         self.facts = _facts(self.readers, config, self.stages)
         other = self.train.dialect.ranks
-        self.beside = {} if other is None else {FILE: other.data}
+        self.beside = self.train.dialect.files | ({} if other is None else {FILE: other.data})
         last = _last_checkpoint(out, resume=resume)
         self.begin = 0 if last is None else self._check_same(last)
         model = random_transformer(shape, c.seed)

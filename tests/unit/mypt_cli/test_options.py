@@ -89,9 +89,10 @@ def test_one_wording_for_the_dialect() -> None:
         for action in made._actions
         if "--dialect" in action.option_strings
     }
-    words = "the format, or auto to find out (default: "
+    words = "the format, a folder of your own, or auto to find out (default: "
     assert all(said.startswith(words) for said in found.values()), found
     without = {"mypt-convert", "mypt-index", "mypt-train", "mypt-lint explain", "mypt-lint rules"}
+    without |= {"mypt-lint new-dialect", "mypt-lint check-dialect"}
     assert set(parsers()) - set(found) == without
 
 

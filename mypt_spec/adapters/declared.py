@@ -1,0 +1,291 @@
+"""Makes an adapter of a dialect's `records.toml`, so that most formats need no code.
+
+Input is the text of the file, the token table and the automaton; output is an `Adapter`. A record
+holds a list of messages, and each `[[message]]` of the file says which block one role becomes:
+
+    [[message]]
+    role = "assistant"             # the "role" in records
+    block = "assistant"            # the block of the grammar; by default, that of the role's name
+    keys = ["think", "content"]    # in this order; by default, only "content"
+    blocks = { think = "thought" } # the block of a key; by default, that of its name
+    optional = ["think"]           # by default, all keys but "content"
+    end = "stop"                   # a mark that follows the message
+    aliases = ["gpt"]              # other names of the role
+
+"content" is the text of the block itself. Any other key is a block, inside that of the message
+where the grammar takes it there, else before or after it. A block that holds one call has the keys
+"name" and "arguments" in place of its own; one that holds JSON has any JSON value.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader
+from mypt_spec.automaton import Automaton
+from mypt_spec.bodies.json_body import calls_in
+from mypt_spec.episode import Episode, Message, Part
+from mypt_spec.record_schema import (
+    JSON,
+    LANGUAGE,
+    LIST,
+    NAME,
+    OBJECT,
+    ROLE,
+    STRING,
+    Field,
+    RecordSchema,
+    metadata,
+)
+from mypt_spec.states import open_blocks
+from mypt_spec.table import SpecError, Terminal, TokenTable
+
+_CONTENT, _NAME, _ARGUMENTS = "content", "name", "arguments"
+_KEYS = {"role", "block", "keys", "blocks", "optional", "end", "aliases"}
+_CALLS = ("call", "function")
+_BODIES = ("text", "json", *_CALLS)
+_CODE = "write an adapter.py for it"
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A key of a message: the block that it becomes ("" for content), and what that holds."""
+
+    name: str
+    kind: str
+    body: str
+    inside: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """A role of records: its block, its keys in order, and the mark after it ("" for none)."""
+
+    name: str
+    block: str
+    keys: tuple[_Key, ...]
+    end: str
+
+
+def declared(source: str, table: TokenTable, automaton: Automaton, *, where: str) -> Adapter:
+    """Returns the adapter that a `records.toml` declares.
+
+    Raises SpecError, which names the file `where`, the entry, and what was expected.
+    """
+    return _File(table, automaton, where).adapter(source)
+
+
+class Declared(Adapter):
+    """Knows records by what a `records.toml` says of them."""
+
+    def __init__(self, schema: RecordSchema, roles: tuple[_Role, ...]) -> None:
+        self.SCHEMA = schema
+        self.roles = {role.name: role for role in roles}
+        self.ends = {role.end for role in roles if role.end}
+
+    def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
+        """Returns the messages of a record, with the blocks before and after each, and its end."""
+        out: list[Message] = []
+        for i, message in enumerate(record[self.SCHEMA.messages]):
+            role, at = self.roles[message[ROLE]], reader.at(i, ROLE)
+            parts: list[Part] = []
+            before: list[Message] = []
+            after: list[Message] = []
+            for key in role.keys:
+                part = _part(key, message, i, reader)
+                if part is None:
+                    continue
+                if key.inside:
+                    parts.append(part)
+                else:
+                    said = (Part("text", part.text, at=part.at),) if part.text else ()
+                    alone = Message(key.kind, said, at=part.at)
+                    content = any(k.name == _CONTENT for k in role.keys[: role.keys.index(key)])
+                    (after if content else before).append(alone)
+            out += [
+                *before,
+                Message(role.block, tuple(parts), at=at, meta=metadata(message)),
+                *after,
+            ]
+            out += [Message(role.end, at=at)] if role.end else []
+        return out
+
+    def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
+        """Returns the canonical record of an Episode.
+
+        Raises ValueError for a block that belongs to no role.
+        """
+        written: list[dict[str, Any]] = []
+        waiting: dict[str, str] = {}
+        for message in episode.messages:
+            if message.role in self.ends:
+                continue
+            role = self._role(message, waiting)
+            if role is not None:
+                written.append(_written(role, message, waiting) | message.meta)
+                waiting = {}
+            elif written and message.role in self._after(written[-1][ROLE]):
+                key = self._after(written[-1][ROLE])[message.role]
+                written[-1][key] = message.text
+            else:
+                waiting[message.role] = message.text
+        if waiting:
+            raise ValueError(f"no message of a record holds the block {next(iter(waiting))!r}")
+        return {self.SCHEMA.messages: written}
+
+    def _role(self, message: Message, waiting: dict[str, str]) -> _Role | None:
+        """Returns the role whose keys can say a message and the blocks that wait for it."""
+        kinds = {part.kind for part in message.parts} - {"text"}
+        for role in self.roles.values():
+            held = {key.kind for key in role.keys}
+            called = {k.kind for k in role.keys if k.body in _CALLS and k.name != _CONTENT}
+            if role.block == message.role and called <= kinds and kinds | set(waiting) <= held:
+                return role
+        return None
+
+    def _after(self, name: str) -> dict[str, str]:
+        """Returns the keys whose blocks follow the block of a role, by kind."""
+        keys = self.roles[name].keys
+        content = next((i for i, key in enumerate(keys) if key.name == _CONTENT), len(keys))
+        return {key.kind: key.name for key in keys[content:] if not key.inside}
+
+
+def _part(key: _Key, message: dict[str, Any], index: int, reader: Reader) -> Part | None:
+    """Returns what a key of a message holds; None where it is missing, or content is empty."""
+    if key.body in _CALLS:
+        at, name_at = reader.at(index, _ARGUMENTS), reader.at(index, _NAME)
+        part = reader.call(key.kind, message[_NAME], message[_ARGUMENTS], at, name_at)
+        return replace(part, kind="text") if key.name == _CONTENT else part
+    if key.name not in message or (key.name == _CONTENT and message[key.name] == ""):
+        return None
+    at, value = reader.at(index, key.name), message[key.name]
+    text = reader.json(value, at).text if key.body == "json" else value
+    return Part("text" if key.name == _CONTENT else key.kind, text, at=at)
+
+
+def _written(role: _Role, message: Message, waiting: dict[str, str]) -> dict[str, Any]:
+    """Returns a message of a record without its metadata."""
+    out: dict[str, Any] = {ROLE: role.name}
+    inside = {part.kind: part for part in message.parts}
+    for key in role.keys:
+        if key.name == _CONTENT:
+            out |= _said(key, message.text)
+        elif key.kind in inside:
+            out |= _said(key, inside[key.kind].text)
+        elif key.kind in waiting:
+            out[key.name] = waiting[key.kind]
+    return out
+
+
+def _said(key: _Key, text: str) -> dict[str, Any]:
+    """Returns the keys of a message that say what a block holds."""
+    if key.body in _CALLS:
+        (call,) = calls_in(json.loads(text), key.body, ())
+        return {_NAME: call.name, _ARGUMENTS: call.arguments}
+    return {key.name: json.loads(text) if key.body == "json" else text}
+
+
+@dataclass(frozen=True)
+class _File:
+    """A `records.toml` while it is read, and the dialect that it belongs to."""
+
+    table: TokenTable
+    automaton: Automaton
+    where: str
+
+    def need(self, ok: bool, entry: str, what: str) -> None:
+        if not ok:
+            raise SpecError(f"{self.where}: {entry}: {what}")
+
+    def adapter(self, source: str) -> Declared:
+        """Returns the adapter. Raises SpecError."""
+        try:
+            data = tomllib.loads(source)
+        except tomllib.TOMLDecodeError as error:
+            raise SpecError(f"{self.where}: is no TOML: {error}") from None
+        self.known(data, {"messages", "message"}, "the file")
+        messages, rows = data.get("messages", "messages"), data.get("message")
+        self.need(isinstance(messages, str), '"messages"', "expected the key of the messages")
+        fine = isinstance(rows, list) and bool(rows) and all(isinstance(r, dict) for r in rows)
+        self.need(fine, "[[message]]", "expected a table for each role")
+        roles: dict[str, _Role] = {}
+        fields: dict[str, dict[str, Field]] = {}
+        aliases: dict[str, str] = {}
+        for row in rows or []:
+            role, shape, others = self.role(row)
+            self.need(role.name not in roles, f"[[message]] {role.name}", "occurs twice")
+            roles[role.name], fields[role.name] = role, shape
+            aliases |= dict.fromkeys(others, role.name)
+        usual = {a: r for a, r in CHAT_ROLES.items() if r in roles and a not in roles}
+        top = {messages: Field(LIST), "language": Field(LANGUAGE, required=False)}
+        schema = RecordSchema(top, fields, aliases=usual | aliases, messages=messages)
+        return Declared(schema, tuple(roles.values()))
+
+    def known(self, row: dict[str, Any], keys: set[str], entry: str) -> None:
+        unknown = ", ".join(sorted(set(row) - keys))
+        self.need(not unknown, entry, f"unknown key {unknown}; known are {', '.join(sorted(keys))}")
+
+    def role(self, row: dict[str, Any]) -> tuple[_Role, dict[str, Field], list[str]]:
+        """Returns (role, its fields, its other names) of a `[[message]]`."""
+        name = row.get("role", "")
+        self.need(isinstance(name, str) and bool(name), "[[message]]", 'it has no "role"')
+        entry = f"[[message]] {name}"
+        self.known(row, _KEYS, entry)
+        block, end = row.get("block", name), row.get("end", "")
+        keys, optional = row.get("keys", [_CONTENT]), row.get("optional")
+        kinds, aliases = row.get("blocks", {}), row.get("aliases", [])
+        for key, value in (("keys", keys), ("optional", optional or []), ("aliases", aliases)):
+            fine = isinstance(value, list) and all(isinstance(v, str) for v in value)
+            self.need(fine, entry, f'"{key}" must be a list of strings')
+        fine = isinstance(kinds, dict) and all(isinstance(v, str) for v in kinds.values())
+        self.need(fine, entry, '"blocks" must be a table of strings')
+        self.block(block, entry)
+        marks = self.table.marks
+        known = ", ".join(marks) or "none"
+        self.need(end == "" or end in marks, entry, f"no mark {end!r}; marks are {known}")
+        for given in [*(optional or []), *kinds]:
+            self.need(given in keys, entry, f'{given!r} is not among its "keys"')
+        read = tuple(self.key(key, kinds.get(key, key), block, entry) for key in keys)
+        self.need(sum(k.body in _CALLS for k in read) <= 1, entry, f"several calls; {_CODE}")
+        skip = {k for k in keys if k != _CONTENT} if optional is None else set(optional)
+        return _Role(name, block, read, end), _fields(read, skip), aliases
+
+    def block(self, kind: str, entry: str) -> Terminal:
+        """Returns the terminal that opens a kind of block. Raises SpecError if none does."""
+        openers = self.table.openers
+        self.need(kind in openers, entry, f"no block {kind!r}; blocks are {', '.join(openers)}")
+        self.need(not openers[kind].patterns, entry, f"{kind!r} has attributes; {_CODE}")
+        body = openers[kind].body
+        self.need(body in _BODIES, entry, f"{kind!r} has a body of kind {body!r}; {_CODE}")
+        return openers[kind]
+
+    def key(self, name: str, kind: str, block: str, entry: str) -> _Key:
+        """Returns what a key of a message becomes. Raises SpecError."""
+        if name == _CONTENT:
+            return _Key(name, block, self.table.openers[block].body, inside=True)
+        opener = self.block(kind, entry)
+        stacks = open_blocks(self.automaton, self.table)
+        inside = any(
+            stack[-1:] == (block,)
+            and opener.name in (row := self.automaton.steps[state])
+            and stacks[row[opener.name]] == (*stack, kind)
+            for state, stack in stacks.items()
+        )
+        self.need(inside or opener.body == "text", entry, f"{kind!r} is a block by itself; {_CODE}")
+        return _Key(name, kind, opener.body, inside)
+
+
+def _fields(keys: tuple[_Key, ...], optional: set[str]) -> dict[str, Field]:
+    """Returns the fields of a message with these keys."""
+    out: dict[str, Field] = {}
+    for key in keys:
+        if key.body in _CALLS:
+            reserved = (_NAME,) if key.body == "call" else ()
+            out |= {_NAME: Field(NAME), _ARGUMENTS: Field(OBJECT, reserved=reserved)}
+        else:
+            kind = JSON if key.body == "json" else STRING
+            out[key.name] = Field(kind, required=key.name not in optional)
+    return out

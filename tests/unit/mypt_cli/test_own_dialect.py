@@ -1,0 +1,104 @@
+"""Every command that has `--dialect` takes a folder of one's own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mypt_convert.cli import main as convert
+from mypt_lint.cli import main as lint
+from mypt_model.folder import dialect_of
+from mypt_model.shape import ModelError
+from mypt_train.commands.prepare import main as prepare
+from mypt_train.data.reader import ShardReader
+from mypt_view.cli import main as view
+from tests.unit.mypt_spec.test_own_folder import GABGPT_RECORDS, TOY_RECORDS, made
+
+GOOD = {"messages": [{"role": "ask", "content": "q?"}, {"role": "answer", "content": "Yes."}]}
+BAD = {"messages": [{"role": "ask", "content": "q?"}, {"role": "answer", "contnt": "Yes."}]}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    made(tmp_path, "toy", TOY_RECORDS)
+    (tmp_path / "good.jsonl").write_text(json.dumps(GOOD) + "\n")
+    (tmp_path / "bad.jsonl").write_text(json.dumps(BAD) + "\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_lint(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint(["good.jsonl", "--dialect", "./my_toy"]) == 0
+    assert lint(["bad.jsonl", "--dialect", "./my_toy"]) == 1
+    assert 'did you mean "content"?' in capsys.readouterr().out
+
+
+def test_lint_by_the_settings(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is relative to the file of settings."""
+    (here / "mypt-lint.toml").write_text('dialect = "./my_toy"\n')
+    assert lint(["good.jsonl"]) == 0
+    assert lint(["bad.jsonl"]) == 1
+    (here / "below").mkdir()
+    monkeypatch.chdir(here / "below")
+    assert lint(["../good.jsonl"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("my_toy", "a folder of your own has a slash: ./my_toy"),
+        ("./nothing", "nothing: is no folder"),
+        ("./unread", "nothing says how to read records: add records.toml"),
+    ],
+)
+def test_a_wrong_folder(
+    here: Path, capsys: pytest.CaptureFixture[str], given: str, said: str
+) -> None:
+    shutil.copytree(here / "my_toy", here / "unread")
+    (here / "unread/records.toml").unlink()
+    assert lint(["good.jsonl", "--dialect", given]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_view(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert view(["good.jsonl", "--dialect", "./my_toy"]) == 0
+    assert "my-toy" in capsys.readouterr().out
+
+
+def test_prepared_data_needs_no_other_folder(here: Path, tmp_path: Path) -> None:
+    assert prepare(["good.jsonl", "--dialect", "./my_toy", "-o", "out", "-q", "-j", "2"]) == 0
+    (here / "my_toy").rename(here / "gone")
+    manifest = json.loads((here / "out/dataset_metadata.json").read_bytes())
+    assert manifest["options"]["dialect"] == "my-toy"
+    (shard,) = ShardReader(here / "out").shards("train")
+    ((ids, mask),) = shard.episodes()
+    dialect = ShardReader(here / "out").dialect
+    assert dialect.parse_ids(ids)[0] == dialect.read(GOOD)[0]
+    assert dialect.tokenizer.decode(ids[mask == 1]) == "<<answer>>Yes.<</answer>><<stop>>"
+
+
+def test_the_dialect_of_a_model(here: Path) -> None:
+    """It is the grammar in the checkpoint; another one is refused."""
+    model, own = here / "model", here / "my_toy"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    (model / "trainer.json").write_text(json.dumps({"data": {"dialect": "my-toy"}}))
+    for file in own.iterdir():
+        (model / file.name).write_bytes(file.read_bytes())
+    assert dialect_of(model, wanted=None, default="mypt") == f"{model.as_posix()}/"
+    assert dialect_of(model, wanted="my-toy", default="mypt") == f"{model.as_posix()}/"
+    assert dialect_of(model, wanted="./my_toy", default="mypt") == "./my_toy"
+    other = made(here, "gabgpt", GABGPT_RECORDS)
+    for wanted in ("mypt", str(other)):
+        with pytest.raises(ModelError, match="was trained on my-toy, not on"):
+            dialect_of(model, wanted=wanted, default="mypt")
+
+
+def test_conversion_says_that_it_knows_no_such_records(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert convert(["good.jsonl", "--from", "./my_toy", "--to", "mypt", "-o", "x.jsonl"]) == 2
+    assert "converts the formats of this package only" in capsys.readouterr().err

@@ -1,0 +1,261 @@
+"""A dialect is a folder anywhere: grammar, token table, and records declared as data or as code."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+import mypt_spec
+from mypt_spec import SpecError
+from mypt_spec.dialect import _registered, copied_to, dialect, folder, grammar_root, load
+from tests.toy.adapter import ADAPTER
+from tests.unit.mypt_spec.test_toy_dialect import RECORDS
+
+TOY = Path(__file__).parents[2] / "toy"
+ROOT = Path(__file__).parents[3]
+TOY_RECORDS = """
+[[message]]
+role = "ask"
+
+[[message]]
+role = "answer"
+keys = ["work", "content"]
+end = "stop"
+"""
+MYPT_RECORDS = """
+[[message]]
+role = "system"
+
+[[message]]
+role = "user"
+keys = ["context", "content"]
+blocks = { context = "user_context" }
+
+[[message]]
+role = "assistant_context"
+
+[[message]]
+role = "assistant"
+keys = ["think", "content", "cite"]
+end = "eot"
+
+[[message]]
+role = "call"
+block = "assistant"
+keys = ["think", "toolcall"]
+
+[[message]]
+role = "tool"
+block = "toolresult"
+aliases = ["result"]
+"""
+GABGPT_RECORDS = """
+[[message]]
+role = "user"
+
+[[message]]
+role = "assistant"
+keys = ["think", "content"]
+end = "end"
+"""
+
+
+def made(into: Path, name: str, records: str | None) -> Path:
+    """Returns a folder with the grammar of a dialect, under another name."""
+    source = TOY if name == "toy" else grammar_root() / name
+    own = into / f"my_{name}"
+    own.mkdir()
+    shutil.copy(source / f"{name}.lark", own)
+    table = (source / "tokens.toml").read_text(encoding="utf-8")
+    (own / "tokens.toml").write_text(table.replace(f'name = "{name}"', f'name = "my-{name}"', 1))
+    if records is not None:
+        (own / "records.toml").write_text(records)
+    return own
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    into = tmp_path_factory.mktemp("own")
+    for name, records in (("toy", TOY_RECORDS), ("mypt", MYPT_RECORDS), ("gabgpt", GABGPT_RECORDS)):
+        made(into, name, records)
+    return into
+
+
+@given(RECORDS)
+def test_declared_records_are_read_as_an_adapter_reads_them(
+    folders: Path, record: dict[str, Any]
+) -> None:
+    declared, coded = dialect(f"{folders}/my_toy"), load(TOY, ADAPTER)
+    episode, findings = declared.read(record)
+    other, same = coded.read(record)
+    assert findings == same
+    assert episode is not None
+    assert other is not None
+    assert episode.messages == other.messages
+    assert declared.write(episode) == coded.write(other)
+
+
+@pytest.mark.parametrize("name", ["mypt", "gabgpt"])
+def test_declared_records_hold_what_the_format_holds(folders: Path, name: str) -> None:
+    """Texts of the format become declared records, and come back."""
+    own, usual = dialect(f"{folders}/my_{name}"), mypt_spec.dialect(name)
+    seen = 0
+    for path in sorted((ROOT / "tests/conformance" / name).glob("*.json")):
+        for vector in json.loads(path.read_text(encoding="utf-8")):
+            text = vector.get("text")
+            episode = usual.parse(text)[0] if isinstance(text, str) else None
+            if episode is None or usual.validate(episode):
+                continue
+            mine, _ = own.parse(text)
+            assert mine is not None
+            try:
+                record = own.write(mine)
+            except ValueError:  # parts in another order than the keys say
+                continue
+            back, findings = own.read(record)
+            assert (back, findings) == (mine, [])
+            assert own.serialize(mine) == usual.serialize(episode)
+            assert own.encode(mine).ids.tolist() == usual.encode(episode).ids.tolist()
+            assert own.encode(mine).loss.tolist() == usual.encode(episode).loss.tolist()
+            seen += 1
+    assert seen >= 5
+
+
+def test_a_call_is_a_message_with_name_and_arguments(folders: Path) -> None:
+    own = dialect(f"{folders}/my_mypt")
+    record = {
+        "messages": [
+            {"role": "system", "content": "Tools:\n- f(a) - x"},
+            {"role": "user", "context": "Doc", "content": "q?"},
+            {"role": "call", "think": "hm", "name": "f", "arguments": {"a": 1}},
+            {"role": "tool", "content": {"ok": [1]}},
+            {"role": "assistant", "think": "so", "content": "So.", "cite": "Doc", "_n": 1},
+        ]
+    }
+    episode, findings = own.check(record)
+    assert findings == []
+    assert episode is not None
+    assert own.write(episode) == record
+    assert '<myPT_toolcall>{"name": "f", "a": 1}</myPT_toolcall>' in own.serialize(episode)
+
+
+def test_other_names_of_roles_are_repaired(folders: Path) -> None:
+    record = {"messages": [{"role": "human", "content": "q"}, {"role": "gpt", "content": "a"}]}
+    _, findings = dialect(f"{folders}/my_gabgpt").check(record)
+    assert [f.code for f in findings] == ["MYP109", "MYP109"]
+
+
+@pytest.mark.parametrize(
+    ("records", "named"),
+    [
+        ("[[message]", "is no TOML"),
+        ("", "[[message]]: expected a table for each role"),
+        ("roles = 1", "unknown key roles; known are message, messages"),
+        ("[[message]]\nblock = 'ask'", 'it has no "role"'),
+        ("[[message]]\nrole = 'user'", "no block 'user'; blocks are ask, answer, work"),
+        ("[[message]]\nrole = 'ask'\nend = 'eot'", "no mark 'eot'; marks are stop"),
+        ("[[message]]\nrole = 'ask'\nkey = 'x'", "unknown key key"),
+        ("[[message]]\nrole = 'ask'\nkeys = 'x'", '"keys" must be a list of strings'),
+        ("[[message]]\nrole = 'ask'\nkeys = ['thought']", "no block 'thought'"),
+        ("[[message]]\nrole = 'ask'\noptional = ['work']", "'work' is not among its \"keys\""),
+        ("[[message]]\nrole = 'ask'\n[[message]]\nrole = 'ask'", "occurs twice"),
+    ],
+)
+def test_a_wrong_declaration_is_named(tmp_path: Path, records: str, named: str) -> None:
+    own = made(tmp_path, "toy", records)
+    with pytest.raises(SpecError) as caught:
+        load(own)
+    assert str(own / "records.toml") in str(caught.value)
+    assert named in str(caught.value)
+
+
+def test_code_beside_the_grammar(tmp_path: Path) -> None:
+    own = made(tmp_path, "toy", None)
+    shutil.copy(TOY / "adapter.py", own)
+    record = {"messages": [{"role": "ask", "content": "q"}, {"role": "answer", "content": "a"}]}
+    assert load(own).check(record)[1] == []
+    (own / "records.toml").write_text(TOY_RECORDS)
+    with pytest.raises(SpecError, match=r"records.toml and adapter.py both say"):
+        load(own)
+    (own / "records.toml").unlink()
+    (own / "adapter.py").write_text("ADAPTER = 1")
+    with pytest.raises(SpecError, match="has no ADAPTER"):
+        load(own)
+
+
+def test_a_copy_never_brings_code(tmp_path: Path) -> None:
+    own = made(tmp_path, "toy", None)
+    shutil.copy(TOY / "adapter.py", own)
+    source, copy = load(own), tmp_path / "copy"
+    copy.mkdir()
+    for name, content in source.files.items():
+        (copy / name).write_bytes(content)
+    assert copied_to(copy) is not None
+    again = mypt_spec.dialect(copied_to(copy) or "")
+    assert (again.fingerprint, again.name) == (source.fingerprint, "my-toy")
+    record = {"messages": [{"role": "ask", "content": "q"}]}
+    assert [f.code for f in again.check(record)[1]] == ["MYP101"]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda own: (own / "tokens.toml").unlink(), "cannot be read"),
+        (
+            lambda own: (own / "toy.lark").unlink(),
+            "expected my_toy.lark or one other .lark file, found none",
+        ),
+        (lambda own: (own / "b.lark").write_text("x"), "found b.lark, toy.lark"),
+        (lambda own: (own / "toy.lark").write_bytes(b"\xff"), "is not UTF-8"),
+        (lambda own: (own / "toy.lark").write_text("start: a"), "not LALR(1)"),
+        (
+            lambda own: (own / "toy.lark").write_text("start: STOP start? STOP\n%declare STOP"),
+            "does not close",
+        ),
+        (lambda own: (own / "toy.lark").write_text("start: STOP\n%declare STOP"), "never uses it"),
+        (shutil.rmtree, "is no folder"),
+        (
+            lambda own: (own / "tokens.toml").write_text(
+                (own / "tokens.toml").read_text().replace('"my-toy"', '"mypt"')
+            ),
+            "'mypt' is the name of a dialect of mypt-tags",
+        ),
+    ],
+)
+def test_a_wrong_folder_is_named(tmp_path: Path, change: Any, named: str) -> None:
+    own = made(tmp_path, "toy", TOY_RECORDS)
+    change(own)
+    with pytest.raises(SpecError) as caught:
+        load(own)
+    assert named in str(caught.value)
+    assert str(own) in str(caught.value)
+
+
+def test_a_name_with_a_slash_is_a_folder(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folders)
+    assert mypt_spec.dialect("./my_toy").name == "my-toy"
+    assert mypt_spec.load("my_toy").spec == "my_toy/"
+    assert mypt_spec.dialect(folders / "my_toy").folder == folders / "my_toy"
+    with pytest.raises(KeyError, match=r"a folder has a slash: ./my_toy"):
+        mypt_spec.dialect("my_toy")
+
+
+def test_dialects_of_other_packages(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = folders / "someones_format"
+    shutil.copytree(folders / "my_toy", package)
+    (package / "__init__.py").touch()
+    point = importlib.metadata.EntryPoint("my-toy", "someones_format", "mypt_spec.dialects")
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
+    monkeypatch.syspath_prepend(str(folders))
+    _registered.cache_clear()
+    try:
+        assert folder("my-toy") == package
+        assert mypt_spec.dialect("my-toy").name == "my-toy"
+    finally:
+        _registered.cache_clear()
