@@ -1,4 +1,4 @@
-"""Runs the subcommands of `mypt-lint`: explain, rules, init, completion and server.
+"""Runs the subcommands of `mypt-lint`: explain, rules, init, new-dialect, and others.
 
 Input are the arguments after the subcommand's name; output goes to stdout.
 """
@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
@@ -43,6 +44,9 @@ ABOUT = {
     "explain": "Say what a rule finds, why it matters, and show what is wrong and what is right.",
     "rules": "List all rules.",
     "init": "Write a starter mypt-lint.toml into this folder.",
+    "new-dialect": "Write a folder with the grammar of a small chat format, to make it your own.",
+    "check-dialect": "Check a folder with a grammar of your own: that text, ids, records, mask and"
+    "\ndecoder agree, and that its vectors hold.",
     "completion": "Print a script that completes this and the other commands, for a shell.",
     "server": "Serve an editor, by the protocol of language servers, on standard input and output."
     "\nSettings are given as for linting; paths come from the editor.",
@@ -64,6 +68,8 @@ def subcommand(name: str) -> Command:
         "explain": (_explaining, _explain),
         "rules": (_listing, _rules),
         "init": (_beginning, _init),
+        "new-dialect": (_a_new_folder, _new_dialect),
+        "check-dialect": (_a_folder, _check_dialect),
     }[name]
     return Command(PROG + name, ABOUT[name], "", options, body, quiet="")
 
@@ -84,6 +90,14 @@ def _listing(out: Parser) -> None:
 
 def _beginning(out: Parser) -> None:
     out.group("input").dialect("what the first file here or below is in")
+
+
+def _a_new_folder(out: Parser) -> None:
+    out.group("input")("FOLDER", "a new folder; its name becomes that of the format", dest="folder")
+
+
+def _a_folder(out: Parser) -> None:
+    out.group("input")("FOLDER", "a folder with a grammar and tokens.toml", dest="folder")
 
 
 def _explain(chosen: argparse.Namespace) -> int:
@@ -160,6 +174,26 @@ def _init(chosen: argparse.Namespace) -> int:
         out.write(STARTER.format(dialect=dialect))
     print(f"{path} written, for {dialect}.")
     return 0
+
+
+def _new_dialect(chosen: argparse.Namespace) -> int:
+    from mypt_lint.own.begin import begin
+
+    for path in begin(Path(chosen.folder)):
+        print(path)
+    print(f"next: mypt-lint check-dialect {chosen.folder}")
+    return 0
+
+
+def _check_dialect(chosen: argparse.Namespace) -> int:
+    from mypt_lint.own.check import check
+
+    fine = True
+    for result in check(Path(chosen.folder)):
+        mark = {True: "ok   ", False: "error", None: "note "}[result.fine]
+        print(f"{mark} {result.name}: {result.said}")
+        fine = fine and result.fine is not False
+    return 0 if fine else 1
 
 
 def _serve(chosen: argparse.Namespace) -> int:

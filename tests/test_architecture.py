@@ -53,6 +53,8 @@ BELOW = {
 HANDED_ON = {
     "mypt_lint.cli": {"mypt_train.data.verify"},
     "mypt_view.cli": {"mypt_train.commands.view"},
+    # A format of one's own is checked with all that is derived from it.
+    "mypt_lint.own.check": {"mypt_infer.decode.decoder", "mypt_infer.decode.prompt"},
     # What may stand behind an option is for its command to say.
     "mypt_cli.completion": {"mypt_lint.commands", "mypt_lint.report"},
     # A trainer tells how often its model answers legally, which is for the decoder to say.

@@ -1,0 +1,1 @@
+"""Makes and checks grammar folders of one's own."""

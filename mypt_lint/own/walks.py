@@ -1,0 +1,123 @@
+"""Makes legal episodes of a dialect by chance, from nothing but its automaton and token table."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import deque
+from functools import cached_property
+
+from mypt_spec import Dialect, Episode
+from mypt_spec.episode import Attrs, Event, Place
+from mypt_spec.parser import messages_of
+from mypt_spec.states import open_blocks
+from mypt_spec.table import TEXT, Terminal
+
+_STEPS = 30  # tags and texts of an episode, after which it makes for an end
+_TEXTS = ("Hello.", "Two\nlines, \u00e4\u6f22\U0001f600.", "a < b", '"quoted"', "x" * 300)
+_BODIES = {
+    "json": '{"a": [1, "two"]}',
+    "call": '{"name": "f", "a": 1}',
+    "arguments": '{"a": 1}',
+    "function": '{"name": "f", "arguments": {"a": 1}}',
+    "calls": '[{"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}]',
+}
+_VALUES = ("f", "functions.f", "1", "call_1", "abcdefghi", "a", "text")  # of attributes
+
+
+class Walks:
+    """Walks through the automaton by chance, to an accepting state."""
+
+    def __init__(self, dialect: Dialect, chance: random.Random) -> None:
+        self.dialect, self.chance = dialect, chance
+
+    def episodes(self, count: int) -> tuple[list[Episode], str]:
+        """Returns (episodes, why): legal episodes, none twice, and why another was not."""
+        found: dict[str, Episode] = {}
+        why = "every tag needs an attribute that no example fits"
+        for _ in range(2 * count):
+            events = self._walk()
+            if events is None or len(found) == count:
+                continue
+            messages, findings = messages_of(events, self.dialect.table)
+            episode = Episode(self.dialect.name, tuple(messages))
+            findings = [
+                f for f in [*findings, *self.dialect.validate(episode)] if f.severity == "error"
+            ]
+            if findings:
+                why = f"{findings[0].code} {findings[0].message}"
+            else:
+                found.setdefault(repr(episode), episode)
+        return list(found.values()), why
+
+    def _walk(self) -> list[Event] | None:
+        """Returns the events of an episode; None where no way leads to an end."""
+        machine, state = self.dialect.automaton, self.dialect.automaton.start
+        events: list[Event] = []
+        if state not in self._ends:
+            return None
+        while True:
+            row = {t: s for t, s in self._ways(state).items() if s in self._ends}
+            if events and events[-1].terminal == TEXT:
+                row.pop(TEXT, None)
+            if machine.accepting(state) and (not row or len(events) > _STEPS or self._tired()):
+                return events
+            if not row:
+                return None
+            if len(events) > _STEPS:
+                least = min(self._ends[s] for s in row.values())
+                row = {t: s for t, s in row.items() if self._ends[s] == least}
+            terminal = self.chance.choice(sorted(row))
+            events.append(self._event(terminal, state))
+            state = row[terminal]
+
+    def _tired(self) -> bool:
+        return self.chance.random() < 0.5
+
+    def _ways(self, state: int) -> dict[str, int]:
+        """Returns the steps from a state whose terminals can be spelled."""
+        steps, terminals = self.dialect.automaton.steps[state], self.dialect.table.terminals
+        return {
+            t: s for t, s in steps.items() if t == TEXT or self._attrs(terminals[t]) is not None
+        }
+
+    def _attrs(self, terminal: Terminal) -> Attrs | None:
+        """Returns values for the attributes of a terminal; None where no example fits one."""
+        out = []
+        for name, pattern in terminal.patterns.items():
+            value = next((v for v in _VALUES if re.fullmatch(pattern, v)), None)
+            if value is None:
+                return None
+            out.append((name, value))
+        return tuple(out)
+
+    def _event(self, terminal: str, state: int) -> Event:
+        if terminal == TEXT:
+            return Event(TEXT, self._text(state), Place())
+        tag = self.dialect.table.terminals[terminal]
+        attrs = self._attrs(tag) or ()
+        return Event(terminal, tag.spell(attrs), Place(), attrs)
+
+    def _text(self, state: int) -> str:
+        """Returns content that the innermost open block may hold."""
+        blocks = open_blocks(self.dialect.automaton, self.dialect.table)[state]
+        body = self.dialect.table.openers[blocks[-1]].body if blocks else "text"
+        return _BODIES.get(body) or self.chance.choice(_TEXTS)
+
+    @cached_property
+    def _ends(self) -> dict[int, int]:
+        """Maps each state from which an end is reached to the number of steps to it."""
+        machine = self.dialect.automaton
+        before: dict[int, list[int]] = {}
+        for state in range(len(machine.steps)):
+            for following in self._ways(state).values():
+                before.setdefault(following, []).append(state)
+        found = {s: 0 for s in range(len(machine.steps)) if machine.accepting(s)}
+        queue = deque(found)
+        while queue:
+            here = queue.popleft()
+            for state in before.get(here, ()):
+                if state not in found:
+                    found[state] = found[here] + 1
+                    queue.append(state)
+        return found

@@ -1,0 +1,124 @@
+"""`mypt-lint new-dialect` and `check-dialect`, and the page that shows them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mypt_spec
+from mypt_lint.cli import main
+from tests.unit.mypt_spec.test_own_folder import GABGPT_RECORDS, MYPT_RECORDS, TOY_RECORDS, made
+
+ROOT = Path(__file__).parents[3]
+
+
+def checked(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
+    """Returns (exit status, results by name) of check-dialect."""
+    capsys.readouterr()
+    status = main(["check-dialect", str(folder)])
+    rows = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
+    return status, {name.removesuffix(":"): f"{mark} {said}" for mark, name, said in rows}
+
+
+def test_a_new_dialect_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "my_format"
+    assert main(["new-dialect", str(folder)]) == 0
+    assert f"next: mypt-lint check-dialect {folder}" in capsys.readouterr().out
+    status, found = checked(folder, capsys)
+    assert status == 0
+    assert {said.split()[0] for said in found.values()} == {"ok"}
+    assert [*found] == ["load", "grammar", "text", "ids", "records", "vectors", "decoder"]
+    assert mypt_spec.load(folder).name == "my-format"
+    assert "./my_format" in (folder / "SPEC.md").read_text()
+    assert main(["new-dialect", str(folder)]) == 2
+    assert "is here already" in capsys.readouterr().err
+    assert main(["new-dialect", str(tmp_path / "Ä")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "records"),
+    [("toy", TOY_RECORDS), ("mypt", MYPT_RECORDS), ("gabgpt", GABGPT_RECORDS)],
+)
+def test_formats_that_are_known_to_be_right_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, records: str
+) -> None:
+    status, found = checked(made(tmp_path, name, records), capsys)
+    assert status == 0
+    assert found["vectors"].startswith("note there is no vectors.json")
+    assert found["decoder"].startswith("ok 30 turns")
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "name", "said"),
+    [
+        ("tokens.toml", "loss = 1", "loss = 0", "episodes", "no token of this episode is trained"),
+        (
+            "tokens.toml",
+            '"<|think|>"',
+            '"<|user|>"',
+            "load",
+            "[[terminal]] THINK: is spelled as USER is",
+        ),
+        (
+            "tokens.toml",
+            'name = "THINK"',
+            'name = "THOUGHT"',
+            "load",
+            "terminal THINK: tokens.toml",
+        ),
+        ("my_format.lark", "think? TEXT+", "think? TEXT+ TEXT+", "load", "not LALR(1)"),
+        ("my_format.lark", "THINK TEXT+", "THINK TEXT+ think?", "load", "does not close"),
+        (
+            "my_format.lark",
+            "turn: user",
+            "turn: user?",
+            "vectors",
+            "has other findings than ['MYP219']",
+        ),
+        (
+            "records.toml",
+            '"think", "content"',
+            '"content"',
+            "vectors",
+            "has other findings than []",
+        ),
+        ("vectors.json", "<|/think|>4", "<|/think|>5", "vectors", "is written as"),
+        ("vectors.json", '"trained": "', '"trained": "x', "vectors", "other trained tokens"),
+        ("vectors.json", '"findings"', '"codes"', "vectors", "unknown key codes"),
+        ("vectors.json", "[\n", "", "vectors", "vectors.json"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, before: str, after: str,
+    name: str, said: str,
+) -> None:  # fmt: skip
+    folder = tmp_path / "my_format"
+    main(["new-dialect", str(folder)])
+    text = (folder / file).read_text()
+    assert before in text
+    (folder / file).write_text(text.replace(before, after))
+    status, found = checked(folder, capsys)
+    assert status == 1
+    assert found[name].startswith("error")
+    assert said in found[name]
+
+
+def test_the_page(tmp_path: Path) -> None:
+    """Every command of docs/your_format.md does what the page says, one after another."""
+    page = (ROOT / "docs/your_format.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    python = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) >= 6
+    (tmp_path / "page.py").write_text("\n".join(python))
+    script = "\n".join([*blocks, f"{sys.executable} page.py"])
+    run = subprocess.run(
+        ["sh", "-e"], input=script, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("ok    decoder") == 2
+    assert "2 lines clean" in run.stderr
+    assert "assistant:" in run.stdout
