@@ -90,20 +90,19 @@ def growth(dialect: str, kind: str, way: str) -> dict[int, float] | None:
             last = seconds(4 * n)
             done = last >= LONG or path.stat().st_size * step > LARGEST
             larger = LARGEST / path.stat().st_size
-            if last >= ENOUGH and last <= PER_DOUBLING**2 * first:
+            step, following = 4, last
+            if ENOUGH <= last <= PER_DOUBLING**2 * first:
                 if done or not _may_dominate(first, last, larger):
                     return None
-                step = 4
             elif last >= ENOUGH:
                 taken = {n: seconds(n, 3), 2 * n: seconds(2 * n, 2), 4 * n: seconds(4 * n, 2)}
                 taken[4 * n] = min(last, taken[4 * n])
                 if done:
                     return taken if taken[4 * n] > PER_DOUBLING**2 * taken[n] else None
-                step = 2
+                step, following = 2, taken[2 * n]
             if done:
                 return None
-            n *= step
-            first = taken[n] if step == 2 else last
+            n, first = n * step, following
 
 
 def _may_dominate(first: float, last: float, larger: float) -> bool:

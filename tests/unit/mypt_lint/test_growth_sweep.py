@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fuzz import growth
 
@@ -75,3 +78,13 @@ def test_a_sweep_goes_on_where_it_was_stopped(
     assert len(half) == 3
     assert len({(e["kind"], e["way"]) for e in entries}) == len(entries) == 2 * len(growth.WAYS)
     assert "6 of 6 strata were looked at: 6 alarms" in capsys.readouterr().out
+
+
+@given(st.lists(st.floats(0.01, 3.0), min_size=1))
+def test_whatever_a_busy_machine_measures(times: list[float]) -> None:
+    """A time that is out of proportion once, and next to nothing later, ends no search."""
+    clock = cycle(times)
+    growth._least.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(growth, "_seconds", lambda *_: next(clock))
+        growth.growth("mypt", KIND, "lint")
