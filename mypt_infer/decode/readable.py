@@ -60,8 +60,8 @@ def readable(
             known, plain = known[:at] + known[at + 1 :], plain[:at] + plain[at + 1 :]
     if ignored:
         warnings.warn(
-            f"read as nothing in the schemas of tools: {', '.join(ignored)}; JSON Schema does not "
-            "define what these mean",
+            f"read as nothing in the schemas of tools: {', '.join(ignored)}; JSON Schema defines "
+            "no such keyword, and a member that no value fits is never written",
             SchemaWarning,
             stacklevel=3,
         )

@@ -70,8 +70,8 @@ def plain_tools(
             raise SchemaFault(
                 tool.name,
                 "",
-                f"JSON Schema does not define {', '.join(map(repr, sorted(more)))}; take it out, "
-                "or read the list without strict",
+                f"{', '.join(map(repr, sorted(more)))} would be read as nothing; take it out, or "
+                "read the list without strict",
             )
         found.append(read)
         ignored |= more
@@ -89,6 +89,10 @@ def plain(tool: ToolSpec) -> tuple[ToolSpec, frozenset[str]]:
     if schema.get("type", "object") != "object":
         raise SchemaFault(tool.name, "/type", "the arguments of a tool are an object")
     return ToolSpec(tool.name, schema, tool.description), frozenset(reader.ignored)
+
+
+class _NoValue(SchemaFault):
+    """No value fits a part of a schema."""
 
 
 class _Reader:
@@ -121,7 +125,8 @@ class _Reader:
             elif word == "format" and value not in _FORMATS:
                 self.ignored.add(f"format: {value}")
             elif word in _NAMED:
-                out[word] = self.named(value, here, depth)
+                left_out = schema.get("required", ()) if word == "properties" else None
+                out[word] = self.named(value, here, depth, required=left_out)
             elif word in _MANY and isinstance(value, list):
                 out[word] = [self.schema(v, f"{here}/{i}", depth + 1) for i, v in enumerate(value)]
             elif word in _ONE:
@@ -130,10 +135,21 @@ class _Reader:
                 out[word] = self.checked(word, value, here)
         return self.values(out, at) if "enum" in out or "const" in out else out
 
-    def named(self, value: Any, at: str, depth: int) -> dict[str, Any]:
+    def named(self, value: Any, at: str, depth: int, *, required: Any) -> dict[str, Any]:
+        """Returns schemas by name. A member that need not be written and that no value fits is
+        left out: it is never written. `required` is None for what are no members.
+        """
         if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
             raise self.fault(at, f"expected an object of schemas, got {_kind(value)}")
-        return {k: self.schema(v, f"{at}/{k}", depth + 1) for k, v in value.items()}
+        out = {}
+        for key, part in value.items():
+            try:
+                out[key] = self.schema(part, f"{at}/{key}", depth + 1)
+            except _NoValue as fault:
+                if required is None or not isinstance(required, list | tuple) or key in required:
+                    raise
+                self.ignored.add(f"{self.tool}{fault.pointer} (no value fits)")
+        return out
 
     def checked(self, word: str, value: Any, at: str) -> Any:
         """Returns the value of a keyword that holds no schema. Raises SchemaFault for a bad one."""
@@ -176,7 +192,8 @@ class _Reader:
         fit = [v for v in values if not beside or self.fits(v, beside, at)]
         if not fit:
             others = ", ".join(map(repr, beside))
-            raise self.fault(
+            raise _NoValue(
+                self.tool,
                 f"{at}/{word}",
                 f"no value fits what is beside it ({others}): {_short(values[0])} does not",
             )

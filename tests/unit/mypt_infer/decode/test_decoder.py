@@ -451,7 +451,6 @@ def tool(schema: Any) -> dict[str, Any]:
         ([tool({"type": ["integer", "number"]})], "name one of them"),
         ([tool({"type": "array"})], '"items"'),
         ([tool({"enum": []})], "not empty"),
-        ([tool({"enum": [2, 1], "type": "string"})], "no value fits .*'type'.* 2 does not"),
         ([tool({"const": float("nan")})], "no JSON value"),
         ([tool({"type": "object", "required": ["b"]})], "'b' is required"),
         ([{"name": "t", "parameters": {"type": "string"}}], "an object"),

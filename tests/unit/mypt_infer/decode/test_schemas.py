@@ -178,6 +178,20 @@ def test_values_fit_what_is_beside_them(schema: dict[str, Any], kept: list[Any])
     assert [v for v in values if takes(of, name="t", a=v)] == kept
 
 
+def test_a_member_that_no_value_fits_is_never_written() -> None:
+    """As real lists have it: texts for a boolean. A required one leaves no call."""
+    schema = tool(free={"type": "boolean", "enum": ["True", "False"]}, a={"type": "null"})
+    with pytest.raises(SchemaFault, match="/properties/free/enum: no value fits"):
+        Decoder("mypt", [schema])
+    schema["parameters"]["required"] = ["a"]
+    with pytest.warns(SchemaWarning, match="t/properties/free/enum .no value fits"):
+        of = Decoder("mypt", [schema])
+    assert takes(of, name="t", a=None)
+    assert not takes(of, name="t", free="True", a=None)
+    with pytest.raises(SchemaFault, match="no value fits"):
+        Decoder("mypt", [schema], strict=True)
+
+
 values = st.sampled_from([None, True, 0, 1, 2.5, -3, "", "ab", "c", [], [1], {}, {"a": 1}])
 
 
@@ -198,7 +212,7 @@ values = st.sampled_from([None, True, 0, 1, 2.5, -3, "", "ab", "c", [], [1], {},
 def test_what_is_read_holds_the_same_values(enum: list[Any], beside: dict[str, Any]) -> None:
     """A value fits the schema as declared exactly if it fits the schema as read."""
     given = {"enum": enum, **beside}
-    spec = ToolSpec("t", {"properties": {"a": given}})
+    spec = ToolSpec("t", {"properties": {"a": given}, "required": ["a"]})
     try:
         read = plain(spec)[0].schema["properties"]["a"]
     except SchemaFault:
