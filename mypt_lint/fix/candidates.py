@@ -164,7 +164,7 @@ class _Record:
         if (
             not isinstance(message, dict)
             or not isinstance(following, dict)
-            or set(message) != {"role", "content"}
+            or message.keys() != {"role", "content"}
         ):
             return
         role, key = schema.folded.get(str(message["role"]), ("", ""))

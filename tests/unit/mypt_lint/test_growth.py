@@ -100,6 +100,14 @@ def test_one_text_with_many_tags(part: str) -> None:
     assert seconds(lambda: fixer.line(line_of(turn), row=1)) < SECONDS
 
 
+def test_one_message_with_many_unknown_keys() -> None:
+    """The message is not looked at again for each of them; 30,000 took a minute."""
+    fixer = Fixer(Checker(mypt_spec.dialect("mypt")))
+    line = line_of([{**USER, **{f"k{i}": 1 for i in range(30_000)}}, ANSWER])
+    line = line.replace(b": 1,", b": NaN,")
+    assert seconds(lambda: fixer.line(line, row=1)) < SECONDS
+
+
 def test_places_in_one_text_with_many_escapes() -> None:
     """Each escape is read once, whatever the number of findings; 5,000 took half a minute."""
     content = '<myPT_user> "d" "e" \\ ' * 5_000
