@@ -1,245 +1,216 @@
-"""Measures search on manual pages: recall@10 of title queries, and latency against others.
+"""Measures search by judged queries over manual pages: recall, time, size, the cost of a change.
 
-    python -m bench.search [--man /usr/share/man] [--documents 2000] [--queries 500] [--letters N]
-    [--embed]
+    python -m bench.search [--man /usr/share/man] [--documents 3656] [--embedder URL]
 
-The others are bm25s and tantivy; one thread, interleaved, medians. A page becomes a text file named
-by its page, with the title "name - what it does" (of the section NAME) as its first line. Three
-kinds of query: the whole title; only what the page does, without its name; and the same where the
-pages are indexed without the section NAME, under numbers for names, so that only the body can
-answer. A hit: the page, or one with the same title, among the first ten documents.
+Input: `bench/judged/LANGUAGE.tsv`, in each line a query and its right pages.
+`bench/judged/README.md` says where the pages come from. Beside the workspace: bm25s, with and
+without Snowball's stemmers, and tantivy, where they are installed, and SQLite's FTS5 with its
+porter tokenizer. Each of them has whole documents, and its usual settings. Queries are
+interleaved, one thread each. Printed are the parts of the queries whose right page is among the
+first 1, 5 and 10 documents; the median time of a query, and its ratio to the workspace's; the
+index's size as a part of the text; and processor time and memory of a process that indexes one
+changed document.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import platform
-import random
 import re
+import resource
 import sqlite3
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mypt_infer.workspace import Embedder, HashingEmbedder, WorkspaceEngine
+from bench.manual import pages
+from mypt_infer.workspace import WorkspaceEngine
 
-_FONT = re.compile(r"\\f(?:\[\w*\]|\(..|.)|\\s[-+]?\d|\\[&|^%:/,]")
-_CHARS = {
-    r"\-": "-",
-    r"\(aq": "'",
-    r"\(cq": "'",
-    r"\(oq": "'",
-    r"\(dq": '"',
-    r"\e": "\\",
-    r"\ ": " ",
-    r"\(em": "-",
-    r"\(bu": "-",
-}
-TOP = 10
-
-
-class Page(NamedTuple):
-    name: str
-    does: str
-    body: str
+JUDGED = Path(__file__).parent / "judged"
+MAN = {"english": ".", "german": "de"}
+STOP = {"english": "en", "german": "de"}
+FIRST = (1, 5, 10)
+# Letters and words that no page has.
+NOTHING = ("qzxqv wvvkj", "Mietpreisbremse", "brontosaurus gingerbread")
+REFRESH = """
+import sys, pathlib
+from mypt_infer.workspace.build import refresh
+from mypt_infer.workspace.embed import named
+report = refresh(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), named(sys.argv[3]))
+assert report.changed == 1
+status = pathlib.Path("/proc/self/status").read_text()  # getrusage counts the parent's memory
+print(int(status.partition("VmHWM:")[2].split()[0]) >> 10)
+"""
+Search = Callable[[str], list[str]]
 
 
-def plain(source: str) -> str:
-    """Returns the text of a manual page, without its macros: good enough to search."""
-    lines = []
-    for line in source.splitlines():
-        if line.startswith(('.\\"', "'\\\"", "..")):
-            continue
-        if line.startswith((".", "'")):
-            macro, _, rest = line[1:].strip().partition(" ")
-            line = (
-                f"\n{rest}"
-                if macro in ("SH", "SS", "Sh", "Ss")
-                else ""
-                if macro in ("TH", "Dd", "Dt", "Os", "so", "de", "ds", "nr", "if", "ie", "el")
-                else rest
-            )
-        for spelled, char in _CHARS.items():
-            line = line.replace(spelled, char)
-        lines.append(_FONT.sub("", line).replace('"', ""))
-    return "\n".join(lines)
+class Query(NamedTuple):
+    """A query, and the names of the pages that answer it."""
+
+    text: str
+    right: frozenset[str]
 
 
-def pages(root: Path, count: int, seed: int) -> list[Page]:
-    """Returns a sample of the English pages that say in one line what they are; none twice."""
-    out: dict[str, Page] = {}
-    files = [
-        f
-        for folder in sorted(root.glob("man[1-8]"))
-        for f in sorted(folder.glob("*.gz"))
-        if not f.is_symlink()
-    ]
-    random.Random(seed).shuffle(files)
-    for file in files:
-        source = gzip.decompress(file.read_bytes()).decode("utf-8", "replace")
-        text = re.split(r"^\.(?:SH|Sh) *\"?NAME\"?.*\n", source, maxsplit=1, flags=re.MULTILINE)
-        if len(text) < 2 or len(out) == count:
-            continue
-        name, _, rest = text[1].partition("\n.SH")
-        title = re.fullmatch(r"(\S+(?:, \S+)*) +-+ +(.{8,150})", " ".join(plain(name).split()))
-        if title and title[0] not in out:
-            out[title[0]] = Page(title[1], title[2], plain(".SH" + rest))
-    return list(out.values())
+def judged(language: str) -> list[Query]:
+    lines = (JUDGED / f"{language}.tsv").read_text(encoding="utf-8").splitlines()
+    parts = (line.split("\t") for line in lines)
+    return [Query(text, frozenset(right.split())) for text, right in parts]
 
 
-def write(found: list[Page], folder: Path, *, titled: bool) -> dict[str, str]:
-    """Writes the pages as files. Returns what each page does, by path."""
-    does = {}
-    for i, page in enumerate(found):
-        path = (
-            f"{re.sub(r'[^A-Za-z0-9_.-]', '_', page.name)[:80]}-{i}.txt" if titled else f"{i}.txt"
-        )
-        (folder / path).write_text(
-            f"{page.name} - {page.does}\n\n{page.body}" if titled else f"\n\n\n{page.body}",
-            encoding="utf-8",
-        )
-        does[path] = page.does
-    return does
+def workspace(base: Path, index: Path, embedder: str) -> tuple[WorkspaceEngine, Search]:
+    began = time.process_time()
+    engine = WorkspaceEngine(base, index, embedder=embedder)
+    print(f"  indexed in {time.process_time() - began:.0f} s of processor time")
+    names = {d.doc_id: Path(d.path).stem for d in engine.list_docs()}
+
+    def search(query: str) -> list[str]:
+        found = (names[chunk.doc_id] for chunk in engine.search(query, 30))
+        return list(dict.fromkeys(found))[: max(FIRST)]
+
+    return engine, search
 
 
-def recall(engine: WorkspaceEngine, does: dict[str, str], asked: list[tuple[str, str]]) -> float:
-    """Returns the share of queries for which the wanted page is among the first documents.
-
-    A query comes with what the wanted page does.
-    """
-    path = {d.doc_id: d.path for d in engine.list_docs()}
-    hits = 0
-    for query, wanted in asked:
-        found = list(dict.fromkeys(c.doc_id for c in engine.search(query, 3 * TOP)))[:TOP]
-        hits += any(does[path[key]] == wanted for key in found)
-    return hits / len(asked)
-
-
-def rivals(texts: list[str]) -> dict[str, Callable[[str], Any]]:
-    """Returns other engines over the same chunks, those that are installed.
-
-    Each is a function from a query to its first results.
-    """
-    out: dict[str, Callable[[str], Any]] = {}
+def rivals(texts: dict[str, str], language: str) -> dict[str, Search]:
+    """Returns searches of other engines over whole documents, those that are installed."""
+    out = {f"FTS5 porter {sqlite3.sqlite_version}": _fts5(texts)}
     try:
-        import bm25s
+        out[f"bm25s {version('bm25s')}"] = _bm25s(texts, language, None)
+        import snowballstemmer
 
-        retriever = bm25s.BM25()
-        retriever.index(
-            bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False
-        )
-        out[f"bm25s {version('bm25s')}"] = lambda q: retriever.retrieve(
-            bm25s.tokenize(q, stopwords="en", show_progress=False),
-            k=TOP,
-            show_progress=False,
-            n_threads=0,
-        )
-    except ImportError:
-        pass
+        stemmer = snowballstemmer.stemmer(language)
+        out["bm25s, Snowball"] = _bm25s(texts, language, stemmer.stemWords)
+    except ImportError as error:
+        print(f"  not installed: {error.name}")
     try:
-        import tantivy
-
-        builder = tantivy.SchemaBuilder()
-        builder.add_text_field("text", tokenizer_name="en_stem")
-        index = tantivy.Index(builder.build())
-        writer = index.writer()
-        for text in texts:
-            writer.add_document(tantivy.Document(text=text))
-        writer.commit()
-        index.reload()
-        searcher = index.searcher()
-        out[f"tantivy {version('tantivy')}"] = lambda q: (
-            searcher.search(index.parse_query(re.sub(r"\W", " ", q), ["text"]), TOP).hits
-        )
-    except (ImportError, PackageNotFoundError):
-        pass
+        out[f"tantivy {version('tantivy')}"] = _tantivy(texts)
+    except ImportError as error:
+        print(f"  not installed: {error.name}")
     return out
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(
-        description="Recall and latency of the workspace's search on manual pages."
-    )
-    options.add_argument("--man", type=Path, default=Path("/usr/share/man"))
-    options.add_argument("--documents", type=int, default=2000)
-    options.add_argument("--queries", type=int, default=500)
-    options.add_argument(
-        "--letters",
-        type=int,
-        default=1_000_000,
-        help="of a page that are taken: vectors of a model take time",
-    )
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--embed", action="store_true", help="with MiniLM (extra embed), too")
-    chosen = options.parse_args()
-    found = [
-        p._replace(body=p.body[: chosen.letters])
-        for p in pages(chosen.man, chosen.documents, chosen.seed)
-    ]
-    sample = random.Random(chosen.seed).sample(found, min(chosen.queries, len(found)))
-    embedders: list[Embedder] = [HashingEmbedder()]
-    if chosen.embed:
-        from mypt_infer.workspace.minilm import MiniLM
+def _fts5(texts: dict[str, str]) -> Search:
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE VIRTUAL TABLE t USING fts5(name UNINDEXED, text, tokenize='porter')")
+    db.executemany("INSERT INTO t VALUES (?, ?)", texts.items())
 
-        embedders.append(MiniLM())
-    print(
-        f"{len(found)} manual pages, {len(sample)} queries; Python {platform.python_version()}, "
-        f"SQLite {sqlite3.sqlite_version}"
-    )
-    with tempfile.TemporaryDirectory() as temporary:
-        for embedder in embedders:
-            compare(found, sample, embedder, Path(temporary))
+    def search(query: str) -> list[str]:
+        words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", query))
+        rows = db.execute("SELECT name FROM t WHERE t MATCH ? ORDER BY rank LIMIT 10", (words,))
+        return [row[0] for row in rows]
+
+    return search
 
 
-def compare(found: list[Page], sample: list[Page], embedder: Embedder, temporary: Path) -> None:
-    for titled in (True, False):
-        folder = temporary / f"{embedder.name}-{titled}"
-        folder.mkdir()
-        does = write(found, folder, titled=titled)
-        began = time.perf_counter()
-        engine = WorkspaceEngine(
-            folder, temporary / f"index-{embedder.name}-{titled}", embedder=embedder
-        )
-        print(
-            f"{embedder.name}, {'with' if titled else 'without'} the section NAME: indexed in "
-            f"{time.perf_counter() - began:.1f} s"
-        )
-        kinds = (
-            {"whole title": [(f"{p.name} - {p.does}", p.does) for p in sample]} if titled else {}
-        )
-        kinds["what it does"] = [(p.does, p.does) for p in sample]
-        for kind, asked in kinds.items():
-            print(f"  recall@{TOP}, {kind:13} {recall(engine, does, asked):.3f}")
-        if titled:
-            latency(engine, [p.does for p in sample[:200]])
+def _bm25s(texts: dict[str, str], language: str, stemmer: Any) -> Search:
+    import bm25s
+
+    names = list(texts)
+
+    def tokens(what: Any) -> Any:
+        return bm25s.tokenize(what, stopwords=STOP[language], stemmer=stemmer, show_progress=False)
+
+    engine = bm25s.BM25()
+    engine.index(tokens(list(texts.values())), show_progress=False)
+
+    def search(query: str) -> list[str]:
+        found, _ = engine.retrieve(tokens(query), k=10, show_progress=False, n_threads=0)
+        return [names[i] for i in found[0]]
+
+    return search
 
 
-def latency(engine: WorkspaceEngine, queries: list[str]) -> None:
-    chunks = [
-        str(row[0])
-        for row in engine._all("SELECT title || char(10) || text FROM passages ORDER BY id")
-    ]
-    runs: dict[str, Callable[[str], Any]] = {"workspace": lambda q: engine.search(q, TOP)} | rivals(
-        chunks
-    )
-    times: dict[str, list[float]] = {name: [] for name in runs}
+def _tantivy(texts: dict[str, str]) -> Search:
+    import tantivy
+
+    fields = tantivy.SchemaBuilder()
+    fields.add_text_field("text", tokenizer_name="en_stem")
+    fields.add_text_field("name", stored=True, tokenizer_name="raw")
+    index = tantivy.Index(fields.build())
+    writer = index.writer()
+    for name, text in texts.items():
+        writer.add_document(tantivy.Document(text=text, name=name))
+    writer.commit()
+    index.reload()
+    searcher = index.searcher()
+
+    def search(query: str) -> list[str]:
+        parsed = index.parse_query(re.sub(r"\W", " ", query), ["text"])
+        return [searcher.doc(at)["name"][0] for _, at in searcher.search(parsed, 10).hits]
+
+    return search
+
+
+def compare(queries: list[Query], searches: dict[str, Search]) -> None:
+    """Prints recall and the median time of each search, queries interleaved."""
+    hits = {name: [0] * len(FIRST) for name in searches}
+    times: dict[str, list[float]] = {name: [] for name in searches}
     for query in queries:
-        for name, run in runs.items():
-            began = time.perf_counter()
-            run(query)
-            times[name].append(time.perf_counter() - began)
+        for name, search in searches.items():
+            began = time.thread_time()
+            found = search(query.text)
+            times[name].append(time.thread_time() - began)
+            for i, k in enumerate(FIRST):
+                hits[name][i] += not query.right.isdisjoint(found[:k])
     own = statistics.median(times["workspace"])
-    for name, spent in times.items():
-        middle = statistics.median(spent)
-        print(
-            f"  p50 of a query, {len(chunks)} chunks: {name:16} {middle * 1e3:7.2f} ms, "
-            f"{middle / own:5.2f} of the workspace's"
-        )
+    print(f"  {'':24} {' '.join(f'R@{k:<4}' for k in FIRST)}    p50, of the workspace's")
+    for name, counts in hits.items():
+        recall = " ".join(f"{count / len(queries):.3f} " for count in counts)
+        middle = statistics.median(times[name])
+        print(f"  {name:24} {recall} {middle * 1e3:8.2f} ms {middle / own:6.2f}")
+
+
+def change(base: Path, index: Path, embedder: str) -> None:
+    """Prints what it costs to index one changed document in a fresh process."""
+    page = min(base.glob("*.txt"))
+    page.write_text(page.read_text(encoding="utf-8") + "\nOne more line.\n", encoding="utf-8")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-c", REFRESH, str(base), str(index), embedder]
+    megabytes = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"  one document changed: {spent:.2f} s of processor time, {megabytes} MB")
+
+
+def size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def measure(language: str, root: Path, most: int, embedder: str, temporary: Path) -> None:
+    queries = judged(language)
+    texts = pages(root / MAN[language], {name for q in queries for name in q.right}, most)
+    there = [query for query in queries if not query.right.isdisjoint(texts)]
+    base, index = temporary / language, temporary / f"index-{language}"
+    base.mkdir()
+    for name, text in texts.items():
+        (base / f"{name}.txt").write_text(text, encoding="utf-8")
+    print(f"{language}: {len(texts)} pages, {len(there)} of {len(queries)} queries")
+    if not there:
+        return
+    engine, search = workspace(base, index, embedder)
+    print(f"  index: {size(index) / size(base):.2f} of the text")
+    compare(there, {"workspace": search} | rivals(texts, language))
+    print(f"  hits for what no page has: {[len(engine.search(q)) for q in NOTHING]}")
+    engine.close()
+    change(base, index, embedder)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description="Search, measured with judged queries.")
+    options.add_argument("--man", type=Path, default=Path("/usr/share/man"))
+    options.add_argument("--documents", type=int, default=3656)
+    options.add_argument("--languages", nargs="*", default=list(MAN))
+    options.add_argument("--embedder", default="none", help="as mypt-index has it")
+    chosen = options.parse_args()
+    print(f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}")
+    with tempfile.TemporaryDirectory() as temporary:
+        for language in chosen.languages:
+            measure(language, chosen.man, chosen.documents, chosen.embedder, Path(temporary))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,10 @@ from mypt_infer.workspace.index.postings import Postings, trigrams
 
 # Less alike than this, two words are not the same; the share of trigrams of both that both have.
 _ALIKE = 0.5
-# The most terms for a word, and the letters of the shortest part of a compound.
-_MOST, _PART = 8, 4
+# The most terms for a word.
+_MOST = 8
+# A part of a compound has so many letters, and this share of the compound's.
+_PART, _COVERED = 4, 0.5
 _WRITTEN_OUT = (("ae", "a"), ("oe", "o"), ("ue", "u"))
 
 
@@ -28,8 +30,9 @@ def spelled_like(spellings: list[str], postings: Postings) -> list[tuple[str, fl
         for term, shared in postings.near(spelling).items():
             likeness = 2 * shared / (len(grams) + len(trigrams(term)))
             shorter, longer = sorted((spelling, term), key=len)
-            if len(shorter) >= _PART and shorter in longer:
-                likeness = max(likeness, 0.5 + 0.4 * len(shorter) / len(longer))
+            covered = len(shorter) / len(longer)
+            if len(shorter) >= _PART and covered >= _COVERED and shorter in longer:
+                likeness = max(likeness, 0.5 + 0.4 * covered)
             if likeness >= _ALIKE:
                 found[term] = max(likeness, found.get(term, 0.0))
     best = sorted(found, key=lambda term: (-found[term], term))[:_MOST]
