@@ -31,22 +31,24 @@ def embed_missing(
 ) -> None:
     """Makes the vectors of all documents that have none, or whose vectors were damaged.
 
-    Vectors of another embedder are forgotten. Raises EmbedderError.
+    Vectors of another embedder are forgotten once this one has answered. Raises EmbedderError.
     """
+    now = state(db)
     name = "" if embedder is None else embedder.name
-    if state(db)["embedder"] != name:
-        rows.forget_vectors(folder, db, name, 0)
     if embedder is None:
+        if now["embedder"]:
+            rows.forget_vectors(folder, db, "", 0)
         return
-    dimensions = int(state(db)["dimensions"])
-    found = rows.vectors_of(folder, int(state(db)["next"]), dimensions)
-    bad = [(key,) for key in rows.damaged(db, found)]
-    del found
-    if bad:
-        db.executemany("UPDATE docs SET vectors = NULL WHERE id = ?", bad)
-    total = db.execute("SELECT coalesce(sum(chunks), 0) FROM docs WHERE vectors IS NULL")
-    todo, done = total.fetchone()[0], 0
-    for batch in _batches(db):
+    dimensions = int(now["dimensions"]) if now["embedder"] == name else 0
+    if dimensions:
+        found = rows.vectors_of(folder, int(now["next"]), dimensions)
+        bad = [(key,) for key in rows.damaged(db, found)]
+        del found
+        if bad:
+            db.executemany("UPDATE docs SET vectors = NULL WHERE id = ?", bad)
+    missing = _missing(db, every=not dimensions)
+    todo, done = sum(chunks for _, _, _, chunks in missing), 0
+    for batch in _batches(missing):
         said("embedding", done, todo)
         chunks = [
             f"{title}\n{text}" for _, title, first, n in batch for text in texts(db, first, n)
@@ -66,14 +68,18 @@ def embed_missing(
     said("embedding", todo, todo)
 
 
-def _batches(db: sqlite3.Connection) -> Iterator[list[tuple[int, str, int, int]]]:
-    """Yields id, title, first chunk and chunks of documents without vectors, some at a time."""
-    found = db.execute(
-        "SELECT id, title, first, chunks FROM docs WHERE vectors IS NULL ORDER BY path"
-    ).fetchall()
+def _missing(db: sqlite3.Connection, *, every: bool) -> list[tuple[int, str, int, int]]:
+    """Returns id, title, first chunk and chunks of documents without vectors, or of every one."""
+    where = "" if every else "WHERE vectors IS NULL"
+    return db.execute(f"SELECT id, title, first, chunks FROM docs {where} ORDER BY path").fetchall()
+
+
+def _batches(
+    documents: list[tuple[int, str, int, int]],
+) -> Iterator[list[tuple[int, str, int, int]]]:
     batch: list[tuple[int, str, int, int]] = []
     size = 0
-    for row in found:
+    for row in documents:
         batch.append(row)
         size += row[3]
         if size >= _BATCH:

@@ -134,8 +134,9 @@ def test_what_is_wrong_with_a_service_is_said(
 def test_a_service_that_is_not_there(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(base), "--embedder", "http://127.0.0.1:9/v1"]) == 2
     assert "is the service running?" in capsys.readouterr().err
-    engine = WorkspaceEngine(base, embedder="none")
+    engine = WorkspaceEngine(base)
     assert engine.search("cat"), "words are indexed all the same"
+    assert main([str(base), "--quiet"]) == 0, "an embedder that never answered is not remembered"
     for wrong in ("http://", "ftp://localhost", "minilm"):
         assert main([str(base), "--embedder", wrong]) == 2
     assert "expected none, hashing, or the address" in capsys.readouterr().err
