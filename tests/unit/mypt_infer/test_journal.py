@@ -1,0 +1,204 @@
+"""Conversations are kept whatever ends the process: none is lost, none is there twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mypt_infer.chat import journal as module
+from mypt_infer.chat.journal import Journal
+
+FIRST, SECOND, OTHER = ({"messages": [text], "_transcript": {}} for text in ("a" * 50, "b" * 90, "c"))  # fmt: skip
+
+
+def lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def parts(path: Path) -> list[Path]:
+    return [p for p in path.parent.iterdir() if p != path]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "chats.jsonl"
+
+
+def test_a_conversation_is_one_line_when_it_ends(path: Path) -> None:
+    journal = Journal(path)
+    journal.put(FIRST)
+    assert not path.exists()
+    journal.put(SECOND)
+    assert journal.end()
+    journal.put(OTHER)
+    assert lines(path) == [SECOND]
+    assert len(parts(path)) == 1
+    assert journal.end()
+    assert not journal.end()
+    assert lines(path) == [SECOND, OTHER]
+    assert not parts(path)
+
+
+def test_what_was_taken_back_is_not_kept(path: Path) -> None:
+    journal = Journal(path)
+    journal.put(FIRST)
+    journal.put(None)
+    assert not journal.end()
+    assert not lines(path)
+    assert not parts(path)
+
+
+def test_a_line_without_its_end_stays_a_line(path: Path) -> None:
+    path.write_text('{"x": 1}')
+    journal = Journal(path)
+    journal.put(FIRST)
+    journal.end()
+    assert lines(path) == [{"x": 1}, FIRST]
+
+
+def test_two_chats_at_once(path: Path) -> None:
+    """Neither takes the other's part for one that was left."""
+    one, two = Journal(path), Journal(path)
+    one.put(FIRST)
+    two.put(SECOND)
+    assert Journal(path).recover() == 0
+    two.end()
+    one.end()
+    assert lines(path) == [SECOND, FIRST]
+
+
+def test_a_conversation_takes_the_place_of_a_line(path: Path) -> None:
+    for old in (FIRST, OTHER, FIRST):
+        journal = Journal(path)
+        journal.put(old)
+        journal.end()
+    journal.replaces(path.read_bytes().splitlines()[0])
+    journal.put(SECOND)
+    journal.end()
+    assert lines(path) == [OTHER, FIRST, SECOND]
+    journal.replaces(b"a line that is not there")
+    journal.put(OTHER)
+    journal.end()
+    assert lines(path) == [OTHER, FIRST, SECOND, OTHER]
+
+
+def test_a_pipe_gets_a_conversation_at_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    journal = Journal(path)
+    assert journal.recover() == 0
+    journal.put(FIRST)
+    assert journal.end()
+    assert json.loads(os.read(reader, 999)) == FIRST
+    os.close(reader)
+
+
+def test_a_full_disk_is_said_and_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(path)
+    journal.put(FIRST)
+
+    def full(out: Any, data: bytes) -> None:
+        out.write(data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_write", full)
+        with pytest.raises(OSError, match="No space"):
+            journal.put(SECOND)
+        with pytest.raises(OSError, match="No space"):
+            journal.end()
+    assert Journal(path).recover() == 1
+    assert lines(path) == [FIRST]
+
+
+def killed(at: int, do: Callable[[], object]) -> bool:
+    """Runs something in a child that is killed before the `at`-th line of the module that it runs.
+
+    Returns whether it was killed.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child starts no thread
+        child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    left = at
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                os._exit(9)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        do()
+    finally:
+        sys.settrace(None)
+        os._exit(0)
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_killed_at_any_line(tmp_path: Path, replaces: bool) -> None:
+    """Also while what a killed process has left is added."""
+    before = [OTHER, FIRST, OTHER] if replaces else [OTHER]
+
+    def talk(path: Path) -> None:
+        journal = Journal(path)
+        journal.recover()
+        if replaces:
+            journal.replaces(json.dumps(FIRST).encode())
+        journal.put(FIRST)
+        journal.put(SECOND)
+        journal.end()
+
+    for at in range(1, 400):
+        path = tmp_path / str(at) / "chats.jsonl"
+        path.parent.mkdir()
+        path.write_text("".join(json.dumps(record) + "\n" for record in before))
+        if not killed(at, partial(talk, path)):
+            break
+        again = path.parent / "again"
+        again.mkdir()
+        for file in path.parent.iterdir():
+            if file.is_file():
+                (again / file.name).write_bytes(file.read_bytes())
+        for folder, second in ((path.parent, None), (again, at % 60 + 1)):
+            file = folder / path.name
+            if second is not None:
+                killed(second, Journal(file).recover)
+            Journal(file).recover()
+            kept = lines(file)
+            new = kept[1:] if not replaces else [r for r in kept if r != OTHER]
+            assert [r for r in kept if r == OTHER] == [r for r in before if r == OTHER], at
+            assert new in (([[FIRST], [SECOND]]) if replaces else [[], [FIRST], [SECOND]]), at
+            assert not [p for p in parts(file) if p.suffix == ".part"], at
+    assert at > 60
+
+
+def test_half_a_line_is_completed(path: Path) -> None:
+    """A machine that stops in the middle of a write."""
+    line = json.dumps(SECOND).encode() + b"\n"
+    part = path.with_name(path.name + ".12ab.part")
+    for length in range(len(line) + 1):
+        path.write_bytes(b'{"x": 1}\n' + line[:length])
+        part.write_bytes(line + b'{"at": 9}\n{"mess')
+        killed(length % 60 + 1, Journal(path).recover)
+        Journal(path).recover()
+        assert lines(path) == [{"x": 1}, SECOND]
+        assert not part.exists()
+    part.write_bytes(json.dumps(FIRST).encode() + b"\n" + line[:20])
+    Journal(path).recover()
+    assert lines(path) == [{"x": 1}, SECOND, FIRST]
