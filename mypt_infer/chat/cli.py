@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
-from mypt_cli.progress import Bar
-from mypt_infer.run_format import format_of
-from mypt_spec import Dialect, dialect
-from mypt_spec.tokenizer.vocabulary import FILE as VOCABULARY
+from mypt_infer.chat.opening import DIALECT
 
 if TYPE_CHECKING:
     from mypt_infer.chat.session import Session
-    from mypt_infer.controller import Source
-    from mypt_infer.toolbox import Toolbox
-    from mypt_infer.workspace import WorkspaceEngine
 
 DONE, FAILED = 0, 2
-DIALECT = "mypt"
-SYSTEM = "You are MyPT. Answer questions using workspace tools when needed."
 
 PROG = "mypt-chat"
 EPILOG = """\
@@ -31,11 +25,15 @@ examples:
   mypt-chat --scripted --workspace docs/           a demonstration: no model, but everything else
   mypt-chat --scripted --workspace docs/ --transcript chats.jsonl < questions.txt
   mypt-chat --model runs/7m --workspace docs/      a model, decoded within its format
+  mypt-chat --model runs/7m --transcript chats.jsonl --resume chats.jsonl      the last conversation
   mypt-chat --model_ckpt runs/toolchat --workspace_dir docs/ --index_dir docs/index/latest
 
 Answers are shown; --verbose or /show shows what was thought, called and found, too. /help in the
-chat shows its commands. A transcript is a record: mypt-lint checks it, mypt-prepare trains on it.
-Turns that cannot be trained on are left out of its messages, and named.
+chat shows its commands. What is typed is remembered for the next chat, in the folder mypt-tags of
+$XDG_STATE_HOME or ~/.local/state (macOS: ~/Library/Application Support).
+A transcript is a record: mypt-lint checks it, mypt-prepare trains on it. Turns that cannot be
+trained on are left out of its messages, and named. While a conversation goes on, it is in
+FILE.<letters>.part; what a killed chat has left is added to FILE by the next one.
 Exit status: 0 done, 2 failure.
 """
 
@@ -58,12 +56,15 @@ def _options(out: Parser) -> None:
     )
     add("--index-dir --index_dir DIR", "where its index is kept (default: as mypt-index says)")
     add("--system TEXT", "the system prompt; the tools are added to it")
+    add("--resume FILE[:N]", "continue the last conversation of transcripts, or that of line N")
     add = out.group("limits")
     add("--max-steps N", "calls and answers of a turn", type=int, default=5)
     add("--max-tokens N", "tokens of a turn that the model draws", type=int, default=512)
     add("--max-think-tokens N", "tokens of a thought", type=int, default=256)
     add("--no-think", "the model answers or calls at once, without a thought")
     add("--max-toolcall-tokens N", "tokens of a call", type=int, default=128)
+    add("--max-result-tokens N", "tokens of a tool's result", type=int, default=1024)
+    add("--tool-seconds S", "seconds that a tool may take", type=float, default=30.0)
     add(
         "--context-length N",
         "ids that the model sees; the oldest turns are left out (default: what its config.json "
@@ -77,10 +78,13 @@ def _options(out: Parser) -> None:
         type=float,
         default=0.7,
     )
+    add("--top-k K", "choose among the K best", type=int)
     add("--top-p P", "choose among the best that hold a share P", type=float)
     add("--seed SEED", "the same answers again", type=int)
+    add = out.group("performance")
+    add("--device DEVICE", "where the model runs", default="cpu")
     add = out.group("output")
-    add("--transcript FILE", "add each conversation to this file of JSONL when it ends")
+    add("--transcript FILE", "add each conversation to this file of JSONL, one line each")
     add(
         "-v --verbose",
         "show what is thought, called and found as it comes, not only the answer",
@@ -88,159 +92,74 @@ def _options(out: Parser) -> None:
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    session = _open(chosen)
-    try:
-        _talk(session)
-    finally:
-        kept = session.keep()
-    return DONE if kept else FAILED
-
-
-def _open(chosen: argparse.Namespace) -> Session:
-    """Returns the session that the options ask for.
-
-    Raises OSError, ValueError or WorkspaceError saying what is wrong.
-    """
-    from mypt_infer.chat.screen import Screen
-    from mypt_infer.chat.session import Session
-    from mypt_infer.controller import Controller, Options
+    from mypt_infer.chat import commands
+    from mypt_infer.chat.prompt import prompt
 
     transcript = Path(chosen.transcript) if chosen.transcript else None
     if transcript is not None and not transcript.absolute().parent.is_dir():
         raise ValueError(f"--transcript {transcript}: its folder does not exist")
-    played = _Played(chosen) if chosen.model is not None else None
-    name = DIALECT if chosen.dialect in (None, "auto") else chosen.dialect
-    spoken = _named(name) if played is None else played.dialect
-    engine = _engine(chosen, spoken)
-    tools = _tools(engine, played)
-    limits = {
-        "max_think_tokens": chosen.max_think_tokens,
-        "max_toolcall_tokens": chosen.max_toolcall_tokens,
-    }
-    options = Options(
-        max_steps=chosen.max_steps,
-        max_tokens=chosen.max_tokens,
-        context_length=chosen.context_length or (played.context_length if played else None),
-        think=False if chosen.no_think else None,
-        **limits,
-    )
-    source = _demo(spoken, tools) if played is None else played.source(tools, limits)
-    controller = Controller(
-        source,
-        tools,
-        dialect=spoken,
-        system=_system(chosen.system, spoken, tools),
-        options=options,
-        seed=chosen.seed,
-    )
-    screen = Screen(sys.stdout, verbose=chosen.verbose)
-    return Session(controller, screen, engine, transcript=transcript)
-
-
-def _named(name: str, vocabulary: Path | None = None) -> Dialect:
-    """Returns the dialect of that name. Raises ValueError naming the known ones."""
-    try:
-        return dialect(name, vocabulary=vocabulary)
-    except KeyError as error:
-        raise ValueError(error.args[0]) from None
-
-
-def _engine(chosen: argparse.Namespace, spoken: Dialect) -> WorkspaceEngine | None:
-    """Returns the workspace with its index brought up to date, or None if no folder is named."""
-    from mypt_infer.workspace import EmbedderError, IndexBusyError, WorkspaceEngine
-
-    if chosen.workspace is None:
-        return None
-    if format_of(spoken).result is None:
-        raise ValueError(f"{spoken.name} has no tool calls; leave --workspace out")
-    with Bar(0) as bar:
-        engine = WorkspaceEngine(Path(chosen.workspace), chosen.index_dir, progress=bar.show)
+    session = _session(chosen, transcript)
+    screen = session.screen
+    session.prompt = prompt(commands.NAMES, lambda text: screen.say(text, "dim"))
+    with _leaving():
         try:
-            engine.refresh(progress=bar.show)
-        except (IndexBusyError, EmbedderError) as error:
-            print(f"{PROG}: {error}; using the index as it is", file=sys.stderr)
-    return engine
+            if chosen.resume is not None:
+                session.load(chosen.resume)
+            if sys.stdin.isatty():
+                screen.say("/help shows the commands", "dim")
+            _talk(session)
+        finally:
+            kept = session.keep()
+    return DONE if kept else FAILED
 
 
-def _tools(engine: WorkspaceEngine | None, played: _Played | None) -> Toolbox:
-    """Returns the tools of a workspace; if there is a model, it summarizes."""
-    from mypt_infer.toolbox import Toolbox
-    from mypt_infer.workspace import WorkspaceTools, toolbox
+def _session(chosen: argparse.Namespace, transcript: Path | None) -> Session:
+    from mypt_infer.chat.opening import opened
+    from mypt_infer.chat.screen import Screen
+    from mypt_infer.chat.session import Session, place
 
-    if engine is None:
-        return Toolbox()
-    own = {} if played is None else {"summarizer": played.summarizer()}
-    return toolbox(WorkspaceTools(engine, **own))
-
-
-def _system(given: str | None, spoken: Dialect, tools: Toolbox) -> str | None:
-    """Returns the system prompt, or None if the dialect has no place for one."""
-    schema = spoken.adapter.SCHEMA
-    if "system" not in schema.top and "system" not in schema.roles:
-        if given:
-            raise ValueError(f"{spoken.name} has no system prompt; leave --system out")
-        return None
-    return (given or SYSTEM) + (f"\n\n{tools.usage}" if len(tools) else "")
-
-
-class _Played:
-    """A model folder, and what the chat needs of it."""
-
-    def __init__(self, chosen: argparse.Namespace) -> None:
-        try:
-            import torch  # noqa: F401
-        except ImportError:
-            raise ValueError(
-                "running a model needs torch: pip install 'mypt-tags[infer]'"
-            ) from None
-        from mypt_infer.generate.llama import load
-        from mypt_infer.generate.sample import Sampling
-        from mypt_model.folder import beside, dialect_of
-
-        name = dialect_of(chosen.model, wanted=chosen.dialect, default=DIALECT)
-        self.dialect = _named(name, beside(chosen.model, VOCABULARY))
-        self.model, self.seed = load(chosen.model), chosen.seed
-        self.sampling = Sampling(temperature=chosen.temperature, top_p=chosen.top_p)
-        self.context_length: int | None = self.model.config.max_position_embeddings
-
-    def source(self, tools: Toolbox, limits: dict[str, int]) -> Source:
-        from mypt_infer.controller.model_source import ModelSource
-        from mypt_infer.decode.decoder import Decoder
-
-        calls = limits["max_toolcall_tokens"] if len(tools) else None
-        decoder = Decoder(
-            self.dialect,
-            tools.schemas,
-            max_think_tokens=limits["max_think_tokens"],
-            max_toolcall_tokens=calls,
-        )
-        return ModelSource(self.model, decoder, sampling=self.sampling, seed=self.seed)
-
-    def summarizer(self) -> Callable[[str], str]:
-        from mypt_infer.workspace.model_summary import summarizer
-
-        return summarizer(self.model, self.dialect)
-
-
-def _demo(spoken: Dialect, tools: Toolbox) -> Source:
-    from mypt_infer.chat.demo import Demo
-
-    return Demo(spoken, calls=len(tools) > 0)
+    setup, engine = opened(chosen)
+    screen = Screen(sys.stdout, verbose=chosen.verbose, named=lambda note: place(engine, note))
+    return Session(setup, screen, engine, transcript=transcript)
 
 
 def _talk(session: Session) -> None:
-    if sys.stdin.isatty():
-        session.screen.say("/help shows the commands", "dim")
-    while True:
-        try:
-            line = input("user> " if sys.stdin.isatty() else "")
-        except EOFError:
-            return
-        if line.startswith("/"):
-            if not session.command(line):
-                return
-        elif line.strip():
-            session.turn(line)
+    from mypt_infer.chat import commands
+
+    assert session.prompt is not None
+    with suppress(EOFError):
+        while True:
+            try:
+                line = session.prompt.read()
+                if line.startswith("/"):
+                    if not commands.run(session, line):
+                        return
+                elif line.strip():
+                    session.turn(line)
+            except KeyboardInterrupt as pressed:  # between a turn and the prompt
+                session.prompt.interrupted(pressed)
+
+
+@contextmanager
+def _leaving() -> Iterator[None]:
+    """Makes signals that end a process leave the chat, so that all is kept and the terminal whole.
+
+    Without this, a closed window ends the process in the middle of a turn.
+    """
+
+    def leave(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = {}
+    for name in ("SIGTERM", "SIGHUP"):
+        with suppress(AttributeError, ValueError):  # no such signal, or not the main thread
+            number = getattr(signal, name)
+            before[number] = signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 main = Command(

@@ -24,11 +24,11 @@ class Prompt:
     """Reads texts: `ask` returns one, given a text to begin with.
 
     It raises EOFError to leave, and KeyboardInterrupt for Ctrl-C, with the argument True if that
-    took back a text.
+    took back a text. Without a `hint`, which shows a text, the first Ctrl-C leaves.
     """
 
     def __init__(
-        self, ask: Callable[[str], str], *, hint: Callable[[str], None] = lambda text: None
+        self, ask: Callable[[str], str], *, hint: Callable[[str], None] | None = None
     ) -> None:
         self._ask, self._hint, self._pressed = ask, hint, False
 
@@ -43,13 +43,19 @@ class Prompt:
         try:
             said = self._ask(text)
         except KeyboardInterrupt as pressed:
-            if self._pressed and True not in pressed.args:
-                raise EOFError from None
-            self._pressed = True
-            self._hint(_LEAVE)
+            self.interrupted(pressed)
             return None
         self._pressed = False
         return said
+
+    def interrupted(self, pressed: KeyboardInterrupt) -> None:
+        """Notes a Ctrl-C. Raises EOFError if it leaves."""
+        if self._hint is None:
+            raise pressed
+        if self._pressed and True not in pressed.args:
+            raise EOFError from None
+        self._pressed = True
+        self._hint(_LEAVE)
 
 
 def prompt(commands: Sequence[str], hint: Callable[[str], None]) -> Prompt:
@@ -108,7 +114,18 @@ def typed(history: Path | None, commands: Sequence[str] = ()) -> Callable[[str],
         complete_style=CompleteStyle.READLINE_LIKE,
         enable_suspend=True,
     )
-    return lambda text: session.prompt(default=text)
+
+    def ask(text: str) -> str:
+        try:
+            return session.prompt(default=text)
+        except SystemExit:  # a signal's, anywhere, also in the middle of drawing
+            with suppress(OSError):
+                session.output.disable_bracketed_paste()
+                session.output.show_cursor()
+                session.output.flush()
+            raise
+
+    return ask
 
 
 def _completer(commands: Sequence[str]) -> Completer:
@@ -141,11 +158,12 @@ def _history(path: Path | None) -> History:
 
 
 def _keys() -> KeyBindings:
+    from prompt_toolkit.filters import is_searching
     from prompt_toolkit.key_binding import KeyBindings
 
     keys = KeyBindings()
 
-    @keys.add("enter")
+    @keys.add("enter", filter=~is_searching)
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if buffer.document.is_cursor_at_the_end and buffer.text.endswith("\\"):
@@ -158,7 +176,7 @@ def _keys() -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.newline(copy_margin=False)
 
-    @keys.add("c-c")
+    @keys.add("c-c", filter=~is_searching)
     @keys.add("<sigint>")
     def _(event: KeyPressEvent) -> None:
         taken_back = bool(event.current_buffer.text)

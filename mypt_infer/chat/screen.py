@@ -7,6 +7,9 @@ control the terminal.
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -36,11 +39,13 @@ class Screen:
 
     `details` are what `/show` expands, `notes` the references of the last answer, both counted from
     1. Steps (thoughts, calls and results) are shown as they come if `verbose`, and kept for `steps`
-    if not.
+    if not. `named` says what a reference is shown as.
     """
 
-    def __init__(self, stream: TextIO, *, verbose: bool = False) -> None:
-        self.stream, self.verbose = stream, verbose
+    def __init__(
+        self, stream: TextIO, *, verbose: bool = False, named: Callable[[str], str] = str
+    ) -> None:
+        self.stream, self.verbose, self._named_as = stream, verbose, named
         self.console = Console(file=stream, markup=False, highlight=False, emoji=False)
         self.display = Display(stream)
         self.details: list[str] = []
@@ -50,6 +55,8 @@ class Screen:
         self._named = False  # whether the line says that the assistant speaks
         self._answered = False
         self._thought: list[str] = []
+        self._waiting = False  # whether a line says what is waited for
+        self._waits = stream.isatty() and self.console.is_terminal
 
     def say(self, text: str, style: str = "") -> None:
         """Shows a text, on one line or several."""
@@ -77,6 +84,7 @@ class Screen:
             told = ", ".join(f"{key}={_json(value)}" for key, value in event.arguments.items())
             detail = self._detail(json.dumps(event.arguments, ensure_ascii=False, indent=2))
             self._step(f"  {event.name}({_short(told)}) [{detail}]", "yellow")
+            self._wait(event.name)
         elif isinstance(event, CallDropped):
             self._step("  a call was taken off before it was complete", "red")
         elif isinstance(event, ToolResult):
@@ -84,6 +92,7 @@ class Screen:
             cut = ", shortened" if event.truncated else ""
             style = "red" if event.error else "green"
             self._step(f"  = {_told(event.value)}{cut} [{detail}]", style)
+            self._wait("thinking")
         elif isinstance(event, Notice):
             self.say(f"  note: {event.message}", "dim")
         elif isinstance(event, TurnsDropped):
@@ -101,6 +110,22 @@ class Screen:
         """Begins a turn."""
         self.notes, self._steps = [], []
         self._named = self._answered = False
+        self._wait("thinking")
+
+    def stopping(self) -> None:
+        """Says at once that the turn is being stopped. May be called by a signal handler."""
+        text = f"{chr(10) if self._column or self._waiting else ''}  stopping\n"
+        self._column = self._waiting = False
+        try:  # a stream that is being written to cannot be entered again
+            os.write(self.stream.fileno(), text.encode())
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError, RuntimeError):
+                self.stream.write(text)
+
+    def recall(self, asked: str, answer: str) -> None:
+        """Shows a turn of the past."""
+        self.say(f"user> {asked}", "dim")
+        self.say(f"assistant> {answer.strip() or '(nothing)'}", "dim")
 
     def forget(self) -> None:
         """Begins a conversation."""
@@ -117,7 +142,16 @@ class Screen:
         if self.verbose:
             self.say(text, style)
 
+    def _wait(self, what: str) -> None:
+        """Shows what is waited for, on a line that what comes next replaces."""
+        if self._waits:
+            self._fresh()
+            dots = self.display.ellipsis
+            self.console.print(Text(f"  {self.display.line(what)}{dots}", style="dim"), end="")
+            self._waiting = True
+
     def _name(self) -> None:
+        self._arrived()
         self._named = self._answered = self._column = True
         self.console.print(Text("assistant> ", style="bold"), end="")
 
@@ -126,7 +160,7 @@ class Screen:
             self._name()  # an empty answer, which some formats allow
             self._fresh()
         for number, note in enumerate(self.notes, 1):
-            self.say(f"  [{number}] {note}", "cyan")
+            self.say(f"  [{number}] {self._named_as(note)}", "cyan")
         if event.reason != "stop":
             self.say(
                 "  the turn was ended: "
@@ -148,7 +182,13 @@ class Screen:
         self.console.print(Text(shown, style=style), end="", soft_wrap=True)
         self._column = bool(shown) and not shown.endswith("\n")
 
+    def _arrived(self) -> None:
+        if self._waiting:
+            self.stream.write("\r\x1b[K")
+        self._waiting = False
+
     def _fresh(self) -> None:
+        self._arrived()
         if self._column:
             self.console.print()
         self._column = False

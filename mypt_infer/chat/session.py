@@ -1,227 +1,191 @@
-"""Runs a chat: turns, and commands that begin with a slash."""
+"""Runs a chat: turns, and conversations, each of which is kept."""
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from mypt_infer.chat import past
+from mypt_infer.chat.journal import Journal
+from mypt_infer.chat.opening import Setup
+from mypt_infer.chat.prompt import Prompt
 from mypt_infer.chat.screen import Screen
-from mypt_infer.controller import Controller, save
-from mypt_infer.controller.transcript import KEY, trainable
+from mypt_infer.controller import Controller
+from mypt_infer.controller.transcript import KEY
 from mypt_infer.workspace import WorkspaceEngine
 
-HELP = """\
-/show       what was thought, called and found last; /show N: in full
-/open N     the chunk of a reference
-/tools      the tools
-/why        how the last turn ended, and who wrote what
-/mask       the conversation, trained and masked
-/save FILE  add the transcript to a file of JSONL
-/reset      a new conversation
-/quit       leave (or end of input)
-Ctrl-C ends the turn; what was said stays, and the history is legal. Twice: leaves."""
+# The turns of a past conversation that are shown.
+_SHOWN = 3
 
 
 class Session:
-    """One chat on one screen."""
+    """One chat on one screen; `controller` is the conversation that goes on.
+
+    With a file of transcripts, each conversation is kept in it, also when the process is killed.
+    """
 
     def __init__(
         self,
-        controller: Controller,
+        setup: Setup,
         screen: Screen,
-        engine: WorkspaceEngine | None,
+        engine: WorkspaceEngine | None = None,
         *,
         transcript: Path | None = None,
+        prompt: Prompt | None = None,
     ) -> None:
-        self.controller, self.screen, self.engine = controller, screen, engine
-        self.transcript = transcript
+        self.setup, self.screen, self.engine, self.prompt = setup, screen, engine, prompt
+        self.controller = setup.new()
+        self.journal = Journal(transcript) if transcript is not None else None
+        # What /save has written of this conversation, by file.
+        self.saved: dict[Path, bytes] = {}
+        if self.journal is not None and (number := self.journal.recover()):
+            self._tell(
+                f"{self.journal.path}: added {number} conversation"
+                f"{'' if number == 1 else 's'} of chats that were killed"
+            )
+
+    @property
+    def turns(self) -> int:
+        """Returns the number of turns of the conversation."""
+        return len(self.controller.replies.turns)
 
     def turn(self, text: str) -> None:
-        """Takes a text of the user, and shows the answer as it comes."""
+        """Takes a text of the user, shows the answer as it comes, and keeps both."""
         self.screen.begin()
         try:
-            with _interrupts(self.controller):
+            with _interrupts(self.controller, self.screen.stopping):
                 for event in self.controller.say(text):
                     self.screen.show(event)
+        except KeyboardInterrupt:
+            self.screen.say("  interrupted", "bold yellow")
         except ValueError as error:
             self.screen.say(f"not said: {error}", "bold red")
         except Exception as error:
             self.screen.say(f"the model failed: {type(error).__name__}: {error}", "bold red")
+        self._put()
 
-    def command(self, line: str) -> bool:
-        """Runs a command; returns whether the chat continues."""
-        name, _, rest = line[1:].partition(" ")
-        rest = rest.strip()
-        if name in ("quit", "exit"):
-            return False
-        known = {
-            "show": self._show,
-            "open": self._open,
-            "tools": self._tools,
-            "mask": self._mask,
-            "why": self._why,
-            "save": self._save,
-            "reset": self._reset,
-        }
-        if name not in known:
-            self.screen.say(HELP if name == "help" else f"no command /{name}; there are:\n{HELP}")
+    def said(self) -> list[tuple[str, str]]:
+        """Returns the texts of the user and the answers so far."""
+        return past.said(self.controller.record(), self.controller.history)
+
+    def undo(self) -> None:
+        """Takes the last turn back. Raises ValueError if there is none."""
+        if not self.turns:
+            raise ValueError("nothing was said yet")
+        record = self.controller.record()
+        if self.turns == 1:
+            self.controller = self.setup.new()
         else:
-            known[name](rest)
-        return True
+            self.controller = self.setup.past(record, self.turns - 1)
+        self.screen.forget()
+        self._put()
 
-    def _show(self, rest: str) -> None:
-        if not rest:
-            self.screen.steps()
-            return
-        found = _pick(self.screen.details, rest)
-        self.screen.say(
-            found
-            if found is not None
-            else f"/show takes a number from 1 to {len(self.screen.details)}"
-        )
+    def begin(self, setup: Setup | None = None) -> bool:
+        """Begins a new conversation; returns False if the last one could not be kept."""
+        kept = self.keep()
+        self.setup = setup or self.setup
+        self.controller, self.saved = self.setup.new(), {}
+        if self.journal is not None:
+            self.journal.replaces(b"")
+        self.screen.forget()
+        return kept
 
-    def _open(self, rest: str) -> None:
-        note = _pick(self.screen.notes, rest)
-        if note is None:
-            self.screen.say(f"/open takes a number from 1 to {len(self.screen.notes)}")
-            return
-        chunk = self.engine.get_chunk(note) if self.engine is not None else None
-        doc = (
-            self.engine.get_doc(chunk.doc_id if chunk is not None else note)
-            if self.engine is not None
-            else None
-        )
-        if doc is None or self.engine is None:
-            self.screen.say(f"{note}: the workspace has no such chunk or document")
-            return
-        self.screen.say(f"{doc.title}  ({doc.path})", "bold")
-        self.screen.say(
-            (chunk.text if chunk is not None else self.engine.get_doc_text(doc.doc_id) or "").strip(
-                "\n"
-            )
-        )
+    def load(self, place: str) -> None:
+        """Continues a conversation of a file, `FILE` or `FILE:N`, and shows its last turns.
 
-    def _tools(self, rest: str) -> None:
-        self.screen.say(
-            self.controller.tools.usage
-            if len(self.controller.tools)
-            else "no tools: start with --workspace DIR"
-        )
-
-    def _mask(self, rest: str) -> None:
-        from mypt_view.items import Item
-        from mypt_view.terminal import Terminal
-
-        history = self.controller.history
-        ids, left_out = trainable(history)
-        for number, reason in left_out:
-            self.screen.say(f"turn {number} is not trained: {reason}")
-        episode, findings = history.dialect.parse_ids(ids)
-        if episode is None:
-            self.screen.say(
-                "nothing was said yet" if not history.ids else "nothing of it is trained"
-            )
-            return
-        findings += history.dialect.validate(episode)
-        item = Item(
-            "the history",
-            history.dialect,
-            episode,
-            tuple(history.dialect.segments(episode)),
-            tuple(findings),
-        )
-        Terminal(self.screen.stream).show(item, "mask")
-
-    def _why(self, rest: str) -> None:
-        end, history = self.controller.last_end, self.controller.history
-        if end is None:
-            self.screen.say("no turn has ended yet")
-            return
-        said: Counter[str] = Counter()
-        for origin, number in history.origins:
-            said[origin] += number
-        self.screen.say(
-            f"the last turn ended with {end.reason!r}{f': {end.message}' if end.message else ''}"
-        )
-        self.screen.say(
-            "ids in the history: "
-            + ", ".join(f"{number} {origin}" for origin, number in said.items())
-        )
-        hidden = history.first
-        self.screen.say(
-            f"the model sees {len(history)} ids"
-            + (f"; {hidden} turns are dropped" if hidden else "")
-        )
-        for dropped in history.dropped:
-            ids = [i for i in dropped.ids if _known(history, i)]
-            text = history.dialect.tokenizer.decode(ids)
-            self.screen.say(f"taken off at {dropped.at}: {text!r}")
-
-    def _save(self, rest: str) -> None:
-        if not rest:
-            self.screen.say("/save takes the name of a file")
-        elif self._add(Path(rest)):
-            self.screen.say(f"added to {rest}")
+        If it is kept in the same file, it takes the place of its line there. Raises OSError or
+        ValueError, before anything changes, if there is none that can be continued.
+        """
+        kept = past.find(place)
+        controller = self.setup.past(kept.record)
+        self.begin()
+        self.controller = controller
+        if self.journal is not None and self.journal.path == kept.path.resolve():
+            self.journal.replaces(kept.line)
+        said = self.said()
+        if len(said) > _SHOWN:
+            self.screen.say(f"({len(said) - _SHOWN} turns before)", "dim")
+        for asked, answer in said[-_SHOWN:]:
+            self.screen.recall(asked, answer)
+        own = past.system(controller.history)
+        if own != (self.setup.prompt or ""):
+            self.screen.say("note: the conversation keeps its own system prompt", "dim")
 
     def keep(self) -> bool:
-        """Adds the conversation to the file of transcripts; returns False if that fails."""
-        return (
-            self.transcript is None or not self.controller.history.ids or self._add(self.transcript)
-        )
-
-    def _add(self, path: Path) -> bool:
-        """Adds the conversation to a file; returns whether that worked.
-
-        Also says which of its turns are no training data.
-        """
-        if not self.controller.history.ids:
-            self.screen.say("nothing was said yet")
-            return False
-        record = self.controller.record()
+        """Ends the conversation in the file of transcripts; returns False if that fails."""
+        if self.journal is None:
+            return True
+        self._put()
+        line = self.journal.line
         try:
-            save(path, record)
+            if self.journal.end():
+                self.left_out(self.journal.path)
+                self.journal.replaces(line)  # should this conversation go on
         except OSError as error:
-            print(f"mypt-chat: not saved: {error}", file=sys.stderr)
+            self._tell(f"not saved: {error}")
             return False
-        left_out = record[KEY].get("left_out", [])
-        for number, reason in left_out:
-            print(f"mypt-chat: {path}: turn {number} is left out: {reason}", file=sys.stderr)
-        if left_out and len(left_out) == len(self.controller.history.turns):
-            print(f"mypt-chat: {path}: no turn of it can be trained on", file=sys.stderr)
         return True
 
-    def _reset(self, rest: str) -> None:
-        self.keep()
-        self.controller.reset()
-        self.screen.forget()
-        self.screen.say("a new conversation")
+    def save(self, path: Path) -> str:
+        """Adds the conversation to a file; returns what happened. Raises OSError.
+
+        A second time, it takes the place of what was added before.
+        """
+        if not self.turns:
+            return "nothing was said yet"
+        journal = Journal(path)
+        if self.journal is not None and self.journal.path == journal.path:
+            return f"{path} is the file of --transcript: it is added there when it ends"
+        before = self.saved.get(journal.path)
+        record = self.controller.record()
+        if before is not None:
+            journal.replaces(before)
+        journal.put(record)
+        self.saved[journal.path] = journal.line
+        journal.end()
+        self.left_out(path)
+        return f"added to {path}"
+
+    def left_out(self, path: Path) -> None:
+        """Says which turns of the conversation are no training data."""
+        left_out = self.controller.record()[KEY].get("left_out", [])
+        for number, reason in left_out:
+            self._tell(f"{path}: turn {number} is left out: {reason}")
+        if left_out and len(left_out) == len(self.controller.history.turns):
+            self._tell(f"{path}: no turn of it can be trained on")
+
+    def _put(self) -> None:
+        """Writes the conversation, as it is now, to the disk."""
+        if self.journal is None:
+            return
+        try:
+            self.journal.put(self.controller.record() if self.turns else None)
+        except OSError as error:
+            self._tell(f"not kept until the chat ends: {error}")
+
+    def _tell(self, text: str) -> None:
+        with suppress(OSError):  # the terminal may be gone
+            print(f"mypt-chat: {text}", file=sys.stderr)
 
 
-def _pick(items: list[str], number: str) -> str | None:
-    return (
-        items[int(number) - 1]
-        if number.isascii()
-        and number.isdigit()
-        and len(number) < 7
-        and 1 <= int(number) <= len(items)
-        else None
-    )
-
-
-def _known(history: Any, token: int) -> bool:
-    return (
-        0 <= token < history.dialect.tokenizer.ordinary
-        or token in history.dialect.tokenizer.special.values()
-    )
+def place(engine: WorkspaceEngine | None, note: str) -> str:
+    """Returns what a reference is shown as: title and file of a document, if it names one."""
+    if engine is None:
+        return note
+    chunk = engine.get_chunk(note)
+    doc = engine.get_doc(note if chunk is None else chunk.doc_id)
+    if doc is None:
+        return note
+    part = f", part {chunk.position + 1}" if chunk is not None and chunk.position else ""
+    return f"{doc.title} ({doc.path}{part})"
 
 
 @contextmanager
-def _interrupts(controller: Controller) -> Iterator[None]:
+def _interrupts(controller: Controller, stopping: Callable[[], None]) -> Iterator[None]:
     """Makes Ctrl-C end the turn, and a second Ctrl-C interrupt what runs."""
     pressed = False
 
@@ -231,6 +195,7 @@ def _interrupts(controller: Controller) -> Iterator[None]:
             raise KeyboardInterrupt
         pressed = True
         controller.cancel()
+        stopping()
 
     try:
         before = signal.signal(signal.SIGINT, press)

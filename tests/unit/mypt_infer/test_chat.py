@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt_infer.chat import commands
 from mypt_infer.chat.cli import main
+from mypt_infer.chat.opening import Setup
 from mypt_infer.chat.screen import Screen
 from mypt_infer.chat.session import Session
 from mypt_infer.controller import Controller, Options, Script, replay
@@ -37,6 +39,11 @@ def base(tmp_path: Path) -> Path:
     return folder
 
 
+def setup(source: Any, options: Options | None = None, *, tools: Toolbox | None = None) -> Setup:
+    d = mypt_spec.dialect("mypt")
+    return Setup(source, tools or Toolbox(), d, options or Options(), system="S")
+
+
 @pytest.fixture
 def chat(base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     def run(*lines: str, options: tuple[str, ...] = ()) -> str:
@@ -51,12 +58,12 @@ def test_a_question(chat: Any) -> None:
     lines = chat("What about passwords?", options=("--verbose",)).splitlines()
     assert lines[0] == "  thought 7 words [/show 1]"
     assert lines[1] == '  workspace.search(query="What about passwords?", top_k=3) [/show 2]'
-    assert lines[2] == "  = 2 documents [/show 3]"
+    assert lines[2] == "  = 1 document [/show 3]"
     assert (
         lines[3]
         == 'assistant> "Security Policy v2" says: Passwords must be at least 12 characters long. [1]'
     )
-    assert lines[4].startswith("  [1] policy-")
+    assert lines[4] == "  [1] Security Policy v2 (policy.txt)"
 
 
 def test_a_question_that_nothing_fits(chat: Any) -> None:
@@ -84,13 +91,13 @@ def test_the_answer_alone_is_shown_unless_more_is_asked_for(chat: Any) -> None:
     lines = chat("What about passwords?").splitlines()
     assert lines[0] == f"{ANSWER} [1]"
     assert len(lines) == 2
-    assert lines[1].startswith("  [1] policy-")
+    assert lines[1] == "  [1] Security Policy v2 (policy.txt)"
     asked = chat("What about passwords?", "/show", "/show 2").splitlines()
     assert asked[:2] == lines
     assert asked[2:5] == [
         "  thought 7 words [/show 1]",
         '  workspace.search(query="What about passwords?", top_k=3) [/show 2]',
-        "  = 2 documents [/show 3]",
+        "  = 1 document [/show 3]",
     ]
     assert '"top_k": 3' in "".join(asked[5:])
     assert "the last turn had no steps" in chat("/show")
@@ -210,9 +217,10 @@ def test_a_turn_that_was_stopped_is_not_trained(
     from mypt_train.commands.prepare import main as prepare
 
     script = ids_of("Fine.</myPT_assistant>One two three four five six.")
-    controller = Controller(Script(script), system="S", options=Options(max_tokens=len(script) - 4))
     path = tmp_path / "t.jsonl"
-    session = Session(controller, Screen(io.StringIO()), None, transcript=path)
+    given = setup(Script(script), Options(max_tokens=len(script) - 4))
+    session = Session(given, Screen(io.StringIO()), transcript=path)
+    controller = session.controller
     for text in ("Hi", "And now?", "What the model may not write"):
         session.turn(text)
         controller.options = Options(max_tokens=4)
@@ -279,14 +287,15 @@ def at(source: Script) -> int:
 def test_ctrl_c_ends_the_turn_and_the_chat_goes_on() -> None:
     before = signal.getsignal(signal.SIGINT)
     out = io.StringIO()
-    controller = Controller(
-        Pressing(ids_of("One two three four five six.</myPT_assistant>")), system="S"
-    )
-    session = Session(controller, Screen(out), None)
+    source = Pressing(ids_of("One two three four five six.</myPT_assistant>"))
+    session = Session(setup(source), Screen(out))
+    controller = session.controller
     session.turn("Hi")
     assert signal.getsignal(signal.SIGINT) == before
     assert out.getvalue().splitlines() == [
-        "assistant> One two three",
+        "assistant> One two",
+        "  stopping",
+        " three",
         "  the turn was ended: cancelled",
     ]
     controller.source = Script(ids_of("Yes.</myPT_assistant>"))
@@ -299,17 +308,17 @@ def test_ctrl_c_ends_the_turn_and_the_chat_goes_on() -> None:
 
 def test_what_fails_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     out = io.StringIO()
-    controller = Controller(Script(ids_of("Half")), Toolbox([Tool("f", "", {}, dict)]), system="S")
-    session = Session(controller, Screen(out), None)
+    tools = Toolbox([Tool("f", "", {}, dict)])
+    session = Session(setup(Script(ids_of("Half")), tools=tools), Screen(out))
     session.turn("Hi")
     session.turn("")
     assert "the model failed: ScriptEnd" in out.getvalue()
     assert "not said: MYP" in out.getvalue()
     session.turn("What the model may not write")
-    session.command("/why")
+    commands.run(session, "/why")
     assert "the last turn ended with 'error'" in out.getvalue()
-    session.command("/save /nowhere/at/all")
-    assert "mypt-chat: not saved: " in capsys.readouterr().err
+    commands.run(session, "/save /nowhere/at/all")
+    assert "/save: /nowhere/at/" in out.getvalue()
 
 
 def test_a_model(

@@ -213,7 +213,7 @@ def test_calls_and_results_are_those_of_the_tools(tmp_path: Path) -> None:
 
     And a document's flows.
     """
-    from mypt_infer.chat.cli import SYSTEM
+    from mypt_infer.chat.opening import SYSTEM
     from mypt_infer.workspace import WorkspaceEngine, WorkspaceTools, toolbox
 
     (tmp_path / "a.txt").write_text("Anchor Fees\n\nThe anchor costs 3 euros a day.\n")

@@ -1,0 +1,227 @@
+"""Defines the commands of a chat: what begins with a slash."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mypt_infer.chat.session import Session
+from mypt_infer.controller.transcript import trainable
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its name, what may follow it, what it does for the help, and the function."""
+
+    name: str
+    argument: str
+    about: str
+    run: Callable[[Session, str], None]
+
+
+def run(session: Session, line: str) -> bool:
+    """Runs a command; returns whether the chat continues."""
+    name, _, rest = line.partition(" ")
+    if name in ("/quit", "/exit"):
+        return False
+    command = next((c for c in COMMANDS if c.name == name), None)
+    if command is None:
+        session.screen.say(
+            help_text()
+            if name == "/help"
+            else f"no command {name}; /help shows all. With a space before it, a text may begin "
+            "with a slash"
+        )
+        return True
+    try:
+        command.run(session, rest.strip())
+    except (OSError, ValueError) as error:
+        session.screen.say(f"{name}: {_said(error)}", "bold red")
+    return True
+
+
+def help_text() -> str:
+    """Returns what /help shows."""
+    rows = [(f"{c.name} {c.argument}".rstrip(), c.about) for c in COMMANDS]
+    rows.append(("/quit", "leave (or Ctrl-D, or Ctrl-C twice)"))
+    width = max(len(usage) for usage, _ in rows)
+    listed = "\n".join(f"{usage:{width}}  {about}" for usage, about in rows)
+    return (
+        f"{listed}\n"
+        "Alt-Enter begins a new line of a text, and so does Enter after a backslash.\n"
+        "Ctrl-C ends a turn; what was said stays, and the history is legal."
+    )
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+# What was said and found
+
+
+def _show(session: Session, rest: str) -> None:
+    screen = session.screen
+    if not rest:
+        screen.steps()
+        return
+    found = _pick(screen.details, rest)
+    screen.say(
+        found if found is not None else f"/show takes a number from 1 to {len(screen.details)}"
+    )
+
+
+def _open(session: Session, rest: str) -> None:
+    screen, engine = session.screen, session.engine
+    note = _pick(screen.notes, rest)
+    if note is None:
+        screen.say(f"/open takes a number from 1 to {len(screen.notes)}")
+        return
+    chunk = engine.get_chunk(note) if engine is not None else None
+    doc = engine.get_doc(chunk.doc_id if chunk is not None else note) if engine else None
+    if doc is None or engine is None:
+        screen.say(f"{note}: the workspace has no such chunk or document")
+        return
+    screen.say(f"{doc.title}  ({doc.path})", "bold")
+    text = chunk.text if chunk is not None else engine.get_doc_text(doc.doc_id) or ""
+    screen.say(text.strip("\n"))
+
+
+def _tools(session: Session, rest: str) -> None:
+    tools = session.controller.tools
+    session.screen.say(tools.usage if len(tools) else "no tools: start with --workspace DIR")
+
+
+def _mask(session: Session, rest: str) -> None:
+    from mypt_view.items import Item
+    from mypt_view.terminal import Terminal
+
+    screen, history = session.screen, session.controller.history
+    d = history.dialect
+    ids, left_out = trainable(history)
+    for number, reason in left_out:
+        screen.say(f"turn {number} is not trained: {reason}")
+    episode, findings = d.parse_ids(ids)
+    if episode is None:
+        screen.say("nothing was said yet" if not history.ids else "nothing of it is trained")
+        return
+    findings += d.validate(episode)
+    item = Item("the history", d, episode, tuple(d.segments(episode)), tuple(findings))
+    Terminal(screen.stream).show(item, "mask")
+
+
+def _why(session: Session, rest: str) -> None:
+    screen, history = session.screen, session.controller.history
+    end = session.controller.last_end
+    if end is None:
+        screen.say("no turn has ended yet")
+        return
+    said: Counter[str] = Counter()
+    for origin, number in history.origins:
+        said[origin] += number
+    screen.say(
+        f"the last turn ended with {end.reason!r}{f': {end.message}' if end.message else ''}"
+    )
+    screen.say(
+        "ids in the history: " + ", ".join(f"{number} {origin}" for origin, number in said.items())
+    )
+    hidden = f"; {history.first} turns are dropped" if history.first else ""
+    screen.say(f"the model sees {len(history)} ids{hidden}")
+    for dropped in history.dropped:
+        ids = [i for i in dropped.ids if _known(history, i)]
+        screen.say(f"taken off at {dropped.at}: {history.dialect.tokenizer.decode(ids)!r}")
+
+
+def _known(history: Any, token: int) -> bool:
+    tokenizer = history.dialect.tokenizer
+    return 0 <= token < tokenizer.ordinary or token in tokenizer.special.values()
+
+
+def _pick(items: list[str], number: str) -> str | None:
+    plain = number.isascii() and number.isdigit() and len(number) < 7
+    return items[int(number) - 1] if plain and 1 <= int(number) <= len(items) else None
+
+
+# What happens next
+
+
+def _undo(session: Session, rest: str) -> None:
+    asked = session.said()[-1][0] if session.turns else ""
+    session.undo()
+    left = session.turns
+    session.screen.say(
+        f"taken back: {asked.splitlines()[0][:60] if asked else 'the last turn'!r}; "
+        f"{left} turn{'' if left == 1 else 's'} left"
+    )
+
+
+def _retry(session: Session, rest: str) -> None:
+    if not session.turns:
+        raise ValueError("nothing was said yet")
+    asked = session.said()[-1][0]
+    session.undo()
+    session.turn(asked)
+
+
+def _edit(session: Session, rest: str) -> None:
+    if not session.turns:
+        raise ValueError("nothing was said yet")
+    if not rest:
+        if session.prompt is None:
+            raise ValueError("it takes the text to say instead of the last one")
+        text = session.prompt.edit(session.said()[-1][0])
+        if text is None or not text.strip():
+            session.screen.say("nothing was changed")
+            return
+        rest = text
+    session.undo()
+    session.turn(rest)
+
+
+def _system(session: Session, rest: str) -> None:
+    if not rest:
+        session.screen.say(session.setup.prompt or "there is none")
+        return
+    setup = session.setup.prompted(rest)
+    session.begin(setup)
+    session.screen.say("a new conversation, with that system prompt")
+
+
+def _reset(session: Session, rest: str) -> None:
+    session.begin()
+    session.screen.say("a new conversation")
+
+
+def _load(session: Session, rest: str) -> None:
+    if not rest:
+        raise ValueError("it takes the name of a file, or FILE:N for its line N")
+    session.load(rest)
+
+
+def _save(session: Session, rest: str) -> None:
+    if not rest:
+        session.screen.say("/save takes the name of a file")
+        return
+    session.screen.say(session.save(Path(rest).expanduser()))
+
+
+COMMANDS = (
+    Command("/show", "[N]", "what was thought, called and found last; with N in full", _show),
+    Command("/open", "N", "the place of a reference", _open),
+    Command("/undo", "", "take the last turn back", _undo),
+    Command("/retry", "", "ask the last question again", _retry),
+    Command("/edit", "[TEXT]", "change the last question, and ask it again", _edit),
+    Command("/system", "[TEXT]", "show the system prompt, or begin anew with another", _system),
+    Command("/reset", "", "begin a new conversation", _reset),
+    Command("/save", "FILE", "add the conversation to a file of JSONL", _save),
+    Command("/load", "FILE", "continue the last conversation of a file, or FILE:N", _load),
+    Command("/tools", "", "the tools", _tools),
+    Command("/why", "", "how the last turn ended, and who wrote what", _why),
+    Command("/mask", "", "the conversation, trained and masked", _mask),
+)  # fmt: skip
+NAMES = (*(command.name for command in COMMANDS), "/help", "/quit")

@@ -1,0 +1,200 @@
+"""Opens what a chat needs: the workspace, a model or its stand-in, and conversations of both."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mypt_infer.controller import Controller, Options, Script, Source
+from mypt_infer.run_format import format_of
+from mypt_infer.toolbox import Toolbox
+from mypt_spec import Dialect, dialect
+from mypt_spec.tokenizer.vocabulary import FILE as VOCABULARY
+
+if TYPE_CHECKING:
+    from mypt_infer.workspace import WorkspaceEngine
+
+DIALECT = "mypt"
+SYSTEM = "You are MyPT. Answer questions using workspace tools when needed."
+# The seconds between two looks whether another process has made the index.
+_LOOK = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What all conversations of a chat have in common; `system` is the user's system prompt."""
+
+    source: Source
+    tools: Toolbox
+    dialect: Dialect
+    options: Options
+    system: str | None = None
+    seed: int | None = None
+
+    def new(self) -> Controller:
+        """Returns a new conversation."""
+        return Controller(self.source, self.tools, **self._common)
+
+    def past(self, record: dict[str, Any], turns: int | None = None) -> Controller:
+        """Returns a conversation of the past, or its first `turns` turns.
+
+        Raises TranscriptError if it is none of this dialect, or is damaged.
+        """
+        return Controller.from_record(record, self.source, self.tools, turns=turns, **self._common)
+
+    def prompted(self, system: str) -> Setup:
+        """Returns the same with another system prompt. Raises ValueError if there is none."""
+        made = replace(self, system=system)
+        made.new()
+        return made
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        return {
+            "dialect": self.dialect,
+            "system": self.prompt,
+            "options": self.options,
+            "seed": self.seed,
+        }
+
+    @property
+    def prompt(self) -> str | None:
+        """Returns the whole system prompt, or None if the dialect has no place for one."""
+        schema = self.dialect.adapter.SCHEMA
+        if "system" not in schema.top and "system" not in schema.roles:
+            if self.system:
+                raise ValueError(f"{self.dialect.name} has no system prompt; leave --system out")
+            return None
+        return (self.system or SYSTEM) + (f"\n\n{self.tools.usage}" if len(self.tools) else "")
+
+
+def opened(chosen: argparse.Namespace) -> tuple[Setup, WorkspaceEngine | None]:
+    """Returns what the options of the command ask for.
+
+    Raises OSError, ValueError or WorkspaceError saying what is wrong.
+    """
+    played = _Played(chosen) if chosen.model is not None else None
+    name = DIALECT if chosen.dialect in (None, "auto") else chosen.dialect
+    spoken = _named(name) if played is None else played.dialect
+    options = Options(
+        max_steps=chosen.max_steps,
+        max_tokens=chosen.max_tokens,
+        max_think_tokens=chosen.max_think_tokens,
+        max_toolcall_tokens=chosen.max_toolcall_tokens,
+        max_result_tokens=chosen.max_result_tokens,
+        context_length=chosen.context_length,
+        tool_seconds=chosen.tool_seconds,
+        think=False if chosen.no_think else None,
+    )
+    if chosen.workspace is not None and format_of(spoken).result is None:
+        raise ValueError(f"{spoken.name} has no tool calls; leave --workspace out")
+    setup = Setup(Script([]), Toolbox(), spoken, options, chosen.system, chosen.seed)
+    setup.new()  # what is wrong with it is said before an index is made
+    engine = None if chosen.workspace is None else _engine(chosen)
+    tools = _tools(engine, played)
+    source = _demo(spoken, tools) if played is None else played.source(tools, options)
+    return replace(setup, source=source, tools=tools), engine
+
+
+def _named(name: str, vocabulary: Path | None = None) -> Dialect:
+    """Returns the dialect of that name. Raises ValueError naming the known ones."""
+    try:
+        return dialect(name, vocabulary=vocabulary)
+    except KeyError as error:
+        raise ValueError(error.args[0]) from None
+
+
+def _engine(chosen: argparse.Namespace) -> WorkspaceEngine:
+    """Returns the workspace with its index brought up to date.
+
+    Where that cannot be done now, the index that is there is used as it is, and that is said.
+    Another process that makes the first index is waited for.
+    """
+    from mypt_cli.progress import Bar
+    from mypt_infer.workspace import EmbedderError, IndexBusyError, WorkspaceEngine
+
+    waiting = False
+    while True:
+        try:
+            with Bar(0) as bar:
+                made = WorkspaceEngine(Path(chosen.workspace), chosen.index_dir, progress=bar.show)
+                try:
+                    made.refresh(progress=bar.show)
+                except (IndexBusyError, EmbedderError) as error:
+                    print(f"mypt-chat: {error}; the index is used as it is", file=sys.stderr)
+                return made
+        except IndexBusyError:
+            if not waiting:
+                print("mypt-chat: another process makes the index; waiting for it", file=sys.stderr)
+            waiting = True
+            time.sleep(_LOOK)
+
+
+def _tools(engine: WorkspaceEngine | None, played: _Played | None) -> Toolbox:
+    """Returns the tools of a workspace; if there is a model, it summarizes."""
+    from mypt_infer.workspace import WorkspaceTools, toolbox
+
+    if engine is None:
+        return Toolbox()
+    if played is None:
+        return toolbox(WorkspaceTools(engine))
+    from mypt_infer.workspace.model_summary import summarizer
+
+    made = summarizer(played.model, played.dialect, device=played.device)
+    return toolbox(WorkspaceTools(engine, summarizer=made))
+
+
+class _Played:
+    """A model folder, and what the chat needs of it."""
+
+    def __init__(self, chosen: argparse.Namespace) -> None:
+        try:
+            import torch
+        except ImportError:
+            raise ValueError(
+                "running a model needs torch: pip install 'mypt-tags[infer]'"
+            ) from None
+        from mypt_infer.generate.llama import load
+        from mypt_infer.generate.loop import positions
+        from mypt_infer.generate.sample import Sampling
+        from mypt_model.folder import beside, dialect_of
+
+        name = dialect_of(chosen.model, wanted=chosen.dialect, default=DIALECT)
+        self.dialect = _named(name, beside(chosen.model, VOCABULARY))
+        try:
+            self.device = torch.device(chosen.device)
+            self.model, self.seed = load(chosen.model).to(self.device), chosen.seed
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(f"--device {chosen.device}: {str(error).splitlines()[0]}") from None
+        most = positions(self.model)
+        if most is not None and (chosen.context_length or 0) > most:
+            raise ValueError(
+                f"--context-length {chosen.context_length}: the model has {most} positions"
+            )
+        self.sampling = Sampling(
+            temperature=chosen.temperature, top_k=chosen.top_k, top_p=chosen.top_p
+        )
+
+    def source(self, tools: Toolbox, options: Options) -> Source:
+        from mypt_infer.controller.model_source import ModelSource
+        from mypt_infer.decode.decoder import Decoder
+
+        decoder = Decoder(
+            self.dialect,
+            tools.schemas,
+            max_think_tokens=options.max_think_tokens,
+            max_toolcall_tokens=options.max_toolcall_tokens if len(tools) else None,
+        )
+        return ModelSource(
+            self.model, decoder, sampling=self.sampling, seed=self.seed, device=self.device
+        )
+
+
+def _demo(spoken: Dialect, tools: Toolbox) -> Source:
+    from mypt_infer.chat.demo import Demo
+
+    return Demo(spoken, calls=len(tools) > 0)

@@ -1,0 +1,234 @@
+"""The chat on a terminal, as a user has it: a process of its own with a pseudo-terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mypt_infer.workspace.store import default_index, locked
+
+pytest.importorskip("prompt_toolkit")
+
+# The seconds after which a screen does not come any more.
+PATIENCE = 60
+PASTE = "\x1b[200~{}\x1b[201~"
+# Makes the terminal that of the process, so that its window can be closed.
+OWN = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+PLAIN = """
+import sys
+sys.modules["prompt_toolkit"] = None
+from mypt_infer.chat import cli
+sys.exit(cli.main(sys.argv[1:]))
+"""
+SLOW = """
+import sys, time
+from mypt_infer.chat import cli, opening
+from mypt_infer.toolbox import Tool, Toolbox
+tool = Tool("workspace.search", "", {"type": "object"}, lambda args: time.sleep(60))
+opening._tools = lambda engine, played: Toolbox([tool])
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+class Terminal:
+    """A chat on a pseudo-terminal; `screen` is what it has written."""
+
+    def __init__(self, home: Path, *options: str, script: str = "") -> None:
+        self.master, slave = pty.openpty()
+        code = ["-c", script] if script else ["-m", "mypt_infer.chat.cli"]
+        env = {"XDG_STATE_HOME": str(home / "state"), "XDG_CACHE_HOME": str(home / "cache")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", OWN, *code, "--scripted", *options],
+            stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            env=os.environ | env | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
+        )  # fmt: skip
+        os.close(slave)
+        self.raw = ""
+
+    @property
+    def screen(self) -> str:
+        return re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", self.raw)
+
+    def until(self, text: str, after: int = 0) -> None:
+        """Waits until a text is on the screen, behind so many characters of it."""
+        end = time.monotonic() + PATIENCE
+        while text not in self.screen[after:]:
+            assert time.monotonic() < end, f"no {text!r} on the screen:\n{self.screen}"
+            if select.select([self.master], [], [], 1)[0]:
+                try:
+                    self.raw += os.read(self.master, 65536).decode("utf-8", "replace")
+                except OSError:
+                    assert text in self.screen[after:], (
+                        f"no {text!r} before the end:\n{self.screen}"
+                    )
+
+    def press(self, keys: str) -> int:
+        """Types; returns how long the screen was before."""
+        before = len(self.screen)
+        data = keys.encode()
+        while data:  # a terminal takes little at a time
+            if select.select([self.master], [self.master], [], 1)[0]:
+                self.raw += os.read(self.master, 65536).decode("utf-8", "replace")
+            data = data[os.write(self.master, data[:512]) :]
+        return before
+
+    def say(self, keys: str) -> None:
+        """Says something, and waits for the answer and the next prompt."""
+        before = self.press(keys + "\r")
+        self.until("assistant> ", before)
+        self.until("user>", self.screen.rindex("assistant> "))
+
+    def left(self) -> int:
+        """Returns the exit status, when the process has ended."""
+        end = time.monotonic() + PATIENCE
+        while select.select([self.master], [], [], 0.2)[0] or self.process.poll() is None:
+            assert time.monotonic() < end, self.screen
+            try:
+                self.raw += os.read(self.master, 65536).decode("utf-8", "replace")
+            except OSError:
+                break
+        return self.process.wait(PATIENCE)
+
+
+@contextmanager
+def terminal(home: Path, *options: str, script: str = "", ready: str = "user>") -> Iterator[Terminal]:  # fmt: skip
+    made = Terminal(home, *options, script=script)
+    try:
+        made.until(ready)
+        yield made
+    finally:
+        if made.process.poll() is None:
+            made.process.kill()
+            made.process.wait()
+        os.close(made.master)
+
+
+def asked(path: Path) -> list[list[str]]:
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [[m["content"] for m in r["messages"] if m["role"] == "user"] for r in lines]
+
+
+def test_what_a_user_types(tmp_path: Path) -> None:
+    """Long texts, pasted texts, corrections, texts taken back; then everything is kept."""
+    path = tmp_path / "chats.jsonl"
+    with terminal(tmp_path, "--transcript", str(path)) as user:
+        user.say("x" * 6003)
+        user.say(PASTE.format("One\rtwo\rthree"))
+        user.say("Helo\x1b[Dl")
+        user.say("\x1b[A")
+        user.until("Ctrl-C again", user.press("taken back\x03"))
+        user.say("Last")
+        user.until("Ctrl-C again", user.press("\x03"))
+        user.press("\x03")
+        assert user.left() == 0
+    assert asked(path) == [["x" * 6003, "One\ntwo\nthree", "Hello", "Hello", "Last"]]
+
+
+def test_without_prompt_toolkit_lines_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "chats.jsonl"
+    with terminal(tmp_path, "--transcript", str(path), script=PLAIN) as user:
+        assert "for several lines and a history: pip install" in user.screen
+        user.say("x" * 6003)
+        user.until("Ctrl-C again", user.press("taken back\x03"))
+        user.press("\x03")
+        assert user.left() == 0
+    assert asked(path) == [["x" * 6003]]
+
+
+@pytest.mark.parametrize("how", ["hang up", "SIGTERM", "SIGKILL"])
+def test_however_it_ends_the_turns_are_kept(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "chats.jsonl"
+    with terminal(tmp_path, "--transcript", str(path)) as user:
+        user.say("One")
+        user.say("Two")
+        if how == "hang up":
+            os.close(user.master)
+            user.master = os.open(os.devnull, os.O_RDONLY)
+        else:
+            user.process.send_signal(getattr(signal, how))
+        if how == "SIGTERM":
+            assert user.left() == 128 + signal.SIGTERM
+            assert "\x1b[?2004l" in user.raw.rpartition("\x1b[?2004h")[2], "the terminal is whole"
+        assert user.process.wait(PATIENCE) != 0
+    if how == "SIGKILL":
+        assert not path.exists()
+        with terminal(tmp_path, "--transcript", str(path)) as user:
+            user.until("added 1 conversation")
+    assert asked(path) == [["One", "Two"]]
+    assert [p.name for p in tmp_path.glob("chats*")] == ["chats.jsonl"]
+
+
+def test_a_turn_is_stopped_at_once(tmp_path: Path) -> None:
+    """During a tool that takes a minute; and the chat goes on."""
+    (tmp_path / "docs").mkdir()
+    path = tmp_path / "chats.jsonl"
+    options = ("--workspace", str(tmp_path / "docs"), "--transcript", str(path))
+    with terminal(tmp_path, *options, script=SLOW) as user:
+        user.until("workspace.search…", user.press("Hi\r"))
+        began = time.monotonic()
+        before = user.press("\x03")
+        user.until("stopping", before)
+        user.until("the turn was ended: cancelled", before)
+        user.until("user>", user.screen.rindex("cancelled"))
+        assert time.monotonic() - began < 40
+        user.press("/why\r")
+        user.until("the last turn ended with 'cancelled'")
+        user.until("user>", user.screen.rindex("the last turn"))
+        user.press("\x04")
+        assert user.left() == 0
+
+
+def test_the_index_that_is_there_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another process writes it; the first index is waited for, and its progress is shown."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.txt").write_text("Anchor\n\nThe anchor costs 3 euros.\n")
+    index = default_index(docs)
+    done = threading.Event()
+
+    def index_for_long(seen: Any) -> None:
+        with locked(index):
+            seen.set()
+            done.wait(PATIENCE)
+
+    def indexing() -> threading.Thread:
+        seen = threading.Event()
+        thread = threading.Thread(target=index_for_long, args=(seen,))
+        thread.start()
+        assert seen.wait(PATIENCE)
+        return thread
+
+    other = indexing()
+    with terminal(tmp_path, "--workspace", str(docs), ready="another process makes") as user:
+        done.set()
+        other.join()
+        user.until("user>")
+        user.say("anchor")
+        user.until("The anchor costs 3 euros.")
+    done.clear()
+    other = indexing()
+    with terminal(tmp_path, "--workspace", str(docs)) as user:
+        assert "the index is used as it is" in user.screen
+        user.say("anchor")
+        user.until("The anchor costs 3 euros.")
+    done.set()
+    other.join()
