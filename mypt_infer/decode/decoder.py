@@ -51,7 +51,7 @@ _NO_BUDGETS = (1 << BUDGET_BITS) - 1
 # The number of allow sets that are kept.
 _REMEMBERED = 4096
 # The most bytes of these, in each of two memos.
-_ROOM = 32 << 20
+_ROOM = 16 << 20
 # More bits than an id of any vocabulary needs.
 _ID_BITS = 20
 

@@ -87,6 +87,12 @@ class Tables:
     holes: dict[int, tuple[int, int]] = field(default_factory=dict)
     unfilled: Tables | None = None  # the same tables before `with_holes`
 
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes of the arrays, with the lists that a decoder makes of them."""
+        arrays = [self.classes, self.after, self.exits]
+        return sum(a.nbytes for a in arrays) + self.size * 8 * self.row.itemsize
+
     def following(self, state: int) -> Ints:
         """Returns the next state for each class; DEAD_STATE if refused. Shape (classes,)."""
         after = self.after[self.row[state]]
@@ -194,7 +200,9 @@ class Tables:
         return self.block.tolist(), self.distance.tolist(), self.to_close.tolist()
 
 
-_built = Memo[tuple[str, str], Tables](32)
+# The bytes of all tables that are kept.
+_ROOM = 256 << 20
+_built = Memo[tuple[str, str], Tables](32, room=_ROOM)
 
 
 def build(
@@ -216,7 +224,8 @@ def build(
     found = _built.known.get(key)
     if found is None:
         grammar = GrammarGraph(dialect, tools, bodies, forbidden_blocks).build()
-        found = _built.keep(key, tables_of(grammar, token_classes(dialect, grammar.text)))
+        found = tables_of(grammar, token_classes(dialect, grammar.text))
+        _built.keep(key, found, found.nbytes)
     return found
 
 

@@ -56,7 +56,7 @@ from mypt_spec.memo import Memo
 from mypt_spec.table import LISTS
 
 # The number of matchers that are kept, and the bytes of sets of what may follow.
-_KEPT, _ROOM = 256, 16 << 20
+_KEPT, _ROOM = 256, 8 << 20
 # If a pattern binds a string in which no more ids may follow, all are proved before the offer.
 _FEW = 1000
 # After this many refusals in one state, only what is proved is offered there.

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mypt_infer.decode import Decoder
+from mypt_infer.decode import Decoder, tables
+from mypt_spec.memo import Memo
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -41,3 +42,17 @@ def test_states_grow_in_step(made: Any, small: int) -> None:
 def test_arrays_nest_as_deep_as_tables_say() -> None:
     tool = {"name": "t", "parameters": {"properties": {"a": nested(18)}}}
     assert Decoder("mypt", [tool]).tables.size < 5000
+
+
+def test_tables_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only by number: a list of a hundred tools takes a hundred times as much as a small one."""
+    room = 3 * Decoder("mypt", [{"name": "t_0"}]).tables.nbytes
+    kept = Memo[tuple[str, str], tables.Tables](32, room=room)
+    monkeypatch.setattr(tables, "_built", kept)
+    for i in range(6):
+        Decoder("mypt", [{"name": f"t_{i}"}])
+        assert kept.size == sum(t.nbytes for t in kept.known.values()) <= room
+    assert len(kept.known) > 1
+    large = [{"name": f"u_{i}", "parameters": {"properties": {"a": listed(40)}}} for i in range(40)]
+    assert Decoder("mypt", large).tables.nbytes > room
+    assert kept.size <= room
