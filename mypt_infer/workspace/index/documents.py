@@ -120,14 +120,12 @@ class Documents:
 
     def done(self) -> None:
         """Writes what is gathered; the transaction can be committed then."""
-        self._flush()
-        if self._lines or not self._meta:
-            self._write_lines()
-        set_state(self._db, next=self._next, meta=self._meta)
-
-    def _flush(self) -> None:
         if self._adder is not None:
             self._adder.flush()
+            self._write_lines()
+            set_state(self._db, next=self._next, meta=self._meta)
+        elif not self._meta:
+            self._write_lines()
 
     def _write_lines(self) -> None:
         rows.add_lines(self._folder, b"".join(self._lines), self._meta)

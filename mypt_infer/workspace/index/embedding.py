@@ -18,8 +18,8 @@ from mypt_infer.workspace.store import state
 
 # What is called with the name of a step, and how much of how much is done.
 Progress = Callable[[str, int, int], None]
-# Texts that are embedded at a time; more, where a document has more.
-_BATCH = 256
+# Texts that are embedded at a time. Documents are kept whole, so large ones take several times.
+_BATCH = 64
 
 
 def silent(_step: str, _done: int, _total: int) -> None:
@@ -33,6 +33,8 @@ def embed_missing(
 
     Vectors of another embedder are forgotten once this one has answered. Raises EmbedderError.
     """
+    import numpy as np
+
     now = state(db)
     name = "" if embedder is None else embedder.name
     if embedder is None:
@@ -49,14 +51,17 @@ def embed_missing(
     missing = _missing(db, every=not dimensions)
     todo, done = sum(chunks for _, _, _, chunks in missing), 0
     for batch in _batches(missing):
-        said("embedding", done, todo)
         chunks = [
             f"{title}\n{text}" for _, title, first, n in batch for text in texts(db, first, n)
         ]
-        vectors = vectors_for(embedder, chunks, dimensions or None)
-        if not dimensions:
-            dimensions = vectors.shape[1]
-            rows.forget_vectors(folder, db, name, dimensions)
+        pieces = []
+        for i in range(0, len(chunks), _BATCH):
+            said("embedding", done + i, todo)
+            pieces.append(vectors_for(embedder, chunks[i : i + _BATCH], dimensions or None))
+            if not dimensions:
+                dimensions = pieces[0].shape[1]
+                rows.forget_vectors(folder, db, name, dimensions)
+        vectors = np.concatenate(pieces)
         at, written = 0, []
         for key, _, first, n in batch:
             written.append((rows.set_rows(folder, first, vectors[at : at + n]), key))

@@ -191,8 +191,11 @@ def test_only_changed_files_are_read(
     monkeypatch.setattr(
         building.Tree, "read", lambda self, path: (read.append(path), tree_read(self, path))[1]
     )
+    written = [f.read_bytes() for f in sorted((tmp_path / "index").rglob("*")) if f.is_file()]
     engine.refresh()
     assert read == []
+    after = [f.read_bytes() for f in sorted((tmp_path / "index").rglob("*")) if f.is_file()]
+    assert after == written
     os.utime(base / "07.txt", (1, 1))
     text = (base / "09.txt").read_text()
     (base / "09.txt").write_text(text.replace("Document", "Dokument"))
