@@ -13,6 +13,7 @@ from mypt_infer.run_format import Format, ToolCall, format_of
 from mypt_spec.bodies.json_body import read_body
 from mypt_spec.damage.cut_tags import Blocks
 from mypt_spec.episode import Event, Place
+from mypt_spec.states import model_writes_in
 from mypt_spec.table import TEXT
 
 __all__ = ["ToolCall", "find_last_toolcall", "read_toolresult", "render_toolresult"]
@@ -43,7 +44,7 @@ def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
         start, stop = _span(event)
         if start < at:
             continue  # inside the body of a call
-        own = all(openers[kind].body_loss for kind in blocks.open if kind in openers)
+        own = model_writes_in(tuple(k for k in blocks.open if k in openers), fmt.dialect.table)
         blocks.read(event.terminal)
         if own and any(openers[kind].name == event.terminal for kind in fmt.calls):
             closer = _closer(text, events, number, fmt)
