@@ -64,6 +64,15 @@ def example(session: nox.Session) -> None:
 
 
 @nox.session
+def conversation(session: nox.Session) -> None:
+    """A tiny model learns to search this project's documents and to cite them, and is asked 200
+    questions; arguments go to examples/conversation.py.
+    """
+    session.install("-e", ".[train]")
+    session.run("python", "examples/conversation.py", *session.posargs)
+
+
+@nox.session
 def legality(session: nox.Session) -> None:
     """What the grammar buys: the tables of docs/training.md, measured anew. Half an hour a seed."""
     session.install("-e", ".[test]")
