@@ -7,6 +7,7 @@ guess is worth it because a search for a first ending takes far longer.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -19,7 +20,8 @@ _MOST = 1000
 _READ = ANNOTATIONS | {
     "$defs", "additionalProperties", "definitions", "exclusiveMaximum", "exclusiveMinimum",
     "format", "items", "maxItems", "maxLength", "maximum",
-    "minItems", "minLength", "minimum", "multipleOf", "prefixItems", "properties", "required",
+    "minItems", "minLength", "minimum", "multipleOf", "pattern", "prefixItems", "properties",
+    "required",
     "type",
 }  # fmt: skip
 _SHORT: dict[str, Any] = {"boolean": True, "null": None}
@@ -93,6 +95,8 @@ class _Reader:
         if kind in _SHORT:
             return _SHORT[kind]
         if kind == "string":
+            if "pattern" in schema:
+                return _literal(schema["pattern"])
             if schema.get("minLength", 0) > _MOST:
                 raise Unclear("a long string")
             return (
@@ -118,6 +122,14 @@ class _Reader:
                 if key in required
             }
         raise Unclear(f"the type {kind!r}")
+
+
+def _literal(pattern: str) -> str:
+    """Returns the text that a pattern without operators is. Raises Unclear for any other."""
+    text = pattern.removeprefix("^").removesuffix("$")
+    if not re.fullmatch(r"[\w \-/:,]*", text):
+        raise Unclear("a pattern")
+    return text
 
 
 def _number(schema: Mapping[str, Any]) -> int:

@@ -131,7 +131,7 @@ def test_the_least_is_that_of_the_tables(name: str) -> None:
 @pytest.mark.parametrize(
     "schema",
     [
-        {"type": "string", "pattern": "a"}, {"type": "string", "format": "other"}, {"not": {}}, {"type": "string", "minLength": 10**9}, {"type": "array", "minItems": 1},
+        {"type": "string", "pattern": "a+"}, {"type": "string", "format": "other"}, {"not": {}}, {"type": "string", "minLength": 10**9}, {"type": "array", "minItems": 1},
         {"type": "array", "minItems": 10**9, "items": {"type": "null"}}, {"$ref": "#"}, {"$ref": "#/$defs/no"}, {"type": "integer", "minimum": "3"}, {"enum": []},
         {"type": "object", "required": ["a"]}, {"type": "array", "minItems": 9, "items": {"type": "array", "minItems": 999, "items": {"type": "null"}}}, True, {"type": "?"}, {"allOf": []},
     ],
@@ -141,6 +141,13 @@ def test_what_does_not_tell(schema: Any) -> None:
         minimal_value(
             {"type": "object", "properties": {"a": schema}, "required": ["a"], "$defs": {}}, size
         )
+
+
+def test_a_pattern_without_operators_is_its_own_value() -> None:
+    """A search cannot see it: after each byte, any other may follow."""
+    tool = spec({"a": {"type": "string", "pattern": "wifi"}}, ["a"])
+    assert minimal_value(tool.schema, size) == {"a": "wifi"}
+    assert Decoder("mypt", [tool], engine="llguidance")
 
 
 def test_references_are_followed_and_circles_are_not() -> None:
