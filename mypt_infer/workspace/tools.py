@@ -38,7 +38,7 @@ class WorkspaceTools:
     def workspace_search(self, args: dict[str, Any]) -> dict[str, Any]:
         """Returns the passages that fit a query best, best first.
 
-        The result is `{"documents": [{"chunk_id", "doc_id", "title", "text", "position"}],
+        The result is `{"documents": [{"chunk_id", "doc_id", "title", "text", "position", "score"}],
         "total"}`. A text is the passage of the chunk around the words of the query, as long as the
         number of hits allows.
         """
@@ -57,6 +57,7 @@ class WorkspaceTools:
                 "title": titles.get(c.doc_id, ""),
                 "text": snippet(c.text, query, letters),
                 "position": c.position,
+                "score": round(c.score, 2),
             }
             for c in chunks
         ]

@@ -38,8 +38,9 @@ def _search(draw: Draw, thing: Thing, found: list[Document]) -> Turn:
             **_named(d),
             "text": " ".join(d.content.split()),
             "position": 0,
+            "score": round(0.9 - 0.1 * place, 2),
         }
-        for d in found
+        for place, d in enumerate(found)
     ]
     return searched(draw, thing, {"documents": hits, "total": len(hits)})
 

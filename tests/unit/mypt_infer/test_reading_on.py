@@ -108,8 +108,8 @@ def test_what_is_not_there_is_said(tools: Toolbox) -> None:
 
 
 def test_all_that_was_found_is_shown(tools: Toolbox) -> None:
-    """Five snippets in 512 tokens, each around its hit, and in 400."""
-    for most in (512, 400):
+    """Five snippets in 512 tokens, each around its hit, and in 460."""
+    for most in (512, 460):
         value = shown(tools, "workspace.search", {"query": "crane stops noon", "top_k": 5}, most)
         assert value["total"] == len(value["documents"]) == 5
         assert "truncated" not in value

@@ -318,7 +318,8 @@ def test_search_and_get(box: Toolbox) -> None:
     found = box.call("workspace.search", {"query": "password rotation", "top_k": 1})
     document = found["documents"][0]
     assert found["total"] == 1
-    assert list(document) == ["chunk_id", "doc_id", "title", "text", "position"]
+    assert list(document) == ["chunk_id", "doc_id", "title", "text", "position", "score"]
+    assert 0 < document["score"] <= 1
     assert document["title"] == "Security Policy v2"
     whole = box.call("workspace.get_doc", {"doc_id": document["doc_id"]})
     assert whole == box.call("workspace.get_doc", {"title": "Security Policy v2"})
