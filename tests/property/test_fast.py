@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import mypt_spec
@@ -79,7 +79,6 @@ def agree(prover: CleanFilter, lines: list[bytes]) -> None:
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
-@settings(max_examples=150)
 def test_sound(name: str, data: st.DataObject) -> None:
     prover = CleanFilter(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))
     lines = data.draw(
@@ -90,7 +89,6 @@ def test_sound(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
-@settings(max_examples=150)
 def test_sound_for_many_turns(name: str, data: st.DataObject) -> None:
     """Turns are judged one by one; a rule that sees more of an episode than a turn would show here."""
     prover = CleanFilter(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))

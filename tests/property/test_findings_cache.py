@@ -79,7 +79,6 @@ def alike(draw: Any, name: str, skeleton: Skeleton) -> bytes | None:
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
-@settings(max_examples=120)
 def test_says_what_the_checker_says(name: str, data: st.DataObject) -> None:
     checker = Checker(mypt_spec.dialect(name), data.draw(LIMITS))
     recall = FindingsCache(CleanFilter(checker))
