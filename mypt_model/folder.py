@@ -75,6 +75,8 @@ def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
         return wanted or default
     own = path.with_name("tokens.toml")
     if own.is_file() and wanted in (None, said):
+        if (code := own.with_name("adapter.py")).exists():
+            raise ModelError(f"{code}: came with the model and is not run; remove it")
         return f"{own.parent.as_posix()}/"
     if own.is_file() and wanted and _same(own, Path(wanted) / own.name):
         return wanted

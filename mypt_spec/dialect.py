@@ -34,6 +34,7 @@ from mypt_spec.validator import Outcome, Run
 
 _PACKAGE = Path(__file__).parent
 _COMPILED = _PACKAGE / "compiled"
+CODE = "adapter.py"  # reads the records of a dialect of one's own; run where its folder is named
 
 
 def grammar_root() -> Path:
@@ -309,7 +310,7 @@ def _grammar_file(folder: Path) -> Path:
 
 def _adapter(folder: Path, table: TokenTable, machine: Automaton) -> Adapter:
     """Returns what reads the records of a folder's dialect."""
-    said, code = folder / "records.toml", folder / "adapter.py"
+    said, code = folder / "records.toml", folder / CODE
     if said.is_file() and code.is_file():
         raise SpecError(f"{folder}: records.toml and adapter.py both say how to read records")
     if said.is_file():
@@ -438,9 +439,14 @@ def folder(name: str) -> Path:
 def copied_to(folder: Path) -> str | None:
     """Returns what `dialect` takes where a folder of data or of a model has `Dialect.files`.
 
-    Returns None where it has none: its dialect is one of the package.
+    Returns None where it has none: its dialect is one of the package. Raises SpecError for a folder
+    with an `adapter.py`, which nobody here has named and which is never run.
     """
-    return f"{folder.as_posix()}/" if (folder / "tokens.toml").is_file() else None
+    if not (folder / "tokens.toml").is_file():
+        return None
+    if (folder / CODE).exists():
+        raise SpecError(f"{folder / CODE}: came with data or a model and is not run; remove it")
+    return f"{folder.as_posix()}/"
 
 
 def is_folder(name: str) -> bool:

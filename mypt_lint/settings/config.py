@@ -152,10 +152,15 @@ def _text(value: Any, _: str) -> str:
 
 def _dialect(value: Any, path: str) -> str:
     """Returns the name of a dialect; of a folder, which is relative to the file, its path."""
-    from mypt_spec.dialect import is_folder
+    from mypt_spec.dialect import CODE, is_folder
 
     name = _text(value, path)
-    return os.path.join(os.path.dirname(path), name) if is_folder(name) else name
+    if not is_folder(name):
+        return name
+    folder = os.path.join(os.path.dirname(path), name)
+    if os.path.exists(os.path.join(folder, CODE)):
+        raise _Bad(f"names a folder with {CODE}, which only the command line may run: --dialect")
+    return folder
 
 
 def _one_of(*choices: str) -> _Check:

@@ -46,6 +46,15 @@ def test_lint_by_the_settings(here: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert lint(["../good.jsonl"]) == 0
 
 
+def test_settings_run_no_code(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who lints a checkout does not run what its settings name."""
+    (here / "mypt-lint.toml").write_text('dialect = "./my_toy"\n')
+    (here / "my_toy/records.toml").unlink()
+    (here / "my_toy/adapter.py").write_text("raise SystemExit('run')")
+    assert lint(["good.jsonl"]) == 2
+    assert "which only the command line may run" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -91,6 +100,9 @@ def test_the_dialect_of_a_model(here: Path) -> None:
     assert dialect_of(model, wanted=None, default="mypt") == f"{model.as_posix()}/"
     assert dialect_of(model, wanted="my-toy", default="mypt") == f"{model.as_posix()}/"
     assert dialect_of(model, wanted="./my_toy", default="mypt") == "./my_toy"
+    (model / "adapter.py").write_text("raise SystemExit('run')")
+    with pytest.raises(ModelError, match="came with the model and is not run"):
+        dialect_of(model, wanted=None, default="mypt")
     other = made(here, "gabgpt", GABGPT_RECORDS)
     for wanted in ("mypt", str(other)):
         with pytest.raises(ModelError, match="was trained on my-toy, not on"):

@@ -201,6 +201,9 @@ def test_a_copy_never_brings_code(tmp_path: Path) -> None:
     assert (again.fingerprint, again.name) == (source.fingerprint, "my-toy")
     record = {"messages": [{"role": "ask", "content": "q"}]}
     assert [f.code for f in again.check(record)[1]] == ["MYP101"]
+    (copy / "adapter.py").write_text("raise SystemExit('run')")
+    with pytest.raises(SpecError, match="is not run; remove it"):
+        copied_to(copy)
 
 
 @pytest.mark.parametrize(
