@@ -139,9 +139,9 @@ def test_a_chat_uses_the_index_that_another_process_writes(
         out, err = capsys.readouterr()
         assert "12 characters" in out
         assert "another process is writing this index" in err
-        assert err.rstrip().endswith("using the index as it is")
+        assert err.rstrip().endswith("the index is used as it is")
     monkeypatch.setattr("sys.stdin", io.StringIO("zeppelins"))
     assert chat(talk) == 0
     out, err = capsys.readouterr()
     assert "float" in out
-    assert "using the index as it is" not in err
+    assert "the index is used as it is" not in err
