@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DONE, FAILED = 0, 2
 
 PROG = "mypt-chat"
+_AGAIN = 5.0  # seconds, in which all is kept and the terminal whole
 EPILOG = """\
 examples:
   mypt-chat --scripted --workspace docs/           a demonstration: no model, but everything else
@@ -144,20 +145,27 @@ def _talk(session: Session) -> None:
 def _leaving() -> Iterator[None]:
     """Makes signals that end a process leave the chat, so that all is kept and the terminal whole.
 
-    Without this, a closed window ends the process in the middle of a turn.
+    Without this, a closed window ends the process in the middle of a turn. An exception that is
+    raised where Python frees an object is lost, so it is raised again until it has been heard.
     """
+    asked: list[int] = []
 
     def leave(number: int, frame: Any) -> None:
-        raise SystemExit(128 + number)
+        if not asked:
+            asked.append(number)
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN, _AGAIN)
+        raise SystemExit(128 + asked[0])
 
     before = {}
-    for name in ("SIGTERM", "SIGHUP"):
+    for name in ("SIGTERM", "SIGHUP", "SIGALRM"):
         with suppress(AttributeError, ValueError):  # no such signal, or not the main thread
             number = getattr(signal, name)
             before[number] = signal.signal(number, leave)
     try:
         yield
     finally:
+        if asked:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
 

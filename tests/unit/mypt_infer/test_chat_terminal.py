@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from mypt_infer.chat import cli
 from mypt_infer.workspace.store import default_index, locked
 
 pytest.importorskip("prompt_toolkit")
@@ -185,6 +186,25 @@ def test_however_it_ends_the_turns_are_kept(tmp_path: Path, how: str) -> None:
             user.until("added 1 conversation")
     assert asked(path) == [["One", "Two"]]
     assert [p.name for p in tmp_path.glob("chats*")] == ["chats.jsonl"]
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals")
+def test_a_signal_that_is_lost_is_heard_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where its exception was raised while Python freed an object."""
+    monkeypatch.setattr(cli, "_AGAIN", 0.1)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def lost() -> None:
+        with cli._leaving():
+            with suppress(SystemExit):
+                signal.raise_signal(signal.SIGTERM)
+            time.sleep(30)
+
+    with pytest.raises(SystemExit) as caught:
+        lost()
+    assert caught.value.code == 128 + signal.SIGTERM
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_turn_is_stopped_at_once(tmp_path: Path) -> None:
