@@ -70,7 +70,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         "[dialect]",
         'expected a table with a "name"',
     )
-    _known(head, _DIALECT_KEYS, "[dialect]", need)
+    known_keys(head, _DIALECT_KEYS, "[dialect]", need)
     terminals: dict[str, Terminal] = {}
     special: dict[str, int] = {}
     first, pad = head.get("first_special_id", 50257), head.get("pad_vocabulary_to", 64)
@@ -88,7 +88,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         )
     for row in data.get("terminal", []):
         entry = f"[[terminal]] {row.get('name', '(no name)')}"
-        _known(row, _TERMINAL_KEYS, entry, need)
+        known_keys(row, _TERMINAL_KEYS, entry, need)
         for key, kind in (
             ("name", str),
             ("spelling", list),
@@ -171,7 +171,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     lists = ("inside", "after")
     for row in data.get("mistake", []):
         entry = f"[[mistake]] {row.get('code', '(no code)')}"
-        _known(row, _MISTAKE_KEYS, entry, need)
+        known_keys(row, _MISTAKE_KEYS, entry, need)
         need(isinstance(row.get("code"), str), entry, '"code" must be str')
         for key in ("terminal", "expected"):
             need(
@@ -211,7 +211,8 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     )
 
 
-def _known(row: dict[str, Any], keys: set[str], entry: str, need: Any) -> None:
+def known_keys(row: dict[str, Any], keys: set[str], entry: str, need: Any) -> None:
+    """Calls `need`, which raises for an unknown key of a table; `entry` is what it is called."""
     unknown = sorted(set(row) - keys)
     need(
         not unknown, entry, f"unknown key {', '.join(unknown)}; known are {', '.join(sorted(keys))}"

@@ -42,6 +42,7 @@ from mypt_spec.record_schema import (
 )
 from mypt_spec.states import open_blocks
 from mypt_spec.table import SpecError, Terminal, TokenTable
+from mypt_spec.table_file import known_keys
 
 _CONTENT, _NAME, _ARGUMENTS = "content", "name", "arguments"
 _KEYS = {"role", "block", "keys", "blocks", "optional", "end", "aliases"}
@@ -52,12 +53,16 @@ _CODE = "write an adapter.py for it"
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A key of a message: the block that it becomes ("" for content), and what that holds."""
+    """A key of a message: the block that it becomes, what that holds, and where it is.
+
+    `place` is where its block is, from that of the message: "inside", "before" or "after". The kind
+    and the body of the content are those of the message's own block.
+    """
 
     name: str
     kind: str
     body: str
-    inside: bool
+    place: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +97,18 @@ class Declared(Adapter):
         for i, message in enumerate(record[self.SCHEMA.messages]):
             role, at = self.roles[message[ROLE]], reader.at(i, ROLE)
             parts: list[Part] = []
-            before: list[Message] = []
-            after: list[Message] = []
+            alone: dict[str, list[Message]] = {"before": [], "after": []}
             for key in role.keys:
                 part = _part(key, message, i, reader)
                 if part is None:
                     continue
-                if key.inside:
+                if key.place == "inside":
                     parts.append(part)
                 else:
                     said = (Part("text", part.text, at=part.at),) if part.text else ()
-                    alone = Message(key.kind, said, at=part.at)
-                    content = any(k.name == _CONTENT for k in role.keys[: role.keys.index(key)])
-                    (after if content else before).append(alone)
-            out += [
-                *before,
-                Message(role.block, tuple(parts), at=at, meta=metadata(message)),
-                *after,
-            ]
+                    alone[key.place].append(Message(key.kind, said, at=part.at))
+            own = Message(role.block, tuple(parts), at=at, meta=metadata(message))
+            out += [*alone["before"], own, *alone["after"]]
             out += [Message(role.end, at=at)] if role.end else []
         return out
 
@@ -127,9 +126,8 @@ class Declared(Adapter):
             if role is not None:
                 written.append(_written(role, message, waiting) | message.meta)
                 waiting = {}
-            elif written and message.role in self._after(written[-1][ROLE]):
-                key = self._after(written[-1][ROLE])[message.role]
-                written[-1][key] = message.text
+            elif written and message.role in (after := self._after(written[-1][ROLE])):
+                written[-1][after[message.role]] = message.text
             else:
                 waiting[message.role] = message.text
         if waiting:
@@ -148,9 +146,7 @@ class Declared(Adapter):
 
     def _after(self, name: str) -> dict[str, str]:
         """Returns the keys whose blocks follow the block of a role, by kind."""
-        keys = self.roles[name].keys
-        content = next((i for i, key in enumerate(keys) if key.name == _CONTENT), len(keys))
-        return {key.kind: key.name for key in keys[content:] if not key.inside}
+        return {key.kind: key.name for key in self.roles[name].keys if key.place == "after"}
 
 
 def _part(key: _Key, message: dict[str, Any], index: int, reader: Reader) -> Part | None:
@@ -206,7 +202,7 @@ class _File:
             data = tomllib.loads(source)
         except tomllib.TOMLDecodeError as error:
             raise SpecError(f"{self.where}: is no TOML: {error}") from None
-        self.known(data, {"messages", "message"}, "the file")
+        known_keys(data, {"messages", "message"}, "the file", self.need)
         messages, rows = data.get("messages", "messages"), data.get("message")
         self.need(isinstance(messages, str), '"messages"', "expected the key of the messages")
         fine = isinstance(rows, list) and bool(rows) and all(isinstance(r, dict) for r in rows)
@@ -224,16 +220,12 @@ class _File:
         schema = RecordSchema(top, fields, aliases=usual | aliases, messages=messages)
         return Declared(schema, tuple(roles.values()))
 
-    def known(self, row: dict[str, Any], keys: set[str], entry: str) -> None:
-        unknown = ", ".join(sorted(set(row) - keys))
-        self.need(not unknown, entry, f"unknown key {unknown}; known are {', '.join(sorted(keys))}")
-
     def role(self, row: dict[str, Any]) -> tuple[_Role, dict[str, Field], list[str]]:
         """Returns (role, its fields, its other names) of a `[[message]]`."""
         name = row.get("role", "")
         self.need(isinstance(name, str) and bool(name), "[[message]]", 'it has no "role"')
         entry = f"[[message]] {name}"
-        self.known(row, _KEYS, entry)
+        known_keys(row, _KEYS, entry, self.need)
         block, end = row.get("block", name), row.get("end", "")
         keys, optional = row.get("keys", [_CONTENT]), row.get("optional")
         kinds, aliases = row.get("blocks", {}), row.get("aliases", [])
@@ -248,7 +240,11 @@ class _File:
         self.need(end == "" or end in marks, entry, f"no mark {end!r}; marks are {known}")
         for given in [*(optional or []), *kinds]:
             self.need(given in keys, entry, f'{given!r} is not among its "keys"')
-        read = tuple(self.key(key, kinds.get(key, key), block, entry) for key in keys)
+        content = keys.index(_CONTENT) if _CONTENT in keys else len(keys)
+        read = tuple(
+            self.key(key, kinds.get(key, key), block, entry, alone=("before", "after")[i > content])
+            for i, key in enumerate(keys)
+        )
         self.need(sum(k.body in _CALLS for k in read) <= 1, entry, f"several calls; {_CODE}")
         skip = {k for k in keys if k != _CONTENT} if optional is None else set(optional)
         return _Role(name, block, read, end), _fields(read, skip), aliases
@@ -262,10 +258,13 @@ class _File:
         self.need(body in _BODIES, entry, f"{kind!r} has a body of kind {body!r}; {_CODE}")
         return openers[kind]
 
-    def key(self, name: str, kind: str, block: str, entry: str) -> _Key:
-        """Returns what a key of a message becomes. Raises SpecError."""
+    def key(self, name: str, kind: str, block: str, entry: str, *, alone: str) -> _Key:
+        """Returns what a key of a message becomes; `alone` is its place if it is not inside.
+
+        Raises SpecError.
+        """
         if name == _CONTENT:
-            return _Key(name, block, self.table.openers[block].body, inside=True)
+            return _Key(name, block, self.table.openers[block].body, "inside")
         opener = self.block(kind, entry)
         stacks = open_blocks(self.automaton, self.table)
         inside = any(
@@ -275,7 +274,7 @@ class _File:
             for state, stack in stacks.items()
         )
         self.need(inside or opener.body == "text", entry, f"{kind!r} is a block by itself; {_CODE}")
-        return _Key(name, kind, opener.body, inside)
+        return _Key(name, kind, opener.body, "inside" if inside else alone)
 
 
 def _fields(keys: tuple[_Key, ...], optional: set[str]) -> dict[str, Field]:
