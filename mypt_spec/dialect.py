@@ -270,7 +270,8 @@ def load(path: str | Path, adapter: Adapter | None = None) -> Dialect:
     folder = Path(path)
     grammar, tokens = _text(_grammar_file(folder)), _text(folder / "tokens.toml")
     table = load_table(tokens, where=str(folder / "tokens.toml"))
-    if table.name in _folders() and folder.parent != grammar_root():
+    shipped = folder.parent == grammar_root()
+    if not shipped and table.name in _folders():
         what = f"{table.name!r} is the name of a dialect of mypt-tags; choose another"
         raise SpecError(f"{folder / 'tokens.toml'}: [dialect]: {what}")
     machine = _compiled(folder.name, grammar)
@@ -281,9 +282,9 @@ def load(path: str | Path, adapter: Adapter | None = None) -> Dialect:
             raise SpecError(f"{_grammar_file(folder)}: {error}") from None
     _check_terminals(table, machine, folder)
     digest = hashlib.sha256(f"{grammar}\0{tokens}".encode()).hexdigest()
-    reader = adapter or _adapter(folder, table, machine)
-    own = None if folder.parent == grammar_root() else folder
-    return Dialect(table, machine, reader, digest, folder=own)
+    if adapter is None:
+        adapter = _shipped(folder) if shipped else _adapter(folder, table, machine)
+    return Dialect(table, machine, adapter, digest, folder=None if shipped else folder)
 
 
 def _text(file: Path) -> str:
@@ -297,11 +298,12 @@ def _text(file: Path) -> str:
 
 def _grammar_file(folder: Path) -> Path:
     """Returns the file of the grammar: that of the folder's name, or the only one."""
+    named = folder / f"{folder.name}.lark"
+    if named.is_file():
+        return named
     if not folder.is_dir():
         raise SpecError(f"{folder}: is no folder; expected one with a grammar and tokens.toml")
-    named, found = folder / f"{folder.name}.lark", sorted(folder.glob("*.lark"))
-    if named in found:
-        return named
+    found = sorted(folder.glob("*.lark"))
     if len(found) != 1:
         what = ", ".join(file.name for file in found) or "none"
         raise SpecError(f"{folder}: expected {named.name} or one other .lark file, found {what}")
@@ -309,7 +311,7 @@ def _grammar_file(folder: Path) -> Path:
 
 
 def _adapter(folder: Path, table: TokenTable, machine: Automaton) -> Adapter:
-    """Returns what reads the records of a folder's dialect."""
+    """Returns what reads the records of a dialect of one's own."""
     said, code = folder / "records.toml", folder / CODE
     if said.is_file() and code.is_file():
         raise SpecError(f"{folder}: records.toml and adapter.py both say how to read records")
@@ -324,9 +326,7 @@ def _adapter(folder: Path, table: TokenTable, machine: Automaton) -> Adapter:
         if not isinstance(found, Adapter):
             raise SpecError(f"{code}: has no ADAPTER that is a mypt_spec.adapters.base.Adapter")
         return found
-    if folder.parent != grammar_root():
-        return Unread()
-    return _shipped(folder)
+    return Unread()
 
 
 def _shipped(folder: Path) -> Adapter:
