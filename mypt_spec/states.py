@@ -105,8 +105,8 @@ def result_opener(automaton: Automaton, table: TokenTable) -> Terminal | None:
 
     This is what only the system may write after a call, perhaps after closing tags.
     """
-    stacks, found = open_blocks(automaton, table), None
-    closers = [t.name for t in table.terminals.values() if t.closes in calling_blocks(table)]
+    stacks, calling, found = open_blocks(automaton, table), calling_blocks(table), None
+    closers = [t.name for t in table.terminals.values() if t.closes in calling]
     for before, row in enumerate(automaton.steps):
         if not model_writes_in(stacks[before], table):
             continue  # a quotation

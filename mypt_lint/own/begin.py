@@ -28,9 +28,9 @@ def begin(folder: Path) -> list[Path]:
 
 
 def _write(folder: Path, file: Path, name: str) -> Path:
-    path = folder / (f"{folder.absolute().name}.lark" if file.suffix == ".lark" else file.name)
-    text = file.read_text(encoding="utf-8")
-    path.write_text(text.replace("NAME.lark", path.name if file.suffix == ".md" else "NAME.lark")
-                        .replace("./NAME", f"./{folder.absolute().name}").replace("NAME", name),
-                    encoding="utf-8")  # fmt: skip
+    """Writes a file of the starter, with the names of the dialect and of its folder in it."""
+    own = folder.absolute().name
+    path = folder / (f"{own}.lark" if file.suffix == ".lark" else file.name)
+    text = file.read_text(encoding="utf-8").replace("FOLDER", own).replace("NAME", name)
+    path.write_text(text, encoding="utf-8")
     return path

@@ -57,7 +57,7 @@ class Walks:
         if state not in self._ends:
             return None
         while True:
-            row = {t: s for t, s in self._ways(state).items() if s in self._ends}
+            row = {t: s for t, s in self._ways[state].items() if s in self._ends}
             if events and events[-1].terminal == TEXT:
                 row.pop(TEXT, None)
             if machine.accepting(state) and (not row or len(events) > _STEPS or self._tired()):
@@ -74,12 +74,15 @@ class Walks:
     def _tired(self) -> bool:
         return self.chance.random() < 0.5
 
-    def _ways(self, state: int) -> dict[str, int]:
-        """Returns the steps from a state whose terminals can be spelled."""
-        steps, terminals = self.dialect.automaton.steps[state], self.dialect.table.terminals
-        return {
-            t: s for t, s in steps.items() if t == TEXT or self._attrs(terminals[t]) is not None
-        }
+    @cached_property
+    def _ways(self) -> list[dict[str, int]]:
+        """Returns the steps from each state whose terminals can be spelled."""
+        terminals = self.dialect.table.terminals
+        spelled = {n for n, t in terminals.items() if self._attrs(t) is not None} | {TEXT}
+        return [
+            {terminal: following for terminal, following in row.items() if terminal in spelled}
+            for row in self.dialect.automaton.steps
+        ]
 
     def _attrs(self, terminal: Terminal) -> Attrs | None:
         """Returns values for the attributes of a terminal; None where no example fits one."""
@@ -109,8 +112,8 @@ class Walks:
         """Maps each state from which an end is reached to the number of steps to it."""
         machine = self.dialect.automaton
         before: dict[int, list[int]] = {}
-        for state in range(len(machine.steps)):
-            for following in self._ways(state).values():
+        for state, row in enumerate(self._ways):
+            for following in row.values():
                 before.setdefault(following, []).append(state)
         found = {s: 0 for s in range(len(machine.steps)) if machine.accepting(s)}
         queue = deque(found)
