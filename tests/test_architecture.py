@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = (
     "mypt_spec",
     "mypt_cli",
+    "mypt_records",
     "mypt_lint",
     "mypt_convert",
     "mypt_view",
@@ -38,16 +39,18 @@ MAX_TEST_LINES = 700  # a file of tests is read one test at a time
 MAX_MODULES = 14  # of one folder
 ROOT_OF_THE_ENGINE = 16  # read as a book, so it may have more chapters than a folder has modules
 
+_DATA = ("mypt_spec", "mypt_cli", "mypt_records", "mypt_lint", "mypt_convert")
 # What a package may import, beside itself and the standard library.
 BELOW = {
     "mypt_spec": (),
     "mypt_model": (),
     "mypt_cli": ("mypt_spec",),
-    "mypt_lint": ("mypt_spec", "mypt_cli"),
-    "mypt_convert": ("mypt_spec", "mypt_cli", "mypt_lint"),
-    "mypt_view": ("mypt_spec", "mypt_cli", "mypt_lint"),
-    "mypt_train": ("mypt_spec", "mypt_cli", "mypt_lint", "mypt_convert", "mypt_view", "mypt_model"),
-    "mypt_infer": ("mypt_spec", "mypt_cli", "mypt_lint", "mypt_convert", "mypt_view", "mypt_model"),
+    "mypt_records": ("mypt_spec", "mypt_cli"),
+    "mypt_lint": ("mypt_spec", "mypt_cli", "mypt_records"),
+    "mypt_convert": ("mypt_spec", "mypt_cli", "mypt_records", "mypt_lint"),
+    "mypt_view": ("mypt_spec", "mypt_cli", "mypt_records", "mypt_lint"),
+    "mypt_train": (*_DATA, "mypt_view", "mypt_model"),
+    "mypt_infer": (*_DATA, "mypt_view", "mypt_model"),
 }
 # Imports inside of functions that go the other way: a command hands its work on when it is asked to.
 HANDED_ON = {
@@ -184,7 +187,7 @@ KNOWS = ("mypt_spec.adapters.", "mypt_convert.bridges.")  # a dialect's JSON
 ENGINE = [
     module
     for module in MODULES
-    if module.startswith(("mypt_spec", "mypt_cli", "mypt_lint", "mypt_convert", "mypt_view"))
+    if module.split(".")[0] in (*_DATA, "mypt_view")
     and (not module.startswith(KNOWS) or module == "mypt_spec.adapters.base")
 ]
 # Their default dialect, or the name of the program.

@@ -1,0 +1,108 @@
+"""Holds a conversation of any shape, each value with its JSON pointer in the user's own record.
+
+Input are records, by the modules of the shapes; output goes to the checks that need no format, and
+to conversion. Nothing here is repaired: arguments and tools are as they were given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mypt_spec.findings import Finding
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+_HARMLESS = {"MYP103", "MYP112"}  # an unknown key: the rest is read all the same
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A JSON value as it was given, and its pointer."""
+
+    value: Any
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string, and its pointer."""
+
+    text: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool; `arguments` are a JSON text or a JSON value, None where there are none."""
+
+    name: Text
+    arguments: Given | None
+    at: str
+    id: Text | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. `role` is one of `ROLES`, `said` is how the record spells it.
+
+    `content` has the texts in order, several where the record has parts; None where the message has
+    none, such as null beside calls. `media` are parts that are no text, with their pointers; each
+    value is the part. `answers` is the id of the call that a result answers, `name` the name that
+    the message has: of a result, that of its tool. `weight` is whether, or how much, it is trained.
+    `beside` has all other keys, with their pointers.
+    """
+
+    role: str
+    said: str
+    at: str
+    content: tuple[Text, ...] | None = None
+    thoughts: tuple[Text, ...] = ()
+    calls: tuple[Call, ...] = ()
+    media: tuple[Given, ...] = ()
+    answers: Text | None = None
+    name: Text | None = None
+    weight: Given | None = None
+    beside: dict[str, Given] = field(default_factory=dict, compare=False)
+
+    @property
+    def text(self) -> str:
+        """Returns the texts as one; empty where there is none."""
+        return "".join([text.text for text in self.content or ()])
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A declared tool. `parameters` is the JSON Schema of its arguments, as given.
+
+    `value` is the whole declaration. Where the tools are JSON text, `at` and all pointers below are
+    those of the text.
+    """
+
+    name: Text | None
+    parameters: Given | None
+    value: Any
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A conversation, read from a record of the shape `shape`.
+
+    With two answers, `messages` end with the chosen one and `rejected` are the messages of the
+    other; `label` says whether the answer is good. `tools` are the declared ones, None where
+    nothing declares any. `extras` are the top-level keys that are no messages, with null left out.
+    `findings` say what of the record could not be read, or is not known here.
+    """
+
+    shape: str
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] | None = None
+    rejected: tuple[Message, ...] = ()
+    label: Given | None = None
+    extras: dict[str, Any] = field(default_factory=dict, compare=False)
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Returns whether all of the conversation could be read."""
+        return all(f.severity != "error" or f.code in _HARMLESS for f in self.findings)

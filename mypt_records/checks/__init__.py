@@ -1,0 +1,28 @@
+"""Finds what is wrong with a chat whatever its format: one module here a check.
+
+A check is a function of a `Chat` that yields findings, under `@check(CODE)`. Its rule has a row in
+`mypt_spec/rules/rules.toml` and a page, whose examples say `records=openai`. Its code is of the
+family of what is wrong, turns MYP2, texts and values MYP3; a rule that means the same in a dialect
+is the same rule. Checks see only chats of which all could be read.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from mypt_records.chat import Chat
+from mypt_records.checks.registry import CHECKS
+from mypt_spec.findings import Finding
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+_CHECKS = [function for _, function in sorted(CHECKS.items())]
+
+
+def findings(chat: Chat) -> list[Finding]:
+    """Returns all findings about a chat: those of its reading, then those of the checks."""
+    found = list(chat.findings)
+    for check in _CHECKS if chat.whole else ():
+        found += check(chat)
+    return found

@@ -1,0 +1,26 @@
+"""Finds calls of tools that the record does not declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mypt_records.chat import Chat
+from mypt_records.checks.registry import check
+from mypt_spec.findings import Finding
+
+
+@check("MYP313")
+def undeclared_tool(chat: Chat) -> Iterator[Finding]:
+    """Finds calls of tools that are declared nowhere; silent where no tool is declared."""
+    declared = {tool.name.text for tool in chat.tools or () if tool.name is not None}
+    if not declared:
+        return
+    for message in (*chat.messages, *chat.rejected):
+        for call in message.calls:
+            if call.name.text not in declared:
+                yield Finding(
+                    "MYP313",
+                    f"the tool {call.name.text!r} is declared nowhere",
+                    call.name.at,
+                    help=f"declared are {', '.join(sorted(declared))}",
+                )

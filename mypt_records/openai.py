@@ -1,0 +1,152 @@
+"""Reads records as OpenAI's fine-tuning and TRL take them: `messages`, `tools`, and more.
+
+Besides OpenAI's own keys: `chat_template_kwargs` of TRL, thoughts under the names that servers and
+templates use, calls and results without ids, and the older `function_call`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypt_records.chat import ROLES, Call, Chat, Given, Message, Text
+from mypt_records.reading import Reader, below
+from mypt_spec.bodies.strict_json import kind_of
+
+NAME = "openai"
+ABOUT = "OpenAI records (messages)"
+TOP = frozenset({
+    "messages", "system", "language", "tools", "functions", "chat_template_kwargs",
+    "response_format", "parallel_tool_calls", "tool_choice", "function_call", "reasoning_effort",
+})  # fmt: skip
+THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # the first that has text is read
+_ANY = frozenset({
+    "role", "content", "name", "weight", "refusal", "audio", "function_call", "annotations",
+    "logprobs", "tool_calls", "tool_call_id", "prefix", "cache_control", *THOUGHTS,
+})  # fmt: skip
+# What a message of a role is read from; all else is `beside`.
+_READ = {
+    **dict.fromkeys(("system", "developer", "user"), frozenset({"role", "content"})),
+    "assistant": frozenset({"role", "content", "tool_calls", *THOUGHTS}),
+    "tool": frozenset({"role", "content", "tool_call_id", "name"}),
+}
+_ALIASES = {"function": "tool"}
+# Without any of these, an answer must have content.
+_INSTEAD = ("tool_calls", "function_call", "refusal", "audio", *THOUGHTS)
+
+
+def fit(record: Any) -> int:
+    """Returns how many signs there are that a record has this shape; 0 if it has not."""
+    messages = record.get("messages") if isinstance(record, dict) else None
+    if not isinstance(messages, list):
+        return 0
+    return sum(isinstance(m, dict) and m.get("role") in _READ for m in messages[:8])
+
+
+def read(record: dict[str, Any]) -> Chat:
+    """Returns a record as a chat. Never raises."""
+    reader = Reader()
+    found: list[Message] = []
+    if record.get("system") is not None:
+        parts = reader.parts(record["system"], "/system", "system")
+        found += [] if parts is None else [Message("system", "system", "/system", parts[0])]
+    messages = record.get("messages")
+    if not isinstance(messages, list) or not messages:
+        reader.add("MYP104", '"messages" must be an array that is not empty', "/messages")
+    else:
+        found += read_messages(messages, "/messages", reader)
+    tools = reader.tools(record.get("tools"), "/tools")
+    if tools is None:
+        tools = reader.tools(record.get("functions"), "/functions")
+    reader.unknown(record, TOP, "", "the record")
+    rest = extras(record, "messages", "system")
+    return Chat(NAME, tuple(found), tools, extras=rest, findings=tuple(reader.findings))
+
+
+def extras(record: dict[str, Any], *read: str) -> dict[str, Any]:
+    """Returns the top-level keys that are not `read`; null says nothing, but in metadata."""
+    return {
+        key: value
+        for key, value in record.items()
+        if key not in read and (value is not None or key.startswith("_"))
+    }
+
+
+def read_messages(messages: list[Any], at: str, reader: Reader) -> list[Message]:
+    """Returns the messages of a list; those that cannot be read are findings."""
+    found = [_message(message, f"{at}/{i}", reader) for i, message in enumerate(messages)]
+    return [message for message in found if message is not None]
+
+
+def _message(message: Any, at: str, reader: Reader) -> Message | None:
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        reader.add("MYP104", 'a message must be an object with a "role"', at)
+        return None
+    said = message["role"]
+    role = _ALIASES.get(said, said)
+    if role not in _READ:
+        reader.add("MYP105", f'unknown role "{said}"; roles are {", ".join(ROLES)}', f"{at}/role")
+        return None
+    reader.unknown(message, _ANY, at, f"the {said} message")
+    beside = {
+        key: Given(value, below(at, key))
+        for key, value in message.items()
+        if key not in _READ[role] and (value is not None or key.startswith("_"))
+    }
+    calls: tuple[Call, ...] = ()
+    thoughts: tuple[Text, ...] = ()
+    if role == "assistant":
+        calls = reader.calls(message.get("tool_calls"), f"{at}/tool_calls")
+        thoughts = _thoughts(message, at, reader)
+        if not calls and (older := _older_call(message, at)) is not None:
+            calls = (older,)
+            del beside["function_call"]
+    content = message.get("content")
+    texts: tuple[Text, ...] | None = None
+    media: tuple[Given, ...] = ()
+    if content is not None or role != "assistant" or not any(message.get(k) for k in _INSTEAD):
+        parts = reader.parts(content, f"{at}/content")
+        if parts is not None:
+            texts, media = parts[:2]
+            thoughts += parts[2]
+    weight = beside.get("weight")
+    if weight is not None and not isinstance(weight.value, int | float):
+        reader.add("MYP104", f'"weight" must be a number, got {kind_of(weight.value)}', weight.at)
+    return Message(
+        role,
+        said,
+        at,
+        texts,
+        thoughts,
+        calls,
+        media,
+        answers=reader.string(message.get("tool_call_id"), f"{at}/tool_call_id", "tool_call_id"),
+        name=reader.string(message.get("name"), f"{at}/name", "name"),
+        weight=weight,
+        beside=beside,
+    )
+
+
+def _thoughts(message: dict[str, Any], at: str, reader: Reader) -> tuple[Text, ...]:
+    """Returns the thoughts of an answer. Two keys may hold the same text, as some servers write."""
+    found = [(key, message[key]) for key in THOUGHTS if message.get(key) not in (None, "")]
+    for key, value in found[1:]:
+        if value != found[0][1]:
+            what = f'"{key}" has other thoughts than "{found[0][0]}", which is read'
+            reader.add("MYP121", what, f"{at}/{key}")
+    for key, value in found[:1]:
+        text = reader.string(value, f"{at}/{key}", key)
+        return () if text is None else (text,)
+    return ()
+
+
+def _older_call(message: dict[str, Any], at: str) -> Call | None:
+    """Returns the call of `function_call`, if it is one; else it stays a further key."""
+    call, here = message.get("function_call"), f"{at}/function_call"
+    if (
+        not isinstance(call, dict)
+        or not isinstance(call.get("name"), str)
+        or not isinstance(call.get("arguments"), str)
+    ):
+        return None
+    arguments = Given(call["arguments"], f"{here}/arguments")
+    return Call(Text(call["name"], f"{here}/name"), arguments, here)

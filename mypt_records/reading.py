@@ -1,0 +1,187 @@
+"""Reads what the records of all shapes have in common: texts, calls, tools, and further keys.
+
+Input are JSON values with their pointers; output are parts of a `Chat`, and findings about what
+they should have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any
+
+from mypt_records.chat import Call, Given, Text, Tool
+from mypt_spec.bodies.strict_json import Fault, escape, kind_of, loads
+from mypt_spec.findings import Finding
+
+MEDIA = frozenset({
+    "image", "image_url", "input_image", "audio", "input_audio", "video", "video_url", "file",
+    "refusal",
+})  # fmt: skip
+_THOUGHT = {"thinking": "thinking", "reasoning": "text"}  # type of a part -> the key of its text
+Parts = tuple[tuple[Text, ...], tuple[Given, ...], tuple[Text, ...]]
+_KEEP = 'remove it, or begin its name with "_" to keep it as metadata'
+_CALL = (
+    'a call must be {"id": "...", "type": "function", "function": {"name": "...", '
+    '"arguments": "{...}"}}'
+)
+
+
+class Reader:
+    """Reads values, and collects what is wrong with them in `findings`."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+
+    def add(
+        self, code: str, message: str, at: str, *, hint: str = "", on_key: bool = False
+    ) -> None:
+        self.findings.append(Finding(code, message, at, help=hint, on_key=on_key))
+
+    def unknown(self, item: Mapping[str, Any], known: Collection[str], at: str, what: str) -> None:
+        """Notes the keys that are not known; those with `_` are metadata, null is void."""
+        for key, value in item.items():
+            if key in known or key.startswith("_") or value is None:
+                continue
+            close = meant(key, tuple(known))
+            hint = f'did you mean "{close}"?' if close else (
+                'remove it, or begin its name with "_" to keep it as metadata'
+            )  # fmt: skip
+            self.add(
+                "MYP103",
+                f'{what} has an unknown key "{key}"',
+                below(at, key),
+                hint=hint,
+                on_key=True,
+            )
+
+    def string(self, value: Any, at: str, what: str) -> Text | None:
+        """Returns a string; None, with a finding unless it is null, for any other value."""
+        if isinstance(value, str):
+            return Text(value, at)
+        if value is not None:
+            self.add("MYP104", f'"{what}" must be a string, got {kind_of(value)}', at)
+        return None
+
+    def parts(self, content: Any, at: str, key: str = "content") -> Parts | None:
+        """Returns (texts, media, thoughts) of a string or a list of parts; None with a finding."""
+        if isinstance(content, str):
+            return (Text(content, at),), (), ()
+        if not isinstance(content, list):
+            self.add(
+                "MYP104",
+                f'"{key}" must be a string or a list of parts, got {kind_of(content)}',
+                at,
+            )
+            return None
+        texts: list[Text] = []
+        media: list[Given] = []
+        thoughts: list[Text] = []
+        for i, part in enumerate(content):
+            here = f"{at}/{i}"
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind in MEDIA:
+                media.append(Given(part, here))
+                continue
+            field = _THOUGHT.get(kind, "text") if isinstance(kind, str) else "text"
+            text = part.get(field) if isinstance(part, dict) else None
+            if not isinstance(text, str) or (kind != "text" and kind not in _THOUGHT):
+                what = f"of type {kind!r}" if isinstance(kind, str) else "without a type"
+                self.add(
+                    "MYP104",
+                    f'expected a part {{"type": "text", "text": "..."}}, got one {what}',
+                    here,
+                )
+                return None
+            (texts if kind == "text" else thoughts).append(Text(text, f"{here}/{field}"))
+        return tuple(texts), tuple(media), tuple(thoughts)
+
+    def calls(self, calls: Any, at: str) -> tuple[Call, ...]:
+        """Returns the calls of a list such as OpenAI's `tool_calls`; null is none."""
+        if calls is None:
+            return ()
+        if not isinstance(calls, list):
+            self.add("MYP104", f'"tool_calls" must be an array, got {kind_of(calls)}', at)
+            return ()
+        found = [self.call(call, f"{at}/{i}") for i, call in enumerate(calls)]
+        return tuple([call for call in found if call is not None])
+
+    def call(self, call: Any, at: str) -> Call | None:
+        """Returns a call, with its name and arguments under `function` or beside it."""
+        wrapped = isinstance(call, dict) and call.get("function") is not None
+        function = call.get("function") if wrapped else call
+        where = f"{at}/function" if wrapped else at
+        name = function.get("name") if isinstance(function, dict) else None
+        ident = call.get("id") if isinstance(call, dict) else None
+        if not isinstance(name, str) or not name or not (ident is None or isinstance(ident, str)):
+            self.add("MYP104", _CALL, at)
+            return None
+        if wrapped and call.get("type") not in (None, "function"):
+            self.add(
+                "MYP104",
+                f'the type of a call must be "function", got {str(call["type"])[:40]!r}',
+                f"{at}/type",
+            )
+        arguments = function.get("arguments")
+        given = None if arguments is None else Given(arguments, f"{where}/arguments")
+        known_as = Text(ident, f"{at}/id") if ident else None
+        return Call(Text(name, f"{where}/name"), given, at, known_as)
+
+    def tools(self, tools: Any, at: str) -> tuple[Tool, ...] | None:
+        """Returns the declared tools: a list, or JSON text of one. None for null."""
+        if tools is None:
+            return None
+        inside = isinstance(tools, str)
+        if inside:
+            if not tools.strip():
+                return None
+            try:
+                tools = loads(tools)
+            except Fault as fault:
+                self.add("MYP104", f'"{_last(at)}" is no JSON array: {fault.message}', at)
+                return None
+        if not isinstance(tools, list):
+            self.add("MYP104", f'"{_last(at)}" must be an array, got {kind_of(tools)}', at)
+            return None
+        if inside:
+            return tuple([_tool(tool, at, "") for tool in tools])
+        return tuple([_tool(tool, f"{at}/{i}", f"{at}/{i}/") for i, tool in enumerate(tools)])
+
+
+def _tool(tool: Any, at: str, base: str) -> Tool:
+    """Returns a declared tool. `base` begins the pointers below; "" where a text declares it."""
+    wrapped = isinstance(tool, dict) and isinstance(tool.get("function"), dict)
+    function = tool["function"] if wrapped else tool if isinstance(tool, dict) else {}
+    base += "function/" if base and wrapped else ""
+
+    def there(key: str) -> str:
+        return base + key if base else at
+
+    key = next((k for k in ("parameters", "input_schema") if function.get(k) is not None), None)
+    name = function.get("name")
+    return Tool(
+        Text(name, there("name")) if isinstance(name, str) and name else None,
+        Given(function[key], there(key)) if key is not None else None,
+        tool,
+        at,
+    )
+
+
+def below(at: str, key: str) -> str:
+    """Returns the pointer of a key of the object at a pointer."""
+    return f"{at}/{escape(key)}"
+
+
+def meant(key: str, known: tuple[str, ...]) -> str:
+    """Returns the known key that is most like another; empty where none is."""
+    return _closest(key, known) if len(key) <= 60 else ""
+
+
+@lru_cache(maxsize=1000)  # the same mistake is made on many lines
+def _closest(key: str, known: tuple[str, ...]) -> str:
+    return next(iter(get_close_matches(key, known, n=1, cutoff=0.75)), "")
+
+
+def _last(at: str) -> str:
+    return at.rpartition("/")[2]

@@ -1,0 +1,49 @@
+"""Finds the shape of a record, and reads records by the module of their shape."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol, cast
+
+from mypt_records import openai
+from mypt_records.chat import Chat
+from mypt_spec.bodies.strict_json import a_kind_of, faults
+from mypt_spec.findings import Finding
+
+
+class Shape(Protocol):
+    """A module that reads the records of one shape. `ABOUT` names them to users."""
+
+    NAME: str
+    ABOUT: str
+
+    def fit(self, record: Any) -> int:
+        """Returns how many signs there are that a record has this shape; 0 if it has not."""
+        ...
+
+    def read(self, record: dict[str, Any]) -> Chat:
+        """Returns a record as a chat. Never raises."""
+        ...
+
+
+SHAPES: dict[str, Shape] = {module.NAME: cast(Shape, module) for module in (openai,)}
+
+
+def shape_of(record: Any) -> str:
+    """Returns the name of the shape that a record has the most signs of; empty for none."""
+    signs = {name: shape.fit(record) for name, shape in SHAPES.items()}
+    best = max(signs, key=lambda name: signs[name])
+    return best if signs[best] else ""
+
+
+def read(record: Any, shape: str) -> Chat:
+    """Returns a JSON value, read in a shape, as a chat. Never raises.
+
+    A value that is no object, or that strict JSON does not have, is a finding of the chat.
+    """
+    wrong = tuple([Finding(f.code, f.message, f.pointer) for f in faults(record)])
+    if not isinstance(record, dict):
+        found = Finding("MYP101", f"the record is {a_kind_of(record)}, expected an object")
+        return Chat(shape, (), findings=(*wrong, found))
+    chat = SHAPES[shape].read(record)
+    return replace(chat, findings=(*wrong, *chat.findings)) if wrong else chat
