@@ -145,9 +145,10 @@ def _values(action: Action, word: str) -> dict[str, str] | None:
     if action.choices:
         return _begin(dict.fromkeys(map(str, action.choices), ""), word)
     if action.dest in ("dialect", "source", "target"):
+        from mypt_records.names import NAMES
         from mypt_spec import dialects
 
-        more = {"source": ("auto", "openai"), "target": ()}.get(action.dest, ("auto",))
+        more = {"source": ("auto", *NAMES), "target": ()}.get(action.dest, ("auto",))
         return _begin(dict.fromkeys([*more, *dialects()], ""), word)
     if action.dest == "format":
         from mypt_lint.report import FORMATS

@@ -13,6 +13,7 @@ from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser, known_dialect
 from mypt_cli.run import saying
 from mypt_lint.options import add_ignore, add_settings
+from mypt_records.names import NAMES
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.blocks import Source
@@ -42,9 +43,10 @@ def _options(out: Parser) -> None:
     )
     add(
         "--from FORMAT",
-        "openai, a dialect, or auto to find out (default: that of the settings, or mypt)",
+        f"{', '.join(NAMES)}, a dialect, or auto to find out (default: that of the settings, or "
+        "mypt)",
         dest="source",
-        type=partial(known_dialect, more=("openai", "auto"), what="format"),
+        type=partial(known_dialect, more=(*NAMES, "auto"), what="format"),
     )
     add = out.group("conversion")
     add("--to DIALECT", "the dialect to write", dest="target", type=known_dialect, required=True)

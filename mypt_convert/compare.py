@@ -90,7 +90,8 @@ def same(where: dict[str, Any], key: str, value: Any) -> bool:
 
 def beside(step: Step, key: str) -> str:
     """Returns the pointer to another key of the step's message."""
-    head = step.at.split("/")[:3] if step.at.startswith("/messages/") else [""]
+    head = step.at.split("/")[:3]
+    head = head if len(head) == 3 and head[2].isdigit() else [""]
     return "/".join([*head, escape(key)])
 
 

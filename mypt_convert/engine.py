@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from mypt_convert.bridges import chat
 from mypt_convert.compare import Loss, align, beside, leaves, same
 from mypt_convert.metadata import as_given, held, in_the_way, renamed
 from mypt_convert.steps import IDENTITY, IDS, Bridge, Conversation, Step
 from mypt_lint.check.checker import Checker
 from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
+from mypt_records.shapes import SHAPES
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.dialect import Dialect, dialect, dialects, folder, is_folder
 from mypt_spec.findings import Finding
@@ -27,7 +29,6 @@ _FORM = ("role", "type")  # keys of how something is written, which differs in c
 _UNKNOWN = "MYP103"  # an unknown key: it is kept as metadata
 _MOVED = {"MYP250"}  # findings about parts that are elsewhere in the canonical record
 Read = Callable[[Any], tuple[Conversation | None, list[Finding], list[Loss]]]
-_READ_ONLY = "openai"  # the format that most people have; it has no text form, so it is no dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Converted:
 
 def readable() -> tuple[str, ...]:
     """Returns the names of the formats that a record can be converted from."""
-    return (_READ_ONLY, *dialects())
+    return (*SHAPES, *dialects())
 
 
 class Converter:
@@ -299,18 +300,17 @@ def reader(
 
     `takes` are top-level keys that the target knows, which are no metadata.
     """
-    if name != _READ_ONLY:
+    if name not in SHAPES:
         return _Apart(dialect(name), _bridge(name), rules)
-    bridge = importlib.import_module(f"mypt_convert.bridges.{name}")
 
     def apart(value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
-        conversation, findings = bridge.read(value)
-        unknown = [] if conversation is None else bridge.unknown(value, takes)
+        conversation, findings, read = chat.read(value, name)
+        unknown = [] if conversation is None else chat.unknown(read, takes)
         if not unknown:
             return conversation, findings, []
         if clash := in_the_way(value, unknown):
             return None, clash, []
-        return bridge.read(renamed(value, unknown))[0], unknown, []
+        return chat.read(renamed(value, unknown), name)[0], unknown, []
 
     return apart
 

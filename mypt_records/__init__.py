@@ -4,7 +4,3 @@ A shape says how a record is laid out, such as OpenAI's `messages`; a dialect sa
 reads. `shapes.read` makes a `Chat` of a record, in which each value knows its place in the user's
 own record, and `checks.findings` says what is wrong with it whatever the dialect.
 """
-
-from mypt_records.chat import Call, Chat, Given, Message, Text, Tool
-
-__all__ = ["Call", "Chat", "Given", "Message", "Text", "Tool"]

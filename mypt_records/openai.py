@@ -6,13 +6,13 @@ templates use, calls and results without ids, and the older `function_call`.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from mypt_records.chat import ROLES, Call, Chat, Given, Message, Text
 from mypt_records.reading import Reader, below
 from mypt_spec.bodies.strict_json import kind_of
 
-NAME = "openai"
 ABOUT = "OpenAI records (messages)"
 TOP = frozenset({
     "messages", "system", "language", "tools", "functions", "chat_template_kwargs",
@@ -58,16 +58,16 @@ def read(record: dict[str, Any]) -> Chat:
     if tools is None:
         tools = reader.tools(record.get("functions"), "/functions")
     reader.unknown(record, TOP, "", "the record")
-    rest = extras(record, "messages", "system")
-    return Chat(NAME, tuple(found), tools, extras=rest, findings=tuple(reader.findings))
+    rest = extras(record, TOP, ("messages", "system"))
+    return Chat("openai", tuple(found), tools, extras=rest, findings=tuple(reader.findings))
 
 
-def extras(record: dict[str, Any], *read: str) -> dict[str, Any]:
-    """Returns the top-level keys that are not `read`; null says nothing, but in metadata."""
+def extras(record: dict[str, Any], known: Collection[str], read: Sequence[str]) -> dict[str, Any]:
+    """Returns the top-level keys that are not `read`; null under a known key says nothing."""
     return {
         key: value
         for key, value in record.items()
-        if key not in read and (value is not None or key.startswith("_"))
+        if key not in read and (value is not None or key not in known)
     }
 
 
@@ -90,13 +90,14 @@ def _message(message: Any, at: str, reader: Reader) -> Message | None:
     beside = {
         key: Given(value, below(at, key))
         for key, value in message.items()
-        if key not in _READ[role] and (value is not None or key.startswith("_"))
+        if key not in _READ[role] and (value is not None or key not in _ANY)
     }
+    reader.inner = {}
     calls: tuple[Call, ...] = ()
     thoughts: tuple[Text, ...] = ()
     if role == "assistant":
         calls = reader.calls(message.get("tool_calls"), f"{at}/tool_calls")
-        thoughts = _thoughts(message, at, reader)
+        thoughts = _thoughts(message, at, reader, beside)
         if not calls and (older := _older_call(message, at)) is not None:
             calls = (older,)
             del beside["function_call"]
@@ -122,17 +123,23 @@ def _message(message: Any, at: str, reader: Reader) -> Message | None:
         answers=reader.string(message.get("tool_call_id"), f"{at}/tool_call_id", "tool_call_id"),
         name=reader.string(message.get("name"), f"{at}/name", "name"),
         weight=weight,
-        beside=beside,
+        beside=beside | reader.inner,
     )
 
 
-def _thoughts(message: dict[str, Any], at: str, reader: Reader) -> tuple[Text, ...]:
-    """Returns the thoughts of an answer. Two keys may hold the same text, as some servers write."""
+def _thoughts(
+    message: dict[str, Any], at: str, reader: Reader, beside: dict[str, Given]
+) -> tuple[Text, ...]:
+    """Returns the thoughts of an answer. Two keys may hold the same text, as some servers write.
+
+    Of other thoughts under a second key, there is a finding, and they are put `beside`.
+    """
     found = [(key, message[key]) for key in THOUGHTS if message.get(key) not in (None, "")]
     for key, value in found[1:]:
         if value != found[0][1]:
             what = f'"{key}" has other thoughts than "{found[0][0]}", which is read'
             reader.add("MYP121", what, f"{at}/{key}")
+            beside[key] = Given(value, f"{at}/{key}")
     for key, value in found[:1]:
         text = reader.string(value, f"{at}/{key}", key)
         return () if text is None else (text,)

@@ -21,6 +21,8 @@ MEDIA = frozenset({
 })  # fmt: skip
 _THOUGHT = {"thinking": "thinking", "reasoning": "text"}  # type of a part -> the key of its text
 Parts = tuple[tuple[Text, ...], tuple[Given, ...], tuple[Text, ...]]
+_OF_PART = ("cache_control", "annotations", "index", "signature")
+_OF_CALL = ("index",)
 _KEEP = 'remove it, or begin its name with "_" to keep it as metadata'
 _CALL = (
     'a call must be {"id": "...", "type": "function", "function": {"name": "...", '
@@ -33,6 +35,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
+        self.inner: dict[str, Given] = {}  # further keys inside the parts and calls of a message
 
     def add(
         self, code: str, message: str, at: str, *, hint: str = "", on_key: bool = False
@@ -55,6 +58,18 @@ class Reader:
                 hint=hint,
                 on_key=True,
             )
+
+    def extra(
+        self, where: str, item: dict[str, Any], read: set[str], known: Collection[str], at: str
+    ) -> None:
+        """Notes the keys of an object inside a message that are not `read`."""
+        rest = {key: value for key, value in item.items() if key not in read}
+        self.inner |= {
+            f"{where}.{key}": Given(value, below(at, key))
+            for key, value in rest.items()
+            if value is not None
+        }
+        self.unknown(rest, {*read, *known}, at, f'an object in "{where}"')
 
     def string(self, value: Any, at: str, what: str) -> Text | None:
         """Returns a string; None, with a finding unless it is null, for any other value."""
@@ -94,6 +109,7 @@ class Reader:
                     here,
                 )
                 return None
+            self.extra("content", part, {"type", field}, _OF_PART, here)
             (texts if kind == "text" else thoughts).append(Text(text, f"{here}/{field}"))
         return tuple(texts), tuple(media), tuple(thoughts)
 
@@ -123,6 +139,11 @@ class Reader:
                 f'the type of a call must be "function", got {str(call["type"])[:40]!r}',
                 f"{at}/type",
             )
+        if wrapped:
+            self.extra("tool_calls", call, {"id", "type", "function"}, _OF_CALL, at)
+            self.extra("function", function, {"name", "arguments"}, (), where)
+        else:
+            self.extra("tool_calls", call, {"id", "type", "name", "arguments"}, _OF_CALL, at)
         arguments = function.get("arguments")
         given = None if arguments is None else Given(arguments, f"{where}/arguments")
         known_as = Text(ident, f"{at}/id") if ident else None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Protocol, cast
 
-from mypt_records import openai
 from mypt_records.chat import Chat
+from mypt_records.names import NAMES
 from mypt_spec.bodies.strict_json import a_kind_of, faults
 from mypt_spec.findings import Finding
 
@@ -14,7 +15,6 @@ from mypt_spec.findings import Finding
 class Shape(Protocol):
     """A module that reads the records of one shape. `ABOUT` names them to users."""
 
-    NAME: str
     ABOUT: str
 
     def fit(self, record: Any) -> int:
@@ -26,7 +26,9 @@ class Shape(Protocol):
         ...
 
 
-SHAPES: dict[str, Shape] = {module.NAME: cast(Shape, module) for module in (openai,)}
+SHAPES: dict[str, Shape] = {
+    name: cast(Shape, import_module(f"mypt_records.{name}")) for name in NAMES
+}
 
 
 def shape_of(record: Any) -> str:

@@ -59,7 +59,7 @@ HANDED_ON = {
     # A format of one's own is checked with all that is derived from it.
     "mypt_lint.own.check": {"mypt_infer.decode.decoder", "mypt_infer.decode.prompt"},
     # What may stand behind an option is for its command to say.
-    "mypt_cli.completion": {"mypt_lint.commands", "mypt_lint.report"},
+    "mypt_cli.completion": {"mypt_lint.commands", "mypt_lint.report", "mypt_records.names"},
     # A trainer tells how often its model answers legally, which is for the decoder to say.
     "mypt_train.training.legality": {
         "mypt_infer.decode.decoder",

@@ -1,0 +1,162 @@
+"""Turns chats, as `mypt_records` reads them from records of any shape, into steps.
+
+Such records are read only: a shape is no dialect, because there is no text to write it as.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypt_convert.steps import BOUNDARY, Conversation, Step, first_carries, result_value
+from mypt_records.chat import Call, Chat, Message
+from mypt_records.reading import below
+from mypt_records.shapes import read as read_chat
+from mypt_spec.bodies.strict_json import Fault, faults, kind_of, loads
+from mypt_spec.findings import Finding
+
+# What the model sees besides the messages; and what a message says besides its content. Neither is
+# metadata: a target that has no place for it loses it.
+_SEEN = {"language", "tools", "functions", "response_format", "rejected", "label"}
+_SAID = {"refusal", "audio", "function_call"}
+_KEPT = "MYP103"  # an unknown key: it becomes metadata
+
+
+def unknown(chat: Chat, takes: frozenset[str]) -> list[Finding]:
+    """Returns a finding for each key of a readable record that becomes metadata.
+
+    Such a key is no part of the conversation. `takes` are the top-level keys that the target has a
+    place for.
+    """
+    found = [(below("", key), key) for key in chat.extras if key not in _SEEN | takes]
+    for message in (*chat.messages, *chat.rejected):
+        found += [
+            (given.at, key)
+            for key, given in message.beside.items()
+            # Other pointers are of keys further inside, which no format has a place for.
+            if given.at == below(message.at, key)
+            and key not in _SAID
+            # "Do not train this answer": no metadata says so.
+            and not (key == "weight" and given.value == 0)
+        ]
+    return [
+        Finding(_KEPT, f'unknown key "{key}"', at, on_key=True)
+        for at, key in found
+        if not key.startswith("_")
+    ]
+
+
+def read(record: Any, shape: str) -> tuple[Conversation | None, list[Finding], Chat]:
+    """Returns (steps, findings, chat); no steps where the findings say why there are none.
+
+    Keys that are not known here are kept, for the target to take or lose. Never raises.
+    """
+    chat = read_chat(record, shape)
+    reader = _Reader()
+    reader.findings += [f for f in chat.findings if f.severity == "error" and f.code != _KEPT]
+    steps = [step for message in chat.messages for step in reader.message(message)]
+    extras = {k: v for k, v in chat.extras.items() if not _void(k, v)} | reader.judgement(chat)
+    if reader.findings:
+        return None, reader.findings, chat
+    return Conversation(tuple(steps), extras), [], chat
+
+
+def _void(key: str, value: Any) -> bool:
+    """Returns whether a key says nothing; metadata that is null is metadata."""
+    return value is None and not key.startswith("_")
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.open: list[Call] = []  # calls without a result
+        self.before = ""  # the role of the message before
+
+    def add(self, code: str, message: str, at: str) -> None:
+        self.findings.append(Finding(code, message, at))
+
+    def message(self, message: Message) -> list[Step]:
+        beside = {k: g.value for k, g in message.beside.items() if not _void(k, g.value)}
+        if message.role == self.before == "assistant":
+            beside[BOUNDARY] = True
+        self.before = message.role
+        for part in message.media:
+            what = part.value.get("type") if isinstance(part.value, dict) else kind_of(part.value)
+            said = f'expected a part {{"type": "text", "text": "..."}}, got one of type {what!r}'
+            self.add("MYP104", said, part.at)
+        return first_carries(self.steps(message), beside)
+
+    def steps(self, message: Message) -> list[Step]:
+        out = [Step("think", thought.text, at=thought.at) for thought in message.thoughts]
+        calls = [step for call in message.calls for step in self.call(call)]
+        if message.content is None:
+            return [*out, *calls]
+        if message.role == "tool":
+            return self.result(message)
+        # An empty content beside calls is how many write null.
+        if message.text or not calls:
+            kind = "text" if message.role == "assistant" else message.role
+            out.append(Step(kind, message.text, at=_place(message)))
+        return [*out, *calls]
+
+    def call(self, call: Call) -> list[Step]:
+        ident = call.id.text if call.id is not None else ""
+        if call.id is not None and any(c.id and c.id.text == ident for c in self.open):
+            self.add("MYP104", f'two calls without a result have the id "{ident}"', call.id.at)
+        self.open.append(call)
+        value = call.arguments.value if call.arguments is not None else None
+        at = call.arguments.at if call.arguments is not None else call.at
+        try:
+            value = loads(value) if isinstance(value, str) else value
+            wrong = next(iter(faults(value)), None)
+        except Fault as fault:
+            value, wrong = None, fault
+        if wrong is not None or not isinstance(value, dict):
+            why = wrong.message if wrong else kind_of(value)
+            self.add("MYP304", f"the arguments are no JSON object: {why}", at)
+            return []
+        return [Step("call", value, call.name.text, ident, at)]
+
+    def result(self, message: Message) -> list[Step]:
+        """Returns the result of an open call, as a step."""
+        call = self.asked(message)
+        if call is None:
+            called = message.answers
+            shown = "null" if called is None else f'"{called.text}"'
+            at = f"{message.at}/tool_call_id" if called is None else called.at
+            self.add("MYP310", f"no open call has the id {shown}", at)
+            return []
+        self.open.remove(call)
+        name = call.name.text
+        if message.name is not None and message.name.text != name:
+            said = f'the result is of "{message.name.text}", its call is of "{name}"'
+            self.add("MYP312", said, message.name.at)
+        ident = call.id.text if call.id is not None else ""
+        return [Step("result", result_value(message.text), name, ident, _place(message))]
+
+    def asked(self, message: Message) -> Call | None:
+        """Returns the call that a result answers: by its id, or the first one without an id."""
+        if message.answers is not None:
+            same = (c for c in self.open if c.id and c.id.text == message.answers.text)
+            return next(same, None)
+        unnamed = [call for call in self.open if call.id is None]
+        named = (c for c in unnamed if message.name and c.name.text == message.name.text)
+        return next(named, next(iter(unnamed), None))
+
+    def judgement(self, chat: Chat) -> dict[str, Any]:
+        """Returns what ranks or labels the answer, as top-level keys."""
+        out = {} if chat.label is None else {"label": chat.label.value}
+        for message in chat.rejected[:1]:
+            plain = not (message.calls or message.thoughts or message.media or chat.rejected[1:])
+            if plain and message.role == "assistant":
+                out["rejected"] = {"role": "assistant", "content": message.text}
+            else:
+                self.add("MYP104", "a rejected answer must be one message of text", message.at)
+        return out
+
+
+def _place(message: Message) -> str:
+    """Returns the pointer of the text of a message; of several texts, that of their list."""
+    texts = message.content or ()
+    if len(texts) == 1:
+        return texts[0].at
+    return f"{message.at}/content"
