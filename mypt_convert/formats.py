@@ -8,6 +8,7 @@ from functools import partial
 from mypt_cli.jsonl.blocks import Source
 from mypt_convert.engine import Converter, Read, readable, reader
 from mypt_lint.check.detect import elsewhere
+from mypt_records.shapes import SHAPES, shape_of
 from mypt_spec.dialect import dialects
 
 
@@ -21,6 +22,8 @@ def formats_of(source: Source, converter: Converter) -> tuple[tuple[str, ...], S
     refused = False
 
     def fits(value: object, name: str, read: Read) -> bool:
+        if name in SHAPES and shape_of(value) != name:  # some shapes read the records of others
+            return False
         conversation, findings, _ = read(value)
         unknown[name] += len(findings)
         return conversation is not None

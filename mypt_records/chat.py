@@ -45,11 +45,11 @@ class Call:
 class Message:
     """One message. `role` is one of `ROLES`, `said` is how the record spells it.
 
-    `content` has the texts in order, several where the record has parts; None where the message has
-    none, such as null beside calls. `media` are parts that are no text, with their pointers; each
-    value is the part. `answers` is the id of the call that a result answers, `name` the name that
-    the message has: of a result, that of its tool. `weight` is whether, or how much, it is trained.
-    `beside` has all other keys, with their pointers.
+    `content` has the texts in order, several where the record has parts, with `joint` between them;
+    None where the message has none, such as null beside calls. `media` are parts that are no text,
+    with their pointers; each value is the part. `answers` is the id of the call that a result
+    answers, `name` the name that the message has: of a result, that of its tool. `weight` is
+    whether, or how much, it is trained. `beside` has all other keys, with their pointers.
     """
 
     role: str
@@ -62,12 +62,13 @@ class Message:
     answers: Text | None = None
     name: Text | None = None
     weight: Given | None = None
+    joint: str = ""
     beside: dict[str, Given] = field(default_factory=dict, compare=False)
 
     @property
     def text(self) -> str:
         """Returns the texts as one; empty where there is none."""
-        return "".join([text.text for text in self.content or ()])
+        return self.joint.join([text.text for text in self.content or ()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ templates use, calls and results without ids, and the older `function_call`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from typing import Any
 
 from mypt_records.chat import ROLES, Call, Chat, Given, Message, Text
@@ -34,12 +33,12 @@ _ALIASES = {"function": "tool"}
 _INSTEAD = ("tool_calls", "function_call", "refusal", "audio", *THOUGHTS)
 
 
-def fit(record: Any) -> int:
+def fit(record: dict[str, Any]) -> int:
     """Returns how many signs there are that a record has this shape; 0 if it has not."""
-    messages = record.get("messages") if isinstance(record, dict) else None
-    if not isinstance(messages, list):
+    messages = record.get("messages")
+    if not isinstance(messages, list) or not messages:
         return 0
-    return sum(isinstance(m, dict) and m.get("role") in _READ for m in messages[:8])
+    return 2 if isinstance(messages[0], dict) and "role" in messages[0] else 0
 
 
 def read(record: dict[str, Any]) -> Chat:
@@ -53,31 +52,16 @@ def read(record: dict[str, Any]) -> Chat:
     if not isinstance(messages, list) or not messages:
         reader.add("MYP104", '"messages" must be an array that is not empty', "/messages")
     else:
-        found += read_messages(messages, "/messages", reader)
+        read = [message_of(m, f"/messages/{i}", reader) for i, m in enumerate(messages)]
+        found += [message for message in read if message is not None]
     tools = reader.tools(record.get("tools"), "/tools")
     if tools is None:
         tools = reader.tools(record.get("functions"), "/functions")
-    reader.unknown(record, TOP, "", "the record")
-    rest = extras(record, TOP, ("messages", "system"))
-    return Chat("openai", tuple(found), tools, extras=rest, findings=tuple(reader.findings))
+    return reader.chat("openai", record, found, tools, known=TOP, read=("messages", "system"))
 
 
-def extras(record: dict[str, Any], known: Collection[str], read: Sequence[str]) -> dict[str, Any]:
-    """Returns the top-level keys that are not `read`; null under a known key says nothing."""
-    return {
-        key: value
-        for key, value in record.items()
-        if key not in read and (value is not None or key not in known)
-    }
-
-
-def read_messages(messages: list[Any], at: str, reader: Reader) -> list[Message]:
-    """Returns the messages of a list; those that cannot be read are findings."""
-    found = [_message(message, f"{at}/{i}", reader) for i, message in enumerate(messages)]
-    return [message for message in found if message is not None]
-
-
-def _message(message: Any, at: str, reader: Reader) -> Message | None:
+def message_of(message: Any, at: str, reader: Reader) -> Message | None:
+    """Returns a message; None, with a finding, for what is none."""
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         reader.add("MYP104", 'a message must be an object with a "role"', at)
         return None

@@ -6,12 +6,12 @@ they should have been.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
-from mypt_records.chat import Call, Given, Text, Tool
+from mypt_records.chat import Call, Chat, Given, Message, Text, Tool
 from mypt_spec.bodies.strict_json import Fault, escape, kind_of, loads
 from mypt_spec.findings import Finding
 
@@ -23,6 +23,7 @@ _THOUGHT = {"thinking": "thinking", "reasoning": "text"}  # type of a part -> th
 Parts = tuple[tuple[Text, ...], tuple[Given, ...], tuple[Text, ...]]
 _OF_PART = ("cache_control", "annotations", "index", "signature")
 _OF_CALL = ("index",)
+LABELS = ("label", "kto_tag")
 _KEEP = 'remove it, or begin its name with "_" to keep it as metadata'
 _CALL = (
     'a call must be {"id": "...", "type": "function", "function": {"name": "...", '
@@ -36,6 +37,42 @@ class Reader:
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self.inner: dict[str, Given] = {}  # further keys inside the parts and calls of a message
+
+    def chat(
+        self,
+        shape: str,
+        record: dict[str, Any],
+        messages: Iterable[Message],
+        tools: tuple[Tool, ...] | None,
+        *,
+        known: frozenset[str],
+        read: Collection[str],
+        rejected: Iterable[Message] = (),
+    ) -> Chat:
+        """Returns the chat of a record; of its keys, `read` are read and others are `known`."""
+        label = self.label(record)
+        known |= set(LABELS)
+        self.unknown(record, known, "", "the record")
+        extras = {
+            key: value
+            for key, value in record.items()
+            if key not in read
+            and (value is not None or key not in known)
+            and (label is None or label.at != below("", key))
+        }
+        return Chat(
+            shape, tuple(messages), tools, tuple(rejected), label, extras, tuple(self.findings)
+        )
+
+    def label(self, record: dict[str, Any]) -> Given | None:
+        """Returns the label of the answer, under any of its names: a boolean."""
+        for key in LABELS:
+            if isinstance(record.get(key), bool):
+                return Given(record[key], below("", key))
+            if record.get(key) is not None:
+                said = f'"{key}" must be true or false, got {kind_of(record[key])}'
+                self.add("MYP104", said, below("", key))
+        return None
 
     def add(
         self, code: str, message: str, at: str, *, hint: str = "", on_key: bool = False

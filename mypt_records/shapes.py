@@ -17,7 +17,7 @@ class Shape(Protocol):
 
     ABOUT: str
 
-    def fit(self, record: Any) -> int:
+    def fit(self, record: dict[str, Any]) -> int:
         """Returns how many signs there are that a record has this shape; 0 if it has not."""
         ...
 
@@ -33,6 +33,8 @@ SHAPES: dict[str, Shape] = {
 
 def shape_of(record: Any) -> str:
     """Returns the name of the shape that a record has the most signs of; empty for none."""
+    if not isinstance(record, dict):
+        return ""
     signs = {name: shape.fit(record) for name, shape in SHAPES.items()}
     best = max(signs, key=lambda name: signs[name])
     return best if signs[best] else ""

@@ -54,10 +54,20 @@ def read(record: Any, shape: str) -> tuple[Conversation | None, list[Finding], C
     reader = _Reader()
     reader.findings += [f for f in chat.findings if f.severity == "error" and f.code != _KEPT]
     steps = [step for message in chat.messages for step in reader.message(message)]
-    extras = {k: v for k, v in chat.extras.items() if not _void(k, v)} | reader.judgement(chat)
+    extras = _extras(chat) | reader.judgement(chat)
     if reader.findings:
         return None, reader.findings, chat
     return Conversation(tuple(steps), extras), [], chat
+
+
+def _extras(chat: Chat) -> dict[str, Any]:
+    """Returns the top-level keys that say something; tools that are JSON text as what it says."""
+    extras = {key: value for key, value in chat.extras.items() if not _void(key, value)}
+    for key in ("tools", "functions"):
+        if isinstance(extras.get(key), str):
+            del extras[key]
+            extras |= {} if chat.tools is None else {key: [tool.value for tool in chat.tools]}
+    return extras
 
 
 def _void(key: str, value: Any) -> bool:
@@ -155,8 +165,9 @@ class _Reader:
 
 
 def _place(message: Message) -> str:
-    """Returns the pointer of the text of a message; of several texts, that of their list."""
-    texts = message.content or ()
-    if len(texts) == 1:
-        return texts[0].at
-    return f"{message.at}/content"
+    """Returns the pointer of the text of a message; of parts, that of their list."""
+    first = next(iter(message.content or ()), None)
+    if first is None:
+        return f"{message.at}/content"
+    parts = first.at.removesuffix("/0/text")
+    return parts if parts.startswith(message.at) and len(message.content or ()) > 1 else first.at

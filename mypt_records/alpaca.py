@@ -1,0 +1,91 @@
+"""Reads records of Alpaca: `instruction`, `input` and `output`, and common spellings of these.
+
+The question is the instruction and, if there is one, the input, with an empty line between them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypt_records.chat import Chat, Message, Text
+from mypt_records.reading import Reader
+from mypt_spec.bodies.strict_json import kind_of
+
+ABOUT = "Alpaca records (instruction, input, output)"
+ASKED, MORE = ("instruction", "question", "query", "prompt"), ("input", "context")
+ANSWERED = ("output", "response", "answer")
+TOP = frozenset({
+    *ASKED, *MORE, *ANSWERED, "system", "history", "language", "tools", "text", "images", "videos",
+    "audios",
+})  # fmt: skip
+
+
+def fit(record: dict[str, Any]) -> int:
+    """Returns how many signs there are that a record has this shape; 0 if it has not."""
+    asked, answered = _first(record, ASKED), _first(record, ANSWERED)
+    return 0 if asked is None or answered is None else 2 + (asked == "instruction")
+
+
+def read(record: dict[str, Any]) -> Chat:
+    """Returns a record as a chat. Never raises."""
+    reader = Reader()
+    found, read = question(record, reader)
+    key = _first(record, ANSWERED)
+    if key is None:
+        reader.add("MYP102", 'the record has no "output"', "", hint='add "output": "..."')
+    elif (answer := _text(record, key, reader)) is not None:
+        found.append(Message("assistant", key, f"/{key}", (answer,)))
+        read.append(key)
+    tools = reader.tools(record.get("tools"), "/tools")
+    return reader.chat("alpaca", record, found, tools, known=TOP, read=read)
+
+
+def question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[str]]:
+    """Returns the messages up to the question, and the keys that these are read from."""
+    found: list[Message] = []
+    read = ["system", "history"]
+    if record.get("system") not in (None, ""):
+        system = _text(record, "system", reader)
+        found += [] if system is None else [Message("system", "system", "/system", (system,))]
+    found += _history(record.get("history"), reader)
+    key, more = _first(record, ASKED), _first(record, MORE)
+    if key is None:
+        reader.add("MYP102", 'the record has no "instruction"', "", hint='add "instruction": "..."')
+        return found, read
+    texts = [_text(record, name, reader) for name in (key, more) if name and record[name] != ""]
+    whole = tuple([text for text in texts if text is not None])
+    if not whole and record[key] == "":
+        whole = (Text("", f"/{key}"),)
+    found.append(Message("user", key, f"/{key}", whole, joint="\n\n"))
+    return found, [*read, key, *([more] if more else [])]
+
+
+def _first(record: dict[str, Any], names: tuple[str, ...]) -> str | None:
+    """Returns the first of some keys that a record has a value for."""
+    return next((name for name in names if record.get(name) is not None), None)
+
+
+def _text(record: dict[str, Any], key: str, reader: Reader) -> Text | None:
+    return reader.string(record[key], f"/{key}", key)
+
+
+def _history(history: Any, reader: Reader) -> list[Message]:
+    """Returns earlier questions and answers: a list of pairs."""
+    if history is None:
+        return []
+    if not isinstance(history, list):
+        reader.add("MYP104", f'"history" must be an array, got {kind_of(history)}', "/history")
+        return []
+    found: list[Message] = []
+    for i, pair in enumerate(history):
+        at = f"/history/{i}"
+        if (
+            not isinstance(pair, list)
+            or len(pair) != 2
+            or not all(isinstance(t, str) for t in pair)
+        ):
+            reader.add("MYP104", "expected a question and its answer, both strings", at)
+            continue
+        found.append(Message("user", "history", f"{at}/0", (Text(pair[0], f"{at}/0"),)))
+        found.append(Message("assistant", "history", f"{at}/1", (Text(pair[1], f"{at}/1"),)))
+    return found

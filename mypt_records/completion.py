@@ -1,0 +1,59 @@
+"""Reads records of a prompt and its completion: texts, or lists of messages as in TRL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypt_records.chat import Chat, Message
+from mypt_records.reading import Reader
+from mypt_records.sharegpt import message_of, messages_of
+
+ABOUT = "records of prompt and completion"
+TOP = frozenset({"prompt", "completion", "system", "language", "tools", "chat_template_kwargs"})
+
+
+def fit(record: dict[str, Any]) -> int:
+    """Returns how many signs there are that a record has this shape; 0 if it has not."""
+    return 3 if {"prompt", "completion"} <= record.keys() else 0
+
+
+def read(record: dict[str, Any]) -> Chat:
+    """Returns a record as a chat. Never raises."""
+    return read_as("completion", record)
+
+
+def read_as(shape: str, record: dict[str, Any]) -> Chat:
+    """Returns a record as a chat of a shape with these keys. Never raises."""
+    reader = Reader()
+    found = system(record, reader)
+    for key, role in (("prompt", "user"), ("completion", "assistant")):
+        if key in record:
+            found += said(record[key], f"/{key}", role, reader)
+        else:
+            reader.add("MYP102", f'the record has no "{key}"', "", hint=f'add "{key}": "..."')
+    tools = reader.tools(record.get("tools"), "/tools")
+    read = ("prompt", "completion", "system")
+    return reader.chat(shape, record, found, tools, known=TOP, read=read)
+
+
+def system(record: dict[str, Any], reader: Reader) -> list[Message]:
+    """Returns the system prompt that is a key of the record, if there is one."""
+    text = reader.string(record.get("system"), "/system", "system")
+    return (
+        [] if text is None or not text.text else [Message("system", "system", "/system", (text,))]
+    )
+
+
+def said(value: Any, at: str, role: str, reader: Reader) -> list[Message]:
+    """Returns what one side says: a text, one message, or a list of messages."""
+    if isinstance(value, list):
+        return messages_of(value, at, reader)
+    if isinstance(value, dict):
+        message = message_of(value, at, reader)
+        return [] if message is None else [message]
+    text = reader.string(value, at, at[1:])
+    if text is None:
+        if value is None:
+            reader.add("MYP104", f'"{at[1:]}" must be a string or messages, got null', at)
+        return []
+    return [Message(role, at[1:], at, (text,))]

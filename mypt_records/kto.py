@@ -1,0 +1,22 @@
+"""Reads records of a prompt, a completion, and a label that says whether the completion is good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypt_records import completion
+from mypt_records.chat import Chat
+from mypt_records.reading import LABELS
+
+ABOUT = "KTO records (prompt, completion, label)"
+
+
+def fit(record: dict[str, Any]) -> int:
+    """Returns how many signs there are that a record has this shape; 0 if it has not."""
+    labelled = any(isinstance(record.get(key), bool) for key in LABELS)
+    return 4 if labelled and completion.fit(record) else 0
+
+
+def read(record: dict[str, Any]) -> Chat:
+    """Returns a record as a chat. Never raises."""
+    return completion.read_as("kto", record)

@@ -1,0 +1,88 @@
+"""Reads records of two answers, `chosen` and `rejected`, to what was asked.
+
+The question is `prompt`, a list of messages, or that of an Alpaca record; or the answers are whole
+conversations, which begin alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypt_records import alpaca, sharegpt
+from mypt_records.chat import Chat, Message
+from mypt_records.completion import said, system
+from mypt_records.reading import Reader
+
+ABOUT = "preference records (chosen, rejected)"
+TOP = frozenset({
+    "prompt", "chosen", "rejected", "system", "language", "tools", "chat_template_kwargs",
+    "score_chosen", "score_rejected", "margin", *sharegpt.LISTS, "instruction", "input", "history",
+})  # fmt: skip
+
+
+def fit(record: dict[str, Any]) -> int:
+    """Returns how many signs there are that a record has this shape; 0 if it has not."""
+    return 6 if {"chosen", "rejected"} <= record.keys() else 0
+
+
+def read(record: dict[str, Any]) -> Chat:
+    """Returns a record as a chat. Never raises."""
+    reader = Reader()
+    asked, read = _asked(record, reader)
+    sides = {}
+    for key in ("chosen", "rejected"):
+        if key in record:
+            sides[key] = said(record[key], f"/{key}", "assistant", reader)
+        else:
+            reader.add("MYP102", f'the record has no "{key}"', "", hint=f'add "{key}": "..."')
+    chosen, rejected = sides.get("chosen", []), sides.get("rejected", [])
+    same = _alike(chosen, rejected)
+    if _repeats(chosen, asked):
+        asked = [message for message in asked if message.role == "system"][: not _begins(chosen)]
+    tools = reader.tools(record.get("tools"), "/tools")
+    return reader.chat(
+        "preference",
+        record,
+        [*asked, *chosen],
+        tools,
+        known=TOP,
+        read=(*read, "chosen", "rejected", "system"),
+        rejected=rejected[same:],
+    )
+
+
+def _asked(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[str]]:
+    """Returns the messages of the question, and the keys that these are read from."""
+    if record.get("prompt") is not None:
+        return [*system(record, reader), *said(record["prompt"], "/prompt", "user", reader)], [
+            "prompt"
+        ]
+    for key in sharegpt.LISTS:
+        if isinstance(record.get(key), list):
+            return [*system(record, reader), *said(record[key], f"/{key}", "user", reader)], [key]
+    if "instruction" in record:
+        return alpaca.question(record, reader)
+    return system(record, reader), []
+
+
+def _alike(chosen: list[Message], rejected: list[Message]) -> int:
+    """Returns how many messages both sides begin with alike, without the answers themselves."""
+    most = min(len(chosen), len(rejected)) - 1
+    same = 0
+    while same < most and (chosen[same].role, chosen[same].text) == (
+        rejected[same].role,
+        rejected[same].text,
+    ):
+        same += 1
+    return same
+
+
+def _repeats(chosen: list[Message], asked: list[Message]) -> bool:
+    """Returns whether the chosen side is a whole conversation, which the question begins."""
+    first = [m.text for m in chosen if m.role == "user"][:1]
+    return len(chosen) > 1 and first == [m.text for m in asked if m.role == "user"][:1] != []
+
+
+def _begins(chosen: list[Message]) -> bool:
+    """Returns whether the chosen side has a system prompt of its own."""
+    return chosen[0].role == "system"

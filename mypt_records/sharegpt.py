@@ -1,0 +1,143 @@
+"""Reads records of ShareGPT: `conversations` of `from` and `value`.
+
+Roles have the names that FastChat, LLaMA-Factory and axolotl know. A call is a message whose value
+is JSON text, as LLaMA-Factory writes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypt_records import openai
+from mypt_records.chat import Call, Chat, Given, Message, Text
+from mypt_records.reading import Reader, below
+from mypt_spec.bodies.strict_json import Fault, loads
+
+ABOUT = "ShareGPT records (conversations)"
+LISTS = ("conversations", "conversation", "messages", "dialogue", "dialog")
+TOP = frozenset({*LISTS, "id", "system", "language", "tools", "images", "videos", "audios"})
+_ROLES = {
+    **dict.fromkeys(("system", "developer", "user", "assistant", "tool"), ""),
+    **dict.fromkeys(("human", "prompter"), "user"),
+    **dict.fromkeys(("gpt", "chatgpt", "bard", "bing", "model", "ai", "bot"), "assistant"),
+    **dict.fromkeys(("function_call", "function-call", "tool_call", "tool_calls"), "call"),
+    **dict.fromkeys(
+        ("observation", "function", "function_response", "function-response", "tool_response"),
+        "tool",
+    ),
+}
+_KNOWN = frozenset({
+    "from", "role", "value", "content", "name", "weight", "loss", "train", "training", "text",
+    "markdown", "tool_call_id",
+})  # fmt: skip
+_ROLE, _TEXT = ("from", "role"), ("value", "content")
+
+
+def fit(record: dict[str, Any]) -> int:
+    """Returns how many signs there are that a record has this shape; 0 if it has not."""
+    key = _list(record)
+    if key is None:
+        return 0
+    first = record[key][0] if record[key] else None
+    if not isinstance(first, dict):
+        return 0
+    return 3 * ("from" in first) + ("value" in first) + (key != "messages" and "role" in first)
+
+
+def read(record: dict[str, Any]) -> Chat:
+    """Returns a record as a chat. Never raises."""
+    reader = Reader()
+    found: list[Message] = []
+    if record.get("system") not in (None, ""):
+        system = reader.string(record["system"], "/system", "system")
+        found += [] if system is None else [Message("system", "system", "/system", (system,))]
+    key = _list(record)
+    if key is None or not record[key]:
+        reader.add("MYP104", '"conversations" must be an array that is not empty', "/conversations")
+    else:
+        found += messages_of(record[key], f"/{key}", reader)
+    tools = reader.tools(record.get("tools"), "/tools")
+    read = () if key is None else (key, "system")
+    return reader.chat("sharegpt", record, found, tools, known=TOP, read=read)
+
+
+def messages_of(items: list[Any], at: str, reader: Reader) -> list[Message]:
+    """Returns the messages of a list; those that cannot be read are findings."""
+    found = [message_of(item, f"{at}/{i}", reader) for i, item in enumerate(items)]
+    return [message for message in found if message is not None]
+
+
+def message_of(item: Any, at: str, reader: Reader) -> Message | None:
+    """Returns a message, by `from` and `value` or by `role` and `content`."""
+    by_role = isinstance(item, dict) and "role" in item and not {"from", "value"} & item.keys()
+    return (openai.message_of if by_role else _message)(item, at, reader)
+
+
+def _list(record: dict[str, Any]) -> str | None:
+    """Returns the key of the messages."""
+    return next((key for key in LISTS if isinstance(record.get(key), list)), None)
+
+
+def _message(item: Any, at: str, reader: Reader) -> Message | None:
+    who = next((k for k in _ROLE if k in item), None) if isinstance(item, dict) else None
+    if who is None or not isinstance(item[who], str):
+        reader.add("MYP104", 'a message must be an object with "from" and "value"', at)
+        return None
+    said = item[who]
+    if said.lower() not in _ROLES:
+        names = ", ".join(_ROLES)
+        reader.add("MYP105", f'unknown role "{said}"; roles are {names}', f"{at}/{who}")
+        return None
+    role = _ROLES[said.lower()] or said.lower()
+    reader.unknown(item, _KNOWN, at, f"the {said} message")
+    what = next((key for key in _TEXT if key in item), "value")
+    place = f"{at}/{what}"
+    reader.inner = {}
+    calls: tuple[Call, ...] = ()
+    texts: tuple[Text, ...] | None = None
+    media: tuple[Given, ...] = ()
+    thoughts: tuple[Text, ...] = ()
+    if role == "call":
+        role, calls = "assistant", _calls(item.get(what), place, reader)
+    elif (parts := reader.parts(item.get(what), place, what)) is not None:
+        texts, media, thoughts = parts
+    beside = {
+        key: Given(value, below(at, key))
+        for key, value in item.items()
+        if key not in (who, what, "tool_call_id", "name")
+        and (value is not None or key not in _KNOWN)
+    }
+    return Message(
+        role,
+        said,
+        at,
+        texts,
+        thoughts,
+        calls,
+        media,
+        answers=reader.string(item.get("tool_call_id"), f"{at}/tool_call_id", "tool_call_id"),
+        name=reader.string(item.get("name"), f"{at}/name", "name"),
+        weight=beside.get("weight"),
+        beside=beside | reader.inner,
+    )
+
+
+def _calls(value: Any, at: str, reader: Reader) -> tuple[Call, ...]:
+    """Returns the calls that a text holds: one object with name and arguments, or a list."""
+    try:
+        found = loads(value) if isinstance(value, str) else value
+    except Fault as fault:
+        reader.add("MYP304", f"the call is no JSON: {fault.message}", at)
+        return ()
+    out = []
+    for call in found if isinstance(found, list) else [found]:
+        inside = call.get("function", call) if isinstance(call, dict) else None
+        inside = inside if isinstance(inside, dict) else None
+        name = inside.get("name") if inside is not None else None
+        if inside is None or not isinstance(name, str) or not name:
+            reader.add("MYP104", 'a call must be {"name": "...", "arguments": {...}}', at)
+            continue
+        arguments = inside.get("arguments")
+        reader.unknown(inside, ("name", "arguments", "id", "type"), at, "a call")
+        out.append(Call(Text(name, at), None if arguments is None else Given(arguments, at), at))
+    return tuple(out)

@@ -1,0 +1,140 @@
+"""The shapes of the world: which one a record has, and what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mypt_convert import Converter
+from mypt_records.chat import Given, Message
+from mypt_records.checks import findings
+from mypt_records.shapes import SHAPES, read, shape_of
+from mypt_spec.bodies.strict_json import value_at
+
+
+def gpt(*said: tuple[str, str], key: str = "conversations", **more: Any) -> dict[str, Any]:
+    return {key: [{"from": who, "value": text} for who, text in said], **more}
+
+
+def chat(*said: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"role": role, "content": text} for role, text in said]
+
+
+HI, YO = ("user", "Hi"), ("assistant", "Yo")
+ASKED = [HI, YO]
+
+RECORDS: list[tuple[str, Any, list[tuple[str, str]]]] = [
+    ("openai", {"messages": chat(HI, YO)}, ASKED),
+    ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), id="x_1"), ASKED),
+    ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), system="S", tools=""), [("system", "S"), *ASKED]),
+    ("sharegpt", gpt(("system", "S"), ("user", "Hi"), ("model", "Yo")), [("system", "S"), *ASKED]),
+    ("sharegpt", gpt(("Human", "Hi"), ("chatgpt", "Yo"), key="conversation"), ASKED),
+    ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), key="messages"), ASKED),
+    ("sharegpt", {"conversations": chat(HI, YO)}, ASKED),
+    ("alpaca", {"instruction": "Hi", "input": "", "output": "Yo"}, ASKED),
+    ("alpaca", {"instruction": "Hi", "output": "Yo", "input": None}, ASKED),
+    ("alpaca", {"instruction": "Hi", "input": "x", "output": "Yo"}, [("user", "Hi\n\nx"), YO]),
+    ("alpaca", {"instruction": "b", "output": "d", "history": [["Hi", "Yo"]]}, [*ASKED, ("user", "b"), ("assistant", "d")]),
+    ("alpaca", {"question": "Hi", "answer": "Yo"}, ASKED),
+    ("alpaca", {"instruction": "Hi", "context": "x", "response": "Yo"}, [("user", "Hi\n\nx"), YO]),
+    ("alpaca", {"prompt": "Hi", "response": "Yo", "system": "S"}, [("system", "S"), *ASKED]),
+    ("completion", {"prompt": "Hi", "completion": "Yo"}, ASKED),
+    ("completion", {"prompt": chat(HI), "completion": chat(YO)}, ASKED),
+    ("kto", {"prompt": "Hi", "completion": "Yo", "label": False}, ASKED),
+    ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No"}, ASKED),
+    ("preference", {"prompt": chat(HI), "chosen": chat(YO), "rejected": chat(("assistant", "No"))}, ASKED),
+    ("preference", {"chosen": chat(HI, YO), "rejected": chat(HI, ("assistant", "No"))}, ASKED),
+    ("preference", {"prompt": "Hi", "chosen": chat(HI, YO), "rejected": chat(HI, ("assistant", "No"))}, ASKED),
+    ("preference", gpt(("human", "Hi"), chosen={"from": "gpt", "value": "Yo"}, rejected={"from": "gpt", "value": "No"}), ASKED),
+    ("preference", {"instruction": "Hi", "input": "", "chosen": "Yo", "rejected": "No"}, ASKED),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "record", "said"), RECORDS)
+def test_a_record_of_each_kind(shape: str, record: Any, said: list[tuple[str, str]]) -> None:
+    assert shape_of(record) == shape
+    found = read(record, shape)
+    assert findings(found) == []
+    assert [(m.role, m.text) for m in found.messages] == said
+    texts = [text for m in (*found.messages, *found.rejected) for text in m.content or ()]
+    assert all(value_at(record, text.at) == text.text for text in texts)
+    assert [m.text for m in found.rejected] == (["No"] if shape == "preference" else [])
+    assert found.label == (Given(False, "/label") if shape == "kto" else None)
+
+
+def test_each_shape_has_records() -> None:
+    assert {shape for shape, _, _ in RECORDS} == set(SHAPES)
+
+
+@pytest.mark.parametrize(
+    "record", [{}, [], None, "x", {"text": 1}, {"messages": {}}, {"messages": [1]}]
+)
+def test_what_has_no_shape(record: Any) -> None:
+    assert shape_of(record) == ""
+
+
+def asked(found: Message) -> list[tuple[str, Any, str]]:
+    return [(c.name.text, c.arguments and c.arguments.value, c.at) for c in found.calls]
+
+
+@pytest.mark.parametrize("call", ["function_call", "tool_call"])
+@pytest.mark.parametrize("result", ["observation", "tool", "function_response"])
+def test_calls_of_sharegpt(call: str, result: str) -> None:
+    one = '{"name": "f", "arguments": {"a": 1}}'
+    record = gpt(
+        ("human", "Hi"), (call, f"[{one}, {one}]"), (result, "4"), (result, "5"), ("gpt", "Yo")
+    )
+    found = read(record, "sharegpt")
+    assert findings(found) == []
+    at = "/conversations/1/value"
+    assert asked(found.messages[1]) == 2 * [("f", {"a": 1}, at)]
+    record = gpt(("human", "Hi"), (call, one), (result, "4"), ("gpt", "Yo"))
+    out = Converter("sharegpt", "usf-omega").record(record)
+    assert out.losses == ()
+    assert out.record is not None
+    assert [m["content"] for m in out.record["messages"] if m["role"] == "tool"] == ["4"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "record", "code", "pointer"),
+    [
+        ("sharegpt", gpt(("robot", "Hi")), "MYP105", "/conversations/0/from"),
+        ("sharegpt", gpt(("human", "Hi"), ("function_call", "{")), "MYP304", "/conversations/1/value"),
+        ("sharegpt", gpt(("human", "Hi"), ("function_call", "4")), "MYP104", "/conversations/1/value"),
+        ("sharegpt", {"conversations": [{"from": "human"}]}, "MYP104", "/conversations/0/value"),
+        ("sharegpt", {"conversations": [{"value": "Hi"}]}, "MYP104", "/conversations/0"),
+        ("sharegpt", {"conversations": [{"from": "human", "value": "Hi", "valeu": "x"}]}, "MYP103", "/conversations/0/valeu"),
+        ("sharegpt", {"conversations": []}, "MYP104", "/conversations"),
+        ("sharegpt", gpt(("human", "Hi"), label="good"), "MYP104", "/label"),
+        ("alpaca", {"instruction": "Hi"}, "MYP102", ""),
+        ("alpaca", {"output": "Hi"}, "MYP102", ""),
+        ("alpaca", {"instruction": ["Hi"], "output": "Yo"}, "MYP104", "/instruction"),
+        ("alpaca", {"instruction": "Hi", "output": "Yo", "history": [["a"]]}, "MYP104", "/history/0"),
+        ("alpaca", {"instruction": "Hi", "output": "Yo", "source": "x"}, "MYP103", "/source"),
+        ("completion", {"prompt": "Hi", "completion": None}, "MYP104", "/completion"),
+        ("completion", {"prompt": "Hi"}, "MYP102", ""),
+        ("completion", {"prompt": [1], "completion": "Yo"}, "MYP104", "/prompt/0"),
+        ("preference", {"prompt": "Hi", "chosen": "Yo"}, "MYP102", ""),
+        ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": {"role": "robot", "content": "x"}}, "MYP105", "/rejected/role"),
+    ],
+)  # fmt: skip
+def test_what_is_not_understood_is_a_finding(
+    shape: str, record: Any, code: str, pointer: str
+) -> None:
+    found = [(f.code, f.pointer) for f in read(record, shape).findings]
+    assert (code, pointer) in found
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(("shape", "record", "said"), RECORDS)
+def test_each_is_converted(shape: str, record: Any, said: list[tuple[str, str]]) -> None:
+    """To a format that knows preferences and labels, and so loses nothing."""
+    out = Converter(shape, "usf-omega").record(record)
+    assert out.record is not None, out.findings
+    assert out.losses == ()
+    made = out.record["messages"] + ([out.record["chosen"]] if "chosen" in out.record else [])
+    assert [(m["role"], m["content"]) for m in made] == said
+    assert out.record.get("label") == (False if shape == "kto" else None)
+    rejected = out.record.get("rejected")
+    assert (rejected and rejected["content"]) == ("No" if shape == "preference" else None)
