@@ -76,22 +76,20 @@ _ELSEWHERE = {
 }  # fmt: skip
 _WORD = 60  # characters of a key or role that can be a misspelling
 # No Episode could hold what these name.
-_UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107", "MYP307"}
+_UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107"}
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     """One key of a record or message. `kind` is one of the constants above.
 
-    `inline`: kinds of block that may be inside the string, as tags. `reserved`: keys that an object
-    must not have. `items`: the schema of the objects in an array of items; the schema's `tag` names
-    the key that holds the kind of each.
+    `inline`: kinds of block that may be inside the string, as tags. `items`: the schema of the
+    objects in an array of items; the schema's `tag` names the key that holds the kind of each.
     """
 
     kind: str
     required: bool = True
     inline: tuple[str, ...] = ()
-    reserved: tuple[str, ...] = ()
     items: RecordSchema | None = None
 
 
@@ -230,7 +228,7 @@ class _Checker:
                     readable = False
                 continue
             value, wanted = item[key], _PYTHON.get(spec.kind)
-            if value.__class__ is wanted and spec.kind in _PLAIN and not spec.reserved:
+            if value.__class__ is wanted and spec.kind in _PLAIN:
                 continue
             readable = self.value(item, key, spec, f"{at}/{escape(key)}", what) and readable
         metadata = self.schema.metadata
@@ -253,18 +251,6 @@ class _Checker:
         if wanted is None or (
             isinstance(value, wanted) and (wanted is not int or not isinstance(value, bool))
         ):
-            for name in spec.reserved:
-                if name in value:
-                    message = (
-                        f'an argument is called "{name}": it would overwrite the {name} of the tool'
-                    )
-                    self.add(
-                        "MYP307",
-                        message,
-                        f"{at}/{escape(name)}",
-                        on_key=True,
-                        help="give the argument another name",
-                    )
             if spec.items is not None:
                 inner = _Checker(spec.items, self.findings)
                 item[key] = [inner.message(v, f"{at}/{i}") for i, v in enumerate(value)]

@@ -51,7 +51,8 @@ class Terminal:
     closes its block in place of the closing tag and is itself a message.
 
     `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object,
-    "name" first), "arguments" (a JSON object; the tool's name is the attribute "name" of the tag),
+    "name" first, then the arguments; one called "name", or so with "_" after it, gets one more
+    "_"), "arguments" (a JSON object; the tool's name is the attribute "name" of the tag),
     "function" (a JSON object of "name" and "arguments"), "calls" (an array of function calls) or
     "namespace" (definitions of functions). With `quotes`, blocks inside are quotations, neither
     calls nor checked as JSON. `body_loss` is the loss of the content, where that of the tag

@@ -208,7 +208,6 @@ def _message(number: int, rows: Rows, first: tuple[str, ...], keep: bool) -> lis
         elif spec.kind in STRINGS:
             look.append(f"if not v or v.isspace() or {tagged}: odd.append(v)")
         elif spec.items is None:
-            look += [f"if {word!r} in v: more = {_NEVER}" for word in spec.reserved]
             look.append("values.append(v)")
         if keep and spec.inline:
             look += [f"if n{bit} is None:", "    fixed.append(None)", "    free.append(v)"]

@@ -264,8 +264,7 @@ class _Work:
         if encoded.count(b"[") + encoded.count(b"{") > _DEEP:
             raise NoSkeletonError("deep")
         self.out.strings += unescaped_quotes(encoded) // 2
-        reserved = spec.reserved if spec is not None and kind is dict else ()
-        if not value or (reserved and not value.keys().isdisjoint(reserved)):
+        if not value:
             return value
         sign = self.hidden(value, encoded)
         return value if sign is value else {sign: 0} if kind is dict else [sign]

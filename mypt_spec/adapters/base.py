@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from mypt_spec.bodies.json_body import NAME, call_text
+from mypt_spec.bodies.json_body import NAME, call_text, calls_in
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Episode, Message, Part, Place, merge_text
 from mypt_spec.findings import Finding
@@ -193,8 +193,12 @@ def _holds_block(text: str, table: TokenTable) -> bool:
 
 
 def call_of(part: Part) -> tuple[str, dict[str, Any]]:
-    """Returns name and arguments of a call part. Raises ValueError for a body that is no call."""
+    """Returns name and arguments of a part that holds a "call".
+
+    Raises ValueError for a body that is none.
+    """
     value = json.loads(part.text)
     if not isinstance(value, dict) or not isinstance(value.get(NAME), str):
         raise ValueError(f"not a tool call: {part.text[:80]!r}")
-    return value.pop(NAME), value
+    (call,) = calls_in(value, "call", ())
+    return call.name, call.arguments

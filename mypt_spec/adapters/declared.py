@@ -282,8 +282,7 @@ def _fields(keys: tuple[_Key, ...], optional: set[str]) -> dict[str, Field]:
     out: dict[str, Field] = {}
     for key in keys:
         if key.body in _CALLS:
-            reserved = (_NAME,) if key.body == "call" else ()
-            out |= {_NAME: Field(NAME), _ARGUMENTS: Field(OBJECT, reserved=reserved)}
+            out |= {_NAME: Field(NAME), _ARGUMENTS: Field(OBJECT)}
         else:
             kind = JSON if key.body == "json" else STRING
             out[key.name] = Field(kind, required=key.name not in optional)

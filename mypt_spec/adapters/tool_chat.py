@@ -21,7 +21,7 @@ from mypt_spec.record_schema import (
 
 Fields = dict[str, Field]
 TEXT, MAYBE = Field(STRING), Field(STRING, required=False)
-CALL: Fields = {"name": Field(NAME), "arguments": Field(OBJECT, reserved=("name",))}
+CALL: Fields = {"name": Field(NAME), "arguments": Field(OBJECT)}
 _RESULTS = ("tool", "toolresult", "tool_result")  # what people call a result
 _CONTEXT = ("user", "context")
 

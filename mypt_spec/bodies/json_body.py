@@ -21,7 +21,8 @@ from mypt_spec.table import CALLS, LISTS, TokenTable
 
 NAME = "name"
 ID = "id"
-_RESERVED = 'an argument is called "name": it would overwrite the name of the tool'
+_NAMED = re.compile(f"{NAME}_*")
+_TAKEN = 'the key "name" occurs twice: it is the name of the tool'
 ARGUMENTS = "arguments"
 _HELP = {
     "call": "write one JSON object, the name first",
@@ -49,6 +50,30 @@ class Call(NamedTuple):
     id: str = ""
 
 
+def written(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns arguments under the keys that they have in a "call", beside the name of the tool.
+
+    `name`, and `name` with `_` after it, get one more `_`; any other key stays. `given` takes it
+    off, so no argument is lost and no two become one.
+
+    >>> written({"name": "Ada", "name_": 1, "names": 2})
+    {'name_': 'Ada', 'name__': 1, 'names': 2}
+    """
+    if not any(key.startswith(NAME) for key in arguments):
+        return arguments
+    return {written_key(key): value for key, value in arguments.items()}
+
+
+def written_key(key: str) -> str:
+    """Returns the key of an argument in a "call"."""
+    return key + "_" if _NAMED.fullmatch(key) else key
+
+
+def given_key(key: str) -> str:
+    """Returns the argument's own key of a key in a "call" that is not the name of the tool."""
+    return key[:-1] if _NAMED.fullmatch(key) else key
+
+
 def calls_in(value: Any, kind: str, attrs: Attrs) -> list[Call]:
     """Returns the calls in the value of a legal body of `kind`; `attrs` are those of its block."""
     if kind in LISTS:
@@ -58,7 +83,7 @@ def calls_in(value: Any, kind: str, attrs: Attrs) -> list[Call]:
         return [Call(dict(attrs).get(NAME, ""), value)]
     if kind == "function":
         return [Call(value[NAME], value[ARGUMENTS])]
-    return [Call(value[NAME], {k: v for k, v in value.items() if k != NAME})]
+    return [Call(value[NAME], {given_key(k): v for k, v in value.items() if k != NAME})]
 
 
 def call_parts(messages: Iterable[Message], table: TokenTable) -> Iterator[Part]:
@@ -81,11 +106,11 @@ def call_text(
 ) -> str:
     """Returns the canonical body of a call.
 
-    The name comes first, then the arguments, which in a "call" have no key "name". In a list, the
-    body is that of one call without an id.
+    The name comes first, then the arguments, in a "call" under the keys that `written` says. In a
+    list, the body is that of one call without an id.
     """
     if kind == "call":
-        return canonical({NAME: name, **arguments}, literals)
+        return canonical({NAME: name, **written(arguments)}, literals)
     function = {NAME: name, ARGUMENTS: arguments}
     alone = [{"type": "function", "function": function}]
     return canonical(alone if kind in LISTS else function, literals)
@@ -111,7 +136,7 @@ def read_body(
             None,
             [_at(code, f"the {what} is {fault.message}", at, fault.offset, hint=_HELP[kind])],
         )
-    found = [_at(*_in_body(f, kind), at) for f in faults(value)]
+    found = [_fault(f, kind, at) for f in faults(value)]
     if kind in CALLS:
         found += _call_faults(value, kind, at, name_at or at)
     elif kind in LISTS:
@@ -225,24 +250,18 @@ def _calls(value: Any, at: Place) -> tuple[Any, list[Finding]]:
     return out, found
 
 
-def _in_body(fault: Fault, kind: str) -> tuple[str, str]:
+def _fault(fault: Fault, kind: str, at: Place) -> Finding:
     if kind == "call" and fault.code == "MYP004" and fault.pointer == f"/{NAME}":
-        return "MYP307", _RESERVED
-    return fault.code, fault.message
+        hint = f'write an argument of that name as "{written_key(NAME)}"'
+        return _at("MYP307", _TAKEN, at, hint=hint)
+    return _at(fault.code, fault.message, at)
 
 
 def _call_faults(value: Any, kind: str, at: Place, name_at: Place) -> list[Finding]:
     if not isinstance(value, dict):
         return [_at("MYP305", f"the tool call is {a_kind_of(value)}, expected an object", at)]
     if kind == "arguments":
-        return [
-            _at(
-                "MYP307",
-                _RESERVED,
-                at,
-                hint="the name stands in the tag; give the argument another name",
-            )
-        ] * (NAME in value)
+        return []
     if not isinstance(value.get(NAME), str) or not value[NAME]:
         got = kind_of(value[NAME]) if NAME in value and value[NAME] != "" else "nothing"
         return [

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from mypt_spec.bodies.json_body import NAME, read_body
+from mypt_spec.bodies.json_body import NAME, calls_in, given_key, read_body
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Node, pointer_to
 from mypt_spec.damage.near_miss import near_miss
@@ -124,13 +124,13 @@ def _spelled(
     match = context.table.literals.search(text)
     if match is None:
         return
-    pointer = pointer_to(node)
+    pointer = pointer_to(_of_argument(node) if run.body == "call" else node)
     message = f"`{match[0]}` in a JSON string of `{context.table.openers[run.inside].shown}`"
     hint = "it is written with a \\u escape, so it is text and no tag; make sure that this is meant"
     place = run.event.at
     if place.pointer:
         span = None if key else match.span()
-        name_at = run.event.name_at if pointer == f"/{NAME}" else None
+        name_at = run.event.name_at if node == (None, NAME) else None
         yield Finding(
             "MYP302",
             message,
@@ -141,6 +141,14 @@ def _spelled(
         )
     else:
         yield Finding("MYP302", message, "", place.span, help=hint)
+
+
+def _of_argument(node: Node) -> Node:
+    """Returns a node in a "call" as it is in the arguments of a record."""
+    if node is None:
+        return None
+    before, key = node
+    return (None, given_key(str(key))) if before is None else (_of_argument(before), key)
 
 
 @check("MYP303")
@@ -343,7 +351,7 @@ def _call(part: Part, body: str) -> tuple[str, Any]:
         return "", None
     name = dict(part.attrs).get(NAME) or (value.get(NAME) if isinstance(value, dict) else "")
     if body == "call" and isinstance(value, dict):
-        return str(name), {key: item for key, item in value.items() if key != NAME}
+        return str(name), calls_in({NAME: name} | value, body, part.attrs)[0].arguments
     return str(name), value.get("arguments") if body == "function" and isinstance(
         value, dict
     ) else value

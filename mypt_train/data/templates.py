@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from mypt_lint.fast.layout import Layout, size_of, smallest
 from mypt_lint.fast.scan import Taken
+from mypt_spec.bodies.json_body import written
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import Segment
 from mypt_spec.memo import Memo
@@ -44,8 +45,8 @@ _ENTRIES, _LONGEST, _ROOM = 5000, 4000, 8 << 20
 _MARK = re.compile("\ue000([0-9]+)\ue001")
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
 
-# How a value is written in a text: as it is; in a JSON string; as JSON; as the members of an
-# object after another one.
+# How a value is written in a text: as it is; in a JSON string; as JSON; as arguments after the name
+# of a tool in a "call".
 _PLAIN, _QUOTED, _VALUE, _MEMBERS = range(4)
 # The text before a value, which value, and how it is written.
 Piece = tuple[str, int, int]
@@ -89,7 +90,7 @@ def _in_json(value: Any, how: int) -> str:
         return _dumps(value)[1:-1]
     if how == _VALUE:
         return _dumps(value)
-    return ", " + _dumps(value)[1:-1] if value else ""
+    return ", " + _dumps(written(value))[1:-1] if value else ""
 
 
 class _Marks:
@@ -196,9 +197,7 @@ class Templates:
                 around, how = ('"', '"'), _VALUE
             elif kind == OBJECT:
                 around, how = (
-                    (('{"', '": 0}'), _VALUE)
-                    if event.text.startswith('{"', start - 2)
-                    else ((', "', '": 0'), _MEMBERS)
+                    ((', "', '": 0'), _MEMBERS) if body == "call" else (('{"', '": 0}'), _VALUE)
                 )
             else:
                 around = ("", "")

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.support.strategies import Record, any_text, clean_text, json_values
+from tests.support.strategies import NAMED_ARGUMENTS, Record, any_text, clean_text, json_values
 
 NAME = "mypt-3b"
 TOOLS = ["workspace.search", "workspace.list_docs", "a b", "ü/1"]
@@ -46,7 +46,7 @@ def _turn(draw: st.DrawFn, text: Any, values: Any, strings: Any, names: Any) -> 
     for _ in range(draw(st.integers(0, 2))):
         name = draw(names)
         arguments = draw(
-            st.dictionaries(strings.filter(lambda key: key != "name"), values, max_size=3)
+            st.dictionaries(strings | st.sampled_from(NAMED_ARGUMENTS), values, max_size=3)
         )
         out.append({"role": "assistant_toolcall", "name": name, "arguments": arguments})
         out.append({"role": "tool_result", "name": name, "content": draw(values)})

@@ -37,7 +37,8 @@ def calls(made: Decoder, text: str) -> list[tuple[str, object]]:
         body = d.table.openers[part.kind].body
         value = json.loads(part.text) if body != "text" else None
         if body == "call":
-            found.append((value.pop("name"), value))
+            tool = value.pop("name")
+            found.append((tool, {"name" if k == "name_" else k: v for k, v in value.items()}))
         elif body == "arguments":
             found.append((dict(part.attrs)["name"], value))
         elif body in ("function", "calls"):

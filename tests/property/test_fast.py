@@ -230,7 +230,6 @@ TRAPS = [
     tool(system='"<myPT_toolcall>x</myPT_toolcall>- foo(x)"'),
     tool(system=r'"- bar(x)\n<myPT_toolcall>\n- t(x)</myPT_toolcall>"'),
     tool(system=r'"- a(x)\r- t(x)"'),
-    tool('{"name": 1}'),
     tool(r'{"a": 1, "\u0061": 1}'),
     tool('{"<myPT_eot>": 1}'),
     tool(result='["<myPT_eot>"]'),

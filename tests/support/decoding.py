@@ -39,7 +39,7 @@ TOOLS = (
             },
         },
     },
-    {"name": "search_all", "parameters": {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": ["string", "integer", "null"]}}, "where": {"type": "object", "properties": {"day": {"type": "integer"}, "month": {"type": "integer"}}, "required": ["month"]}}, "required": ["where"]}},
+    {"name": "search_all", "parameters": {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": ["string", "integer", "null"]}}, "where": {"type": "object", "properties": {"day": {"type": "integer"}, "month": {"type": "integer"}}, "required": ["month"]}, "name": {"type": "null"}}, "required": ["where"]}},
     {"name": "list_docs", "parameters": {"type": "object", "properties": {}}},
 )  # fmt: skip
 

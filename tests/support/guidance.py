@@ -74,7 +74,10 @@ def members(schema: dict[str, Any], comma: bool = False) -> str:
 def body(kind: str, name: str, schema: dict[str, Any]) -> str:
     """The regular expression of a call's body; in a list, of one call from after its id on."""
     if kind == "call":
-        return rf'\{{"name": "{name}"{members(schema, comma=True)}\}}'
+        # Beside the name of the tool, an argument called `name` has another key.
+        keys = {k + "_" * (k.rstrip("_") == "name"): s for k, s in schema["properties"].items()}
+        rest = members(schema | {"properties": keys}, comma=True)
+        return rf'\{{"name": "{name}"{rest}\}}'
     arguments = rf"\{{{members(schema)}\}}"
     if kind == "arguments":
         return arguments

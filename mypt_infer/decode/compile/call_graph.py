@@ -38,7 +38,7 @@ from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, number_dfa, stri
 from mypt_infer.decode.compile.nfa import CALLING, Node, Place, chain, spelled
 from mypt_infer.decode.table_schemas import check_schema
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
-from mypt_spec.bodies.json_body import ID, NAME, call_text
+from mypt_spec.bodies.json_body import ID, call_text, written, written_key
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.table import LISTS
 
@@ -107,7 +107,10 @@ class Bodies:
         properties = tool.properties
         # With a brace before them the arguments are an object in the body; else a name comes first.
         comma = not before.endswith("{")
-        rest = self._members(properties, tool.required, self._text(after, then), comma=comma)
+        required = tool.required
+        if self.kind == "call":
+            properties, required = written(properties), frozenset(map(written_key, required))
+        rest = self._members(properties, required, self._text(after, then), comma=comma)
         return self._text(before, rest)
 
     def _around(self, name: str) -> tuple[str, str]:
@@ -222,11 +225,5 @@ def body_of(kind: str, name: str, arguments: dict[str, Any], literals: re.Patter
 
 def check_named(tool: ToolSpec, kind: str, literals: re.Pattern[str]) -> None:
     """Raises SchemaFault for a tool that calls of this kind cannot name."""
-    if kind in ("call", "arguments") and NAME in tool.properties:
-        raise SchemaFault(
-            tool.name,
-            f"/properties/{NAME}",
-            'an argument is called "name", which is the place of the tool\'s name; rename it',
-        )
     if literals.search(tool.name):
         raise SchemaFault(tool.name, "", "the name spells a tag of the format")

@@ -10,13 +10,14 @@ import json
 import re
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from mypt_infer.decode.compile.call_graph import CLOSED, around
 from mypt_infer.decode.compile.nfa import CALLING, HOLE, Node
 from mypt_infer.decode.compile.vocab import vocabulary
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
-from mypt_spec.bodies.json_body import ID, NAME
+from mypt_spec.bodies.json_body import ID, NAME, written, written_key
 from mypt_spec.table import LISTS
 
 # The hole of a call of any tool; a call of tool i has hole i + 1.
@@ -107,6 +108,7 @@ _DATA = ("const", "enum", "default", "examples")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
 _WITHIN = ("items", "prefixItems", "allOf", "anyOf", "oneOf")
 _BOUND = ("pattern", "format", "patternProperties")
+_ARGUMENT = "#/properties/"  # where references to arguments begin
 
 
 def schema_of(tool: ToolSpec, kind: str) -> dict[str, Any]:
@@ -135,9 +137,34 @@ def schema_of(tool: ToolSpec, kind: str) -> dict[str, Any]:
                     f"{word!r} cannot be at the top: a call has its name among its arguments; "
                     "use it in a property",
                 )
-        schema["properties"] = {NAME: {"const": tool.name}, **schema.get("properties", {})}
-        schema["required"] = [NAME, *schema.get("required", ())]
+        if any(key != written_key(key) for key in described):
+            schema = _renamed(schema)
+        schema["properties"] = {
+            NAME: {"const": tool.name},
+            **written(schema.get("properties", {})),
+        }
+        schema["required"] = [NAME, *map(written_key, schema.get("required", ()))]
     return schema
+
+
+def _renamed(part: Any) -> Any:
+    """Returns a schema whose references to arguments use their keys in a "call"."""
+    if isinstance(part, list):
+        return [_renamed(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    out: dict[str, Any] = {}
+    for word, value in part.items():
+        if word == "$ref" and isinstance(value, str) and value.startswith(_ARGUMENT):
+            key, *rest = value.removeprefix(_ARGUMENT).split("/")
+            renamed = written_key(unquote(key))
+            same = renamed == unquote(key)
+            out[word] = value if same else _ARGUMENT + "/".join([renamed, *rest])
+        elif word in _MAPS and isinstance(value, dict):
+            out[word] = {name: _renamed(one) for name, one in value.items()}
+        else:
+            out[word] = value if word in _DATA else _renamed(value)
+    return out
 
 
 def grammar(kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str]) -> str:

@@ -74,11 +74,6 @@ MUST_SHOW = {
         "MYP110",
         "/messages/1/arguments",
     ),
-    "argument name": (
-        record(USER, CALL.replace("{}", '{"name": 1}'), RESULT, ANSWER),
-        "MYP307",
-        "/messages/1/arguments/name",
-    ),
     "NaN": (
         record(USER, CALL, RESULT.replace("1}", "NaN}"), ANSWER),
         "MYP005",

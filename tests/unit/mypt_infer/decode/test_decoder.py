@@ -458,15 +458,6 @@ def tool(schema: Any) -> dict[str, Any]:
         ([{"name": ""}], "needs a name"),
         ([{"type": "retrieval", "name": "t"}], "expected"),
         ([{"name": "t"}, {"name": "t"}], "declared twice"),
-        (
-            [
-                {
-                    "name": "t",
-                    "parameters": {"type": "object", "properties": {"name": {"type": "string"}}},
-                }
-            ],
-            "rename it",
-        ),
         ([{"name": "<myPT_user>"}], "spells a tag"),
         ({"name": "t"}, "a list of tools"),
         ([lambda x: x], "needs a type hint"),
