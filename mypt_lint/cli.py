@@ -34,6 +34,7 @@ examples:
   mypt-lint --dialect auto data/              other formats; says which
   mypt-lint --kind text episode.txt           serialised text instead of JSONL
   generate | mypt-lint --kind generation -    is it a legal (beginning of a) turn?
+  mypt-lint --template my_model/              the chat template of a model
   mypt-lint sft                               a folder that mypt-prepare has made
   mypt-lint --fix data/                       repair what is safe to repair; --diff shows it first
   zcat x.gz | mypt-lint --fix -o fixed.jsonl -
@@ -58,6 +59,12 @@ def options(out: Parser) -> None:
         default=[],
     )
     add("--no-respect-gitignore", "read what .gitignore files leave out, too")
+    add(
+        "--template PATH",
+        "lint a chat template: a file of Jinja, or a model folder; with --dialect it must write it",
+        action="append",
+        default=[],
+    )
     add = out.group("what is checked")
     add("--phase N", "allow only what the curriculum has introduced by phase N", type=int)
     add("--max-tokens N", "report episodes of more than N tokens", type=positive)

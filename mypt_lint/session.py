@@ -25,7 +25,7 @@ from mypt_lint.report.outputs import Outputs, Silent, wanted
 from mypt_lint.report.totals import counted, fixable_line, fixed_line, statistics, summary_line
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.interleave import interleaved
-from mypt_lint.run.plan import Group, Plan, planned
+from mypt_lint.run.plan import AUTO, Group, Plan, named_dialect, planned
 from mypt_lint.run.runner import run
 from mypt_lint.settings import baseline
 from mypt_lint.settings.baseline import Key
@@ -50,7 +50,7 @@ def lint(options: argparse.Namespace, *, folders: Folders) -> int:
     plan = _plan(options)
     if options.show_settings:
         return _show_settings(plan, options.paths)
-    if not options.paths:
+    if not options.paths and not options.template:
         raise UsageError(
             "nothing to check; name files or folders, or - for standard input (see mypt-lint "
             "--help)"
@@ -141,16 +141,26 @@ class _Session:
             return CLEAN if options.exit_zero and status == FOUND else status
         if options.unsafe_fixes:
             raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
-        chunks = folders(prepared, selection(plan.top["select"], plan.top["ignore"]))
-        total = self.report(
-            groups, chunks, output=options.output, unit="episode" if prepared else ""
-        )
+        codes = selection(plan.top["select"], plan.top["ignore"])
+        chunks = chain(folders(prepared, codes), self._templates(codes))
+        unit = "episode" if prepared else "conversation" if not options.paths else ""
+        total = self.report(groups, chunks, output=options.output, unit=unit)
         self.say(summary_line(total))
         self.say(plan.left_out.line("--show-settings lists them, "))
         if total.fixable and not options.write_baseline:
             self.say(fixable_line(total))
         status = self.status(total)
         return CLEAN if options.exit_zero and status == FOUND else status
+
+    def _templates(self, codes: frozenset[str]) -> Iterator[Chunk]:
+        """Yields the findings about the chat templates that are named."""
+        top = self.plan.top
+        named = AUTO if top.origin("dialect") == "default" else top["dialect"]
+        for path in self.options.template:
+            from mypt_lint.template.lint import lint_template
+
+            dialect = None if named == AUTO else named_dialect(named)
+            yield from lint_template(path, dialect, codes, dict(top["severity"] or ()))
 
     def say(self, text: str) -> None:
         """Prints a line about the run, if there is one, unless it is to be quiet."""

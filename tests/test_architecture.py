@@ -58,6 +58,8 @@ HANDED_ON = {
     "mypt_view.cli": {"mypt_train.commands.view"},
     # A format of one's own is checked with all that is derived from it.
     "mypt_lint.own.check": {"mypt_infer.decode.decoder", "mypt_infer.decode.prompt"},
+    # A chat template is compared with the records that its conversations become.
+    "mypt_lint.template.formats": {"mypt_convert.engine"},
     # What may stand behind an option is for its command to say.
     "mypt_cli.completion": {"mypt_lint.commands", "mypt_lint.report", "mypt_records.names"},
     # A trainer tells how often its model answers legally, which is for the decoder to say.

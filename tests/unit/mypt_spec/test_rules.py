@@ -18,6 +18,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
@@ -29,12 +30,14 @@ from mypt_lint.check.texts import check_generation, check_text
 from mypt_lint.dataset.compare import DataSet
 from mypt_lint.run.plan import Group
 from mypt_lint.run.runner import check_bytes
+from mypt_lint.template.lint import lint_template
 from mypt_spec.dialect import grammar_root
 from mypt_spec.findings import RULES, Finding
 from mypt_spec.rules import FAMILIES
 from mypt_spec.rules.context import ToolSchema
 from mypt_spec.rules.registry import CHECKS, check
 
+ROOT = Path(__file__).parent.parent.parent.parent
 SECTIONS = ["What it finds", "Why it matters", "Bad", "Good", "Spec"]
 WITHOUT_EXAMPLES = {
     "MYP003": "half a compressed file is no text that a page can show",
@@ -45,6 +48,7 @@ WITHOUT_EXAMPLES = {
     ),
     **dict.fromkeys(["MYP603", "MYP606", "MYP607"], "takes several files, or many episodes"),
     "MYP903": "only a conversion finds it, between two formats",
+    "MYP722": "the template of a whole format does not fit on a page",
     "MYP901": "a fault of the linter itself: no data is known to cause it",
 }
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -135,6 +139,12 @@ def findings_of(example: Example) -> list[Finding]:
         return [item.finding for item in check_text(checker, example.body, filename="x.txt")]
     if example.kind == "generation":
         return [item.finding for item in check_generation(checker, example.body, filename="x.txt")]
+    if example.kind == "jinja":
+        with NamedTemporaryFile("w", suffix=".jinja", encoding="utf-8") as file:
+            file.write(example.body)
+            file.flush()
+            (chunk,) = lint_template(file.name, None, frozenset({example.code}), {})
+        return list({item.finding.code: item.finding for item in chunk.found}.values())
     assert example.kind == "jsonl", f"no such kind of example: {example.kind}"
     if "data-set" in words:
         source = Source("x.jsonl", stream=io.BytesIO(example.body.encode() + b"\n"))
@@ -174,9 +184,11 @@ def test_exceptions_are_rules() -> None:
 
 @pytest.mark.parametrize("code", sorted(RULES))
 def test_page_points_into_the_specification(code: str) -> None:
-    match = re.fullmatch(r"`grammar/(\w+)/SPEC\.md`, ([\w ]+)", sections(code)["Spec"])
+    match = re.fullmatch(r"`((?:grammar|docs)/[\w/]+\.md)`, ([\w ]+)", sections(code)["Spec"])
     assert match is not None
-    spec = (grammar_root() / match[1] / "SPEC.md").read_text(encoding="utf-8")
+    folder, _, rest = match[1].partition("/")
+    root = grammar_root() if folder == "grammar" else ROOT / folder
+    spec = (root / rest).read_text(encoding="utf-8")
     assert re.search(rf"^## (\d+\. )?{match[2]}$", spec, re.MULTILINE), f"no section {match[2]}"
 
 

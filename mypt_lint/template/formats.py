@@ -1,0 +1,86 @@
+"""Compares what a chat template writes with what the grammar of a format says.
+
+Input are a dialect and rendered conversations; output are faults. The text must be legal, and be
+what the serializer writes of the same conversation; the marks of `{% generation %}` must be the
+loss mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+from mypt_lint.template.checks import Fault, difference, quoted
+from mypt_lint.template.render import Failed, Render, Rendered
+from mypt_spec import Dialect, Episode
+
+_PROMPT = "You are helpful."  # of conversations without one, where a format needs it
+
+
+class Format:
+    """A dialect, and the shipped conversations as its records."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        from mypt_convert.engine import Converter
+
+        self.dialect = dialect
+        self._converter = Converter("openai", dialect.name, system=_PROMPT)
+
+    def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
+        """Returns a conversation as a record of the dialect; None where it has no place for it."""
+        out = self._converter.record({key: record[key] for key in record if key[0] != "_"})
+        return None if out.losses else out.record
+
+    def messages(self, record: dict[str, Any]) -> list[dict[str, Any]]:
+        """Returns the messages of a record of the dialect, as a template takes them."""
+        system = record.get("system")
+        first = [] if system is None else [{"role": "system", "content": system}]
+        return [*first, *record["messages"]]
+
+    def faults(self, text: Rendered, own: dict[str, Any] | None) -> Iterable[Fault]:
+        """Yields how a text differs from the format; `own` is the record of its conversation."""
+        name = self.dialect.name
+        episode, findings = self.dialect.parse(text.text)
+        error = next((f for f in findings if f.severity == "error"), None)
+        if episode is None or error:
+            at = error.span[0] if error and error.span else 0
+            said = error.message if error else "it is no episode"
+            here = quoted(text.text[at:])
+            yield Fault("MYP722", "legal", f"no legal {name} at character {at}, {here}: {said}")
+            return
+        wanted = None if own is None else self.dialect.read(own)[0]
+        if wanted is not None and wanted != episode:
+            layouts = [self.dialect.serialize(wanted, layout=x) for x in self.dialect.table.layouts]
+            nearest = max(layouts, key=lambda other: difference(text.text, other)[0])
+            at, given, other = difference(text.text, nearest)
+            message = f"at character {at} stands {quoted(given)}, and {name} writes {quoted(other)}"
+            yield Fault("MYP722", "serializer", message)
+        elif text.spans is not None:
+            yield from self._mask(episode, text)
+
+    def _mask(self, episode: Episode, text: Rendered) -> Iterable[Fault]:
+        """Yields where the marks of the template are not the loss mask; white space is left out."""
+        encoded, tokenizer = self.dialect.encode(episode), self.dialect.tokenizer
+        ours: list[tuple[str, bool]] = []
+        for trained, group in groupby(zip(encoded.ids, encoded.loss, strict=True), lambda x: x[1]):
+            run = tokenizer.decode([int(token) for token, _ in group])
+            ours += [(char, bool(trained)) for char in run if not char.isspace()]
+        marked = [
+            (i, any(a <= i < b for a, b in text.spans or ()))
+            for i, char in enumerate(text.text)
+            if not char.isspace()
+        ]
+        for (_, wanted), (at, given) in zip(ours, marked, strict=False):
+            if wanted != given:
+                where, mask = ("outside", "is") if wanted else ("inside", "is not")
+                message = (
+                    f"at character {at}, {quoted(text.text[at:])} is {where} of "
+                    f"{{% generation %}}, and {mask} trained by the loss mask"
+                )
+                yield Fault("MYP719", "mask", message)
+                return
+
+    def rendered(self, render: Render, record: dict[str, Any]) -> Rendered | Failed:
+        """Returns what a template for records of the dialect makes of one of them."""
+        return render(self.messages(record), None)

@@ -1,0 +1,198 @@
+"""Lints a chat template on the shipped conversations.
+
+Input is the path of a template or of a model folder, and a dialect if one was named. Output are
+findings. Equal faults of several conversations are one finding, which names the first of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.run.chunk import Chunk
+from mypt_lint.template.checks import Case, Fault, case, faults, injected, tokens
+from mypt_lint.template.formats import Format
+from mypt_lint.template.render import Failed, Outcome, Render, Rendered, renderer
+from mypt_lint.template.source import Template, load
+from mypt_spec import Dialect
+from mypt_spec.findings import Finding, regraded
+
+CONVERSATIONS = Path(__file__).parent / "conversations.jsonl"
+_TOOLS = ("declared tool", "name of a call")  # written by a template that has a place for tools
+_OF_TOOLS = (*_TOOLS, "description", "argument")
+_THINKING = "enable_thinking"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the conversations showed: faults with the number and name of their conversation."""
+
+    cases: list[Case]
+    faults: list[tuple[int, str, Fault]]
+    lines: dict[Fault, int]  # of the template, of faults that have one
+
+
+def lint_template(
+    path: str, dialect: Dialect | None, codes: frozenset[str], severities: dict[str, str]
+) -> Iterator[Chunk]:
+    """Yields a Chunk for each template of a file or folder. Raises UsageError.
+
+    `codes` are those that are reported, `severities` those that settings say.
+    """
+    known = None if dialect is None else Format(dialect)
+    rows = [json.loads(line) for line in CONVERSATIONS.read_text(encoding="utf-8").splitlines()]
+    for template in load(path):
+        seen = _look(template, rows, known)
+        found = [
+            _diagnostic(template, finding, line, "" if dialect is None else dialect.name)
+            for finding, line in _findings(seen, template)
+            if finding.code in codes
+        ]
+        graded = [
+            replace(item, finding=regraded(item.finding, severities[item.finding.code]))
+            if item.finding.code in severities
+            else item
+            for item in found
+        ]
+        chunk = Chunk(graded, Summary(files=1, units=len(rows), unit_name="conversation"))
+        named = {number for number, _, fault in seen.faults if number and fault.code in codes}
+        yield chunk.counted(len(named))
+
+
+def _look(template: Template, rows: list[dict[str, Any]], known: Format | None) -> _Seen:
+    """Renders and checks all conversations."""
+    render = renderer(template)
+    rows, outcomes = _in_its_form(rows, render)
+    seen = _Seen([], [], {})
+    for number, (row, outcome) in enumerate(zip(rows, outcomes, strict=True), 1):
+        name = row["_name"]
+        own = known.record(row) if known else None
+        if isinstance(outcome, Failed) and known and own:
+            theirs = known.rendered(render, own)
+            outcome = theirs if isinstance(theirs, Rendered) else outcome
+            found = list(known.faults(theirs, own)) if isinstance(theirs, Rendered) else []
+        elif isinstance(outcome, Rendered):
+            seen.cases.append(here := case(row, render, outcome))
+            found = list(faults(here, template.stops))
+            found += known.faults(outcome, own) if known else []
+        else:
+            found = []
+        if isinstance(outcome, Failed):
+            code = "MYP712" if outcome.refused else "MYP711"
+            fault = Fault(code, outcome.message, outcome.message)
+            found = [fault]
+            if outcome.line:
+                seen.lines[fault] = outcome.line
+        seen.faults.extend((number, name, fault) for fault in found)
+    becomes = (
+        injected(seen.cases[0], tokens(seen.cases[0], template.tokens)) if seen.cases else None
+    )
+    if becomes:
+        seen.faults.append((0, "", becomes))
+    return seen
+
+
+def _in_its_form(
+    rows: list[dict[str, Any]], render: Render
+) -> tuple[list[dict[str, Any]], list[Outcome]]:
+    """Returns the conversations in the form that a template takes, and what it makes of them.
+
+    Templates of models that see images take content as parts, and some take the arguments of a call
+    as JSON text.
+    """
+    best: tuple[int, list[dict[str, Any]], list[Outcome]] | None = None
+    for form in (_same, _as_parts, _as_json_text):
+        formed = [form(copy.deepcopy(row)) for row in rows]
+        outcomes = [render(row["messages"], row.get("tools")) for row in formed]
+        plain = [
+            isinstance(outcome, Rendered)
+            and all(_first_text(m) in outcome.text for m in row["messages"] if m["role"] == "user")
+            for row, outcome in zip(formed, outcomes, strict=True)
+            if row.get("_plain")
+        ]
+        if best is None or sum(plain) > best[0]:
+            best = sum(plain), formed, outcomes
+        if all(plain):
+            break
+    assert best is not None
+    return best[1], best[2]
+
+
+def _same(row: dict[str, Any]) -> dict[str, Any]:
+    return row
+
+
+def _as_parts(row: dict[str, Any]) -> dict[str, Any]:
+    for message in row["messages"]:
+        if isinstance(message.get("content"), str):
+            message["content"] = [{"type": "text", "text": message["content"]}]
+    return row
+
+
+def _as_json_text(row: dict[str, Any]) -> dict[str, Any]:
+    for call in (call for m in row["messages"] for call in m.get("tool_calls") or ()):
+        given = call["function"]["arguments"]
+        call["function"]["arguments"] = given if isinstance(given, str) else json.dumps(given)
+    return row
+
+
+def _first_text(message: dict[str, Any]) -> str:
+    content = message["content"]
+    return (content if isinstance(content, str) else content[0]["text"]).strip()
+
+
+def _findings(seen: _Seen, template: Template) -> Iterator[tuple[Finding, int]]:
+    """Yields each kind of fault once, with its line of the template or 1."""
+    if not seen.cases and all(fault.code in ("MYP711", "MYP712") for _, _, fault in seen.faults):
+        _, _, fault = seen.faults[0]
+        message = f"it renders no conversation: {fault.subject}"
+        yield Finding("MYP710", message), seen.lines.get(fault, 1)
+        return
+    nowhere = _nowhere(seen.cases)
+    together: dict[tuple[str, str], list[tuple[int, str, Fault]]] = {}
+    for item in seen.faults:
+        together.setdefault(_subject(item[2], nowhere), []).append(item)
+    for (code, subject), items in sorted(together.items(), key=lambda pair: pair[0][0]):
+        number, name, fault = items[0]
+        count = len({other for other, _, _ in items})
+        message = fault.message
+        if code == "MYP721":
+            message = f"it has no place for {subject}: they are left out without a word"
+        elif count > 1:
+            message += f"; in {count} conversations"
+        if name:
+            message += f', first in "{name}"' if count > 1 else f', in "{name}"'
+        advice = f"the conversation is line {number} of {CONVERSATIONS.name}" if name else ""
+        if code == "MYP717" and _THINKING in template.text:
+            advice = f"the template has a switch {_THINKING}: set it as the data was written"
+        yield Finding(code, message, help=advice), seen.lines.get(fault, 1)
+
+
+def _nowhere(cases: list[Case]) -> set[str]:
+    """Returns the kinds of values that no conversation has in its text."""
+    given = {value.kind for case in cases for value in case.found}
+    return given - {value.kind for case in cases for value, _ in case.spans}
+
+
+def _subject(fault: Fault, nowhere: set[str]) -> tuple[str, str]:
+    """Returns what faults of one finding share: the code, and what they are about."""
+    if fault.subject == "earlier thought" and "thought" in nowhere:
+        return "MYP721", "thoughts"
+    if fault.code in ("MYP713", "MYP714") and fault.subject in _OF_TOOLS:
+        if nowhere.issuperset(_TOOLS):
+            return "MYP721", "tools and calls"
+    elif fault.code == "MYP713" and fault.subject in nowhere:
+        return "MYP721", f"{fault.subject}s"
+    return fault.code, fault.subject
+
+
+def _diagnostic(template: Template, finding: Finding, line: int, dialect: str) -> Diagnostic:
+    """Returns a finding at a line of the template, which is named if the file holds several."""
+    if template.name:
+        finding = replace(finding, message=f"template {template.name}: {finding.message}")
+    return Diagnostic(finding, template.path, line, 1, line, 1, dialect)

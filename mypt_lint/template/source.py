@@ -1,0 +1,141 @@
+"""Reads chat templates from a file or a model folder, with the special tokens beside them.
+
+Input is a path: a file of Jinja, a `tokenizer_config.json`, a `chat_template.json`, or a folder as
+transformers saves one. Output are templates. Nothing is run here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mypt_cli.errors import UsageError
+
+_CONFIG, _SAVED, _OLD = "tokenizer_config.json", "chat_template.jinja", "chat_template.json"
+_MORE = "additional_chat_templates"
+_WITHOUT_FOLDER = {"bos_token": "<s>", "eos_token": "</s>"}
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A chat template: its name ("" for the only one), its file, and its source.
+
+    `tokens` are the special tokens by their names, as the template sees them. `stops` are spellings
+    at which generation stops; empty where nothing says.
+    """
+
+    name: str
+    path: str
+    text: str
+    tokens: dict[str, str]
+    stops: frozenset[str]
+
+
+def load(path: str) -> list[Template]:
+    """Returns the templates of a file or folder. Raises UsageError where there is none."""
+    here = Path(path)
+    if here.is_dir():
+        texts = _of_folder(here)
+        if not texts:
+            raise UsageError(
+                f"{path}: no chat template; expected {_SAVED}, or chat_template in {_CONFIG}"
+            )
+        config = _json(here / _CONFIG) if (here / _CONFIG).is_file() else {}
+        tokens, stops = _tokens(config, here), _stops(config, here)
+    elif here.suffix == ".json":
+        config = _json(here)
+        texts = _of_config(config, here)
+        if not texts:
+            raise UsageError(f"{path}: it has no chat_template")
+        tokens, stops = _tokens(config, here.parent), _stops(config, here.parent)
+    else:
+        text = _read(here)
+        texts, tokens = [("", here, text)], _WITHOUT_FOLDER
+        stops = frozenset({tokens["eos_token"]} if "eos_token" in text else ())
+    return [Template(name, str(file), text, tokens, stops) for name, file, text in texts]
+
+
+def _of_folder(here: Path) -> list[tuple[str, Path, str]]:
+    """Returns (name, file, source) of each template; a file of its own hides what settings say."""
+    found = [("", here / _SAVED, _read(here / _SAVED))] if (here / _SAVED).is_file() else []
+    found += [(file.stem, file, _read(file)) for file in sorted((here / _MORE).glob("*.jinja"))]
+    for name in (_CONFIG, _OLD):
+        if not found and (here / name).is_file():
+            found = _of_config(_json(here / name), here / name)
+    return found
+
+
+def _of_config(config: dict[str, Any], file: Path) -> list[tuple[str, Path, str]]:
+    given = config.get("chat_template")
+    if isinstance(given, str):
+        return [("", file, given)]
+    if given is None:
+        return []
+    named = given if isinstance(given, list) else [given]
+    if not all(
+        isinstance(item, dict)
+        and isinstance(item.get("name"), str)
+        and isinstance(item.get("template"), str)
+        for item in named
+    ):
+        raise UsageError(
+            f"{file}: chat_template must be a string, or a list of names and templates"
+        )
+    return [(item["name"], file, item["template"]) for item in named]
+
+
+def _tokens(config: dict[str, Any], here: Path) -> dict[str, str]:
+    """Returns the special tokens that have a name, such as `bos_token`."""
+    saved = here / "special_tokens_map.json"
+    given = (_json(saved) if saved.is_file() else {}) | config
+    named = {key: _spelled(value) for key, value in given.items() if key.endswith("_token")}
+    return {key: value for key, value in named.items() if value is not None}
+
+
+def _spelled(token: Any) -> str | None:
+    token = token.get("content") if isinstance(token, dict) else token
+    return token if isinstance(token, str) else None
+
+
+def _stops(config: dict[str, Any], here: Path) -> frozenset[str]:
+    """Returns how the tokens are spelled that end a generation."""
+    ids: set[Any] = set()
+    settings = here / "generation_config.json"
+    if settings.is_file():
+        given = _json(settings).get("eos_token_id")
+        ids |= set(given) if isinstance(given, list) else {given}
+    decoder = config.get("added_tokens_decoder")
+    added: dict[Any, str | None] = {
+        int(key): _spelled(value)
+        for key, value in (decoder if isinstance(decoder, dict) else {}).items()
+        if re.fullmatch("[0-9]+", key)
+    }
+    whole = here / "tokenizer.json"
+    if whole.is_file() and not ids <= set(added):
+        for item in _json(whole).get("added_tokens") or ():
+            if isinstance(item, dict):
+                added.setdefault(item.get("id"), _spelled(item))
+    found = {added.get(number) for number in ids} | {_spelled(config.get("eos_token"))}
+    return frozenset(token for token in found if token)
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(_read(file))
+    except ValueError as error:
+        raise UsageError(f"{file}: no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UsageError(f"{file}: expected a JSON object")
+    return value
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"{file}: it is not UTF-8") from None
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from None
