@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mypt_cli.errors import UsageError
-from mypt_cli.jsonl.blocks import Source, blocks
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.records import record_blocks
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.file_faults import BLOCK, MAX_LINE, broken_off, too_long, whole_text
@@ -78,9 +79,10 @@ def read_items(checker: Checker, source: Source, kind: str, line: int | None) ->
 
 
 def records(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
-    """Yields one item for each line of JSONL."""
-    first, row = line or 1, 0
-    for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
+    """Yields one item for each record; `line` is its line, row, or number in an array."""
+    first, row, noun = line or 1, 0, "line"
+    for block in record_blocks(source, block_size=BLOCK, max_line=MAX_LINE):
+        noun = "line" if block.kind == "lines" else "record"
         if block.too_long:
             row = block.first_row
             if row >= first:
@@ -105,7 +107,7 @@ def records(checker: Checker, source: Source, line: int | None) -> Iterator[Item
                     lines[-1].decode("utf-8", "replace") if lines else "",
                     found,
                 )
-    _need(source, row, first)
+    _need(source, row, first, noun)
 
 
 def record(checker: Checker, raw: bytes, row: int, path: str) -> Item:
@@ -247,12 +249,12 @@ def _placed(finding: Finding, span: tuple[int, int] | None) -> Finding:
     return regraded(replace(finding, pointer="", span=span), finding.severity)
 
 
-def _need(source: Source, rows: int, line: int) -> None:
+def _need(source: Source, rows: int, line: int, noun: str = "line") -> None:
     if not rows:
         raise UsageError(f"{source.path}: is empty, there is nothing to show")
     if line > rows:
         raise UsageError(
-            f"{source.path}:{line}: there is no line {line}; the file has {counted(rows, 'line')}"
+            f"{source.path}:{line}: there is no {noun} {line}; the file has {counted(rows, noun)}"
         )
 
 

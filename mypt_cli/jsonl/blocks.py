@@ -15,12 +15,13 @@ from typing import BinaryIO, Literal
 
 from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.compression import CHUNK, BrokenDataError, FileReader, gather, gunzip, unzstd
+from mypt_spec.findings import Finding
 
 Packing = Literal["", "gz", "zst"]
 BLOCK_SIZE = 1 << 20
 MAX_LINE = 64 << 20
 STDIN = "<stdin>"
-_HEAD = 200  # bytes kept of a line that is too long
+HEAD = 200  # bytes kept of a line that is too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,18 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The place of a record that is no line of its file: in a JSON array.
+
+    `row` and `column` are those of its first character, from 1; `raw` is its bytes in the file.
+    """
+
+    row: int
+    column: int
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     r"""Whole lines, each with its `\n` (the last line of a source may lack it).
 
@@ -67,6 +80,10 @@ class Block:
     file. `too_long` is the length in bytes, without `\n`, of a line that is too long, which is then
     the only one; `data` is then its first 200 bytes. `broken` says why the source ends too early;
     `data` is then the unfinished line that came last, maybe empty.
+
+    Of a source that is no JSONL, `lines` are its records as JSON, one line each, and rows count
+    records. `origins` has the place of each in a JSON array. `fault` is what is wrong with the file
+    there, at the one item of `origins` if it has one; `broken` is then its message.
     """
 
     data: bytes
@@ -74,6 +91,14 @@ class Block:
     position: int
     too_long: int = 0
     broken: str = ""
+    kind: str = "lines"
+    origins: tuple[Origin, ...] = ()
+    fault: Finding | None = None
+
+    def finding(self) -> Finding:
+        """Returns the finding about a block that is broken."""
+        hint = "the file is incomplete or damaged: compress it again from its source"
+        return self.fault or Finding("MYP003", self.broken, help=hint)
 
     def lines(self) -> list[bytes]:
         r"""Returns the lines without their `\n`; row `first_row + i` is item i."""
@@ -129,18 +154,23 @@ def blocks(
     stream = source.open()
     try:
         reader = FileReader(stream, source.path, start, end)
-        cutter = _Cutter(max_line)
-        broken = ""
-        try:
-            for data in _content(source, reader, block_size):
-                yield from cutter.feed(data, reader.offset)
-        except BrokenDataError as error:
-            broken = str(error)
-        if cutter.length or broken:
-            yield cutter.line(reader.offset, broken=broken)
+        yield from cut_lines(content(source, reader, block_size), reader, max_line=max_line)
     finally:
         if not source.stdin and source.stream is None:
             stream.close()
+
+
+def cut_lines(pieces: Iterator[bytes], reader: FileReader, *, max_line: int) -> Iterator[Block]:
+    """Yields the lines in pieces of decompressed bytes that `reader` has read."""
+    cutter = _Cutter(max_line)
+    broken = ""
+    try:
+        for data in pieces:
+            yield from cutter.feed(data, reader.offset)
+    except BrokenDataError as error:
+        broken = str(error)
+    if cutter.length or broken:
+        yield cutter.line(reader.offset, broken=broken)
 
 
 class _Cutter:
@@ -193,7 +223,7 @@ class _Cutter:
                 if done < at:
                     yield self._block(data[done:at], position)
                 yield Block(
-                    data[at : min(at + _HEAD, newline)], self.row, position, too_long=newline - at
+                    data[at : min(at + HEAD, newline)], self.row, position, too_long=newline - at
                 )
                 self.row += 1
                 done = newline + 1
@@ -211,8 +241,8 @@ class _Cutter:
         if self.length <= self.max_line:
             self.held.write(data)
             return
-        head = self.held.getvalue()[:_HEAD]
-        head += data[: _HEAD - len(head)]
+        head = self.held.getvalue()[:HEAD]
+        head += data[: HEAD - len(head)]
         self.held = BytesIO()
         self.held.write(head)
 
@@ -229,7 +259,7 @@ def _newlines(data: bytes) -> int:
     return count
 
 
-def _content(source: Source, reader: FileReader, size: int) -> Iterator[bytes]:
+def content(source: Source, reader: FileReader, size: int) -> Iterator[bytes]:
     """Yields decompressed bytes in pieces. Raises BrokenDataError after the last good piece."""
     if source.compressed == "gz":
         yield from gather(gunzip(reader, size), size)

@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING
 from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.blocks import STDIN, Packing, Source
 from mypt_cli.jsonl.compression import zstandard_module
+from mypt_cli.jsonl.parquet import parquet_module
+from mypt_cli.jsonl.records import holds_records
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.left_out import LeftOut, Walk
 
-SUFFIXES = (".jsonl", ".ndjson")
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet")
+JSON = ".json"  # of folders, only arrays of records: there are many other files of this name
+PARQUET = ".parquet"
 MANIFEST = "dataset_metadata.json"  # the file that marks a prepared data set
 PLAN = ".work/plan.json"  # a file that an unfinished preparation leaves
 PACKED: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
@@ -31,11 +35,12 @@ def expand(
     """Returns the sources that arguments name, each once, in the order given.
 
     They are sorted inside a folder or pattern. A folder means the files below it whose name ends in
-    one of `suffixes` (in any case, with or without .gz or .zst), without hidden folders and without
-    what is not a regular file. A pattern (`*`, `?`, `[..]`, `**`) means the files and folders that
-    match, unless something has literally that name. `-` is stdin. A file that is named by itself is
-    read, whatever its name; of folders and patterns, `left_out` says what is not. Raises UsageError
-    for what is missing or unreadable, and for a folder or pattern without any file.
+    one of `suffixes` (in any case, with or without .gz or .zst), without hidden folders, without
+    what is not a regular file, and without .json that is no array of records. A pattern (`*`, `?`,
+    `[..]`, `**`) means the files and folders that match, unless something has literally that name.
+    `-` is stdin. A file that is named by itself is read, whatever its name; of folders and
+    patterns, `left_out` says what is not. Raises UsageError for what is missing or unreadable, and
+    for a folder or pattern without any file.
     """
     wanted = tuple(suffix.lower() + packed for suffix in suffixes for packed in ("", *PACKED))
     found: dict[str, Source] = {}
@@ -46,8 +51,9 @@ def expand(
         if os.path.isdir(path):
             names = _folder(path, wanted, left_out)
             fault = (
-                f"no {', '.join(suffixes)} file (nor one in .gz or .zst) in this folder; name the "
-                "files themselves"
+                f"no {', '.join(suffixes)} file (nor one in .gz or .zst) in this folder"
+                f"{', of .json only arrays of records' * (JSON in suffixes)}; name the files "
+                "themselves"
             )
         elif not os.path.lexists(path) and re.search(r"[*?[]", path):
             matches = _glob(path, left_out)
@@ -77,6 +83,8 @@ def source_of(path: str) -> Source:
     compressed: Packing = PACKED.get(os.path.splitext(path)[1].lower(), "")
     if compressed == "zst":
         zstandard_module(path)
+    if path.lower().endswith(PARQUET):
+        parquet_module(path)
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
@@ -132,7 +140,18 @@ def _folder(folder: str, wanted: tuple[str, ...], left_out: LeftOut | None) -> l
     found = (path for path in files if path == folder or path.lower().endswith(wanted))
     # A pipe in a folder could block for ever; a dangling link stays in the list, to be refused.
     there = (path for path in found if os.path.isfile(path) or not os.path.exists(path))
-    return [path for path in there if judge is None or not judge.leaves_out(path, folder=False)]
+    return [
+        path
+        for path in there
+        if (path == folder or _fits(path))
+        and (judge is None or not judge.leaves_out(path, folder=False))
+    ]
+
+
+def _fits(path: str) -> bool:
+    """Returns whether a file in a folder is to be read for its content, not only for its name."""
+    name = path.lower().removesuffix(".gz").removesuffix(".zst")
+    return not (name.endswith(JSON) and os.path.exists(path)) or holds_records(source_of(path))
 
 
 def _glob(pattern: str, left_out: LeftOut | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Reads lines of JSONL as JSON values, in constant memory."""
+"""Reads records as JSON values, in constant memory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mypt_cli.jsonl.blocks import Source, blocks
+from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.line import read_line
+from mypt_cli.jsonl.records import record_blocks
 from mypt_spec.findings import Finding
 
 MAX_LINE = 8 << 20  # bytes, as the linter
@@ -15,9 +16,10 @@ MAX_LINE = 8 << 20  # bytes, as the linter
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a source: its JSON value, or why it has none. `position` counts bytes on disk.
+    """One record of a source: its JSON value, or why it has none.
 
-    `spots` is what else is wrong with the line itself.
+    `row` is its line, its row, or its place in an array; `position` counts bytes on disk. `spots`
+    is what else is wrong with the line itself.
     """
 
     path: str
@@ -29,8 +31,8 @@ class Line:
 
 
 def lines(source: Source) -> Iterator[Line]:
-    """Yields each line of a source, in constant memory. Raises UsageError for unreadable ones."""
-    for block in blocks(source, max_line=MAX_LINE):
+    """Yields each record of a source, in constant memory. Raises UsageError for unreadable ones."""
+    for block in record_blocks(source, max_line=MAX_LINE):
         if block.too_long:
             fault = Finding(
                 "MYP007", f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
@@ -40,9 +42,7 @@ def lines(source: Source) -> Iterator[Line]:
         for i, raw in enumerate([] if block.broken else block.lines()):
             yield _line(source.path, block.first_row + i, block.position, raw)
         if block.broken:
-            yield Line(
-                source.path, block.first_row, block.position, fault=Finding("MYP003", block.broken)
-            )
+            yield Line(source.path, block.first_row, block.position, fault=block.finding())
 
 
 def _line(path: str, row: int, position: int, raw: bytes) -> Line:

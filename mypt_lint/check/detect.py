@@ -18,6 +18,8 @@ from typing import IO, BinaryIO, NamedTuple, cast
 
 import mypt_spec
 from mypt_cli.jsonl.blocks import Source, blocks
+from mypt_cli.jsonl.layout import MAGIC
+from mypt_cli.jsonl.records import record_blocks
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect, shaped
 from mypt_spec.episode import Episode
@@ -78,8 +80,11 @@ def detect(source: Source, kind: str, dialects: Sequence[Dialect]) -> Guess:
     `blocks` does.
     """
     head, source = _head(source)
-    data = _unpacked(head, source)
-    scores = (_records if kind == "record" else _tagged)(data, dialects)
+    if kind == "record":
+        scores = _records(_unpacked(head, source), dialects)
+    else:
+        held = replace(source, stream=io.BytesIO(head), size=None)
+        scores = _tagged(b"".join(block.data for block in blocks(held)), dialects)
 
     def merit(dialect: Dialect) -> tuple[float, int]:
         fit, explained, _ = scores[dialect.name]
@@ -137,7 +142,11 @@ def _head(source: Source, least: int = _HEAD) -> tuple[bytes, Source]:
     stream = source.open()
     read = getattr(stream, "read1", stream.read)
     head = b""
-    while len(head) < least or (len(head) < _MOST and b"\n" not in head and not source.compressed):
+    while len(head) < least or (
+        len(head) < _MOST
+        and b"\n" not in head
+        and not (source.compressed or head.startswith((b"[", MAGIC)))
+    ):
         try:
             piece = read(_HEAD)
         except OSError:  # the reader of the whole source reports it
@@ -168,8 +177,11 @@ class _Replayed(io.BufferedIOBase):
 
 
 def _unpacked(head: bytes, source: Source) -> bytes:
+    """Returns the first records as lines; the last may be cut off."""
+    if head.startswith(MAGIC):  # which is read from its end
+        return next(record_blocks(source, block_size=_HEAD)).data
     held = replace(source, stream=io.BytesIO(head), size=None)
-    return b"".join(block.data for block in blocks(held))
+    return b"".join(block.data for block in record_blocks(held))
 
 
 def _first_records(data: bytes) -> list[object]:

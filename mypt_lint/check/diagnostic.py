@@ -44,7 +44,8 @@ class Diagnostic:
 
     Rows and columns count from 1, columns in code points of the physical line; the end is
     exclusive. `edit` is the finding's fix as one replacement in its line: from column, to column,
-    new text.
+    new text. `record` is the number of the record in a JSON array, from 1, and 0 elsewhere. In a
+    `table`, the row is that of the table, and columns count in the row as a line of JSON.
     """
 
     finding: Finding
@@ -56,6 +57,18 @@ class Diagnostic:
     dialect: str
     snippet: Snippet | None = None
     edit: tuple[int, int, str] | None = None
+    record: int = 0
+    table: bool = False
+
+    @property
+    def number(self) -> int:
+        """Returns the number of the record in its file: line, row, or place in an array."""
+        return self.record or self.row
+
+    @property
+    def at(self) -> str:
+        """Returns the place in the file, to be shown after its name."""
+        return f"row {self.row}" if self.table else f"{self.row}:{self.column}"
 
     @property
     def sort_key(self) -> tuple[str, int, int, str, int, str]:
@@ -73,7 +86,7 @@ class Diagnostic:
 class Summary:
     """Counts of a run.
 
-    `units` are lines of JSONL, or episodes of text; every unit that is read is clean or faulty.
+    `units` are records, or episodes of text; every unit that is read is clean or faulty.
     `keys` counts keys at fault by (code, key), `fixable` findings by "safe" and "unsafe", and
     `known` those of the baseline, which are counted nowhere else.
     """
@@ -107,12 +120,14 @@ class Summary:
                 self.count_key((code, unescape(item.finding.pointer.rpartition("/")[2])))
             if item.finding.fix is not None:
                 self.fixable["safe" if item.finding.fix.safe else "unsafe"] += 1
-            if (code, item.row) not in seen:
-                seen.add((code, item.row))
+            if (code, item.number) not in seen:
+                seen.add((code, item.number))
                 self.units_by_code[code] += 1
 
     def add(self, other: Summary) -> None:
         """Adds the counts of a part of the run."""
+        if other.unit_name == "record":  # where any is no line, all are called so
+            self.unit_name = other.unit_name
         self.files += other.files
         self.units += other.units
         self.clean += other.clean

@@ -12,6 +12,7 @@ from mypt_cli.jsonl.blocks import Block, Source, blocks
 from mypt_cli.jsonl.line import is_utf16
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.check.origins import placed
 from mypt_spec.findings import Finding, Fix
 
 MAX_LINE = 8 << 20  # bytes; several copies of a line are held while it is read
@@ -21,15 +22,23 @@ BLOCK = 96 << 10  # larger pieces of memory go back to the system and come anew,
 
 def too_long(checker: Checker, block: Block, row: int, path: str) -> list[Diagnostic]:
     """Returns the finding about a line that is not read because of its length."""
-    message = f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
-    hint = "split the conversation, or check that lines end in LF"
-    return _about(checker, checker.insist(Finding("MYP007", message, help=hint)), row, path)
+    what = "line" if block.kind == "lines" else "record"
+    message = f"the {what} has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
+    hint = "split the conversation"
+    if block.kind == "lines":
+        hint += ", or check that lines end in LF"
+    found = _about(checker, checker.insist(Finding("MYP007", message, help=hint)), row, path)
+    return placed(found, block, row)
 
 
 def broken_off(checker: Checker, block: Block, row: int, path: str) -> list[Diagnostic]:
-    """Returns the finding about a damaged file, where it ends."""
-    hint = "the file is incomplete or damaged: compress it again from its source"
-    return _about(checker, checker.insist(Finding("MYP003", block.broken, help=hint)), row, path)
+    """Returns the finding about a damaged file, where the damage is."""
+    found = _about(checker, checker.insist(block.finding()), row, path)
+    if not (found and block.fault and block.origins):
+        return placed(found, block, row)
+    shown = block.origins[0].raw.partition(b"\n")[0].decode("utf-8", "replace")
+    item = checker.at(found[0].finding, shown, 0, len(shown), row, path)
+    return placed([item if shown else replace(item, snippet=None)], block, row)
 
 
 def ending(checker: Checker, last: Block | None, base: int, path: str) -> list[Diagnostic]:
@@ -43,7 +52,12 @@ def ending(checker: Checker, last: Block | None, base: int, path: str) -> list[D
     lines = last.lines()
     row = base + last.first_row + max(0, len(lines) - 1)
     if last.broken:
-        return broken_off(checker, last, row, path)
+        return [] if last.fault else broken_off(checker, last, row, path)
+    if last.kind != "lines":
+        empty = not last.data and last.first_row == 1
+        hint = "delete it, or check what should have written it"
+        fault = Finding("MYP012", "the file has no records", help=hint)
+        return _about(checker, fault, 1, path) if empty else []
     if last.data.endswith(b"\n") or last.too_long or is_utf16(lines[-1]):
         return []
     text = lines[-1].decode("utf-8", "replace") if lines else ""

@@ -14,10 +14,12 @@ from dataclasses import replace
 from typing import Any
 
 from mypt_cli.errors import UsageError
-from mypt_cli.jsonl.blocks import Source, blocks
+from mypt_cli.jsonl.blocks import Block, Source
+from mypt_cli.jsonl.records import record_blocks
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.file_faults import BLOCK, MAX_LINE
+from mypt_lint.check.origins import placed
 from mypt_lint.check.suppress import OPT_OUT, suppressed
 from mypt_lint.dataset.fingerprints import digest, last_answer, plain, prompt, whole
 from mypt_lint.dataset.language import other_language
@@ -90,7 +92,7 @@ class DataSet:
             for source in group.sources:
                 if source.path in evaluated:
                     _again(source)
-                    for row, _, _, episode in episodes_of(group.checker, source):
+                    for row, _, _, episode, _ in episodes_of(group.checker, source):
                         self._evaluated.put(
                             digest(self._asked(episode, group.checker)), number << _ROW | row
                         )
@@ -101,7 +103,7 @@ class DataSet:
     ) -> Iterator[Chunk]:
         answers, count = Seen(1 << 20), 0
         chunk = Chunk()
-        for row, raw, record, episode in episodes_of(checker, source):
+        for row, raw, record, episode, block in episodes_of(checker, source):
             place = number << _ROW | row
             found = [
                 *self._compared(checker, episode, place, evaluated),
@@ -116,10 +118,8 @@ class DataSet:
             if OPT_OUT in record:
                 found = suppressed(record[OPT_OUT], found, checker.codes, complete=False)
             if found:
-                items = sorted(
-                    checker.locate(found, raw, row=row, filename=source.path),
-                    key=lambda item: item.sort_key,
-                )
+                items = checker.locate(found, raw, row=row, filename=source.path)
+                items = sorted(placed(items, block), key=lambda item: item.sort_key)
                 chunk.add(items, raw, checker.known)
             if len(chunk.found) >= 1000:
                 yield chunk
@@ -211,15 +211,15 @@ def _again(source: Source) -> None:
 
 def episodes_of(
     checker: Checker, source: Source
-) -> Iterator[tuple[int, bytes, dict[str, Any], Episode]]:
-    """Yields the readable records of a source: row, bytes, record and episode of each."""
-    for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
+) -> Iterator[tuple[int, bytes, dict[str, Any], Episode, Block]]:
+    """Yields the readable records of a source: row, bytes, record, episode, block of each."""
+    for block in record_blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         if block.too_long or block.broken:
             continue
         for index, raw in enumerate(block.lines()):
             read = episode_of(checker, raw)
             if read is not None:
-                yield block.first_row + index, raw, *read
+                yield block.first_row + index, raw, *read, block
 
 
 def episode_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Episode] | None:

@@ -46,7 +46,7 @@ class Repairs:
                     if item.finding.code in CODES
                     else {}
                 )
-                rows.setdefault(item.filename, set()).add(item.row)
+                rows.setdefault(item.filename, set()).add(item.number)
         self.wanted = any(group.checker.codes & CODES for group in groups)
         self._there = (data.episodes, data.prompts)
         self._moved = (Seen(), Seen())  # digests of episodes and prompts before, to those after

@@ -7,9 +7,10 @@ replaced as a whole or not at all.
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from mypt_cli.jsonl.blocks import Source, blocks
 from mypt_cli.jsonl.line import is_utf16
 from mypt_cli.jsonl.output import Output
 from mypt_cli.jsonl.paths import source_of
+from mypt_cli.jsonl.records import has_lines, record_blocks
 from mypt_cli.progress import Bar
 from mypt_lint.check.file_faults import BLOCK, MAX_LINE, MAX_TEXT
 from mypt_lint.fast.clean_filter import CleanFilter
@@ -45,6 +47,9 @@ class Fixes:
         for code, count in self.by_code.items():
             out[RULES[code].severity] += count
         return out
+
+
+_RUN = re.compile(rb'("(?:[^"\\]|\\.)*+"|\n)|[ \t\r]{2,}+')
 
 
 class Piece(NamedTuple):
@@ -88,6 +93,13 @@ def fix_sources(
             f"-o {output} takes the fixed data of one file, got {len(sources)}; without -o, files "
             "are fixed in place"
         )
+    for group in groups if output is None else ():
+        for source in group.sources if group.kind == "record" else ():
+            if source.divisible and not has_lines(source):
+                raise UsageError(
+                    f"{source.path} is no JSONL, so it is not fixed in place; -o FIXED.jsonl "
+                    "writes its records, fixed, as JSONL"
+                )
     for source in sources if output is None and diff is None else ():
         if not source.divisible:
             raise UsageError(
@@ -214,7 +226,7 @@ def _each_line(
     at: Callable[[int], None],
 ) -> Iterator[Piece]:
     dropped, untidy = repairs.rows(source.path) if repairs else (frozenset(), frozenset())
-    for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE):
+    for block in record_blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         at(block.position)
         if block.broken:
             raise _NotWholeError(block.broken)
@@ -222,6 +234,8 @@ def _each_line(
             raise _NotWholeError(
                 f"line {block.first_row} has {block.too_long:,} bytes, more than are read"
             )
+        if block.kind != "lines":
+            block = replace(block, data=_tight(block.data))
         lines = BytesIO(block.data).readlines()
         _, doubtful = clean_filter.unproved(block.data)
         if (
@@ -260,6 +274,11 @@ def _each_line(
             done = index + 1
         if done < len(lines):
             yield _same(lines[done:], block.first_row + done)
+
+
+def _tight(data: bytes) -> bytes:
+    """Returns lines of JSON without runs of white space, as the layout of an array leaves them."""
+    return _RUN.sub(lambda found: found[1] or b" ", data)
 
 
 def _same(lines: list[bytes], row: int) -> Piece:

@@ -28,7 +28,7 @@ def record(diagnostic: Diagnostic) -> dict[str, Any]:
         "expected": finding.expected,
         "dialect": diagnostic.dialect,
         "fix": finding.fix.as_dict() if finding.fix else None,
-    }
+    } | ({"record": diagnostic.record} if diagnostic.record else {})
 
 
 class JsonText:

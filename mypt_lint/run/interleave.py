@@ -70,4 +70,4 @@ class _Ahead:
 
 
 def _place(item: Diagnostic) -> _Place:
-    return item.filename, item.row
+    return item.filename, item.number

@@ -14,7 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mypt_cli.errors import UsageError
-from mypt_cli.jsonl.blocks import Source, ranges
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.records import record_ranges
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.run.chunk import Chunk
@@ -64,8 +65,9 @@ def run_parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator
 def units(checker: Checker, sources: list[Source], parts: list[list[Part]]) -> Iterator[Unit]:
     """Yields (divisible, source, work) for each unit.
 
-    Units are byte ranges of plain files, and blocks of compressed files, which every process
-    unpacks. A source that can be read only once is not divisible, and is for the first process.
+    Units are byte ranges of plain files, and blocks of compressed files, of arrays and of tables,
+    which every process reads. A source that can be read only once is not divisible, and is for the
+    first process.
     """
     fast = FastChecker(checker)
     for source, ranges_ in zip(sources, parts, strict=True):
@@ -81,7 +83,7 @@ def units(checker: Checker, sources: list[Source], parts: list[list[Part]]) -> I
 
 
 def _parts(source: Source) -> list[Part]:
-    found: list[Part] = list(ranges(source, size=RANGE))
+    found: list[Part] = list(record_ranges(source, size=RANGE))
     if found:
         found[-1] = found[-1][0], None  # to the end, even if the file has grown since
     return found

@@ -11,9 +11,18 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from mypt_cli.jsonl.blocks import Block, Source, blocks
+from mypt_cli.jsonl.records import record_blocks
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic, Summary
-from mypt_lint.check.file_faults import BLOCK, MAX_LINE, ending, too_long, whole_text
+from mypt_lint.check.file_faults import (
+    BLOCK,
+    MAX_LINE,
+    broken_off,
+    ending,
+    too_long,
+    whole_text,
+)
+from mypt_lint.check.origins import placed
 from mypt_lint.check.texts import generation_units, text_units
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.run.chunk import Chunk
@@ -70,10 +79,10 @@ def pieces(
     """
     start, end = part or (0, None)
     base = FAR if start else 0
-    check = _records if kind == "record" else _generations
+    check, read = (_records, record_blocks) if kind == "record" else (_generations, blocks)
     last: Block | None = None
-    for block in blocks(source, block_size=BLOCK, max_line=MAX_LINE, start=start, end=end):
-        work = _too_long if block.too_long else check
+    for block in read(source, block_size=BLOCK, max_line=MAX_LINE, start=start, end=end):
+        work = _too_long if block.too_long else _fault if block.fault else check
         yield partial(work, fast, block, base + block.first_row, source.path)
         last = block
     if end is None:
@@ -83,8 +92,12 @@ def pieces(
 def _records(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
     """Checks a block of records; `row` is that of its first line."""
     units, found = fast.block(_whole_lines(block), row=row, filename=path)
-    chunk = Chunk(summary=Summary(units=units, bytes=len(block.data)), position=block.position)
+    unit = "line" if block.kind == "lines" else "record"
+    summary = Summary(units=units, bytes=len(block.data), unit_name=unit)
+    chunk = Chunk(summary=summary, position=block.position)
     known = fast.checker.known
+    if block.kind != "lines":
+        found = [(raw, placed(items, block, row)) for raw, items in found]
     return chunk.counted(sum([chunk.add(items, raw, known) for raw, items in found]))
 
 
@@ -111,6 +124,13 @@ def _too_long(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
     found = too_long(fast.checker, block, row, path)
     chunk.add(found, b"%d %b" % (block.too_long, block.data), fast.checker.known)
     return chunk.counted(int(not chunk.summary.known))
+
+
+def _fault(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
+    """Returns the finding about what is wrong between records."""
+    chunk = Chunk(position=block.position)
+    chunk.add(broken_off(fast.checker, block, row, path), b"", fast.checker.known)
+    return chunk.counted(0)
 
 
 def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk:

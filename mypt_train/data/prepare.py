@@ -28,6 +28,7 @@ from mypt_cli import atomic
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.jsonl.records import has_lines
 from mypt_cli.words import either
 from mypt_lint.check.detect import elsewhere_than
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
@@ -380,13 +381,14 @@ class _Collection:
         self.tags: Counter[str] = Counter()
         self.rejects: list[bytes] = []  # a line of JSON each
         self.lines = [0] * len(sources)  # of each file, in the units before
+        self.divided = [has_lines(source) for source in sources]
         self.seen: set[bytes] = set()
         self.pairs = 0
 
     def take(self, number: int, file: int, unit: UnitFile) -> None:
         """Takes a unit of a file; `number` is that of the unit."""
         head, account = unit.head, self.accounts[file]
-        base = 0 if self.sources[file].compressed else self.lines[file]
+        base = self.lines[file] if self.divided[file] else 0
         account.lines += head["lines"]
         account.refused += head["statuses"].get(REFUSED, 0)
         account.long += head["statuses"].get(LONG, 0)

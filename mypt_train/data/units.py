@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_cli import atomic
-from mypt_cli.jsonl.blocks import Source, blocks, ranges
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.records import record_blocks, record_ranges
 from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import Finding
 from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder, LineOutcome
@@ -47,7 +48,7 @@ Key = tuple[int, int]
 class Task:
     """The work that one process takes at a time.
 
-    A task is a byte range of a plain file, which is one unit, or all units of a compressed file.
+    A task is a byte range of a plain file, which is one unit, or all units of any other.
     `file` is the number of the input, `part` the number of the unit in it, `span` its byte range.
     """
 
@@ -62,9 +63,9 @@ def tasks(inputs: Sequence[tuple[Source, Settings]], *, size: int = SIZE) -> lis
     """Returns all work on some inputs, in their order. `size` is in bytes of input."""
     out = []
     for number, (source, rules) in enumerate(inputs):
-        spans = ranges(source, size=size)
+        spans = record_ranges(source, size=size)
         out += [Task(number, source, rules, part, span) for part, span in enumerate(spans)]
-        if source.compressed:
+        if not spans and source.size:
             out.append(Task(number, source, rules))
     return out
 
@@ -85,7 +86,9 @@ def work(
     encoder = _encoder(options, task.rules)
     start, end = task.span or (0, None)
     part, unit = task.part, _Unit(encoder)
-    for block in blocks(task.source, block_size=size, max_line=MAX_LINE, start=start, end=end):
+    for block in record_blocks(
+        task.source, block_size=size, max_line=MAX_LINE, start=start, end=end
+    ):
         if (task.file, part) not in done:
             if block.too_long:
                 unit.refuse(
@@ -96,7 +99,7 @@ def work(
                     block.first_row,
                 )
             elif block.broken:
-                unit.refuse(Finding("MYP003", block.broken), block.first_row)
+                unit.refuse(block.finding(), block.first_row)
             else:
                 unit.add(block.lines(), block.first_row, begins=start == 0)
         if task.span is None:

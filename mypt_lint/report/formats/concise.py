@@ -15,8 +15,9 @@ class Report:
 
     def finding(self, diagnostic: Diagnostic) -> None:
         finding = diagnostic.finding
+        where = f" {finding.pointer}" if diagnostic.table and finding.pointer else ""
         line = (
-            f"{diagnostic.filename}:{diagnostic.row}:{diagnostic.column}: {finding.code} "
+            f"{diagnostic.filename}:{diagnostic.at}{where}: {finding.code} "
             f"{finding.name}: {finding.message}"
         )
         self._stream.write(self._display.line(line) + "\n")

@@ -82,7 +82,7 @@ class Report:
             out.write("\nWithout an annotation:\n\n")
         for diagnostic in self._rest:
             finding = diagnostic.finding
-            place = f"{diagnostic.filename}:{diagnostic.row}:{diagnostic.column}"
+            place = f"{diagnostic.filename}:{diagnostic.at}"
             out.write(f"- {page.cell(f'{place} {finding.code} {finding.message}')}\n")
         count = (
             sum(totals.by_severity.values())
@@ -98,7 +98,7 @@ class Report:
             self._rest.append(diagnostic)
         finding = diagnostic.finding
         text = (
-            f"{diagnostic.filename}:{diagnostic.row}:{diagnostic.column}: {finding.severity} "
+            f"{diagnostic.filename}:{diagnostic.at}: {finding.severity} "
             f"{finding.code} {finding.name}: {finding.message}"
         )
         self._stream.write(f"- {self._display.line(text).replace('##[', '## [')}\n")

@@ -21,7 +21,7 @@ class Report:
             self._stream.write(f"{before}{self._display.line(diagnostic.filename)}:\n")
             self._file = diagnostic.filename
         finding = diagnostic.finding
-        place = f"{diagnostic.row}:{diagnostic.column}"
+        place = diagnostic.at
         fix = f" [{'safe' if finding.fix.safe else 'unsafe'} fix]" if finding.fix else ""
         self._stream.write(
             f"  {place:<9} {finding.severity:<7} {finding.code} "

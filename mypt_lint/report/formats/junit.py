@@ -31,11 +31,11 @@ class Report:
         if len(self._cases) >= MOST:
             return
         finding = diagnostic.finding
-        name = f"{finding.code} {finding.name} {diagnostic.row}:{diagnostic.column}"
+        name = f"{finding.code} {finding.name} {diagnostic.at}"
         more = [f"expected {one_of(finding.expected)}"] if finding.expected else []
         text = "\n".join(
             [
-                f"{diagnostic.row}:{diagnostic.column} {finding.message}",
+                f"{diagnostic.at} {finding.message}",
                 *more,
                 *([finding.help] if finding.help else []),
             ]

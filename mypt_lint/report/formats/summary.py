@@ -47,7 +47,7 @@ class Report:
         diagnostic = self._first.get(code)
         if diagnostic is None:
             return ""
-        place = f"{diagnostic.filename}:{diagnostic.row}:{diagnostic.column}"
+        place = f"{diagnostic.filename}:{diagnostic.at}"
         return self.cell(f"{place} {diagnostic.finding.message}")
 
     def cell(self, text: str) -> str:

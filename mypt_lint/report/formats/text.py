@@ -75,7 +75,7 @@ class Report:
             (f" {finding.name}:", "bold"),
             (f" {show(finding.message)}\n", ""),
             (f"{gutter}--> ", _GUTTER),
-            (f"{show(diagnostic.filename)}:{diagnostic.row}:{diagnostic.column}", ""),
+            (f"{show(diagnostic.filename)}:{diagnostic.at}", ""),
         ]
         place = [show(finding.pointer)] if finding.pointer else []
         if finding.span:

@@ -1,0 +1,322 @@
+r"""Cuts one JSON array into its records, in constant memory.
+
+Input are bytes in any pieces; output are blocks as of JSONL: each record is one line, and keeps its
+place in the file.
+
+Theory of operation. Only brackets, quotes and line ends are looked at, so a record is found whether
+it is valid or not, and the reader of lines says what is wrong in it. White space between tokens
+includes `\n`, so a space in its place changes neither the value nor any offset: the record
+`{\n "a": 1}` at line 5, column 3, becomes the line `{  "a": 1}`. The offset 3, of `"a"`, is after
+one line end of the original bytes, so it is line 6, column 2.
+
+No string of JSON goes over a line end. One that does is taken to end there, so that in an array
+with line ends a missing quote spoils one record, and not all that follow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mypt_cli.jsonl.blocks import HEAD, Block, Origin
+from mypt_cli.jsonl.compression import BrokenDataError, FileReader
+from mypt_cli.jsonl.line import BOM, read_line
+from mypt_spec.findings import Finding
+
+_SPACE = re.compile(rb"[ \t\r\n]*+")
+_JUNK = re.compile(rb"[^,\]\[{]*+")
+_WORD = re.compile(rb'[^,\]\[{}" \t\r\n]*+')
+# All up to the next bracket outside of strings, or to a string without its end.
+_INSIDE = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")*+')
+_STRING = re.compile(rb'[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+')
+_BYTES_OF_ONE = bytes(range(0x80, 0xC0))  # all but the first byte of a character
+BEGIN, FIRST, NEXT, AFTER, END = "begin", "first", "next", "after", "end"
+
+_CUT = "copy the file again from its source, or end the array with ]"
+_HELP = {
+    "comma": "put a comma between two records",
+    "trailing": "take out the comma before ]",
+    "double": "take out one of the two commas",
+    "junk": "take it out: between two records there is one comma, and white space",
+    "array": "join the arrays into one, or write one record a line: jq -c '.[]'; where each line "
+    'is a list of messages, write each as {"messages": [...]}',
+    "after": "put all records into the array, or each on a line of its own: jq -c '.[]'",
+    "cut": _CUT,
+    "open": "copy the file again from its source, or close what this record leaves open: a bracket "
+    "or a quote",
+}
+
+
+def cut_array(pieces: Iterator[bytes], reader: FileReader, *, max_line: int) -> Iterator[Block]:
+    """Yields the records in pieces of decompressed bytes that `reader` has read.
+
+    Holds one piece and one record of at most `max_line` bytes. What is wrong between records is a
+    block with a `fault`, at its place.
+    """
+    cutter = _Cutter(max_line)
+    try:
+        for data in pieces:
+            cutter.feed(data)
+            yield from cutter.taken(reader.offset)
+        cutter.end()
+    except BrokenDataError as error:
+        at = (Origin(cutter.row, cutter.column, b""),)
+        cutter.flush()
+        cutter.out.append(Block(b"", cutter.number, 0, broken=str(error), kind="array", origins=at))
+    yield from cutter.taken(reader.offset)
+
+
+class _Cutter:
+    """The state between two pieces: where in the array they meet.
+
+    `number` is that of the next record, `row` and `column` are the place of the next byte.
+    """
+
+    def __init__(self, max_line: int) -> None:
+        self.max_line = max_line
+        self.state = BEGIN
+        self.number = self.row = self.column = 1
+        self.out: list[Block] = []
+        self.ready: list[Origin] = []
+        self.again = False  # whether it was said that the array is not alone in its file
+        self.told = False  # whether something wrong is just before the next byte
+        self.held: list[bytes] | None = None  # pieces of what is not complete
+        self.junk = False  # whether that is no record
+        self.length = 0
+        self.start = (1, 1)
+        self.depth = 0
+        self.in_string = self.escaped = False
+
+    def taken(self, position: int) -> Iterator[Block]:
+        """Yields what is complete."""
+        self.flush()
+        for block in self.out:
+            yield Block(
+                block.data,
+                block.first_row,
+                position,
+                block.too_long,
+                block.broken,
+                "array",
+                block.origins,
+                block.fault,
+            )
+        self.out = []
+
+    def flush(self) -> None:
+        """Makes a block of the records that are complete."""
+        if self.ready:
+            data = b"".join([_one_line(origin.raw) for origin in self.ready])
+            first = self.number - len(self.ready)
+            self.out.append(Block(data, first, 0, origins=tuple(self.ready)))
+            self.ready = []
+
+    def feed(self, data: bytes) -> None:
+        at = 0
+        if self.state is BEGIN and data.startswith(BOM):
+            self._fault_of(read_line(BOM, first=True).spots[0].finding, b"")
+            self.column, at = 2, len(BOM)
+        while at < len(data):
+            if self.held is not None:
+                at = self._go_on(data, at)
+                continue
+            begin, at = at, self._end(_SPACE, data, at)
+            self._move(data[begin:at])
+            if at < len(data):
+                at = self._between(data, at)
+
+    def end(self) -> None:
+        """Notes what the end of the file shows."""
+        if self.held is not None and not self.junk and self.depth + self.in_string == 0:
+            self._finish()
+        if self.held is not None and self.junk:
+            self._finish()
+        if self.held is not None:
+            raw = b"".join(self.held)
+            self.row, self.column = self.start
+            self._fault("open", f"the file ends in record {self.number}, which begins here", raw)
+            self.held = None
+        elif self.state is not END:
+            self._fault("cut", f"the array has no end: the file ends {self._where()}")
+        if self.number == 1 and not self.out:
+            self.out.append(Block(b"", 1, 0))
+
+    def _where(self) -> str:
+        """Returns a place between records, in words."""
+        comma = " and its comma" if self.state is NEXT else ""
+        return f"after record {self.number - 1}{comma}" if self.number > 1 else "before any record"
+
+    def _between(self, data: bytes, at: int) -> int:
+        """Takes a byte of what is between records, or begins one. Returns where to go on."""
+        char, state, told = data[at : at + 1], self.state, self.told
+        self.told = False
+        if char == b"[" and state in (BEGIN, END):
+            if state is END:
+                self._once("array", "the array has ended, and another begins")
+            self.state = FIRST
+        elif char == b"]" and state in (FIRST, NEXT, AFTER):
+            if state is NEXT:
+                self._fault("trailing", "a comma before the end of the array")
+            self.state = END
+        elif char == b"," and state is AFTER:
+            self.state = NEXT
+        elif char == b"," and state in (FIRST, NEXT):
+            self._fault("double", f"a comma without a record before it, {self._where()}", char)
+            self.state = NEXT
+        elif char in b"[{" or (char not in b",]}" and state in (FIRST, NEXT)):
+            if state is AFTER and not told:
+                between = f"between records {self.number - 1} and {self.number}"
+                self._fault("comma", f"no comma {between}")
+            elif state is END:
+                self._once("after", "the array has ended, and more records follow")
+            self._begin(junk=False)
+            return at
+        else:
+            self._begin(junk=True)
+            self._hold(char)
+            return at + 1
+        self.column += 1
+        return at + 1
+
+    def _begin(self, *, junk: bool) -> None:
+        self.held, self.junk, self.length, self.depth = [], junk, 0, 0
+        self.start = (self.row, self.column)
+        self.in_string = self.escaped = False
+
+    def _go_on(self, data: bytes, at: int) -> int:
+        """Takes more of what is begun. Returns where to go on."""
+        begin, done = at, False
+        if self.junk:
+            at = self._end(_JUNK, data, at)
+            done = at < len(data)
+        else:
+            at, done = self._record(data, at)
+        self._hold(data[begin:at])
+        if done:
+            self._finish()
+        return at
+
+    def _record(self, data: bytes, at: int) -> tuple[int, bool]:
+        """Returns the end of what belongs to the record that is begun, and whether that ends it."""
+        while at < len(data):
+            if self.in_string:
+                at = self._string(data, at)
+                if not self.in_string and not self.depth:
+                    return at, True
+                continue
+            if not self.depth and data[at : at + 1] not in b'"[{':
+                at = self._end(_WORD, data, at)  # a number, or a word
+                return at, at < len(data)
+            at = self._end(_INSIDE, data, at) if self.depth else at
+            char = data[at : at + 1]
+            if not char:
+                break
+            at += 1
+            if char == b'"':
+                self.in_string = True
+            elif char in b"[{":
+                self.depth += 1
+            else:
+                self.depth -= 1
+                if not self.depth:
+                    return at, True
+        return at, False
+
+    def _string(self, data: bytes, at: int) -> int:
+        """Returns how far a string goes in the data, with its quote."""
+        if self.escaped:
+            self.escaped = False
+            at += data[at : at + 1] != b"\n"
+        at = self._end(_STRING, data, at)
+        char = data[at : at + 1]
+        if char == b"\\" and at + 1 == len(data):
+            self.escaped = True
+            return at + 1
+        if char == b"\\":  # before a line end
+            at += 1
+        if char:
+            self.in_string = False
+            return at + 1
+        return at
+
+    def _hold(self, piece: bytes) -> None:
+        assert self.held is not None
+        self.length += len(piece)
+        self._move(piece)
+        if self.length <= self.max_line:
+            self.held.append(piece)
+        else:
+            head = b"".join(self.held)[:HEAD]
+            self.held = [head + piece[: HEAD - len(head)]]
+
+    def _finish(self) -> None:
+        """Takes what is complete: a record, or what is none."""
+        raw, origin = b"".join(self.held or ()), self.start
+        self.held = None
+        if self.junk:
+            raw = raw.rstrip(b" \t\r\n")
+            here, (self.row, self.column) = (self.row, self.column), origin
+            shown = raw[:40].decode("utf-8", "replace")
+            self._fault("junk", f"{shown!r} {self._where()} is no part of an array", raw[:HEAD])
+            self.row, self.column = here
+            self.told = True
+            return
+        if self.length > self.max_line:
+            self.flush()
+            at = (Origin(*origin, raw),)
+            line = raw.replace(b"\n", b" ")
+            self.out.append(Block(line, self.number, 0, too_long=self.length, origins=at))
+        else:
+            self.ready.append(Origin(*origin, raw))
+        self.number += 1
+        self.state = END if self.state is END else AFTER
+
+    def _once(self, name: str, message: str) -> None:
+        if not self.again:
+            self._fault(name, message, b"[")
+        self.again = True
+
+    def _fault(self, name: str, message: str, raw: bytes = b"") -> None:
+        self._fault_of(Finding("MYP015", message, help=_HELP[name]), raw)
+
+    def _fault_of(self, finding: Finding, raw: bytes) -> None:
+        self.flush()
+        at = (Origin(self.row, self.column, raw[:HEAD]),)
+        self.out.append(
+            Block(b"", self.number, 0, broken=finding.message, origins=at, fault=finding)
+        )
+
+    def _move(self, piece: bytes) -> None:
+        """Moves the place of the next byte; columns count characters."""
+        last = piece.rfind(b"\n") + 1
+        if last:
+            self.row += piece.count(b"\n")
+            self.column = 1
+        rest = piece[last:] if last else piece
+        self.column += len(rest if rest.isascii() else rest.translate(None, _BYTES_OF_ONE))
+
+    @staticmethod
+    def _end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
+        found = pattern.match(data, at)
+        return found.end() if found else at
+
+
+def _one_line(raw: bytes) -> bytes:
+    r"""Returns a record as a line: a space in the place of each line end.
+
+    In a string, where no line end can be, it becomes another character that cannot be there.
+    """
+    if b"\n" not in raw:
+        return raw + b"\n"
+    if _WHOLE.fullmatch(raw):
+        return raw.replace(b"\n", b" ") + b"\n"
+    return _LINE_END.sub(_no_line_end, raw) + b"\n"
+
+
+# Text in which every string has its end.
+_WHOLE = re.compile(rb'(?:[^"]++|"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")*+')
+_LINE_END = re.compile(rb'"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+(?:"|\\?\n)?|\n')
+
+
+def _no_line_end(found: re.Match[bytes]) -> bytes:
+    return b" " if found[0] == b"\n" else found[0].replace(b"\n", b"\v")

@@ -1,0 +1,128 @@
+r"""Finds how a file holds its records, from its first bytes.
+
+Input are bytes; output is a `Layout`: a record a line, one JSON array, one JSON object around or
+instead of the records, or a table of Parquet. A record of JSONL begins with `{`, so `[` and an
+object after it is an array, whatever white space is between them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mypt_cli.jsonl.line import BOM
+
+Kind = Literal["lines", "array", "object", "parquet"]
+HEAD = 1 << 16  # bytes looked at
+MAGIC = b"PAR1"
+_SPACE = b" \t\r\n"
+_WRAPPED = re.compile(r'\s*\{\s*("(?:[^"\\\n]|\\["\\/bfnrt]){0,80}")\s*:\s*\[\s*(?=\{)')
+_MEMBER = re.compile(r'\s*,?\s*("(?:[^"\\]|\\.)*")\s*:\s*')
+# A line that ends at the opening of an object or array, or after a key: no record ends there.
+_OPEN_LINE = re.compile(r'\s*\{\s*(?:"(?:[^"\\]|\\.)*"\s*:\s*(?:[\[{]\s*)*)?\Z')
+_AFTER = {"{": ('"',), "[": ("{", '"'), ":": ('"', "[", "{")}
+# Keys of records as they are published, and the types of their values. A message has none of them.
+_RECORD_KEYS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("messages", "conversations", "conversation", "dialogue", "dialog"), list),
+    **dict.fromkeys(("instruction", "completion"), str),
+    **dict.fromkeys(("prompt", "chosen", "rejected"), (str, list)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a file holds its records.
+
+    `key` is that of the list of records in an object; "" where the object is itself a record, over
+    several lines.
+    """
+
+    kind: Kind
+    key: str = ""
+
+
+LINES, ARRAY = Layout("lines"), Layout("array")
+
+
+def layout_of(head: bytes, *, ended: bool) -> Layout | None:
+    r"""Returns the layout of a file that begins with `head`; None if more bytes are needed.
+
+    `ended`: the file has no more bytes.
+
+    >>> layout_of(b'{"a": 1}\n', ended=False), layout_of(b'\n[\n  {"a": 1', ended=False)
+    (Layout(kind='lines', key=''), Layout(kind='array', key=''))
+    >>> layout_of(b'{"data": [{"messages": []}]}', ended=True)
+    Layout(kind='object', key='data')
+    """
+    ended = ended or len(head) >= HEAD
+    if head.startswith(MAGIC):
+        return Layout("parquet")
+    if len(head) < len(MAGIC) and (MAGIC.startswith(head) or BOM.startswith(head)) and not ended:
+        return None
+    body = head.removeprefix(BOM).lstrip(_SPACE)
+    if body.startswith(b"["):
+        return _array(body[1:].lstrip(_SPACE), ended=ended)
+    if body.startswith(b"{"):
+        return _object(head, ended=ended) if ended or b"\n" in body else None
+    return LINES if body or ended else None
+
+
+def _array(rest: bytes, *, ended: bool) -> Layout | None:
+    """Returns the layout of a file after its first bracket."""
+    if not rest:
+        return ARRAY if ended else None
+    return ARRAY if rest.startswith(b"{") else LINES
+
+
+def _object(head: bytes, *, ended: bool) -> Layout:
+    text = head[:HEAD].decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
+    wrapped = _WRAPPED.match(text)
+    if wrapped and is_record(_first_value(text[wrapped.end() :])):
+        return Layout("object", str(json.loads(wrapped[1], strict=False)))
+    first, _, after = text.partition("\n")
+    first, after = first.rstrip(), after.lstrip()
+    goes_on = after.startswith(_AFTER.get(first[-1:], ()))
+    if goes_on and _OPEN_LINE.match(first) and not is_record(_first_value(after)):
+        return Layout("object")
+    return LINES
+
+
+def records_in_array(head: bytes) -> bool:
+    """Returns whether a file begins as an array whose first object is a record."""
+    if layout_of(head, ended=True) != ARRAY:
+        return False
+    text = head[:HEAD].decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
+    return is_record(_first_value(text[1:].lstrip()))
+
+
+def is_record(value: Any) -> bool:
+    """Returns whether a JSON value has a key that records have as they are published."""
+    return isinstance(value, dict) and any(
+        isinstance(value.get(key), types) for key, types in _RECORD_KEYS.items()
+    )
+
+
+def _first_value(text: str) -> Any:
+    """Returns the JSON value at the beginning of a text, or as much of it as is there.
+
+    An object that is cut off has the members before the cut, and an empty list for the one in
+    which a list was cut.
+    """
+    try:
+        return json.JSONDecoder().raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        pass
+    found: dict[str, Any] = {}
+    at = 1
+    decoder = json.JSONDecoder(strict=False)
+    while member := _MEMBER.match(text, at):
+        try:
+            key = str(decoder.decode(member[1]))
+            found[key], at = decoder.raw_decode(text, member.end())
+        except (ValueError, RecursionError):
+            rest = text[member.end() : member.end() + 1]
+            found[key] = {"[": [], "{": {}, '"': ""}.get(rest)
+            break
+    return found

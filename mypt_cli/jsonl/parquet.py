@@ -1,0 +1,105 @@
+"""Reads the rows of a Parquet file as lines of JSON, some rows at a time.
+
+Parquet has every key of a struct in every row, with null where the record had none. So a key that
+is null is taken as absent, in structs and of a row; in lists, null stays.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import json
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.blocks import Block, Source
+from mypt_spec.findings import Finding
+
+_ROWS = 64  # read at once
+
+
+def parquet_module(path: str) -> ModuleType:
+    """Returns pyarrow's module for Parquet. Raises UsageError where it is not installed."""
+    try:
+        return importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        raise UsageError(
+            f"{path}: reading Parquet needs pyarrow; run `pip install 'mypt-tags[parquet]'`"
+        ) from None
+
+
+def parquet_blocks(source: Source, *, block_size: int, max_line: int) -> Iterator[Block]:
+    """Yields the rows of a file, a line of JSON each. Raises UsageError where it cannot be read.
+
+    Text is as in the file; times and decimals are text, and bytes that are no UTF-8 are base64.
+    """
+    arrow = parquet_module(source.path)
+    if source.stdin or source.stream is not None or source.size is None:
+        raise UsageError(
+            f"{source.path}: Parquet is read from its end, so it must be a file; save it as one"
+        )
+    encode = json.JSONEncoder(ensure_ascii=False, default=_text).encode
+    number, lines, size = 1, list[bytes](), 0
+    total = 0
+    try:
+        with arrow.ParquetFile(source.path) as table:
+            total = table.metadata.num_rows
+            names = table.schema_arrow.names
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise ValueError(f"the column {twice[0]!r} is there twice")
+            for batch in table.iter_batches(batch_size=_ROWS):
+                for row in batch.to_pylist():
+                    line = encode(_present(row)).encode("utf-8", "surrogatepass")
+                    lines.append(line + b"\n")
+                    size += len(line) + 1
+                    if size >= block_size or len(line) > max_line:
+                        yield from _made(lines, number, _at(source, number, total), max_line)
+                        number, lines, size = number + len(lines), [], 0
+    except (ValueError, OSError) as error:  # those of pyarrow are among them
+        yield from _made(lines, number, _at(source, number, total), max_line)
+        number += len(lines)
+        reason = str(error).partition("\n")[0]
+        message = f"Parquet data is damaged, or not all there: {reason}"
+        hint = "the file is incomplete or damaged: write it again from its source"
+        fault = Finding("MYP003", message, help=hint)
+        yield Block(b"", number, source.size, broken=message, kind="parquet", fault=fault)
+        return
+    yield from _made(lines, number, source.size, max_line)
+    if not total:
+        yield Block(b"", 1, source.size, kind="parquet")
+
+
+def _made(lines: list[bytes], first: int, position: int, max_line: int) -> Iterator[Block]:
+    """Yields lines as blocks; the last of them alone may be too long."""
+    long = lines[-1:] if lines and len(lines[-1]) - 1 > max_line else []
+    if short := lines[: len(lines) - len(long)]:
+        yield Block(b"".join(short), first, position, kind="parquet")
+    for line in long:
+        yield Block(
+            line[:200], first + len(short), position, too_long=len(line) - 1, kind="parquet"
+        )
+
+
+def _at(source: Source, row: int, rows: int) -> int:
+    return (source.size or 0) * row // max(rows, 1)
+
+
+def _present(value: Any) -> Any:
+    """Returns a value without the keys of structs that are null."""
+    if value.__class__ is dict:
+        return {key: _present(item) for key, item in value.items() if item is not None}
+    if value.__class__ is list:
+        return [_present(item) for item in value]
+    return value
+
+
+def _text(value: Any) -> Any:
+    """Returns a value that JSON has not as one that it has."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return base64.b64encode(value).decode("ascii")
+    return str(value)

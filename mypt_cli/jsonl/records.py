@@ -1,0 +1,121 @@
+"""Reads records from any file that holds them: JSONL, one JSON array, Parquet.
+
+Input is a source; output are blocks as of JSONL, a record a line. How a file holds its records is
+found from its first bytes, not from its name. An object around the records is a finding, not a
+guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from mypt_cli.jsonl.array import cut_array
+from mypt_cli.jsonl.blocks import (
+    BLOCK_SIZE,
+    MAX_LINE,
+    Block,
+    Origin,
+    Source,
+    blocks,
+    content,
+    cut_lines,
+    ranges,
+)
+from mypt_cli.jsonl.compression import BrokenDataError, FileReader
+from mypt_cli.jsonl.layout import HEAD, LINES, Layout, layout_of, records_in_array
+from mypt_cli.jsonl.parquet import parquet_blocks
+from mypt_spec.findings import Finding
+
+
+def record_blocks(
+    source: Source,
+    *,
+    block_size: int = BLOCK_SIZE,
+    max_line: int = MAX_LINE,
+    start: int = 0,
+    end: int | None = None,
+) -> Iterator[Block]:
+    """Yields the records of a source, one a line, in blocks of about `block_size` bytes.
+
+    Of JSONL, these are the blocks of `blocks`. `start` and `end` are a range of `record_ranges`.
+    """
+    if start or end is not None:
+        yield from blocks(source, block_size=block_size, max_line=max_line, start=start, end=end)
+        return
+    stream = source.open()
+    try:
+        reader = FileReader(stream, source.path)
+        layout, pieces = _looked_at(content(source, reader, block_size))
+        if layout.kind == "lines":
+            yield from cut_lines(pieces, reader, max_line=max_line)
+        elif layout.kind == "array":
+            yield from cut_array(pieces, reader, max_line=max_line)
+        elif layout.kind == "parquet":
+            yield from parquet_blocks(source, block_size=block_size, max_line=max_line)
+        else:
+            yield _in_object(layout, reader.offset)
+    finally:
+        if not source.stdin and source.stream is None:
+            stream.close()
+
+
+def record_ranges(source: Source, *, size: int) -> list[tuple[int, int]]:
+    """Returns the byte ranges of JSONL, as `ranges`; none of what cannot be divided."""
+    return ranges(source, size=size) if has_lines(source) else []
+
+
+def has_lines(source: Source) -> bool:
+    """Returns whether a source can be divided into lines. Raises UsageError if it is unreadable."""
+    if not source.divisible:
+        return False
+    with source.open() as stream:
+        head = FileReader(stream, source.path).read(HEAD)
+    return layout_of(head, ended=True) == LINES
+
+
+def holds_records(source: Source) -> bool:
+    """Returns whether a file is a JSON array of objects with a key that records have."""
+    with source.open() as stream:
+        head = b""
+        try:
+            for piece in content(source, FileReader(stream, source.path), HEAD):
+                head += piece
+                if len(head) >= HEAD:
+                    break
+        except BrokenDataError:
+            pass
+    return records_in_array(head)
+
+
+def _looked_at(pieces: Iterator[bytes]) -> tuple[Layout, Iterator[bytes]]:
+    """Returns the layout of pieces, and all pieces."""
+    head: list[bytes] = []
+    broken: BrokenDataError | None = None
+    found = None
+    while found is None:
+        try:
+            piece = next(pieces, b"")
+        except BrokenDataError as error:
+            piece, broken = b"", error
+        head += [piece] if piece else []
+        found = layout_of(b"".join(head), ended=not piece)
+    return found, chain(head, _broken(broken) if broken is not None else pieces)
+
+
+def _broken(error: BrokenDataError) -> Iterator[bytes]:
+    yield from ()
+    raise error
+
+
+def _in_object(layout: Layout, position: int) -> Block:
+    """Returns the block of a file that is one object."""
+    if layout.key:
+        message = f"the records are in a list under the key {layout.key!r} of one object"
+        hint = f"write each on a line of its own: jq -c '.[\"{layout.key}\"][]' FILE > NEW.jsonl"
+    else:
+        message = "a record goes over several lines; each line of JSONL is one record"
+        hint = "write each on one line: jq -c . FILE > NEW.jsonl; or put all into one JSON array"
+    fault = Finding("MYP016", message, help=hint)
+    at = (Origin(1, 1, b"{"),)
+    return Block(b"", 1, position, broken=message, kind="object", origins=at, fault=fault)

@@ -1,0 +1,78 @@
+"""Moves findings about a record to where the record is in its file.
+
+A record of a JSON array, or a row of Parquet, is checked as a line of JSON. Input are the findings
+of such a line; output are the same findings with the rows and columns of the file.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import replace
+
+from mypt_cli.jsonl.blocks import Block, Origin
+from mypt_lint.check.diagnostic import Diagnostic, Snippet
+
+
+def placed(items: list[Diagnostic], block: Block, first_row: int | None = None) -> list[Diagnostic]:
+    """Returns the findings of lines of a block with their places in its file.
+
+    `first_row` is the row of the first line as the findings count it, by default the block's.
+    """
+    if block.kind == "lines" or not items:
+        return items
+    if block.kind == "parquet":
+        return [replace(item, table=True, edit=None) for item in items]
+    first = block.first_row if first_row is None else first_row
+    by_record: dict[int, list[Diagnostic]] = {}
+    for item in items:
+        by_record.setdefault(item.row - first, []).append(item)
+    return [
+        item
+        for index, found in by_record.items()
+        for item in (
+            _in_array(found, block.origins[index]) if index < len(block.origins) else found
+        )
+    ]
+
+
+def _in_array(items: list[Diagnostic], origin: Origin) -> list[Diagnostic]:
+    """Returns the findings of one record."""
+    text = origin.raw.decode("utf-8", "replace")
+    ends = [at for at, char in enumerate(text) if char == "\n"] if "\n" in text else []
+    line = text.replace("\n", " ")
+
+    def place(offset: int) -> tuple[int, int]:
+        """Returns (row, column) of an offset in the record."""
+        before = bisect_left(ends, offset)
+        shift = origin.column if not before else -ends[before - 1]
+        return origin.row + before, offset + shift
+
+    def moved(item: Diagnostic) -> Diagnostic:
+        start, end = item.column - 1, item.end_column - 1
+        row, column = place(start)
+        end_row, end_column = place(end - 1) if end > start else (row, column - 1)
+        snippet = item.snippet
+        if ends and snippet == Snippet.around(line, start, end):
+            before = bisect_left(ends, start)
+            first = ends[before - 1] + 1 if before else 0
+            last = ends[before] if before < len(ends) else len(text)
+            snippet = Snippet.around(text[first:last], start - first, min(end, last) - first)
+        edit = item.edit
+        if edit is not None:
+            edit = (
+                None
+                if ends
+                else (edit[0] + origin.column - 1, edit[1] + origin.column - 1, edit[2])
+            )
+        return replace(
+            item,
+            row=row,
+            column=column,
+            end_row=end_row,
+            end_column=end_column + 1,
+            snippet=snippet,
+            edit=edit,
+            record=item.row,
+        )
+
+    return list(map(moved, items))

@@ -1,0 +1,229 @@
+"""How a file holds its records: found from its first bytes, read in constant memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl import parquet
+from mypt_cli.jsonl.blocks import Block, Source
+from mypt_cli.jsonl.layout import layout_of
+from mypt_cli.jsonl.paths import expand
+from mypt_cli.jsonl.records import has_lines, record_blocks
+
+CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
+
+
+def read(data: bytes, **options: Any) -> list[Block]:
+    return list(record_blocks(Source("memory", stream=io.BytesIO(data)), **options))
+
+
+def faults(data: bytes) -> list[tuple[str, int, int]]:
+    return [
+        (block.fault.message, block.origins[0].row, block.origins[0].column)
+        for block in read(data)
+        if block.fault
+    ]
+
+
+def records(data: bytes) -> list[bytes]:
+    return [line for block in read(data) if not block.fault for line in block.lines()]
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "key"),
+    [
+        (b"", "lines", ""),
+        (b'{"a": 1}', "lines", ""),
+        (b'{"a": 1}\n[{"a": 1}]\n', "lines", ""),
+        (b"[1, 2]\n", "lines", ""),
+        (b"[]\n", "lines", ""),
+        (b"{\n{\n", "lines", ""),
+        (json.dumps(CHAT).encode() + b"\n", "lines", ""),
+        (b'{"messages": [{"role": "user", "text": "x"}]}\n', "lines", ""),
+        (b'[{"a": 1', "array", ""),
+        (b"[", "array", ""),
+        (b'\xef\xbb\xbf \r\n\t[ \n {"a": 1}]', "array", ""),
+        (json.dumps({"data": [CHAT]}).encode(), "object", "data"),
+        (json.dumps({"conversations": [CHAT]}, indent=1).encode(), "object", "conversations"),
+        (
+            json.dumps({"d": [{"id": 1, "messages": [{"role": "x" * 99999}]}]}).encode(),
+            "object",
+            "d",
+        ),
+        (json.dumps({"train": [{"instruction": "x", "output": "y"}]}).encode(), "object", "train"),
+        (json.dumps(CHAT, indent=2).encode(), "object", ""),
+        (b'{"a":\n  1\n}', "lines", ""),
+        (b"PAR1...", "parquet", ""),
+    ],
+)
+def test_the_layout_is_found_from_the_first_bytes(data: bytes, kind: str, key: str) -> None:
+    found = layout_of(data, ended=True)
+    assert found is not None
+    assert (found.kind, found.key) == (kind, key)
+
+
+def test_a_layout_waits_for_the_byte_that_decides() -> None:
+    for data in (b"[", b"[ \n", b" ", b"\xef\xbb", b'{"a": 1', b"PA"):
+        assert layout_of(data, ended=False) is None
+    assert layout_of(b" " * (1 << 16), ended=False) is not None
+
+
+@pytest.mark.parametrize(
+    ("data", "message", "row", "column", "count"),
+    [
+        (b'[\n{"a": 1},\n{"b": 2}', "the array has no end: the file ends after record 2", 3, 9, 2),
+        (b'[{"a": 1},\n', "the file ends after record 1 and its comma", 2, 1, 1),
+        (b'[\n  {"a": 1},\n  {"b": "\xc3\xbc', "the file ends in record 2, which begins", 3, 3, 1),
+        (b'[{"a": 1},\n]', "a comma before the end of the array", 2, 1, 1),
+        (b'[{"a": 1},,{"b": 2}]', "a comma without a record before it", 1, 11, 2),
+        (b'[{"a": 1}\n {"b": 2}]', "no comma between records 1 and 2", 2, 2, 2),
+        ('[{"ü": 1} what {"b": 2}]'.encode(), "'what' after record 1 is no part", 1, 11, 2),
+        (b'[{"a": 1}]\n[{"b": 2}]\n[{"c": 3}]', "and another begins", 2, 1, 3),
+        (b'[{"a": 1}]\n{"b": 2}\n{"c": 3}', "ended, and more records follow", 2, 1, 3),
+        (b'[{"a": 1}] the end', "'the end' after record 1 is no part", 1, 12, 1),
+        (b'\xef\xbb\xbf[{"a": 1}]', "byte order mark", 1, 1, 1),
+    ],
+)
+def test_what_is_wrong_with_an_array_is_said_once_and_nothing_is_lost(
+    data: bytes, message: str, row: int, column: int, count: int
+) -> None:
+    ((said, *place),) = faults(data)
+    assert message in said
+    assert place == [row, column]
+    assert len(records(data)) == count
+
+
+def test_a_missing_quote_spoils_one_record() -> None:
+    data = b'[\n  {"a": "x},\n  {"b": [}]},\n   5,\n  {"c": 3}\n]'
+    assert records(data)[-1:] == [b'{"c": 3}']
+
+
+def test_a_line_end_in_a_string_stays_a_fault() -> None:
+    (line,) = records(b'[{"a":\n"b\nc"\n}]')
+    assert line == b'{"a": "b\vc"\v}'
+
+
+def test_a_long_record_is_counted_and_the_next_one_read() -> None:
+    data = b'[{"a": "' + b"x" * 5000 + b'"}, {"b": 1}]'
+    long, rest = read(data, block_size=64, max_line=1000)
+    assert (long.too_long, long.first_row, len(long.data)) == (5009, 1, 200)
+    assert (rest.lines(), rest.first_row) == ([b'{"b": 1}'], 2)
+
+
+def test_a_large_array_is_read_in_constant_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    record = json.dumps(CHAT | {"text": "x" * 900})
+    with path.open("w") as out:
+        out.write("[" + ", ".join([record] * 40_000) + "]")
+    tracemalloc.start()
+    count = sum(len(block.origins) for block in record_blocks(expand([str(path)])[0]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 40_000
+    assert peak < 12 << 20 < path.stat().st_size
+
+
+def test_a_damaged_archive_of_an_array_is_read_up_to_the_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    noise = json.dumps([CHAT | {"text": str(hash(i) * 7919)} for i in range(2000)], indent=1)
+    data = gzip.compress(noise.encode())
+    path.write_bytes(data[: len(data) // 2])
+    found = list(record_blocks(expand([str(path)])[0]))
+    assert found[-1].finding().code == "MYP003"
+    assert 100 < sum(len(b.origins) for b in found[:-1]) < 2000
+
+
+def test_folders_hold_arrays_of_records_and_no_other_json(tmp_path: Path) -> None:
+    (tmp_path / "chats.json").write_text(json.dumps([CHAT]))
+    (tmp_path / "packed.json.gz").write_bytes(gzip.compress(json.dumps([CHAT]).encode()))
+    (tmp_path / "package.json").write_text('{"name": "x"}')
+    (tmp_path / "tools.json").write_text('[{"name": "search", "parameters": {}}]')
+    (tmp_path / "lines.jsonl").write_text("{}\n")
+    names = [Path(source.path).name for source in expand([str(tmp_path)])]
+    assert names == ["chats.json", "lines.jsonl", "packed.json.gz"]
+    assert expand([str(tmp_path / "tools.json")])  # what is named is read
+
+
+def test_only_jsonl_is_divided_into_ranges(tmp_path: Path) -> None:
+    lines, array = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    lines.write_text(json.dumps(CHAT) + "\n")
+    array.write_text(json.dumps([CHAT]))
+    assert [has_lines(source) for source in expand([str(lines), str(array)])] == [True, False]
+
+
+class TestParquet:
+    """Rows as records."""
+
+    @pytest.fixture
+    def table(self, tmp_path: Path) -> Any:
+        arrow = pytest.importorskip("pyarrow")
+        write = pytest.importorskip("pyarrow.parquet").write_table
+
+        def made(rows: list[Any], **options: Any) -> Source:
+            path = tmp_path / "a.parquet"
+            write(arrow.Table.from_pylist(rows), path, **options)
+            return expand([str(path)])[0]
+
+        return made
+
+    def test_a_key_that_is_null_is_absent(self, table: Any) -> None:
+        rows = [
+            {"system": None, "messages": [{"role": "user", "content": "x", "name": None}]},
+            {"system": "s", "messages": [{"role": "user", "content": None, "name": "n"}]},
+            {"system": None, "messages": [{"role": "a", "content": "", "name": "b"}, None]},
+        ]
+        (block,) = record_blocks(table(rows, row_group_size=1))
+        assert [json.loads(line) for line in block.lines()] == [
+            {"messages": [{"role": "user", "content": "x"}]},
+            {"system": "s", "messages": [{"role": "user", "name": "n"}]},
+            {"messages": [{"role": "a", "content": "", "name": "b"}, None]},
+        ]
+
+    def test_what_json_has_not_becomes_text(self, table: Any) -> None:
+        import datetime
+        from decimal import Decimal
+
+        row = {"d": datetime.date(2024, 1, 2), "n": Decimal("1.50"), "b": b"ab", "x": b"\xff"}
+        (block,) = record_blocks(table([row]))
+        assert json.loads(block.data) == {"d": "2024-01-02", "n": "1.50", "b": "ab", "x": "/w=="}
+
+    def test_large_groups_are_read_in_pieces(self, table: Any) -> None:
+        source = table([{"text": "x" * 1000}] * 3000)
+        found = list(record_blocks(source, block_size=100_000))
+        assert max(len(block.data) for block in found) < 110_000
+        assert sum(len(block.lines()) for block in found) == 3000
+        assert [b.first_row for b in found[1:]] == [
+            b.first_row + len(b.lines()) for b in found[:-1]
+        ]
+
+    def test_a_pipe_is_refused(self, table: Any) -> None:
+        data = Path(table([{"a": 1}]).path).read_bytes()
+        with pytest.raises(UsageError, match="save it as one"):
+            read(data)
+
+    def test_a_column_that_is_there_twice_is_said(self, tmp_path: Path) -> None:
+        arrow = pytest.importorskip("pyarrow")
+        path = tmp_path / "a.parquet"
+        twice = arrow.Table.from_arrays([arrow.array([1]), arrow.array([2])], names=["a", "a"])
+        pytest.importorskip("pyarrow.parquet").write_table(twice, path)
+        (block,) = record_blocks(expand([str(path)])[0])
+        assert "the column 'a' is there twice" in block.broken
+
+    def test_without_pyarrow_the_extra_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        def missing(name: str) -> Any:
+            raise ImportError(name)
+
+        monkeypatch.setattr(parquet.importlib, "import_module", missing)
+        (tmp_path / "a.parquet").write_bytes(b"PAR1")
+        with pytest.raises(UsageError, match=r"pip install 'mypt-tags\[parquet\]'"):
+            expand([str(tmp_path)])
