@@ -1,4 +1,4 @@
-"""Finds what is wrong with a chat whatever its format: one module here a check.
+"""Finds what is wrong with a chat whatever its format: one module here a kind of fault.
 
 A check is a function of a `Chat` that yields findings, under `@check(CODE)`. Its rule has a row in
 `mypt_spec/rules/rules.toml` and a page, whose examples say `records=openai`. Its code is of the

@@ -31,6 +31,8 @@ from mypt_lint.dataset.compare import DataSet
 from mypt_lint.run.plan import Group
 from mypt_lint.run.runner import check_bytes
 from mypt_lint.template.lint import lint_template
+from mypt_records import checks
+from mypt_records.shapes import read
 from mypt_spec.dialect import grammar_root
 from mypt_spec.findings import RULES, Finding
 from mypt_spec.rules import FAMILIES
@@ -101,6 +103,8 @@ def codes_of(example: Example) -> list[str]:
 
 def findings_of(example: Example) -> list[Finding]:
     """What the linter says about an example."""
+    if set(example.words) == {"records"}:
+        return checks.findings(read(json.loads(example.body), example.words["records"]))
     words = example.words
     assert set(words) <= {
         "phase",

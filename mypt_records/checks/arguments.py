@@ -1,0 +1,133 @@
+"""Finds arguments of calls that are no JSON, no object, or do not fit the declared schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mypt_records.chat import Call, Chat, Given
+from mypt_records.checks.registry import check
+from mypt_spec.bodies.json_schema import Patience, SchemaError
+from mypt_spec.bodies.strict_json import Fault, a_kind_of, escape, loads
+from mypt_spec.findings import Finding
+
+_HINT = 'write an object, as JSON text: "{}" where there are no arguments'
+
+
+def calls(chat: Chat) -> Iterator[Call]:
+    """Yields all calls of a chat."""
+    for message in (*chat.messages, *chat.rejected):
+        yield from message.calls
+
+
+def value_of(given: Given) -> Any:
+    """Returns arguments as a JSON value. Raises Fault for a text that is no JSON."""
+    return loads(given.value) if isinstance(given.value, str) else given.value
+
+
+def in_text(call: Call, given: Given) -> bool:
+    """Returns whether arguments are in a JSON text, so that no pointer reaches into them."""
+    return isinstance(given.value, str) or given.at == call.at
+
+
+def _objects(chat: Chat) -> Iterator[tuple[Call, Given, dict[str, Any]]]:
+    """Yields the calls whose arguments are an object, with the arguments."""
+    for call in calls(chat):
+        if call.arguments is not None:
+            try:
+                value = value_of(call.arguments)
+            except Fault:
+                continue
+            if isinstance(value, dict):
+                yield call, call.arguments, value
+
+
+def _schemas(chat: Chat) -> dict[str, dict[str, Any]]:
+    """Returns the declared parameters by the names of tools, where these are declared once."""
+    found: dict[str, list[Any]] = {}
+    for tool in chat.tools or ():
+        if tool.name is not None:
+            found.setdefault(tool.name.text, []).append(tool.parameters)
+    return {
+        name: given[0].value
+        for name, given in found.items()
+        if len(given) == 1 and given[0] is not None and isinstance(given[0].value, dict)
+    }
+
+
+@check("MYP304")
+def arguments_not_json(chat: Chat) -> Iterator[Finding]:
+    """Finds arguments that are a text, but no JSON."""
+    for call in calls(chat):
+        if call.arguments is None or not isinstance(call.arguments.value, str):
+            continue
+        try:
+            value_of(call.arguments)
+        except Fault as fault:
+            text, at = call.arguments.value, fault.offset
+            span = None if at is None else (min(at, len(text)), min(at + 1, len(text)))
+            said = f"the arguments of {call.name.text!r} are no JSON: {fault.message}"
+            hint = _HINT if not text.strip() else "mend them, or drop the record"
+            yield Finding("MYP304", said, call.arguments.at, span, help=hint)
+
+
+@check("MYP332")
+def arguments_no_object(chat: Chat) -> Iterator[Finding]:
+    """Finds arguments that are JSON, but no object."""
+    for call in calls(chat):
+        if call.arguments is not None:
+            try:
+                value = value_of(call.arguments)
+            except Fault:
+                continue
+            if not isinstance(value, dict):
+                said = f"the arguments of {call.name.text!r} are {a_kind_of(value)}"
+                yield Finding("MYP332", said, call.arguments.at, help=_HINT)
+
+
+@check("MYP353")
+def arguments_misfit(chat: Chat) -> Iterator[Finding]:
+    """Finds arguments that do not fit the declared parameters of their tool."""
+    schemas, patience = _schemas(chat), Patience()
+    for call, given, value in _objects(chat) if schemas else ():
+        schema = schemas.get(call.name.text)
+        if schema is None:
+            continue
+        padded = set(padding(value, schema))
+        bare = {key: item for key, item in value.items() if key not in padded}
+        try:
+            found = patience.misfits(bare, schema)
+        except SchemaError:
+            continue  # the check of the schema says so
+        for pointer, message in found:
+            inside = in_text(call, given)
+            at = given.at if inside else given.at + pointer
+            where = f" at {pointer}" if pointer and inside else ""
+            said = f"the arguments of {call.name.text!r} do not fit{where}: {message}"
+            yield Finding("MYP353", said, at)
+
+
+@check("MYP357")
+def null_padding(chat: Chat) -> Iterator[Finding]:
+    """Finds arguments that are null and belong to other tools."""
+    schemas = _schemas(chat)
+    for call, given, value in _objects(chat) if schemas else ():
+        schema = schemas.get(call.name.text)
+        padded = padding(value, schema) if schema is not None else []
+        if padded:
+            inside = in_text(call, given)
+            keys = ", ".join(map(repr, padded[:5])) + ", ..." * (len(padded) > 5)
+            said = f"{call.name.text!r} has no parameter {keys}: null pads the arguments"
+            hint = "leave out what is null: tables give the keys of all tools to each row"
+            at = given.at if inside else f"{given.at}/{escape(padded[0])}"
+            yield Finding("MYP357", said, at, help=hint, on_key=not inside)
+
+
+def padding(value: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    """Returns the arguments that are null, where the schema does not know them."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or "patternProperties" in schema:
+        return []
+    if isinstance(schema.get("additionalProperties"), dict):
+        return []
+    return [key for key, item in value.items() if item is None and key not in properties]

@@ -1,0 +1,61 @@
+"""Finds control strings of known formats in the text of messages. The list is control.toml."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from mypt_records.chat import Chat, Message, Text
+from mypt_records.checks.registry import check
+from mypt_spec.findings import Finding, regraded
+
+_MOST = 5  # findings about one text
+_STRIKE = re.compile(r"<s[ >]")  # of HTML and SSML, which `</s>` closes
+_HINT = "take it out, or escape it: as a special token it ends the text, or begins another message"
+
+
+class _Known(NamedTuple):
+    pattern: re.Pattern[str]
+    formats: dict[str, str]
+
+
+@cache
+def known(table: str) -> _Known:
+    """Returns the strings of a table of control.toml, each with the format that it belongs to."""
+    data = tomllib.loads(Path(__file__).with_name("control.toml").read_text(encoding="utf-8"))
+    formats = {text: name for name, texts in data[table].items() for text in texts}
+    longest = sorted(formats, key=len, reverse=True)
+    return _Known(re.compile("|".join(map(re.escape, longest))), formats)
+
+
+@check("MYP301")
+def control_string(chat: Chat) -> Iterator[Finding]:
+    """Finds control strings in texts, and thoughts in answers where thoughts are separate."""
+    strings, thoughts = known("formats"), known("thoughts")
+    separate = any(message.thoughts for message in chat.messages)
+    for message in (*chat.messages, *chat.rejected):
+        for text in message.content or ():
+            yield from _in(text, strings, f"the {message.said} message", _HINT)
+            if separate and message.role == "assistant":
+                hint = "move the thought to where the others are"
+                yield from _in(text, thoughts, _answer(message), hint)
+
+
+def _answer(message: Message) -> str:
+    return f"the {message.said} message, beside separate thoughts"
+
+
+def _in(text: Text, strings: _Known, where: str, hint: str) -> Iterator[Finding]:
+    count = 0
+    for found in strings.pattern.finditer(text.text):
+        if found[0] == "</s>" and _STRIKE.search(text.text, 0, found.start()):
+            continue
+        count += 1
+        if count > _MOST:
+            return
+        said = f"`{found[0]}` of {strings.formats[found[0]]} in {where}"
+        yield regraded(Finding("MYP301", said, text.at, found.span(), help=hint), "warning")

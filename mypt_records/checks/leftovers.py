@@ -1,0 +1,46 @@
+"""Finds what a template has left in a text: names that were to be replaced, and signs for nothing.
+
+Braces are common in code and in texts about templates, so these are looked for only where nothing
+in the conversation looks like either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mypt_records.chat import Chat
+from mypt_records.checks.registry import check
+from mypt_spec.findings import Finding
+
+_NAME = re.compile(
+    r"\{\{ ?[A-Za-z_]{2,30} ?\}\}"
+    r"|(?<![{$\w])\{(?:instruction|input|question|query|prompt|response|context)\}(?!\})"
+)
+_CODE = re.compile(
+    r"[`\\;]|\{%|</|\bdef |\bclass |\bimport |\breturn |\w\(|=\s*[\"'{]|\"\s*:"
+    r"|\b(?:template|placeholder|variable|format string|jinja|mustache|handlebars|latex|vue"
+    r"|angular|markdown|code|json|html|prompt)",
+    re.IGNORECASE,
+)
+_NOTHING = frozenset(
+    {"noinput", "<noinput>", "<no input>", "<nooutput>", "<no output>", "nooutput"}
+)
+
+
+@check("MYP358")
+def template_leftover(chat: Chat) -> Iterator[Finding]:
+    """Finds names in braces, and signs for an input or output that is not there."""
+    messages = [*chat.messages, *chat.rejected]
+    texts = [(m, text) for m in messages for text in m.content or () if m.role != "tool"]
+    named = [(m, text, found) for m, text in texts for found in _NAME.finditer(text.text)]
+    if named:
+        whole = "\n".join([_NAME.sub("", text.text) for _, text in texts])
+        for message, text, found in named if not _CODE.search(whole) else ():
+            said = f"`{found[0]}` in the {message.said} message: a template was not filled in"
+            hint = "put in what belongs there, or drop the record"
+            yield Finding("MYP358", said, text.at, found.span(), help=hint)
+    for message, text in texts:
+        if text.text.strip().lower() in _NOTHING:
+            said = f"{text.text.strip()!r} in the {message.said} message is a sign for nothing"
+            yield Finding("MYP358", said, text.at, help="leave it empty, or drop the record")

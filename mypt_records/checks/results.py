@@ -1,0 +1,150 @@
+"""Finds calls and results that do not belong together.
+
+Where calls and results have ids, the ids decide; elsewhere a result belongs to the calls before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from mypt_records.chat import Call, Chat, Message
+from mypt_records.checks.registry import check
+from mypt_spec.findings import Finding
+
+
+@dataclass(slots=True)
+class Round:
+    """Messages of calls, one directly after the other, and the messages of results after them.
+
+    `goes_on`: other messages follow, so no result can come any more.
+    """
+
+    calls: list[Call] = field(default_factory=list)
+    results: list[Message] = field(default_factory=list)
+    goes_on: bool = False
+
+
+def rounds(chat: Chat) -> list[Round]:
+    """Returns all rounds; results without any call are in rounds without calls."""
+    found: list[Round] = []
+    for message in chat.messages:
+        if message.calls:
+            if not found or found[-1].goes_on or found[-1].results:
+                for last in found[-1:]:
+                    last.goes_on = True
+                found.append(Round())
+            found[-1].calls += message.calls
+        elif message.role == "tool":
+            if not found or found[-1].goes_on:
+                found.append(Round())
+            found[-1].results.append(message)
+        elif found:
+            found[-1].goes_on = True
+    return found
+
+
+def _asked(one: Round, result: Message) -> Call | None:
+    """Returns the call that a result answers by its id, or, of a single call, without one."""
+    if result.answers is None:
+        return one.calls[0] if len(one.calls) == 1 else None
+    wanted = result.answers.text
+    return next((c for c in one.calls if c.id is not None and c.id.text == wanted), None)
+
+
+@check("MYP310")
+def result_without_call(chat: Chat) -> Iterator[Finding]:
+    """Finds results that no call asked for."""
+    for one in rounds(chat):
+        ids = [call.id.text for call in one.calls if call.id is not None]
+        for result in one.results:
+            if not one.calls:
+                yield Finding(
+                    "MYP310",
+                    "no call is directly before this result",
+                    result.at,
+                    help="put the call before it, or delete it",
+                )
+            elif result.answers is not None and ids and result.answers.text not in ids:
+                yield Finding(
+                    "MYP310",
+                    f"no call before it has the id {result.answers.text!r}",
+                    result.answers.at,
+                    help=f"ids are {', '.join(ids)}",
+                )
+
+
+@check("MYP311")
+def call_without_result(chat: Chat) -> Iterator[Finding]:
+    """Finds calls that get no result although the conversation goes on."""
+    for one in rounds(chat):
+        if not one.goes_on or not one.calls:
+            continue
+        answered = {result.answers.text for result in one.results if result.answers is not None}
+        by_id = answered and all(call.id is not None for call in one.calls)
+        for call in one.calls:
+            if not one.results or (by_id and call.id is not None and call.id.text not in answered):
+                name = call.id.text if by_id and call.id is not None else call.name.text
+                yield Finding(
+                    "MYP311",
+                    f"the call {name!r} has no result",
+                    call.at,
+                    help="put its result right after it; only the end of a record needs none",
+                )
+
+
+@check("MYP312")
+def result_name_mismatch(chat: Chat) -> Iterator[Finding]:
+    """Finds results that have another name than their call."""
+    for one in rounds(chat):
+        for result in one.results:
+            call = _asked(one, result)
+            name = result.name
+            if call is None or name is None or name.text in ("", call.name.text):
+                continue
+            said = f"the result is of {name.text!r}, the call is of {call.name.text!r}"
+            yield Finding("MYP312", said, name.at, help=f'write "{call.name.text}"')
+
+
+@check("MYP349")
+def call_answered_twice(chat: Chat) -> Iterator[Finding]:
+    """Finds calls with two results."""
+    for one in rounds(chat):
+        ids = [call.id.text for call in one.calls if call.id is not None]
+        seen: set[str] = set()
+        for result in one.results:
+            wanted = result.answers
+            if wanted is None or wanted.text not in ids:
+                continue
+            if wanted.text in seen and ids.count(wanted.text) == 1:
+                said = f"the call {wanted.text!r} has a result already"
+                yield Finding("MYP349", said, wanted.at, help="one result a call")
+            seen.add(wanted.text)
+
+
+@check("MYP351")
+def duplicate_call_id(chat: Chat) -> Iterator[Finding]:
+    """Finds calls of one message that have the same id."""
+    for message in (*chat.messages, *chat.rejected):
+        counts: Counter[str] = Counter()
+        for call in message.calls:
+            if call.id is None:
+                continue
+            counts[call.id.text] += 1
+            if counts[call.id.text] == 2:
+                said = f"the id {call.id.text!r} is there twice in one message"
+                yield Finding("MYP351", said, call.id.at, help="give each call its own id")
+
+
+@check("MYP352")
+def result_without_id(chat: Chat) -> Iterator[Finding]:
+    """Finds results without an id where several calls with ids are open."""
+    for one in rounds(chat):
+        if len(one.calls) < 2 or not all(call.id is not None for call in one.calls):
+            continue
+        for result in one.results:
+            if result.answers is None:
+                said = f"{len(one.calls)} calls are open, and this result has no id"
+                hint = 'give it the "tool_call_id" of its call'
+                yield Finding("MYP352", said, result.at, help=hint)

@@ -1,0 +1,42 @@
+"""Finds questions and answers that say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mypt_records.chat import Chat, Message
+from mypt_records.checks.registry import check
+from mypt_spec.findings import Finding
+
+_ROLES = ("user", "assistant")
+
+
+def _silent(chat: Chat, *, blank: bool) -> Iterator[tuple[Message, str]]:
+    """Yields messages with no text, or with `blank` text, and what they are."""
+    first = next((m for m in chat.messages if m.role == "user"), None)
+    for message in (*chat.messages, *chat.rejected):
+        if message.role not in _ROLES or message.calls or message.media or message.content is None:
+            continue
+        if not message.text.strip() and bool(message.text) == blank:
+            said = f"the {message.said} message"
+            yield message, f"the first {said[4:]}" if message is first else said
+
+
+def _at(message: Message) -> str:
+    return message.content[0].at if message.content else message.at
+
+
+@check("MYP214")
+def empty_message(chat: Chat) -> Iterator[Finding]:
+    """Finds questions and answers that are empty."""
+    for message, what in _silent(chat, blank=False):
+        hint = "write what was said, or drop the record"
+        yield Finding("MYP214", f"{what} is empty", _at(message), help=hint)
+
+
+@check("MYP314")
+def blank_message(chat: Chat) -> Iterator[Finding]:
+    """Finds questions and answers that are nothing but white space."""
+    for message, what in _silent(chat, blank=True):
+        hint = "write what was said, or drop the record"
+        yield Finding("MYP314", f"{what} is nothing but white space", _at(message), help=hint)

@@ -1,0 +1,146 @@
+"""Finds declared tools that are declared twice, or whose parameters are no JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from mypt_records.chat import Chat, Given
+from mypt_records.checks.registry import check
+from mypt_spec.bodies.json_schema import Patience, SchemaError
+from mypt_spec.bodies.strict_json import escape, value_at
+from mypt_spec.findings import Finding
+
+# Names of types as Python and other languages have them, and those of JSON Schema.
+TYPES = {
+    **dict.fromkeys(("str", "text", "char", "date", "datetime", "enum"), "string"),
+    **dict.fromkeys(("int", "int32", "int64", "long"), "integer"),
+    **dict.fromkeys(("float", "double", "decimal", "num"), "number"),
+    "bool": "boolean",
+    **dict.fromkeys(("list", "tuple", "set", "arr"), "array"),
+    **dict.fromkeys(("dict", "map", "hash", "struct", "obj", "json"), "object"),
+    **dict.fromkeys(("none", "nonetype", "undefined"), "null"),
+}
+_KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
+_MOST = 5  # types named for one tool
+_DEPTH = 50
+_ANY = ("any", "mixed", "unknown", "")
+_KEYWORDS = frozenset({
+    "type", "properties", "$ref", "$defs", "definitions", "allOf", "anyOf", "oneOf", "not", "enum",
+    "const", "additionalProperties", "patternProperties", "$schema", "if", "required", "items",
+})  # fmt: skip
+
+
+@check("MYP126")
+def duplicate_tool(chat: Chat) -> Iterator[Finding]:
+    """Finds tools that are declared twice."""
+    seen: set[str] = set()
+    for tool in chat.tools or ():
+        if tool.name is None:
+            continue
+        if tool.name.text in seen:
+            said = f"the tool {tool.name.text!r} is declared twice"
+            yield Finding("MYP126", said, tool.name.at, help="delete one, or rename it")
+        seen.add(tool.name.text)
+
+
+@check("MYP128")
+def unusable_schema(chat: Chat) -> Iterator[Finding]:
+    """Finds parameters that are no JSON Schema."""
+    patience = Patience()
+    for tool in chat.tools or ():
+        given = tool.parameters
+        if given is None:
+            continue
+        name = tool.name.text if tool.name is not None else "a tool"
+        what = f"the parameters of {name!r}"
+        if not isinstance(given.value, dict):
+            said = f"{what} are no JSON Schema: expected an object"
+            yield Finding("MYP128", said, given.at, help='write {"type": "object", ...}')
+        elif bare := _without_properties(given.value):
+            said = f"{what} are no JSON Schema: {bare!r} is the name of an argument, no keyword"
+            hint = 'write {"type": "object", "properties": {...}, "required": [...]}'
+            yield Finding("MYP128", said, _below(given, tool.at, f"/{escape(bare)}"), help=hint)
+        elif misplaced := _required_inside(given.value):
+            said = f'{what}: "required" is among the properties, where it names an argument'
+            hint = 'put it beside "properties", as a list of names'
+            yield Finding("MYP128", said, _below(given, tool.at, misplaced), help=hint)
+        elif wrong := list(islice(_wrong_types(given.value, ""), _MOST)):
+            for pointer, kind in wrong:
+                said = f"{what} are no JSON Schema: {kind!r} is no type of it"
+                place = _below(given, tool.at, pointer)
+                yield Finding("MYP128", said, place, help=_type_help(kind))
+        else:
+            try:
+                patience.check_schema(given.value)
+            except SchemaError as error:
+                if error.unchecked:
+                    continue
+                place = _below(given, tool.at, error.pointer)
+                said = f"{what} are no JSON Schema: {error}"
+                yield Finding("MYP128", said, place, help=_help(given.value, error.pointer))
+
+
+def _below(given: Given, tool: str, pointer: str) -> str:
+    """Returns the place in a schema; of tools that are JSON text, that of the text."""
+    return given.at if given.at == tool else given.at + pointer
+
+
+def _without_properties(schema: dict[str, Any]) -> str:
+    """Returns the first argument of parameters that name these without `properties`."""
+    if not schema or _KEYWORDS & schema.keys():
+        return ""
+    described = all(
+        isinstance(v, dict) and {"type", "description"} & v.keys() for v in schema.values()
+    )
+    return next(iter(schema)) if described else ""
+
+
+def _required_inside(schema: dict[str, Any]) -> str:
+    """Returns the pointer of a list `required` among properties; empty for none."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return ""
+    if isinstance(properties.get("required"), list):
+        return "/properties/required"
+    for key, below in properties.items():
+        if isinstance(below, dict) and (found := _required_inside(below)):
+            return f"/properties/{escape(key)}{found}"
+    return ""
+
+
+def _wrong_types(schema: Any, at: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yields (pointer, name) of each type in a schema that JSON Schema does not have."""
+    if not isinstance(schema, dict) or depth > _DEPTH:
+        return
+    kind = schema.get("type")
+    for place, name in (
+        [(f"{at}/type/{i}", name) for i, name in enumerate(kind)]
+        if isinstance(kind, list)
+        else [(f"{at}/type", kind)]
+    ):
+        if isinstance(name, str) and name not in _KINDS:
+            yield place, name
+    properties = schema.get("properties")
+    for key, below in properties.items() if isinstance(properties, dict) else ():
+        yield from _wrong_types(below, f"{at}/properties/{escape(key)}", depth + 1)
+    for key in ("items", "additionalProperties"):
+        yield from _wrong_types(schema.get(key), f"{at}/{key}", depth + 1)
+
+
+def _type_help(kind: str) -> str:
+    """Returns what to write in the place of a type that JSON Schema does not have."""
+    if kind.lower() in _ANY:
+        return 'leave "type" out where any value will do'
+    meant = TYPES.get(kind.lower()) or (kind.lower() if kind.lower() in _KINDS else "")
+    return f'write "type": "{meant}"' if meant else f"types are {', '.join(_KINDS)}"
+
+
+def _help(schema: Any, pointer: str) -> str:
+    """Returns what to write in the place of a value that is wrong in a schema."""
+    value, key = value_at(schema, pointer) if pointer else schema, pointer.rpartition("/")[2]
+    if key == "required":
+        hint = '"required" is a list beside "properties", such as "required": ["city"]'
+        return hint + ("" if isinstance(value, list) else ", not a mark of a single property")
+    return ""
