@@ -321,10 +321,9 @@ def test_what_fails_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert "/save: /nowhere/at/" in out.getvalue()
 
 
-def test_a_model(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Random weights: nonsense, but legal nonsense, in turns that end."""
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A folder with random weights."""
     from safetensors.torch import save_file
 
     from mypt_infer.generate.llama import LlamaConfig, random_model
@@ -337,16 +336,28 @@ def test_a_model(
         "num_attention_heads": 2,
         "num_key_value_heads": 1,
     }
-    folder, path = tmp_path / "model", tmp_path / "t.jsonl"
+    folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text(
         json.dumps(shape | {"model_type": "llama", "max_position_embeddings": 700})
     )
     save_file(random_model(LlamaConfig(**shape)).weights, folder / "model.safetensors")
+    return folder
+
+
+def test_a_model(
+    model: Path,
+    base: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Random weights: nonsense, but legal nonsense, in turns that end."""
+    path = tmp_path / "t.jsonl"
     monkeypatch.setattr("sys.stdin", io.StringIO("Hi\nWhat about passwords?\n/why\n"))
     options = [
         "--model",
-        str(folder),
+        str(model),
         "--workspace",
         str(base),
         "--max-tokens",
@@ -366,3 +377,23 @@ def test_a_model(
     )
     assert main([*options[:1], str(tmp_path), *options[2:]]) == 2
     assert "cannot read" in capsys.readouterr().err
+
+
+def test_top_k_and_the_device_of_a_model(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the best token alone to choose from, no seed and no temperature matters."""
+
+    def answer(*options: str) -> str:
+        monkeypatch.setattr("sys.stdin", io.StringIO("Hi\n"))
+        assert main(["--model", str(model), "--max-tokens", "12", *options]) == 0
+        return capsys.readouterr().out
+
+    best = answer("--temperature", "0")
+    hot = ("--temperature", "50", "--device", "cpu")
+    assert [answer(*hot, "--top-k", "1", "--seed", seed) for seed in "123"] == [best] * 3
+    assert len({answer(*hot, "--seed", seed) for seed in "123"}) > 1
+    assert main(["--model", str(model), "--device", "nowhere"]) == 2
+    assert "--device nowhere: " in capsys.readouterr().err
+    assert main(["--model", str(model), "--top-k", "0"]) == 2
+    assert "top_k must be 1 or more" in capsys.readouterr().err
