@@ -49,8 +49,16 @@ def options(out: Parser) -> None:
     add_dialect(add)
     add(
         "--kind",
-        f"JSONL records, serialised text, or what a model wrote (default: {DEFAULTS['kind']})",
-        choices=("record", "text", "generation"),
+        "JSONL records, serialised text, what a model wrote, or tokens for a trainer (default: "
+        f"{DEFAULTS['kind']})",
+        choices=("record", "text", "generation", "rows"),
+    )
+    add(
+        "--trainer-rows",
+        "the files hold rows of tokens for a trainer (input_ids, labels), as --kind rows",
+        dest="kind",
+        action="store_const",
+        const="rows",
     )
     add(
         "--exclude PATTERN",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mypt_lint.fix.dataset import Repairs
 
 CLEAN, FOUND, FAILED = 0, 1, 2
-_UNITS = {"record": "line", "text": "episode", "generation": "generation"}
+_UNITS = {"record": "line", "text": "episode", "generation": "generation", "rows": "row"}
 _PARALLEL = 16 << 20  # bytes of data for each process: fewer do not repay its start
 Folders = Callable[[list[str], frozenset[str]], Iterator[Chunk]]
 

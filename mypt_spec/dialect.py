@@ -236,13 +236,7 @@ class Dialect:
         Spans of the findings count tokens. Never raises. Implements "Ids" of each
         grammar/*/SPEC.md.
         """
-        try:
-            items: list[object] = list(ids)
-        except TypeError:
-            items = [ids]
-        events, findings = lex_ids(
-            items, self.table, self.tokenizer.decode_bytes, self.tokenizer.ordinary
-        )
+        events, findings = self.lex_ids(ids)
         outcome = Run(self.table, self.automaton, spaces=False).check(events)
         episode, found = build(outcome, self.table)
         return (None if findings else episode), findings + found + spacing(outcome)
@@ -250,6 +244,17 @@ class Dialect:
     def lex(self, text: str) -> list[Event]:
         """Returns the events of a serialised text, whether they are legal or not."""
         return list(lex(text, self.table))
+
+    def lex_ids(self, ids: Iterable[int]) -> tuple[list[Event], list[Finding]]:
+        """Returns the events of token ids (any integers, shape (n,)), and ids that mean nothing.
+
+        Spans count tokens. Never raises.
+        """
+        try:
+            items: list[object] = list(ids)
+        except TypeError:
+            items = [ids]
+        return lex_ids(items, self.table, self.tokenizer.decode_bytes, self.tokenizer.ordinary)
 
     def check_prefix(self, text: str) -> Outcome:
         """Runs a text that may stop anywhere through the automaton.

@@ -29,7 +29,7 @@ from mypt_spec.episode import Episode
 from mypt_spec.findings import RULES, Finding, regraded
 from mypt_spec.rules import Limits
 
-KINDS = ("record", "text", "generation")
+KINDS = ("record", "text", "generation", "rows")
 MAX_FINDINGS = 100  # of one line or text; more are counted, not shown
 _decoded = json.JSONDecoder(strict=False).decode
 
@@ -100,6 +100,17 @@ class Checker:
             replace(f, pointer=f.pointer or "/completion")
             for f in generation(self, record["completion"], prompt)
         ]
+        return list(self._in_record(findings, text, row, filename))
+
+    def row_line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
+        """Returns the findings of a line that is a row of tokens for a trainer."""
+        from mypt_lint.check.trainer_rows import check_row
+
+        text = raw.decode("utf-8", "replace")
+        try:
+            findings = list(check_row(self.dialect, loads(text)))
+        except Fault:
+            return self.line(raw, row=row, filename=filename)
         return list(self._in_record(findings, text, row, filename))
 
     def _line(self, raw: bytes, row: int, filename: str) -> Iterator[Diagnostic]:

@@ -84,9 +84,10 @@ def fix_sources(
     UsageError for what can be fixed only into another file.
     """
     sources = [source for group in groups for source in group.sources]
-    if any(group.kind == "generation" for group in groups):
+    if any(group.kind in ("generation", "rows") for group in groups):
         raise UsageError(
-            "what a model wrote is evidence and is not fixed; --fix is for --kind record and text"
+            "what a model wrote, and rows for a trainer, are not fixed; --fix is for --kind record "
+            "and text"
         )
     if output is not None and len(sources) != 1:
         raise UsageError(

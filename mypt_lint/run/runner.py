@@ -48,7 +48,7 @@ def run(checker: Checker, sources: list[Source], kind: str, *, jobs: int = 1) ->
         return
     fast = FastChecker(checker)
     for source in sources:
-        if kind == "record" or (kind == "generation" and _is_jsonl(source.path)):
+        if kind in ("record", "rows") or (kind == "generation" and _is_jsonl(source.path)):
             yield from check_lines(fast, source, kind=kind)
         else:
             yield _whole(checker, source, kind)
@@ -79,10 +79,15 @@ def pieces(
     """
     start, end = part or (0, None)
     base = FAR if start else 0
-    check, read = (_records, record_blocks) if kind == "record" else (_generations, blocks)
+    checks: dict[str, Callable[[FastChecker, Block, int, str], Chunk]] = {
+        "record": _records,
+        "rows": partial(_each, Checker.row_line),
+        "generation": partial(_each, Checker.generation_line),
+    }
+    read = blocks if kind == "generation" else record_blocks
     last: Block | None = None
     for block in read(source, block_size=BLOCK, max_line=MAX_LINE, start=start, end=end):
-        work = _too_long if block.too_long else _fault if block.fault else check
+        work = _too_long if block.too_long else _fault if block.fault else checks[kind]
         yield partial(work, fast, block, base + block.first_row, source.path)
         last = block
     if end is None:
@@ -101,16 +106,17 @@ def _records(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
     return chunk.counted(sum([chunk.add(items, raw, known) for raw, items in found]))
 
 
-def _generations(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
-    """Checks a block of what a model wrote, a line each."""
+def _each(
+    check: Callable[..., list[Diagnostic]], fast: FastChecker, block: Block, row: int, path: str
+) -> Chunk:
+    """Checks a block line by line, by a method of the checker."""
     lines = Block(_whole_lines(block), 1, 0).lines()
-    summary = Summary(units=len(lines), bytes=len(block.data))
-    chunk = Chunk(summary=summary, position=block.position)
-    check, known = fast.checker.generation_line, fast.checker.known
-    faulty = [
-        chunk.add(check(raw, row=row + i, filename=path), raw, known) for i, raw in enumerate(lines)
-    ]
-    return chunk.counted(sum(faulty))
+    chunk = Chunk(summary=Summary(units=len(lines), bytes=len(block.data)), position=block.position)
+    faulty = 0
+    for i, raw in enumerate(lines):
+        found = check(fast.checker, raw, row=row + i, filename=path)
+        faulty += chunk.add(placed(found, block, row), raw, fast.checker.known)
+    return chunk.counted(faulty)
 
 
 def _whole_lines(block: Block) -> bytes:

@@ -22,7 +22,7 @@ from mypt_spec.bodies.json_schema import SchemaError, check_schema
 from mypt_spec.findings import SEVERITIES
 
 FILES = ("mypt-lint.toml", "pyproject.toml")
-KINDS = ("record", "text", "generation")
+KINDS = ("record", "text", "generation", "rows")
 _TABLE = "tool.mypt-lint"
 
 

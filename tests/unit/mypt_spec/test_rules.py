@@ -27,6 +27,7 @@ import mypt_spec
 from mypt_cli.jsonl.blocks import Source
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.texts import check_generation, check_text
+from mypt_lint.check.trainer_rows import check_row
 from mypt_lint.dataset.compare import DataSet
 from mypt_lint.run.plan import Group
 from mypt_lint.run.runner import check_bytes
@@ -143,6 +144,8 @@ def findings_of(example: Example) -> list[Finding]:
         return [item.finding for item in check_text(checker, example.body, filename="x.txt")]
     if example.kind == "generation":
         return [item.finding for item in check_generation(checker, example.body, filename="x.txt")]
+    if example.kind == "rows":
+        return [f for line in example.body.split("\n") for f in check_row(d, json.loads(line))]
     if example.kind == "jinja":
         with NamedTemporaryFile("w", suffix=".jinja", encoding="utf-8") as file:
             file.write(example.body)

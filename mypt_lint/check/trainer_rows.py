@@ -1,0 +1,202 @@
+"""Checks rows of tokens that a trainer reads, against the grammar and the loss mask.
+
+Input is a row as TRL and axolotl take them: `input_ids`, `labels` (-100 is not trained), and
+perhaps `attention_mask`, `position_ids`, `seq_lengths`. Output are findings, each at an item of a
+list.
+
+Theory of operation. First the row is cut into episodes, by what keeps them apart in training:
+`seq_lengths`, positions that begin again at 0, or an attention mask that counts them. Then each is
+read back from its ids, and its labels are compared with the mask of the encoder. The first token of
+an episode is predicted from nothing, so its label does not matter. Where an episode is complete and
+the grammar refuses what follows, but would take it as a beginning, two episodes are in one.
+
+>>> import mypt_spec
+>>> d = mypt_spec.dialect("gabgpt")
+>>> ids = [50257, *d.tokenizer.encode("Hi"), 50259, *d.tokenizer.encode("Hello"), 50260]
+>>> labels = [-100] * 3 + [*ids[3:-1], -100]
+>>> [(f.code, f.pointer) for f in check_row(d, {"input_ids": ids, "labels": labels})]
+[('MYP506', '/labels/4')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby, pairwise
+from typing import Any
+
+from mypt_spec import Dialect
+from mypt_spec.bodies.strict_json import a_kind_of
+from mypt_spec.findings import Finding
+
+IGNORED = -100
+_LISTS = ("input_ids", "labels", "attention_mask", "position_ids", "seq_lengths")
+_APART = "give each its own row, or seq_lengths, or position_ids that begin again at 0"
+_ROW = "a row for a trainer has input_ids and labels, two lists of equal length"
+_Span = tuple[int, int]
+
+
+def check_row(dialect: Dialect, row: Any) -> Iterator[Finding]:
+    """Yields what is wrong with a row, in order. Never raises."""
+    wrong = list(_shape(row))
+    yield from wrong
+    if wrong:
+        return
+    ids, labels = row["input_ids"], row["labels"]
+    episodes, faults = _episodes(dialect, row)
+    yield from faults
+    if not episodes:
+        return
+    covered = [False] * len(ids)
+    for start, end in episodes:
+        covered[start:end] = [True] * (end - start)
+    other = list(_labels(ids, labels, covered))
+    yield from other
+    for start, end in episodes:
+        yield from _episode(dialect, ids[start:end], None if other else labels[start:end], start)
+
+
+def _shape(row: Any) -> Iterator[Finding]:
+    """Yields why the lists of a row are none, or do not belong together."""
+    if not isinstance(row, dict):
+        yield Finding("MYP101", f"the row is {a_kind_of(row)}, expected an object")
+        return
+    for key in _LISTS:
+        if row.get(key) is None:
+            if key in ("input_ids", "labels"):
+                yield Finding("MYP510", f'the row has no "{key}"', help=_ROW)
+            continue
+        value = row[key]
+        items = value if isinstance(value, list) else [None]
+        bad = next(
+            (i for i, x in enumerate(items) if isinstance(x, bool) or type(x) is not int), -1
+        )
+        if bad >= 0:
+            at = f"/{key}/{bad}" if isinstance(value, list) else f"/{key}"
+            yield Finding("MYP510", f'"{key}" must be a list of integers', at)
+            return
+        if key != "seq_lengths" and "input_ids" in row and len(value) != len(row["input_ids"]):
+            sizes = f"{len(value)} items, and input_ids {len(row['input_ids'])}"
+            yield Finding("MYP510", f'"{key}" has {sizes}', f"/{key}")
+    if row.get("input_ids") == []:
+        yield Finding("MYP510", "the row has no tokens", "/input_ids")
+
+
+def _episodes(dialect: Dialect, row: dict[str, Any]) -> tuple[list[_Span], list[Finding]]:
+    """Returns the spans of the episodes of a row, and what is wrong with how it says them."""
+    ids, findings = row["input_ids"], list[Finding]()
+    lengths, positions = row.get("seq_lengths"), row.get("position_ids")
+    mask = row.get("attention_mask") or [1] * len(ids)
+    spans: list[_Span] = []
+    at = 0
+    for value, group in groupby(mask):
+        size = len(list(group))
+        spans += [(at, at + size)] if value else []
+        at += size
+    if lengths:
+        if min(lengths) < 1 or sum(lengths) != len(ids):
+            what = f"seq_lengths add up to {sum(lengths)}, and the row has {len(ids)} tokens"
+            return [], [Finding("MYP512", what, "/seq_lengths")]
+        spans, at = [], 0
+        for size in lengths:
+            spans.append((at, at + size))
+            at += size
+    if positions:
+        expected = 0
+        for i, position in enumerate(positions):
+            expected = expected + 1 if position else 0
+            if position != expected and mask[i]:
+                what = f"the position is {position}, expected {expected} or 0"
+                return [], [Finding("MYP512", what, f"/position_ids/{i}")]
+        if not lengths:
+            begun = [i for i, position in enumerate(positions) if position == 0]
+            spans = [part for span in spans for part in _cut(span, begun)]
+    pad = dialect.tokenizer.pad
+    kept: list[_Span] = []
+    for start, end in spans:
+        while end > start and ids[end - 1] == pad:
+            end -= 1
+        inside = _restarts(dialect, ids[start:end])
+        for i in inside:
+            what = f"another episode begins here and sees the one before it, from token {start} on"
+            findings.append(Finding("MYP512", what, f"/input_ids/{start + i}", help=_APART))
+        kept += _cut((start, end), [start + i for i in inside])
+    return [span for span in kept if span[0] < span[1]], findings
+
+
+def _cut(span: _Span, at: list[int]) -> list[_Span]:
+    """Returns a span, cut at the given places inside it."""
+    places = [span[0], *(i for i in at if span[0] < i < span[1]), span[1]]
+    return list(pairwise(places))
+
+
+def _restarts(dialect: Dialect, ids: list[int]) -> list[int]:
+    """Returns the tokens at which an episode begins where the one before could end."""
+    automaton, state, found = dialect.automaton, dialect.automaton.start, list[int]()
+    for event in dialect.lex_ids(ids)[0]:
+        following = automaton.steps[state].get(event.terminal)
+        if following is None and automaton.accepting(state):
+            following = automaton.steps[automaton.start].get(event.terminal)
+            if following is not None and event.at.span is not None:
+                found.append(event.at.span[0])
+        if following is None:
+            return found  # the reader says what is wrong here
+        state = following
+    return found
+
+
+def _labels(ids: list[int], labels: list[int], covered: list[bool]) -> Iterator[Finding]:
+    """Yields the first label that is another token than that at its place, or that is padding's."""
+    for i, (token, label) in enumerate(zip(ids, labels, strict=True)):
+        if label == IGNORED:
+            continue
+        if not covered[i]:
+            yield Finding(
+                "MYP511", f"token {i} is padding and has the label {label}", f"/labels/{i}"
+            )
+            return
+        if label != token:
+            ahead, here = (sum(map(int.__eq__, labels, some)) for some in (ids[1:], ids))
+            hint = "labels are not shifted: the trainer does that" if ahead > here else ""
+            what = f"the label of token {i} is {label}, and the token is {token}"
+            yield Finding("MYP511", what, f"/labels/{i}", help=hint)
+            return
+
+
+def _episode(
+    dialect: Dialect, ids: list[int], labels: list[int] | None, start: int
+) -> Iterator[Finding]:
+    """Yields what is wrong with the ids of an episode, or with its labels, if given."""
+    episode, findings = dialect.parse_ids(ids)
+    if episode is not None:
+        findings = [*findings, *dialect.validate(episode)]
+    for finding in findings:
+        # What is said of the text of an Episode has no place among the ids.
+        at = finding.span[0] if finding.span and not finding.pointer else 0
+        yield replace(finding, pointer=f"/input_ids/{start + at}", span=None, fix=None)
+    if episode is None or labels is None:
+        return
+    wanted = [bool(loss) for loss in dialect.encode(episode).loss]
+    if len(wanted) != len(ids):
+        return
+    differ = [i for i in range(1, len(ids)) if wanted[i] != (labels[i] != IGNORED)]
+    if differ:
+        yield _mask(dialect, ids, wanted, differ, start)
+
+
+def _mask(
+    dialect: Dialect, ids: list[int], wanted: list[bool], differ: list[int], start: int
+) -> Finding:
+    """Returns the finding about labels that are not the loss mask."""
+    first = differ[0]
+    spelled = dialect.tokenizer.decode([ids[first]])
+    done = "is not trained, and the model writes it" if wanted[first] else (
+        "is trained, and the model does not write it"
+    )  # fmt: skip
+    same = [i for i in differ if ids[i] == ids[first]]
+    rest = f"; {len(differ)} tokens of the episode are like this" if len(differ) > 1 else ""
+    hint = ""
+    if wanted[first] and len(same) == len(differ) and spelled in dialect.tokenizer.special:
+        hint = f"a model that never learns {spelled} does not stop there"
+    what = f'token {start + first} "{spelled}" {done}{rest}'
+    return Finding("MYP506", what, f"/labels/{start + first}", help=hint)
