@@ -73,6 +73,15 @@ def conversation(session: nox.Session) -> None:
 
 
 @nox.session
+def schema_suite(session: nox.Session) -> None:
+    """JSON-Schema-Test-Suite as arguments of tools; takes the path of its tests/draft2020-12."""
+    if not session.posargs:
+        session.error("name the folder: nox -s schema_suite -- .../tests/draft2020-12")
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "bench.schema_suite", *session.posargs)
+
+
+@nox.session
 def legality(session: nox.Session) -> None:
     """What the grammar buys: the tables of docs/training.md, measured anew. Half an hour a seed."""
     session.install("-e", ".[test]")
