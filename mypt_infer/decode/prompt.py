@@ -71,7 +71,12 @@ def start_state(
             continue
         found = tables.start[grammar_state]
         if at == len(cuts) and cuts and cuts[-1].event.terminal == TEXT and tables.frame[found]:
-            continue  # the model's own text goes on: what it ends with matters
+            # The model's own text goes on, and holds what the model could not write, such as a
+            # piece of a tag: what it ends with matters.
+            first, token = found, max(0, cuts[-1].token)
+            for i in ids[token:]:
+                found = step(found, int(i)) or first
+            continue
         found = begin(found, [c.event for c in cuts[:at]])
         for i in ids[token:]:
             found = step(found, int(i)) if found != DEAD_STATE else found

@@ -274,6 +274,35 @@ def fragment(text: str, tags: tuple[str, ...], start: int = 0) -> tuple[int, int
     return *first.span(), tags[int((first.lastgroup or "t0")[1:])]
 
 
+class Pieces(NamedTuple):
+    """What a text must not spell so that `fragment` finds nothing in it.
+
+    `anywhere`: in no place. `first`: not at its beginning. `last`: not at its end, nor with white
+    space after it. A text without these is without cut tags; a few words are among them, too, such
+    as `<tinker`.
+    """
+
+    anywhere: tuple[str, ...]
+    first: tuple[str, ...]
+    last: tuple[str, ...]
+
+
+def pieces(tags: tuple[str, ...]) -> Pieces:
+    """Returns the pieces of tags that `fragment` takes for cut ones.
+
+    >>> pieces(("</tin>",))
+    Pieces(anywhere=('</tin', '/tin>'), first=('tin>',), last=('</t', '</ti'))
+    """
+    whole = [t for t in tags if t.startswith("<") and t.endswith(">")]
+    closing = [t for t in whole if t.startswith("</")]
+    last = {t[:n] for t in whole for n in range(_SHORTEST, len(t) - 1)}
+    return Pieces(
+        (*(t[:-1] for t in whole), *(t[1:] for t in closing)),
+        tuple(t[2:] for t in closing),
+        tuple(sorted(last)),
+    )
+
+
 @lru_cache(maxsize=32)
 def fragments(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Returns patterns for tags without their end, and for tags without their beginning."""

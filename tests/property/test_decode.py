@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -21,7 +22,16 @@ from mypt_spec.episode import Event, Place
 from mypt_spec.lexer import lex_ids
 from mypt_spec.parser import messages_of
 from mypt_spec.validator import Run
-from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, distances, generated, prompt
+from tests.support.decoding import (
+    DIALECTS,
+    TOOLS,
+    complete,
+    decoder,
+    distances,
+    generated,
+    nearest,
+    prompt,
+)
 
 SCHEMAS = {f.get("function", f)["name"]: f.get("function", f)["parameters"] for f in TOOLS}
 
@@ -81,6 +91,40 @@ def test_a_model_that_flees_the_end_is_brought_to_it(name: str) -> None:
             state = made.next(state, out[-1])
         assert len(out) == budget or name == "praxis", "it uses all that it was given"
         assert complete(made, ids + out)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_tight_budget_cuts_no_tag_short(name: str) -> None:
+    """Whoever aims for a call and has no room for it leaves no piece of its tag in the text."""
+    made, called = decoder(name), 0
+    ids = made.ids_of(prompt(name))
+    for budget in range(made.minimum(made.start(ids)), 40):
+        for seed in range(4):
+            choose = random.Random(f"{budget} {seed}")
+            out = list(towards_a_call(made, made.start(ids, max_new_tokens=budget), choose))
+            states = [made.start(ids)]
+            states += [made.run(states[0], out[:n]) for n in range(1, len(out), 4)]
+            called += any(map(made.calling, states))
+            episode, found = made.dialect.parse_ids(ids + out)
+            found = [*found, *(made.dialect.validate(episode) if episode is not None else ())]
+            wrong = [f.message for f in found if f.code in ("MYP303", "MYP801")]
+            assert not wrong, made.dialect.tokenizer.decode(out)
+            assert complete(made, ids + out)
+    assert called or name == "gabgpt"
+
+
+def towards_a_call(made: Decoder, state: int, choose: random.Random) -> Iterator[int]:
+    """Ids that lead to a call by the shortest way, or else to an ending, or anywhere."""
+    while not made.final(state):
+        ids = made.ids(state)
+        if choose.random() < 0.9 and machine(state) < made.tables.size and not made.calling(state):
+            near = nearest(made, state, ids)
+            ids = ids[near == near.min()] if near.min() < 40 else ids
+        elif choose.random() < 0.3:
+            far = distances(made, state, ids)
+            ids = ids[far == far.min()]
+        yield (token := int(choose.choice(ids)))
+        state = made.next(state, token)
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -171,6 +215,20 @@ def test_a_prompt_may_stop_anywhere(name: str, seed: int) -> None:
             out[:at]
         )
         state = made.next(state, token)
+
+
+@pytest.mark.parametrize(
+    "text", ["<tinker", "a </ti \u00fc", "x/tin> is", "tin>\u00fc<", "<tin <ti"]
+)
+def test_a_prompt_may_hold_pieces_of_tags(text: str) -> None:
+    """A model would not write them, but goes on after them: with the rest of a character first."""
+    made = decoder("praxis")
+    ids = made.ids_of(prompt("praxis")) + made.dialect.tokenizer.encode(text)
+    for cut in range(2):
+        before = ids[: len(ids) - cut]
+        state = made.start(before, max_new_tokens=30)
+        out = list(generated(made, state, random.Random(text)))
+        made.dialect.tokenizer.decode_bytes(before + out).decode()
 
 
 @pytest.mark.parametrize("name", [n for n in DIALECTS if n != "gabgpt"])

@@ -17,12 +17,18 @@ import numpy.typing as npt
 
 import mypt_spec
 from mypt_spec import Dialect
+from mypt_spec.damage.cut_tags import inner_tags
 from mypt_spec.states import open_blocks
 from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
 from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.support.decoding import TOOLS
 
 STRING = r'"([^"\\\x00-\x1f\x7f]|\\["\\nrtfb]|\\u00(0[0-7bef]|1[0-9a-f]))*"'
+# Of tags with attributes, what is almost their first word.
+ALMOST = {"mypt-3b": ["<toolcal", "</toolcal", "<toolresu"]}
+SPACES = (
+    r"\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
+)
 INTEGER = r"(0|-?[1-9][0-9]{0,14})"
 _FRACTION = "|".join(rf"[1-9][0-9]{{{n - 1}}}\.(0|[0-9]{{0,{14 - n}}}[1-9])" for n in range(1, 15))
 
@@ -126,7 +132,23 @@ class Judge:
         self.no_cut = f"~/(?s:.*)({tags}{'|' + '|'.join(cut) if cut else ''})(?s:.*)/".replace(
             "\\ ", " "
         ).replace("</", "<\\/")
-        self.terminals["TEXT"] = f"/(?s:.+)/ & {self.no_tag}"
+        self.terminals["TEXT"] = f"/(?s:.+)/ & {self.no_tag}{self.no_piece(name)}"
+
+    def no_piece(self, name: str) -> str:
+        """Says that a text holds no cut tag (MYP801), and none that is almost one of a call."""
+        inner = inner_tags(self.table, self.machine)
+        if not inner:
+            return ""
+        closing = [t for t in inner if t.startswith("</")]
+        anywhere = [*(t[:-1] for t in inner), *(t[1:] for t in closing), *ALMOST.get(name, ())]
+        last = sorted({t[:n] for t in inner for n in range(3, len(t) - 1)})
+        anywhere = [w for w in anywhere if not any(o in w and o != w for o in anywhere)]
+        said = [
+            f"(?s:.*)({_any(anywhere)})(?s:.*)",
+            f"({_any([t[2:] for t in closing])})(?s:.*)",
+            f"(?s:.*)({_any(last)})[{SPACES}]*",
+        ]
+        return f" & ~/{'|'.join(said)}/"
 
     def grammar(self, first: int) -> str:
         rules, queue = [], [first]
@@ -228,6 +250,10 @@ class Judge:
         name = "TEXT_" + "".join(f"{b:02X}" for b in behind.encode())
         self.terminals[name] = f"TEXT {json.dumps(behind)}"
         return name
+
+
+def _any(words: list[str]) -> str:
+    return "|".join(re.escape(w) for w in words).replace("/", "\\/")
 
 
 @cache

@@ -112,13 +112,17 @@ def text_dfa(
     led_tags: dict[str, str],
     led_ids: dict[int, str],
     *,
+    never_first: Sequence[str] = (),
+    never_last: Sequence[str] = (),
     name: str = "text",
 ) -> ByteDfa:
     """Returns the automaton of texts in UTF-8 that spell none of `forbidden`.
 
     `tags` are those of `forbidden` that may end the text: the last byte of such a tag is an exit.
     `led_tags` (tag -> white space) end the text only if this white space is all there is before the
-    tag. `led_ids` (id -> white space) end the text only directly after this white space.
+    tag. `led_ids` (id -> white space) end the text only directly after this white space. The text
+    does not begin with any of `never_first`, nor ends with any of `never_last` and white space;
+    these are beginnings of forbidden spellings.
     """
     ends = {_codes(f): f for f in forbidden}
     leads = {_codes(space) for space in led_ids.values()}
@@ -126,8 +130,10 @@ def text_dfa(
     opening |= {
         (START, *_codes(space + tag)): ("first led", tag) for tag, space in led_tags.items()
     }
-    patterns = [*ends, *leads, *((START, *lead) for lead in leads), *opening, (START,)]
-    order = [p for p in _matcher(patterns) if p not in opening and p not in ends and p != (START,)]
+    refused = {(START, *_codes(piece)) for piece in never_first}
+    patterns = [*ends, *leads, *((START, *lead) for lead in leads), *opening, *refused, (START,)]
+    kept_out = {*opening, *ends, *refused, (START,)}
+    order = [p for p in _matcher(patterns) if p not in kept_out]
     order = [(START,), *order]
     states = {p: i for i, p in enumerate(order)}
     pending = {p: len(order) + i for i, p in enumerate(_PENDING)}
@@ -139,9 +145,9 @@ def text_dfa(
             spelled = next((e for e in ends if _ends(new, e)), None)
             if new in opening:
                 step[state, byte] = -2 - exits.index(opening[new])
-            elif spelled is None:
+            elif spelled is None and new not in refused:
                 step[state, byte] = _longest(new, states)
-            elif ends[spelled] in tags:
+            elif spelled is not None and ends[spelled] in tags:
                 step[state, byte] = -2 - exits.index(("tag", ends[spelled]))
         _lead_bytes(step, state, pending)
     _pending_bytes(step, pending, states[()])
@@ -151,9 +157,80 @@ def text_dfa(
         [s < len(order) and order[s][1:] in leads and order[s][0] == START for s in range(size)]
     )
     led = [frozenset(i for i, space in led_ids.items() if _ends(p, _codes(space))) for p in order]
-    return ByteDfa(
+    leaf = ByteDfa(
         name, step, tuple(exits), whole, fresh, (*led, *[frozenset[int]()] * len(pending))
     )
+    if not never_last:
+        return leaf
+    begun = [any(_ends(p, _codes(piece)) for piece in never_last) for p in order]
+    firsts = {ord(tag[0]) for tag in tags}
+    inside = [not firsts.isdisjoint(p) for p in order]
+    more = [False] * len(pending)
+    return _without_last(leaf, [*begun, *more], [*inside, *more], firsts)
+
+
+# White space, as Python's regular expressions understand it; in UTF-8.
+_SPACES = {c.encode() for c in map(chr, range(0x3001)) if c.isspace()}
+_PARTS = {space[:n] for space in _SPACES for n in range(1, len(space))}
+
+
+class _Read(NamedTuple):
+    """A state of the automaton of texts that may not end everywhere.
+
+    `state` is that of all texts. `spaced`: what the text may not end with was read, and after it
+    only white space: b"" if that is whole, else the beginning of its last character. `before`: the
+    text may not end where the tag begins that is being read.
+    """
+
+    state: int
+    spaced: bytes | None = None
+    before: bool = False
+
+
+def _without_last(
+    leaf: ByteDfa, begun: list[bool], inside: list[bool], firsts: set[int]
+) -> ByteDfa:
+    """Returns an automaton of texts without exits where a text ends as `begun` says of states.
+
+    Nor where only white space follows such a place. `firsts` are the bytes that tags begin with,
+    `inside` says of states whether a tag may have begun.
+    """
+    numbers = {_Read(0): 0}
+    queue = [_Read(0)]
+    rows: list[npt.NDArray[np.int32]] = []
+    for read in queue:
+        row = leaf.step[read.state].copy()
+        for byte in np.flatnonzero(row != DEAD).tolist():
+            if row[byte] < DEAD:
+                row[byte] = DEAD if read.before else row[byte]
+                continue
+            state = int(row[byte])
+            before = read.before
+            if byte in firsts:
+                before = begun[read.state] or read.spaced == b""
+            then = _Read(state, _spaced(read, begun, byte), before and inside[state])
+            if then not in numbers:
+                numbers[then] = len(numbers)
+                queue.append(then)
+            row[byte] = numbers[then]
+        rows.append(row)
+    states = [read.state for read in queue]
+    ends = [not (begun[read.state] or read.spaced is not None) for read in queue]
+    return ByteDfa(
+        leaf.name,
+        np.array(rows),
+        leaf.exits,
+        leaf.whole[states] & ends,
+        leaf.fresh[states],
+        tuple(leaf.leads[state] for state in states),
+    )
+
+
+def _spaced(read: _Read, begun: list[bool], byte: int) -> bytes | None:
+    if read.spaced is None and not begun[read.state]:
+        return None
+    character = (read.spaced or b"") + bytes([byte])
+    return b"" if character in _SPACES else character if character in _PARTS else None
 
 
 def _ends(read: tuple[int, ...], lead: tuple[int, ...]) -> bool:

@@ -46,10 +46,13 @@ from mypt_infer.decode.compile.nfa import (
 )
 from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
+from mypt_spec.damage.cut_tags import inner_tags, pieces
+from mypt_spec.damage.near_miss import near_miss
 from mypt_spec.states import awaits_result, model_writes, open_blocks
-from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
+from mypt_spec.table import CALLS, LISTS, TEXT, Piece, Terminal
 
 _CALLED = (*CALLS, *LISTS)
+_WORD = re.compile(r"</?[\w-]+")
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,10 @@ class GrammarGraph:
         self.table, self.machine = dialect.table, dialect.automaton
         self.stacks = open_blocks(self.machine, self.table)
         self.own = model_writes(self.machine, self.table)
+        inner = inner_tags(self.table, self.machine)
+        self.pieces = pieces(inner)
+        # Tags whose beginning is a mistake in a text, so that it must go on as this tag.
+        self.begun = {*inner, *self.table.attributed}
         self.heads = {name: self._head(t) for name, t in self.table.terminals.items()}
         self.forbidden = forbidden_texts(dialect)
         if dialect.fingerprint not in _texts:
@@ -287,6 +294,9 @@ class GrammarGraph:
             token = self.table.special[pieces.pop(0).value]
         while token < 0 and pieces and pieces[0].kind == "text":
             text += pieces.pop(0).value
+        if self._is_begun(terminal):
+            begun = self._beginning(text)
+            text, pieces = begun, [Piece("text", text.removeprefix(begun)), *pieces]
         return _Head(
             lead,
             token,
@@ -302,7 +312,36 @@ class GrammarGraph:
         tags = sorted({h.text for h in mine if h.token < 0 and not h.lead})
         led_tags = {h.text: h.lead for h in mine if h.token < 0 and h.lead}
         led_ids = {h.token: h.lead for h in mine if h.token >= 0 and h.lead}
-        return text_dfa(self.forbidden, tags, led_tags, led_ids)
+        begun = [self.heads[n].text for n, t in self.table.terminals.items() if self._is_begun(t)]
+        cut = self.pieces
+        return text_dfa(
+            _shortest([*self.forbidden, *cut.anywhere, *begun]),
+            tags,
+            led_tags,
+            led_ids,
+            never_first=cut.first,
+            never_last=cut.last,
+        )
+
+    def _is_begun(self, terminal: Terminal) -> bool:
+        return terminal.shown in self.begun and terminal in self.table.plain_tags
+
+    def _beginning(self, tag: str) -> str:
+        """Returns the shortest beginning of a tag that is a mistake in a text, whatever follows.
+
+        That is the tag's word, or less of it, which is almost the tag; the tag itself if it has no
+        word.
+        """
+        word = _WORD.match(tag)
+        if word is None:
+            return tag
+        ways = (word[0][:n] for n in range(1, word.end()))
+        return next((way for way in ways if near_miss(way + ">", self.table)), word[0])
+
+
+def _shortest(spellings: Sequence[str]) -> list[str]:
+    """Returns spellings without those that hold another."""
+    return sorted({s for s in spellings if not any(o in s and o != s for o in spellings)})
 
 
 def kinds_of(dialect: Dialect, block: int) -> list[str]:
