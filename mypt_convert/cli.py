@@ -43,8 +43,8 @@ def _options(out: Parser) -> None:
     )
     add(
         "--from FORMAT",
-        f"{', '.join(NAMES)}, a dialect, or auto to find out (default: that of the settings, or "
-        "mypt)",
+        f"{', '.join(NAMES)}, a dialect, or auto to find out (default: that of the settings, or a "
+        "shape that is found, or mypt)",
         dest="source",
         type=partial(known_dialect, more=(*NAMES, "auto"), what="format"),
     )
@@ -85,7 +85,7 @@ def _run(options: argparse.Namespace) -> int:
 
     def converter_of(source: Source) -> tuple[Converter, Source]:
         """Returns the converter by the settings of a source, and what to read instead of it."""
-        name, own, looked = plan.dialect_of(source, say)
+        name, own, looked = plan.format_of(source, say)
         try:
             return Converter(name, options.target, system=options.system, rules=own), looked
         except KeyError as error:

@@ -23,10 +23,12 @@ from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_records.shapes import SHAPES
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.dialect import Dialect, dialect, dialects, folder, is_folder
+from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 
 _FORM = ("role", "type")  # keys of how something is written, which differs in canonical records
-_UNKNOWN = "MYP103"  # an unknown key: it is kept as metadata
+_UNKNOWN = "MYP103"  # an unknown key: it is kept as metadata ...
+_OF_THE_FILE = "MYP112"  # ... as is one that most records have
 _MOVED = {"MYP250"}  # findings about parts that are elsewhere in the canonical record
 Read = Callable[[Any], tuple[Conversation | None, list[Finding], list[Loss]]]
 
@@ -37,12 +39,14 @@ class Converted:
 
     Pointers are those of the source record. `losses` are in the order of the source. `kept` points
     to the unknown keys that are metadata of the new record, under a name that begins with `_`.
+    `said` is what else is found in the new record.
     """
 
     record: dict[str, Any] | None
     losses: tuple[Loss, ...] = ()
     findings: tuple[Finding, ...] = ()
     kept: tuple[str, ...] = ()
+    said: tuple[Finding, ...] = ()
 
 
 def readable() -> tuple[str, ...]:
@@ -54,8 +58,8 @@ class Converter:
     """Converts records of the format `source` to the dialect `target`.
 
     `system` is the system prompt of records that have none. `rules` are the settings of `mypt-lint`
-    for the records: a record that lints clean by them is converted. Raises KeyError for a name that
-    is not known.
+    for the records: a record that lints clean by them is converted. `judge` checks the new records,
+    in the place of a checker with these settings. Raises KeyError for a name that is not known.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Converter:
         *,
         system: str | None = None,
         rules: Settings = NO_SETTINGS,
+        judge: Checker | None = None,
     ) -> None:
         for name in (source, target):
             if is_folder(name):
@@ -75,8 +80,10 @@ class Converter:
         self.source = source
         self.take_apart = reader(source, rules, takes=self.bridge.EXTRAS)
         # Phases and lengths are of the dialect that the settings were written for.
-        hiding = [pair for pair in rules.values if pair[0] not in ("phase", "max-tokens")]
-        self.checker = checker(Settings(tuple(hiding), ()), self.target, with_fixes=False)
+        not_here = ("phase", "max-tokens", "records", "often")
+        hiding = [pair for pair in rules.values if pair[0] not in not_here]
+        usual = checker(Settings(tuple(hiding), ()), self.target, with_fixes=False)
+        self.checker = judge or usual
         self.counting = rules.counting
 
     def record(self, value: Any, about: Iterable[Finding] = ()) -> Converted:
@@ -97,6 +104,22 @@ class Converter:
                 return replace(out, findings=(first, *rest))
         return out
 
+    def read(self, value: Any) -> tuple[Episode | None, list[Finding]]:
+        """Returns the Episode of the new record, if any, and findings at places of the source.
+
+        They say why there is none, what is found in the new record, and what is lost.
+        """
+        conversation, findings, losses = self.take_apart(value)
+        if conversation is None:
+            return None, findings
+        out = self._converted(conversation, losses, self.system)
+        lost = [
+            Finding("MYP114", f"{loss.field}: {loss.reason}", loss.pointer)
+            for loss in as_given(out.losses, findings)
+        ]
+        found = chat.placed([*out.findings, *out.said, *lost], value, self.source)
+        return (None if out.record is None else self.target.read(out.record)[0]), found
+
     def _converted(
         self, conversation: Conversation, losses: list[Loss], system: str | None
     ) -> Converted:
@@ -111,9 +134,10 @@ class Converter:
         }
         episode, findings = self.checker.read(built)
         errors = [f for f in _against(self.checker, findings, ("error",)) if f.severity == "error"]
+        there = self.bridge.steps(built, self.target.table).steps if findings else ()
         if episode is None or errors:
-            there = self.bridge.steps(built, self.target.table).steps
             return Converted(None, tuple(losses), tuple(self._blame(errors, conversation, there)))
+        said = tuple(self._blame(findings, conversation, there))
         try:
             written = self.target.write(episode)
         except ValueError as error:
@@ -126,7 +150,7 @@ class Converter:
                 f"{invented[0].kind} {str(invented[0].value)[:80]!r}"
             )
             return Converted(None, tuple(losses), (Finding("MYP903", message, invented[0].at),))
-        return Converted(written, (*losses, *lost))
+        return Converted(written, (*losses, *lost), said=said)
 
     def _fit(
         self, conversation: Conversation, system: str | None
@@ -250,7 +274,7 @@ class _Apart:
         unknown = [f for f in self.source.read(value)[1] if f.code == _UNKNOWN]
         against = _against(self.checker, findings, self.counting)
         if episode is not None:
-            against = [f for f in against if f.code != _UNKNOWN]
+            against = [f for f in against if f.code not in (_UNKNOWN, _OF_THE_FILE)]
         if episode is None or against:
             return None, against, []
         if clash := in_the_way(value, unknown):

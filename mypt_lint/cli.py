@@ -16,7 +16,7 @@ from mypt_cli.command import Command
 from mypt_cli.errors import UsageError, nearest
 from mypt_cli.parser import Parser, positive
 from mypt_lint.commands import COMMANDS, subcommand
-from mypt_lint.options import DEFAULTS, add_dialect, add_ignore, add_settings
+from mypt_lint.options import DEFAULTS, add_dialect, add_ignore, add_records, add_settings
 from mypt_lint.report import FORMATS
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ examples:
   mypt-lint data/ 'more/**/*.jsonl.gz'        folders and patterns, .gz and .zst too
   mypt-lint --phase 3 --fail-on warning phase3.jsonl
   mypt-lint --format github data.jsonl        annotations in a GitHub workflow
-  mypt-lint --dialect auto data/              other formats; says which
+  mypt-lint sharegpt.jsonl                    records of other tools; says which
+  mypt-lint --dialect usf-omega chats.jsonl   the same, checked as a format as well
   mypt-lint --kind text episode.txt           serialised text instead of JSONL
   generate | mypt-lint --kind generation -    is it a legal (beginning of a) turn?
   mypt-lint --template my_model/              the chat template of a model
@@ -46,7 +47,8 @@ def options(out: Parser) -> None:
     """Adds the options of linting."""
     add = out.group("input")
     add("PATH", "files, folders, patterns, or - for standard input", dest="paths", nargs="*")
-    add_dialect(add)
+    add_dialect(add, "found out, mypt in doubt")
+    add_records(add)
     add(
         "--kind",
         "JSONL records, serialised text, what a model wrote, or tokens for a trainer (default: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mypt_cli.parser import Options, Parser
+from mypt_records.names import AUTO, NAMES, NATIVE
 
 DEFAULTS = {"dialect": "mypt", "kind": "record", "fail-on": "error", "format": "text"}
 
@@ -10,6 +11,16 @@ DEFAULTS = {"dialect": "mypt", "kind": "record", "fail-on": "error", "format": "
 def add_dialect(add: Options, otherwise: str = DEFAULTS["dialect"]) -> None:
     """Adds the option that says which format data is in."""
     add.dialect(f"that of the settings, or {otherwise}")
+
+
+def add_records(add: Options) -> None:
+    """Adds the option that says which shape the records have."""
+    add(
+        "--records SHAPE",
+        f"native (of the dialect), {', '.join(NAMES)}, or auto to find out (default: that of the "
+        "settings, or auto)",
+        choices=(AUTO, NATIVE, *NAMES),
+    )
 
 
 def add_settings(parser: Parser) -> Options:

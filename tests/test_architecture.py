@@ -56,6 +56,8 @@ BELOW = {
 HANDED_ON = {
     "mypt_lint.cli": {"mypt_train.data.verify"},
     "mypt_view.cli": {"mypt_train.commands.view"},
+    # Records of other tools are checked in a dialect by converting them to it.
+    "mypt_lint.check.foreign": {"mypt_convert.engine"},
     # A format of one's own is checked with all that is derived from it.
     "mypt_lint.own.check": {"mypt_infer.decode.decoder", "mypt_infer.decode.prompt"},
     # A chat template is compared with the records that its conversations become.

@@ -5,13 +5,15 @@ Such records are read only: a shape is no dialect, because there is no text to w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from mypt_convert.steps import BOUNDARY, Conversation, Step, first_carries, result_value
 from mypt_records.chat import Call, Chat, Message
 from mypt_records.reading import below
 from mypt_records.shapes import read as read_chat
-from mypt_spec.bodies.strict_json import Fault, faults, kind_of, loads
+from mypt_spec.bodies.strict_json import Fault, faults, kind_of, loads, value_at
 from mypt_spec.findings import Finding
 
 # What the model sees besides the messages; and what a message says besides its content. Neither is
@@ -171,3 +173,37 @@ def _place(message: Message) -> str:
         return f"{message.at}/content"
     parts = first.at.removesuffix("/0/text")
     return parts if parts.startswith(message.at) and len(message.content or ()) > 1 else first.at
+
+
+def placed(findings: Iterable[Finding], record: Any, shape: str) -> list[Finding]:
+    """Returns findings at values of the record: a span in joined texts is one in its own text.
+
+    What a record holds inside of a text, as JSON, has no place but the text.
+    """
+    joined = {
+        _place(message): message
+        for message in read_chat(record, shape).messages
+        if len(message.content or ()) > 1
+    }
+    return [_placed(finding, record, joined) for finding in findings]
+
+
+def _placed(finding: Finding, record: Any, joined: dict[str, Message]) -> Finding:
+    message = joined.get(finding.pointer)
+    if message is not None and finding.span is not None:
+        start, end = finding.span
+        for text in message.content or ():
+            if start <= len(text.text):
+                span = (start, min(end, len(text.text)))
+                return replace(finding, pointer=text.at, span=span)
+            before = len(text.text) + len(message.joint)
+            start, end = max(0, start - before), max(0, end - before)
+    pointer = finding.pointer
+    while pointer and value_at(record, pointer) is None:
+        pointer = pointer.rpartition("/")[0]
+    inside = isinstance(value_at(record, pointer), str)
+    return replace(
+        finding,
+        pointer=pointer,
+        span=finding.span if pointer == finding.pointer and inside else None,
+    )

@@ -17,6 +17,8 @@ from mypt_cli.jsonl.line import read_line
 from mypt_cli.words import either
 from mypt_lint.check.detect import error_count
 from mypt_lint.check.diagnostic import Diagnostic, Snippet
+from mypt_lint.check.foreign import judged
+from mypt_lint.check.metadata import sorted_out
 from mypt_lint.check.positions import Places
 from mypt_lint.check.suppress import OPT_OUT, suppressed
 from mypt_lint.check.untrainable import ALWAYS, hidden_causes, untrainable
@@ -43,7 +45,9 @@ class Checker:
     than it is checked as. `known` are accepted findings; with None, no keys are made. `severities`
     are pairs (code, severity) that differ from the rule's. `with_fixes` looks for fixes that need
     more than their finding; with `proposals`, there are also fixes that are proved only when they
-    are made; `edits` adds to each fix what it changes in the line.
+    are made; `edits` adds to each fix what it changes in the line. With a `shape`, the records are
+    those of other tools, checked in the dialect too unless `formatless`. Of unknown top-level keys,
+    those `allowed` are no finding, and those that are there `often` are one of the file.
     """
 
     dialect: Dialect
@@ -57,6 +61,19 @@ class Checker:
     with_fixes: bool = True
     proposals: bool = False
     edits: bool = True
+    shape: str = ""
+    formatless: bool = False
+    allowed: frozenset[str] = frozenset()
+    often: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """Returns the name of what the records are checked as."""
+        return self.shape if self.formatless else self.dialect.name
+
+    def native(self) -> Checker:
+        """Returns the checker of the records that records of the shape are converted to."""
+        return replace(self, shape="", others=(), with_fixes=False, known=None)
 
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
         """Returns the findings of a line of JSONL without its line end, in order of place.
@@ -132,7 +149,12 @@ class Checker:
         Where none of the findings that are shown is an error, the Episode has token ids (see
         untrainable.py).
         """
-        episode, found = self.dialect.check(record, limits=self.limits)
+        if self.shape:
+            episode, found = judged(self, record)
+        else:
+            episode, found = self.dialect.check(record, limits=self.limits)
+        if self.allowed or self.often:
+            found = sorted_out(record, found, self.allowed, self.often)
         left = self._left(record, episode, found)
         errors = [f for f in found if f.severity == "error"]
         if self.others and self._errors(left):
@@ -140,7 +162,7 @@ class Checker:
             elsewhere = [self._elsewhere(legal, errors)] if legal and errors else []
             if self._errors(elsewhere):
                 return episode, elsewhere
-        if self.with_fixes and errors:
+        if self.with_fixes and errors and not self.shape:
             found = candidates_of(
                 self.dialect,
                 record,
@@ -151,6 +173,8 @@ class Checker:
             )
             left = self._left(record, episode, found)
         seen = self._errors(left)
+        if self.formatless:
+            return None, left
         kept = set(map(id, seen))
         hidden = [f for f in found if f.severity == "error" and id(f) not in kept]
         return episode, [*left, *hidden_causes(self.dialect, episode, hidden, seen)]
@@ -159,7 +183,8 @@ class Checker:
         """Returns the findings that a record does not opt out of, and those about its opt-outs."""
         if not isinstance(record, dict) or OPT_OUT not in record:
             return found
-        return suppressed(record[OPT_OUT], found, self.codes, complete=episode is not None)
+        whole = episode is not None or self.formatless
+        return suppressed(record[OPT_OUT], found, self.codes, complete=whole)
 
     def _errors(self, findings: list[Finding]) -> list[Finding]:
         """Returns the findings that are reported as errors."""
@@ -274,7 +299,7 @@ class Checker:
             start + 1,
             row,
             end + 1,
-            self.dialect.name,
+            self.name,
             shown,
             edit,
         )

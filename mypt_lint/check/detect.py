@@ -137,6 +137,16 @@ def elsewhere_than(
     return tuple(map(mypt_spec.dialect, found)), source
 
 
+def beginning(source: Source, least: int = _HEAD) -> tuple[list[object], Source]:
+    """Returns the first records of a source that are JSON, and the source to read.
+
+    At least `least` bytes are read of a pipe. Raises UsageError as `blocks` does.
+    """
+    head, source = _head(source, least)
+    found = _first_records(_unpacked(head, source))
+    return (found[:1] if least == 1 else found), source
+
+
 def _head(source: Source, least: int = _HEAD) -> tuple[bytes, Source]:
     """Reads at least `least` bytes of a source, and more until one line is whole."""
     stream = source.open()

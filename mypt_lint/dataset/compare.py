@@ -224,6 +224,8 @@ def episodes_of(
 
 def episode_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Episode] | None:
     """Returns the record in a line and its episode; None without one that could be written."""
+    if checker.shape:  # places in the episode would not be those in the record
+        return None
     try:
         record = loads(raw.decode("utf-8-sig"))
     except (Fault, UnicodeDecodeError):

@@ -62,7 +62,8 @@ class FindingsCache:
         self.skeletons: Skeletons | None = None
         # A record that is judged by other dialects, by schemas or by the adapter itself shows more
         # than its skeleton.
-        if not (checker.others or checker.limits.schemas or clean_filter.by_adapter):
+        shows_more = checker.others or checker.limits.schemas or checker.shape
+        if not (shows_more or clean_filter.by_adapter):
             self.skeletons = Skeletons(clean_filter.texts, checker.dialect.adapter.SCHEMA)
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode

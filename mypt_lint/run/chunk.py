@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.run.once import MIXED, ONCE, Held, hold, join, told
 from mypt_lint.settings.baseline import Key, keys
 
 
@@ -14,13 +15,15 @@ class Chunk:
     """The outcome for a part of a source, in order.
 
     `position` is the number of bytes on disk read so far, for progress. `keys` are those of all
-    findings, including known ones, which are not among `found`; only with a baseline.
+    findings, including known ones, which are not among `found`; only with a baseline. `held` are
+    findings that are shown once a file, at its end.
     """
 
     found: list[Diagnostic] = field(default_factory=list)
     summary: Summary = field(default_factory=Summary)
     position: int = 0
     keys: set[Key] = field(default_factory=set)
+    held: Held = field(default_factory=dict)
 
     def add(self, items: list[Diagnostic], raw: bytes, known: Collection[Key] | None) -> bool:
         """Adds the findings of a line that the baseline does not know, and counts the others.
@@ -28,17 +31,31 @@ class Chunk:
         `known` are the keys of the baseline, None without one. Returns whether any is added.
         """
         before = len(self.found)
+        mixed = any(item.finding.code == MIXED for item in items)
         if known is None or not items:
-            self.found += items
-            return bool(items)
+            for item in items:
+                if item.finding.code in ONCE:
+                    hold(self.held, item)
+                else:
+                    self.found.append(item)
+            return mixed or len(self.found) > before
         for item, key in zip(items, keys(items, raw), strict=True):
             if key is not None:
                 self.keys.add(key)
             if key in known:
                 self.summary.known += 1
+            elif item.finding.code in ONCE:
+                hold(self.held, item)
             else:
                 self.found.append(item)
         return len(self.found) > before
+
+    def join(self, later: Chunk) -> None:
+        """Adds the next chunk of the same file, without its place."""
+        self.found += later.found
+        self.summary.add(later.summary)
+        self.keys |= later.keys
+        join(self.held, later.held)
 
     def counted(self, faulty: int) -> Chunk:
         """Counts its findings; of its units, `faulty` have some. Returns itself."""
@@ -46,3 +63,21 @@ class Chunk:
         self.summary.clean = self.summary.units - faulty
         self.summary.tally(self.found)
         return self
+
+
+def once(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Yields the chunks; the last one of each file has the findings that are shown once."""
+    held: Held = {}
+    lines = 0
+    for chunk in chunks:
+        if chunk.held:
+            join(held, chunk.held)
+            chunk.held = {}
+        lines += chunk.summary.units
+        if chunk.summary.files:
+            if held:
+                items = told(held, lines)
+                chunk.summary.tally(items)
+                chunk.found = sorted([*chunk.found, *items], key=lambda item: item.sort_key)
+            held, lines = {}, 0
+        yield chunk

@@ -17,6 +17,7 @@ from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.records import record_ranges
 from mypt_lint.check.checker import Checker
+from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.runner import FAR, check_lines, pieces
@@ -93,9 +94,7 @@ def _range(fast: FastChecker, source: Source, part: Part) -> list[Chunk]:
     """Checks a byte range; returns its chunks as one."""
     out = Chunk()
     for chunk in check_lines(fast, source, part=part):
-        out.found += chunk.found
-        out.summary.add(chunk.summary)
-        out.keys |= chunk.keys
+        out.join(chunk)
         out.position = chunk.position
     return [out]
 
@@ -139,14 +138,18 @@ def _collect(todo: Iterator[Unit], connections: list[Connection]) -> Iterator[Ch
         before = rows.get(source.path, 0)
         for chunk in work() if owner == 0 else _received(connections[owner - 1]):
             shift = before - FAR
-            chunk.found = [
-                replace(item, row=item.row + shift, end_row=item.end_row + shift)
-                if item.row > FAR
-                else item
-                for item in chunk.found
-            ]
+            chunk.found = [_moved(item, shift) for item in chunk.found]
+            for held in chunk.held.values():
+                held.first = _moved(held.first, shift)
             rows[source.path] = rows.get(source.path, 0) + chunk.summary.units
             yield chunk
+
+
+def _moved(item: Diagnostic, shift: int) -> Diagnostic:
+    """Returns a finding of a range of the file in its row of the file."""
+    if item.row <= FAR:
+        return item
+    return replace(item, row=item.row + shift, end_row=item.end_row + shift)
 
 
 def _received(connection: Connection) -> list[Chunk]:

@@ -18,13 +18,16 @@ from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.left_out import LeftOut
 from mypt_cli.jsonl.paths import SUFFIXES, expand
 from mypt_cli.parser import known_dialect
+from mypt_cli.words import either
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import candidates, detect, elsewhere_than, in_order
 from mypt_lint.options import DEFAULTS
+from mypt_lint.run.shape import said, with_shape
 from mypt_lint.settings.baseline import Key
 from mypt_lint.settings.config import Config, asked
 from mypt_lint.settings.selection import UnknownRuleError, chosen, selection
 from mypt_lint.settings.settings import Settings, settings
+from mypt_records.shapes import SHAPES
 from mypt_spec.dialect import Dialect
 from mypt_spec.rules.context import ToolSchema
 
@@ -42,6 +45,20 @@ class Group(NamedTuple):
     checker: Checker
     sources: list[Source]
     kind: str
+
+
+class Resolved(NamedTuple):
+    """How a source is checked.
+
+    `others` are the dialects in which its faulty records may be; `source` is the one to read.
+    `formatless`: its records are of other tools, and no dialect was named for them.
+    """
+
+    own: Settings
+    dialect: str
+    others: tuple[Dialect, ...]
+    source: Source
+    formatless: bool = False
 
 
 class Plan:
@@ -141,7 +158,7 @@ class Plan:
         out: list[Group] = []
         checkers: dict[tuple[Settings, str, tuple[Dialect, ...]], Checker] = {}
         for source in sources:
-            own, name, others, looked = self.resolved(source, say)
+            own, name, others, looked, formatless = self.resolved(source, say)
             key = (own, name, others)
             if key not in checkers:
                 checkers[key] = checker(
@@ -151,6 +168,7 @@ class Plan:
                     misnamed=own["dialect"] != AUTO and bool(others),
                     known=known,
                     edits=self.edits,
+                    formatless=formatless,
                 )
             if out and out[-1].checker is checkers[key]:
                 out[-1].sources.append(looked)
@@ -159,12 +177,40 @@ class Plan:
         return out
 
     def dialect_of(self, source: Source, say: Say) -> tuple[str, Settings, Source]:
-        """Returns (dialect, settings, source to read) for a source; `say` is told what is found."""
+        """Returns (dialect, settings, source to read) for a source; `say` is told what is found.
+
+        Raises UsageError where only the user can say the dialect.
+        """
         own = self.of(source.path)
         if own["dialect"] != AUTO:
+            own, source = with_shape(own, source, definite=True)
+            if own["records"] in SHAPES and self.of(source.path)["records"] != own["records"]:
+                say(f"{source.path}: {said(own['records'], own['dialect'])}")
             return own["dialect"], own, source
-        _, name, _, looked = self.resolved(source, say)
+        own, name, _, looked, formatless = self.resolved(source, say)
+        if formatless:
+            raise UsageError(f"{source.path}: these are no records of a dialect: choose --dialect")
         return name, own, looked
+
+    def format_of(self, source: Source, say: Say) -> tuple[str, Settings, Source]:
+        """Returns (dialect or shape, settings, source to read) of the records of a source.
+
+        `say` is told what is found.
+        """
+        own = self.of(source.path)
+        name = own["dialect"]
+        if name in SHAPES:
+            return name, own, source
+        if name != AUTO and own.origin("dialect") != "default":
+            return name, own, source
+        looked, source = with_shape(own, source, definite=False)
+        if (shape := looked["records"]) in SHAPES:
+            say(f"{source.path}: {SHAPES[shape].ABOUT}; --from {shape} says so")
+            return shape, own, source
+        if name != AUTO:
+            return name, looked, source
+        _, name, _, source, _ = self.resolved(source, say)
+        return name, looked, source
 
     def one_dialect(
         self, sources: Sequence[Source], say: Say, *, what: str
@@ -183,22 +229,27 @@ class Plan:
         (dialect,) = first
         return dialect, [own for _, own, _ in found], [looked for *_, looked in found]
 
-    def resolved(
-        self, source: Source, say: Say
-    ) -> tuple[Settings, str, tuple[Dialect, ...], Source]:
-        """Returns (settings, dialect, others, source) for a source.
-
-        `others` are the dialects in which its faulty records may be; the last is the source to
-        read.
-        """
+    def resolved(self, source: Source, say: Say) -> Resolved:
+        """Returns how a source is checked; `say` is told what is found."""
         own = self.of(source.path)
+        wanted, usual = own["records"], self.defaults["dialect"]
+        sure = own["dialect"] != AUTO and own.origin("dialect") != "default"
+        own, source = with_shape(own, source, definite=sure)
         name = own["dialect"]
-        usual = self.defaults["dialect"]
+        if own["records"] in SHAPES:
+            if wanted != own["records"]:
+                say(f"{source.path}: {said(own['records'], name if sure else '')}")
+            return Resolved(own, name if sure else DEFAULTS["dialect"], (), source, not sure)
         if name != AUTO:
             names = in_order(usual)
             if name not in names or own["kind"] != "record":
-                return own, name, (), source
-            return own, name, *elsewhere_than(source, mypt_spec.dialect(name), names)
+                return Resolved(own, name, (), source)
+            others, source = elsewhere_than(source, mypt_spec.dialect(name), names)
+            if others and not sure:
+                name = others[0].name
+                say(f"{source.path}: {either([d.name for d in others])}; --dialect {name} says so")
+                return Resolved(own, name, (), source)
+            return Resolved(own, name, others, source)
         known = candidates(usual)
         guess = detect(source, own["kind"], known)
         also = (
@@ -214,7 +265,7 @@ class Plan:
         )
         say(f"{source.path}: {guess.dialect.name}{also}{doubt}")
         others = tuple(d for d in known if d is not guess.dialect) if guess.sure else ()
-        return own, guess.dialect.name, others, guess.source
+        return Resolved(own, guess.dialect.name, others, guess.source)
 
 
 def planned(
@@ -235,7 +286,16 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
 
     Raises UsageError.
     """
-    names = ("dialect", "kind", "phase", "max-tokens", "fail-on", "baseline", "eval-prompts")
+    names = (
+        "dialect",
+        "records",
+        "kind",
+        "phase",
+        "max-tokens",
+        "fail-on",
+        "baseline",
+        "eval-prompts",
+    )
     out = {name: getattr(options, name.replace("-", "_"), None) for name in names}
     try:
         select, ignore = (getattr(options, name, None) for name in ("select", "ignore"))
@@ -265,6 +325,7 @@ def checker(
     known: frozenset[Key] | None = None,
     edits: bool = False,
     with_fixes: bool = True,
+    formatless: bool = False,
 ) -> Checker:
     """Returns the checker for some settings, for every command alike.
 
@@ -291,4 +352,8 @@ def checker(
         severities=own["severity"] or (),
         edits=edits,
         with_fixes=with_fixes,
+        shape=own["records"] if own["records"] in SHAPES else "",
+        formatless=formatless,
+        allowed=frozenset(own["metadata"] or ()),
+        often=frozenset(own["often"] or ()),
     )

@@ -25,7 +25,7 @@ from mypt_lint.check.file_faults import (
 from mypt_lint.check.origins import placed
 from mypt_lint.check.texts import generation_units, text_units
 from mypt_lint.fast.fast_checker import FastChecker
-from mypt_lint.run.chunk import Chunk
+from mypt_lint.run.chunk import Chunk, once
 
 FAR = 1 << 48  # rows of a range count from here, so that none is taken for the file's first
 
@@ -33,7 +33,7 @@ FAR = 1 << 48  # rows of a range count from here, so that none is taken for the 
 def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> list[Diagnostic]:
     """Returns all findings of data held in memory, as JSONL."""
     source = Source(filename, stream=io.BytesIO(data))
-    return [item for chunk in check_lines(FastChecker(checker), source) for item in chunk.found]
+    return [i for chunk in once(check_lines(FastChecker(checker), source)) for i in chunk.found]
 
 
 def run(checker: Checker, sources: list[Source], kind: str, *, jobs: int = 1) -> Iterator[Chunk]:
@@ -41,6 +41,10 @@ def run(checker: Checker, sources: list[Source], kind: str, *, jobs: int = 1) ->
 
     Every chunk belongs to one source; `summary.files` is 1 in its last chunk.
     """
+    yield from once(_run(checker, sources, kind, jobs))
+
+
+def _run(checker: Checker, sources: list[Source], kind: str, jobs: int) -> Iterator[Chunk]:
     if kind == "record" and jobs > 1:
         from mypt_lint.run.parallel import run_parallel
 

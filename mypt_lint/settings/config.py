@@ -18,6 +18,7 @@ from typing import Any
 
 from mypt_cli.errors import UsageError, suggestion
 from mypt_lint.settings.selection import UnknownRuleError, named
+from mypt_records.names import AUTO, NAMES, NATIVE
 from mypt_spec.bodies.json_schema import SchemaError, check_schema
 from mypt_spec.findings import SEVERITIES
 
@@ -244,6 +245,14 @@ def _schema(value: Any, path: str) -> str:
         raise _Bad(f"{what}: {error}") from None
 
 
+def _metadata(value: Any, path: str) -> tuple[str, ...]:
+    """Returns the names of keys that are known metadata."""
+    if not isinstance(value, dict):
+        raise _Bad(f'must be a table such as [metadata] keys = ["id"], got {value!r}')
+    section = _section(value, {"keys": _list}, f"{short(path)}: metadata", path)
+    return tuple(sorted(set(section.get("keys", ()))))
+
+
 def _files(value: Any, path: str) -> dict[str, dict[str, Any]]:
     if not isinstance(value, dict):
         raise _Bad(f'must be a table of globs such as [files."phase3/*.jsonl"], got {value!r}')
@@ -255,6 +264,7 @@ def _files(value: Any, path: str) -> dict[str, dict[str, Any]]:
 
 _ANYWHERE: dict[str, _Check] = {
     "dialect": _dialect,
+    "records": _one_of(AUTO, NATIVE, *NAMES),
     "kind": _one_of(*KINDS),
     "phase": _number,
     "max-tokens": _number,
@@ -262,6 +272,7 @@ _ANYWHERE: dict[str, _Check] = {
     "ignore": _rules,
     "severity": _severity,
     "tools": _tools,
+    "metadata": _metadata,
 }
 _ON_TOP: dict[str, _Check] = {
     "fail-on": _one_of(*SEVERITIES),

@@ -1,8 +1,8 @@
 """Decides which settings a file has, and where each value comes from.
 
 They come from the defaults, the configuration, its sections for files, and the command line. Of
-most settings the last one wins. `exclude`, `ignore`, `tools` and `severity` add up, so that a
-section need not repeat them.
+most settings the last one wins. `exclude`, `ignore`, `tools`, `severity` and `metadata` add up, so
+that a section need not repeat them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from typing import Any
 from mypt_lint.settings.config import Config, short
 from mypt_spec.findings import SEVERITIES
 
-_ADDED = ("exclude", "ignore", "tools", "severity")
-_JUDGING = ("phase", "max-tokens", "select", "ignore", "severity", "tools", "fail-on")
+_ADDED = ("exclude", "ignore", "tools", "severity", "metadata")
+_JUDGING = (
+    "phase", "max-tokens", "select", "ignore", "severity", "tools", "fail-on", "records",
+    "metadata", "often",
+)  # fmt: skip
 _Value = tuple[Any, tuple[str, ...]]  # a value, and where it comes from
 
 
@@ -38,6 +41,12 @@ class Settings:
     def counting(self) -> tuple[str, ...]:
         """Returns the severities that fail a check."""
         return SEVERITIES[SEVERITIES.index(self["fail-on"] or "error") :]
+
+    def having(self, **found: Any) -> Settings:
+        """Returns the settings with values that were found in a file."""
+        values = dict(self.values) | found
+        origins = dict(self.origins) | dict.fromkeys(found, "found")
+        return Settings(tuple(sorted(values.items())), tuple(sorted(origins.items())))
 
     def judging(self, usual: Mapping[str, Any]) -> Settings:
         """Returns the settings that decide over lines and are not as usual, without origins."""
@@ -88,7 +97,7 @@ def settings(
 def _sum(key: str, before: Any, more: Any) -> Any:
     if key == "exclude":
         return (*before, *more)
-    if key == "ignore":
+    if key in ("ignore", "metadata"):
         return tuple(sorted({*before, *more}))
     known = {item[0]: item for item in before} | {item[0]: item for item in more}
     return tuple(known.values())
@@ -97,6 +106,8 @@ def _sum(key: str, before: Any, more: Any) -> Any:
 def _toml(key: str, value: Any) -> str:
     if key == "severity":
         return "{ " + ", ".join(f"{code} = {json.dumps(wanted)}" for code, wanted in value) + " }"
+    if key == "metadata":
+        return "{ keys = " + json.dumps(list(value), ensure_ascii=False) + " }"
     if key == "tools":
         return json.dumps([name for name, _, _ in value], ensure_ascii=False)
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)

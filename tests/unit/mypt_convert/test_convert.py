@@ -457,7 +457,7 @@ def test_a_file_of_another_format_is_told_so(
     calls, out = FEATURES["call and result"], str(tmp_path / "out.jsonl")
     openai = write(tmp_path / "openai.jsonl", *[FEATURES["definitions of tools"]["openai"]] * 3)
     omega = write(tmp_path / "omega.jsonl", *[calls["usf-omega"]] * 3)
-    assert main([openai, omega, "-o", out, "--to", "praxis"]) == 1
+    assert main([openai, omega, "-o", out, "--from", "mypt", "--to", "praxis"]) == 1
     said = capsys.readouterr().err.splitlines()
     assert said[-3] == "6 records read: 0 written, 6 refused"
     assert said[-2] == f"{openai} is openai, not mypt: --from openai converts it"
@@ -465,18 +465,36 @@ def test_a_file_of_another_format_is_told_so(
         f"{re.escape(omega)} is .*usf-omega.*, not mypt: --from .* converts it", said[-1]
     )
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(openai).read_bytes())))
-    assert main(["-", "-o", out, "--to", "praxis"]) == 1
+    assert main(["-", "-o", out, "--from", "mypt", "--to", "praxis"]) == 1
     assert "<stdin> is openai, not mypt" in capsys.readouterr().err
     keys = [FEATURES["system prompt"]["mypt"] | {"tools": [], "id": i} for i in range(3)]
     more = write(tmp_path / "more.jsonl", *keys)  # readable as mypt, but for a key of OpenAI's
-    assert main([more, "-o", out, "--to", "mypt-3b"]) == 0
+    assert main([more, "-o", out, "--from", "mypt", "--to", "mypt-3b"]) == 0
     assert "more.jsonl is openai, not mypt" in capsys.readouterr().err
     own = [FEATURES["system prompt"]["mypt"] | {"id": i} for i in range(3)]
-    assert main([write(tmp_path / "own.jsonl", *own), "-o", out, "--to", "mypt-3b"]) == 0
+    assert (
+        main([write(tmp_path / "own.jsonl", *own), "-o", out, "--from", "mypt", "--to", "mypt-3b"])
+        == 0
+    )
     assert ", not mypt" not in capsys.readouterr().err
     one = write(tmp_path / "one.jsonl", calls["usf-omega"], calls["mypt"])
-    assert main([one, "-o", out, "--to", "mypt"]) == 1
+    assert main([one, "-o", out, "--from", "mypt", "--to", "mypt"]) == 1
     assert "converts it" not in capsys.readouterr().err, "a record of it is mypt"
+
+
+def test_records_of_other_tools_are_found_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpt = {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]}
+    source, out = write(tmp_path / "in.jsonl", gpt, gpt | {"id": 1}), tmp_path / "out.jsonl"
+    for options in ((), ("--from", "auto"), ("--from", "sharegpt")):
+        assert main([source, "-o", str(out), "--to", "gabgpt", *options]) == 0
+        assert read(out)[0] == {
+            "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]
+        }
+        said = capsys.readouterr().err
+        about = "ShareGPT records (conversations); --from sharegpt says so"
+        assert (about in said) == (options != ("--from", "sharegpt"))
 
 
 def mypt(*messages: Any, **more: Any) -> dict[str, Any]:

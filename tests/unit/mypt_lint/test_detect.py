@@ -129,18 +129,19 @@ def test_a_file_of_another_dialect_is_told_so(
     """
     path = tmp_path / "x.jsonl"
     path.write_bytes(mentioning("<myPT_toolcall>"))
-    status, found = lint(path, capsys)
+    as_mypt = ("--dialect", "mypt", "--records", "native")
+    status, found = lint(path, capsys, *as_mypt)
     assert status == 1
     assert {(f["code"], f["fix"]) for f in found} == {("MYP014", None)}
     assert found[0]["message"] == "this record is usf-omega, as is the file; it is checked as mypt"
-    assert main(["--fix-only", str(path)]) == 0
+    assert main(["--fix-only", *as_mypt, str(path)]) == 0
     assert path.read_bytes() == mentioning("<myPT_toolcall>"), "nothing to fix in it"
     capsys.readouterr()
-    assert main([str(path)]) == 1
+    assert main([*as_mypt, str(path)]) == 1
     said = capsys.readouterr().out
     assert "--dialect usf-omega, or make it mypt with mypt-convert --from usf-omega" in said
     assert "as mypt it has missing-key (MYP102)" in said
-    assert {f["code"] for f in lint(path, capsys, "--ignore", "MYP014")[1]} > {"MYP102"}
+    assert {f["code"] for f in lint(path, capsys, "--ignore", "MYP014", *as_mypt)[1]} > {"MYP102"}
     assert lint(path, capsys, "--dialect", "usf-omega") == (0, [])
 
 
@@ -167,7 +168,7 @@ def test_a_file_is_not_told_so_in_doubt(
 ) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(lines)
-    found = {f["code"] for f in lint(path, capsys)[1]}
+    found = {f["code"] for f in lint(path, capsys, "--records", "native")[1]}
     assert "MYP014" not in found
     assert found >= codes
 

@@ -168,7 +168,7 @@ def test_mode_and_links_stay(tmp_path: Path) -> None:
     path.write_bytes(LIFTED)
     path.chmod(0o640)
     link.symlink_to(path)
-    assert main(["--fix-only", "-q", str(link)]) == 0
+    assert main(["--fix-only", "-q", "--records", "native", str(link)]) == 0
     assert link.is_symlink()
     assert path.read_bytes() == LIFTED_FIXED
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
@@ -185,7 +185,7 @@ def test_a_failure_in_the_middle_leaves_the_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", fail)
-    assert main(["--fix-only", "-q", str(path)]) == 2
+    assert main(["--fix-only", "-q", "--records", "native", str(path)]) == 2
     assert path.read_bytes() == LIFTED * 3
     assert [p.name for p in tmp_path.iterdir()] == ["x.jsonl"]
 

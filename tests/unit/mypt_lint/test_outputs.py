@@ -42,7 +42,7 @@ def test_every_advice_is_given_once(
 ) -> None:
     """Help that leads on must not vanish after the first findings of the same rule."""
     monkeypatch.chdir(tmp_path)
-    record = {"id": 1, "model": "m", "lang": "en", "source": "web", "conversations": []}
+    record = {"text": 1, "user": "m", "think": "en", "roles": "web", "conversations": []}
     Path("a.jsonl").write_text((json.dumps(record) + "\n") * 9)
     assert main(["-q", "a.jsonl"]) == 1
     out = capsys.readouterr().out

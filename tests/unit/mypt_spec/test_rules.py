@@ -4,7 +4,8 @@ A page is a file of mypt_spec/rules/pages. Its fences say what they hold: `jsonl
 serialised text, `generation` the output of a model, `bytes` a file as a Python literal, `ids` token
 ids. Words after that set limits (`phase=1`, `max-tokens=5`, `tools=a,b`), ask for the pass over the
 data set (`data-set=yes`), or name the schema of a tool's result (`result=NAME:SCHEMA`), the dialect
-of the examples (`dialect=NAME`, else mypt; `auto` if found out), or codes that cannot be avoided
+of the examples (`dialect=NAME`, else mypt; `auto` if found out), their shape, which is checked without
+a dialect if none is named (`records=NAME`), a key that the records of the file have (`often=KEY`), or codes that cannot be avoided
 besides the rule's own (`also=MYP218`).
 """
 
@@ -32,8 +33,6 @@ from mypt_lint.dataset.compare import DataSet
 from mypt_lint.run.plan import Group
 from mypt_lint.run.runner import check_bytes
 from mypt_lint.template.lint import lint_template
-from mypt_records import checks
-from mypt_records.shapes import read
 from mypt_spec.dialect import grammar_root
 from mypt_spec.findings import RULES, Finding
 from mypt_spec.rules import FAMILIES
@@ -104,8 +103,6 @@ def codes_of(example: Example) -> list[str]:
 
 def findings_of(example: Example) -> list[Finding]:
     """What the linter says about an example."""
-    if set(example.words) == {"records"}:
-        return checks.findings(read(json.loads(example.body), example.words["records"]))
     words = example.words
     assert set(words) <= {
         "phase",
@@ -116,6 +113,8 @@ def findings_of(example: Example) -> list[Finding]:
         "auto",
         "data-set",
         "result",
+        "records",
+        "often",
     }
     d = mypt_spec.dialect(words.get("dialect", "mypt"))
     limits = mypt_spec.Limits(
@@ -133,7 +132,14 @@ def findings_of(example: Example) -> list[Finding]:
         if "auto" in words
         else ()
     )
-    checker = Checker(d, limits, others=others)
+    checker = Checker(
+        d,
+        limits,
+        others=others,
+        shape=words.get("records", ""),
+        formatless="records" in words and "dialect" not in words,
+        often=frozenset({words["often"]} if "often" in words else ()),
+    )
     if example.kind == "bytes":
         data = ast.literal_eval(example.body)
         assert isinstance(data, bytes)

@@ -1,0 +1,45 @@
+"""Checks records of other tools: as chats, and in a dialect if there is one.
+
+Input is a JSON value and the shape of its file; output are findings with pointers into the record
+as the user wrote it. A dialect reads what the record becomes when it is converted: what it finds
+there, and what the record cannot say in it, is found here at the place in the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from mypt_records import checks
+from mypt_records.shapes import SHAPES, read, shape_of
+from mypt_spec.episode import Episode
+from mypt_spec.findings import Finding
+
+if TYPE_CHECKING:
+    from mypt_lint.check.checker import Checker
+
+_Read = Callable[[object], tuple[Episode | None, list[Finding]]]
+
+
+def judged(checker: Checker, record: object) -> tuple[Episode | None, list[Finding]]:
+    """Returns the Episode of a record in the checker's dialect, if any, and all findings."""
+    own = shape_of(record)
+    if own not in ("", checker.shape):
+        about = SHAPES[own].ABOUT
+        message = f"this is one of {about}; the file has {SHAPES[checker.shape].ABOUT}"
+        return None, [Finding("MYP113", message, help="one file, one shape: move it")]
+    found = checks.findings(read(record, checker.shape))
+    if checker.formatless:
+        return None, found
+    episode, more = _reader(checker)(record)
+    known = {(f.code, f.pointer) for f in found}
+    return episode, [*found, *(f for f in more if (f.code, f.pointer) not in known)]
+
+
+@lru_cache(maxsize=16)
+def _reader(checker: Checker) -> _Read:
+    """Returns what reads records of the checker's shape in its dialect."""
+    from mypt_convert.engine import Converter
+
+    return Converter(checker.shape, checker.dialect.name, judge=checker.native()).read

@@ -1,0 +1,79 @@
+"""Makes one finding for a file of those that many of its records have.
+
+Input are chunks in order; output are the same chunks, of which the last of each file has these
+findings, at the first record that each was found in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from mypt_lint.check.diagnostic import Diagnostic
+from mypt_spec.findings import regraded
+
+METADATA, MIXED = "MYP112", "MYP113"
+ONCE = frozenset({METADATA, MIXED})
+
+
+@dataclass(slots=True)
+class Once:
+    """A finding of many records: the first of them, and how many there are."""
+
+    first: Diagnostic
+    count: int = 1
+
+
+Held = dict[tuple[str, str], Once]
+
+
+def hold(held: Held, item: Diagnostic) -> None:
+    """Counts a finding."""
+    finding = item.finding
+    key = finding.code, finding.pointer if finding.code == METADATA else finding.message
+    if key in held:
+        held[key].count += 1
+    else:
+        held[key] = Once(item)
+
+
+def join(held: Held, more: Held) -> None:
+    """Adds the findings of a later part of the same file."""
+    for key, other in more.items():
+        if key in held:
+            held[key].count += other.count
+        else:
+            held[key] = Once(other.first, other.count)
+
+
+def told(held: Held, records: int) -> list[Diagnostic]:
+    """Returns a finding for each key, and one for all records of other shapes.
+
+    `records` is the number of lines of the file.
+    """
+    out = [
+        _saying(once.first, f"{once.first.finding.message}: in {once.count} of {records} records")
+        for (code, _), once in held.items()
+        if code == METADATA
+    ]
+    mixed = [once for (code, _), once in held.items() if code == MIXED]
+    if mixed:
+        counts = ", ".join(f"{once.count} {_shape(once)}" for once in mixed)
+        file = mixed[0].first.finding.message.partition("; ")[2]
+        said = f"{file}, but here and on {_lines(mixed)}: {counts}"
+        out.append(_saying(mixed[0].first, said))
+    return out
+
+
+def _lines(mixed: Iterable[Once]) -> str:
+    more = sum(once.count for once in mixed) - 1
+    return f"{more} more line{'' if more == 1 else 's'}"
+
+
+def _shape(once: Once) -> str:
+    return once.first.finding.message.removeprefix("this is one of ").partition("; ")[0]
+
+
+def _saying(item: Diagnostic, message: str) -> Diagnostic:
+    finding = replace(item.finding, message=message)
+    return replace(item, finding=regraded(finding, item.finding.severity))

@@ -1,0 +1,117 @@
+"""Finds out which shape the records of a source have, from the first of them.
+
+Input are settings and a source; output are the settings with what was found, and the source to read
+from now on. Records of a dialect are left as they are: the first of them is read, and no more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+import mypt_spec
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.parser import known_dialect
+from mypt_lint.check.detect import beginning
+from mypt_lint.check.metadata import common
+from mypt_lint.settings.settings import Settings
+from mypt_records.names import NAMES
+from mypt_records.shapes import SHAPES, read, shape_of
+from mypt_spec.dialect import is_folder
+from mypt_spec.findings import Finding
+
+AUTO = "auto"
+_WORST = 5  # errors of one record that count
+_OF_TEXTS = "MYP3"  # from this code on, findings are about what is said, in any shape
+
+
+def with_shape(own: Settings, source: Source, *, definite: bool) -> tuple[Settings, Source]:
+    """Returns settings whose `records` are the shape that was found, and the source to read.
+
+    `often` in them are keys of most records. Without a `definite` dialect, records that are as good
+    without one are records of a shape. Raises UsageError where both exclude one another.
+    """
+    if own["kind"] not in (None, "record"):
+        return own, source
+    wanted, name = own["records"], own["dialect"]
+    if is_folder(name) and wanted in NAMES:
+        raise UsageError(
+            f"records of other tools are checked in a dialect of this package, not in {name}: "
+            "leave out --records or --dialect"
+        )
+    native = None if name == AUTO else _reader(name)
+    if wanted not in NAMES and native is not None:
+        first, source = beginning(source, least=1)
+        if not first or not _errors(native(first[0])):
+            return own, source
+    found, source = beginning(source)
+    shape = wanted if wanted in NAMES else ""
+    if wanted in (None, AUTO) and not is_folder(name):
+        shape = guessed(found, name, definite=definite)
+    if shape:
+        keys = common(found, lambda record: read(record, shape).findings)
+        return own.having(records=shape, often=tuple(sorted(keys))), source
+    keys = common(found, native) if native is not None else frozenset()
+    return own.having(often=tuple(sorted(keys))) if keys else own, source
+
+
+def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
+    """Returns the shape that explains records better than dialects do; empty for none.
+
+    The dialect `name` is preferred where it is as good; another one only where it is better, and
+    not if `name` is `definite`.
+    """
+    shapes = Counter(map(shape_of, found))
+    none = shapes.pop("", 0)
+    shape, count = max(shapes.items(), key=lambda item: item[1], default=("", 0))
+    if count <= none:
+        return ""
+    best = sum(
+        _WORST if _of_a_dialect(record) else _errors(read(record, shape).findings)
+        for record in found
+    )
+    if name != AUTO and _worse(_reader(name), found, best) <= best:
+        return ""
+    others = () if definite else mypt_spec.dialects()
+    return "" if any(_worse(_reader(other), found, best) < best for other in others) else shape
+
+
+def said(shape: str, dialect: str) -> str:
+    """Returns what is found in a file, and how to say it oneself. `dialect` is empty for none."""
+    if dialect:
+        return f"{SHAPES[shape].ABOUT}; checked as {dialect}, --records {shape} says so"
+    how = "checked without a format, --dialect NAME checks them as one"
+    return f"{SHAPES[shape].ABOUT}; {how}"
+
+
+def _reader(name: str) -> Callable[[object], list[Finding]]:
+    """Returns what finds how a record is not one of a dialect: by its shape and its turns."""
+    dialect = mypt_spec.dialect(known_dialect(name))
+
+    def found(record: object) -> list[Finding]:
+        try:
+            return [f for f in dialect.check(record)[1] if f.code < _OF_TEXTS]
+        except Exception:  # the check of the line reports it
+            return []
+
+    return found
+
+
+def _worse(check: Callable[[object], list[Finding]], found: Iterable[object], best: int) -> int:
+    """Returns the number of errors of records; not more of them than tell that it is worse."""
+    count = 0
+    for record in found:
+        count += _errors(check(record))
+        if count > best:
+            break
+    return count
+
+
+def _errors(found: Iterable[Finding]) -> int:
+    return min(_WORST, sum(finding.severity == "error" for finding in found))
+
+
+def _of_a_dialect(record: object) -> bool:
+    """Returns whether a record has a key that dialects have, and hardly any shape."""
+    return isinstance(record, dict) and "system" in record and "messages" in record
