@@ -101,6 +101,16 @@ def test_what_is_wrong_with_an_array_is_said_once_and_nothing_is_lost(
     assert len(records(data)) == count
 
 
+def test_records_are_cut_alike_in_pieces_of_any_size() -> None:
+    data = '[{"a": "x\\"]y\\\\"}, {"b": "é"},\n 12, "s", null, [1, [2]]]'.encode()
+    whole = [(o.row, o.column, o.raw) for b in read(data) for o in b.origins]
+    assert [raw for *_, raw in whole][2:] == [b"12", b'"s"', b"null", b"[1, [2]]"]
+    for size in range(1, len(data)):
+        found = read(data, block_size=size)
+        assert not any(block.fault for block in found)
+        assert [(o.row, o.column, o.raw) for b in found for o in b.origins] == whole
+
+
 def test_a_missing_quote_spoils_one_record() -> None:
     data = b'[\n  {"a": "x},\n  {"b": [}]},\n   5,\n  {"c": 3}\n]'
     assert records(data)[-1:] == [b'{"c": 3}']

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from mypt_cli.jsonl.blocks import Block, Origin
+from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.check.origins import placed
 from mypt_lint.cli import main
+from mypt_spec.findings import Finding
 
 GOOD = {
     "system": "S",
@@ -60,6 +64,13 @@ def test_findings_have_the_places_of_the_file(capsys: pytest.CaptureFixture[str]
     assert text[tag["location"]["column"] - 1 : tag["end_location"]["column"] - 1] == "<myPT_eot>"
 
 
+def test_a_finding_between_two_characters_stays_so() -> None:
+    block = Block(b"", 1, 0, kind="array", origins=(Origin(3, 2, b'{\n "a": 1}'),))
+    item = Diagnostic(Finding("MYP001", "x"), "a.json", 1, 5, 1, 5, "mypt")
+    (moved,) = placed([item], block)
+    assert (moved.row, moved.column, moved.end_row, moved.end_column) == (4, 3, 4, 3)
+
+
 def test_a_finding_shows_the_line_of_the_file(capsys: pytest.CaptureFixture[str]) -> None:
     main(["-q", "array.json"])
     out = capsys.readouterr().out
@@ -81,6 +92,8 @@ def test_a_baseline_knows_a_record_in_every_layout(capsys: pytest.CaptureFixture
 
 def test_copies_are_found_in_an_array(capsys: pytest.CaptureFixture[str]) -> None:
     Path("compact.json").write_text(json.dumps([GOOD, BAD, GOOD]))
+    main(["--data-set", "compact.json"])
+    assert "in 2 of 3 records (1 clean, 2 faulty; 1 file)" in capsys.readouterr().err
     items = found(capsys, "--data-set", "compact.json")
     assert [(f["record"], f["code"]) for f in items] == [
         (2, "MYP208"),

@@ -53,6 +53,7 @@ TURN = (calling(call('{"q": "x"}')), result(), ANSWER)
     "messages",
     [
         [USER, ANSWER],
+        [ANSWER],
         [{"role": "system", "content": "S"}, {"role": "developer", "content": "D"}, USER, ANSWER],
         [USER, *TURN, USER, *TURN],
         [USER, calling(call(), call(ident="2")), result("2"), result("1"), ANSWER],
@@ -91,6 +92,14 @@ def test_clean_records_have_no_finding(messages: list[Any]) -> None:
         (
             [USER, calling(call(), call(ident="2")), result("1"), ANSWER],
             ("MYP311", "/messages/1/tool_calls/1"),
+        ),
+        (
+            [USER, calling(call(), call(ident="2")), result("1"), calling(call()), result()],
+            ("MYP311", "/messages/1/tool_calls/1"),
+        ),
+        (
+            [USER, calling(call(), call()), result(), result(), ANSWER],
+            ("MYP351", "/messages/1/tool_calls/1/id"),
         ),
         ([USER, calling(call()), result(name="seek"), ANSWER], ("MYP312", "/messages/2/name")),
         (
@@ -157,6 +166,13 @@ def test_arguments_are_held_to_the_schema(arguments: Any, code: str, words: str)
     assert words in item.message
     assert item.pointer.startswith("/messages/1/tool_calls/0/function/arguments")
     assert said(USER, *TURN, tools=[declared(PARAMETERS)]) == []
+
+
+def test_padding_is_one_finding_where_a_schema_is_closed() -> None:
+    turn = (calling(call('{"q": "x", "city": null}')), result(), ANSWER)
+    closed = PARAMETERS | {"additionalProperties": False}
+    (item,) = found({"messages": [USER, *turn], "tools": [declared(closed)]})
+    assert item.code == "MYP357"
 
 
 def test_arguments_in_a_text_are_placed_at_the_text() -> None:
