@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser, positive
-from mypt_lint.options import DEFAULTS, add_dialect, add_ignore, add_settings
+from mypt_lint.options import DEFAULTS, add_dialect, add_ignore, add_records, add_settings
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.blocks import Source
@@ -57,6 +57,7 @@ def _options(out: Parser) -> None:
     some("-n --number N", "show N episodes (default: 1)", type=positive)
     some("--all", "show all episodes to the end of the file")
     add_dialect(add, "auto")
+    add_records(add)
     add(
         "--kind",
         "JSONL records, or serialised text (default: that of the settings, or record)",
@@ -166,14 +167,23 @@ def _checker(
     """
     from mypt_lint.check.detect import candidates, detect
     from mypt_lint.run.plan import checker, named_dialect, planned
+    from mypt_lint.run.shape import best_of, with_shape
+    from mypt_records.shapes import SHAPES
 
     plan = planned(options, usual=DEFAULTS | {"dialect": AUTO})
     own = plan.of(source.path)
     kind = "text" if own["kind"] == "text" else "record"
+    own, source = with_shape(own, source, definite=own["dialect"] != AUTO)
     if own["dialect"] != AUTO:
         judge = checker(own, named_dialect(own["dialect"]))
         return judge, kind, source, "", own.counting
-    guess = detect(source, kind, candidates(DEFAULTS["dialect"]))
+    known = candidates(DEFAULTS["dialect"])
+    if own["records"] in SHAPES:
+        judges = [checker(own, dialect) for dialect in known]
+        judge, source = best_of(judges, source)
+        doubt = f"{SHAPES[judge.shape].ABOUT}, shown as {judge.name}; choose with --dialect"
+        return judge, kind, source, doubt, own.counting
+    guess = detect(source, kind, known)
     doubt = (
         ""
         if guess.sure

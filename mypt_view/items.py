@@ -122,9 +122,9 @@ def record(checker: Checker, raw: bytes, row: int, path: str) -> Item:
             label, dialect, None, None, _on_line(diagnostic), text, lacks="the line cannot be read"
         )
     findings = tuple(item.finding for item in diagnostic)
-    episode = (
-        None if any(f.code in ("MYP002", "MYP901") for f in findings) else dialect.read(value)[0]
-    )
+    episode = None
+    if not any(f.code in ("MYP002", "MYP901") for f in findings):
+        episode = (checker if checker.shape else dialect).read(value)[0]
     segments, lacks = encoded(dialect, episode)
     return Item(label, dialect, episode, segments, findings, text, value, lacks=lacks)
 

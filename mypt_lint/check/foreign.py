@@ -33,8 +33,17 @@ def judged(checker: Checker, record: object) -> tuple[Episode | None, list[Findi
     if checker.formatless:
         return None, found
     episode, more = _reader(checker)(record)
-    known = {(f.code, f.pointer) for f in found}
-    return episode, [*found, *(f for f in more if (f.code, f.pointer) not in known)]
+    known = {(f.code, _message(f.pointer)) for f in found}
+    return episode, [*found, *(f for f in more if (f.code, _message(f.pointer)) not in known)]
+
+
+def _message(pointer: str) -> str:
+    """Returns the pointer of the message that a pointer leads into.
+
+    A rule that means the same with a dialect and without one may point to other parts of it.
+    """
+    tokens = pointer.split("/")
+    return "/".join(tokens[: 3 if tokens[2:3] and tokens[2].isdigit() else 2])
 
 
 @lru_cache(maxsize=16)

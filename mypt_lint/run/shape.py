@@ -13,6 +13,7 @@ import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.parser import known_dialect
+from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import beginning
 from mypt_lint.check.metadata import common
 from mypt_lint.settings.settings import Settings
@@ -54,6 +55,13 @@ def with_shape(own: Settings, source: Source, *, definite: bool) -> tuple[Settin
         return own.having(records=shape, often=tuple(sorted(keys))), source
     keys = common(found, native) if native is not None else frozenset()
     return own.having(often=tuple(sorted(keys))) if keys else own, source
+
+
+def best_of(judges: Sequence[Checker], source: Source) -> tuple[Checker, Source]:
+    """Returns the checker that finds the fewest errors in the first records, and what to read."""
+    found, source = beginning(source)
+    few = found[:_WORST]
+    return min(judges, key=lambda j: sum(_errors(j.judged(record)) for record in few)), source
 
 
 def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
-from mypt_lint.options import add_dialect, add_ignore, add_settings
+from mypt_lint.options import add_dialect, add_ignore, add_records, add_settings
 
 DONE, REFUSED = 0, 1
 
@@ -23,6 +23,7 @@ EPILOG = """\
 examples:
   mypt-prepare data/*.jsonl --out sft --context-length 2048 --val-fraction 0.01
   mypt-prepare data/ --out sft --on-error reject --long split-turns --jobs 4
+  mypt-prepare sharegpt.json --dialect gabgpt --out sft    records of other tools
   mypt-prepare data/ --out sft --vocab small.tiktoken      on another vocabulary
   mypt-prepare data/ --out sft --resume                    go on after a kill, with the same options
 
@@ -36,6 +37,7 @@ def _options(out: Parser) -> None:
     add = out.group("input")
     add("PATH", "files, folders and patterns; .gz and .zst too", dest="paths", nargs="+")
     add_dialect(add)
+    add_records(add)
     add = out.group("what is checked")
     add("--phase N", "refuse what the curriculum has not introduced by phase N", type=int)
     add_ignore(add)

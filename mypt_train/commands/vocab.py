@@ -45,20 +45,20 @@ def _texts(chosen: argparse.Namespace) -> Iterator[str]:
     """
     from mypt_cli.jsonl.values import lines
     from mypt_cli.progress import Bar
-    from mypt_lint.run.plan import planned
+    from mypt_lint.run.plan import checker, planned
+    from mypt_records.names import NAMES
     from mypt_spec.episode import events_of
     from mypt_spec.table import TEXT
 
     plan, say = planned(chosen), saying(PROG, quiet=chosen.quiet)
     found = plan.files(chosen.paths, say=say)
-    d, _, sources = plan.one_dialect(found, say, what="a vocabulary")
+    d, rules, sources = plan.one_dialect(found, say, what="a vocabulary")
     with Bar(sources, quiet=chosen.quiet) as bar:
-        for source in sources:
+        for source, own in zip(sources, rules, strict=True):
+            read = checker(own, d).read if own["records"] in NAMES else d.read
             for line in lines(source):
                 bar.at(line.position)
-                episode, findings = (
-                    d.read(line.value) if line.fault is None else (None, [line.fault])
-                )
+                episode, findings = read(line.value) if line.fault is None else (None, [line.fault])
                 if episode is None:
                     first = next(f for f in findings if f.severity == "error")
                     raise UsageError(

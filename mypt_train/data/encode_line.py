@@ -182,6 +182,8 @@ class Encoder:
 
         It is a pair of samples, the chosen one first, or one sample with a label.
         """
+        if self.checker.shape:  # the dialect reads what the record became
+            record = self.dialect.write(episode)
         other, label = self.dialect.preference(record)
         episodes, kinds = [episode], [SFT if label is None else GOOD if label else BAD]
         if other is not None:

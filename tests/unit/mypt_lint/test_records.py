@@ -215,3 +215,17 @@ def test_the_comparison_of_a_data_set_says_what_it_leaves_out(
 ) -> None:
     _, _, said = lint(capsys, write(OPENAI, OPENAI), "--data-set")
     assert any("--data-set compares records of a dialect" in line for line in said)
+
+
+def test_a_rule_that_holds_with_and_without_a_format_is_one_finding(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tool = {"type": "function", "function": {"name": "t", "parameters": {"type": "object"}}}
+    call = {"id": "1", "type": "function", "function": {"name": "other", "arguments": "{}"}}
+    asked = {"role": "assistant", "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": "1", "content": "4"}
+    path = write({"tools": [tool], "messages": [USER, asked, result, SAID]})
+    for args in ((), ("--dialect", "usf-omega", "--records", "openai")):
+        status, found, _ = lint(capsys, path, *args)
+        assert status == 0
+        assert [line.split(": ")[1].split(" ")[0] for line in found] == ["MYP313"]

@@ -631,3 +631,20 @@ def test_the_text_of_what_has_none(
     if tags:
         assert out == ""
         assert err.count("no text: ") == 2
+
+
+def test_records_of_other_tools_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"instruction": "Add", "input": "1 and 2", "output": "3", "sauce": 1}\n')
+    assert main([str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert "Add" in out
+    assert "1 and 2" in out
+    assert "error[MYP103]" in out
+    assert "Alpaca records (instruction, input, output), shown as" in err
+    assert main([str(path), "--dialect", "praxis", "--records", "alpaca"]) == 1
+    out, err = capsys.readouterr()
+    assert "praxis" in out
+    assert err == ""
