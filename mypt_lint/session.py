@@ -287,9 +287,6 @@ class _Session:
         if self.plan.top["data-set"]:
             from mypt_lint.dataset.compare import DataSet
 
-            for group in groups:
-                left_out = [source.path for source in group.sources if group.checker.shape]
-                self.say(_not_compared(left_out))
             globs = self.plan.top["eval"] or ()
             whole = DataSet(groups, eval_globs=globs, prompts=self.plan.eval_prompts).chunks()
         return interleaved(lines, whole)
@@ -311,13 +308,6 @@ class _Session:
             if gone:
                 done = "taken out" if options.prune_baseline else "--prune-baseline takes them out"
                 self.say(f"{counted(len(gone), 'entry')} of {path} found no more; {done}.")
-
-
-def _not_compared(paths: list[str]) -> str:
-    if not paths:
-        return ""
-    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return f"{paths[0]}{more}: --data-set compares records of a dialect; these are left out"
 
 
 def _jobs(asked: int, group: Group) -> int:

@@ -21,7 +21,7 @@ from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.file_faults import BLOCK, MAX_LINE
 from mypt_lint.check.origins import placed
 from mypt_lint.check.suppress import OPT_OUT, suppressed
-from mypt_lint.dataset.fingerprints import digest, last_answer, plain, prompt, whole
+from mypt_lint.dataset.fingerprints import Fingerprint, digest, of_chat, of_episode, plain
 from mypt_lint.dataset.language import other_language
 from mypt_lint.dataset.mentions import first_ends
 from mypt_lint.dataset.seen import Seen
@@ -29,6 +29,9 @@ from mypt_lint.dataset.whitespace import untidy
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.plan import Group
 from mypt_lint.settings.config import matches
+from mypt_records.chat import Chat
+from mypt_records.shapes import read as read_chat
+from mypt_records.shapes import shape_of
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.episode import Episode, Message, Part, events_of
 from mypt_spec.findings import Finding, Fix
@@ -64,6 +67,7 @@ class DataSet:
         self._names = [source.path for group in self._groups for source in group.sources]
         self._reserved = {digest(plain(text)) for text in prompts if text.strip()}
         self.episodes, self.prompts, self._answers, self._evaluated = Seen(), Seen(), Seen(), Seen()
+        self._toolless = Seen()
 
     def is_eval(self, path: str) -> bool:
         """Returns whether a file is for evaluation."""
@@ -92,10 +96,9 @@ class DataSet:
             for source in group.sources:
                 if source.path in evaluated:
                     _again(source)
-                    for row, _, _, episode, _ in episodes_of(group.checker, source):
-                        self._evaluated.put(
-                            digest(self._asked(episode, group.checker)), number << _ROW | row
-                        )
+                    for row, *_, read, _ in conversations_of(group.checker, source):
+                        said = _fingerprint(read, group.checker)
+                        self._evaluated.put(said.questions, number << _ROW | row)
                 number += 1
 
     def _file(
@@ -103,17 +106,15 @@ class DataSet:
     ) -> Iterator[Chunk]:
         answers, count = Seen(1 << 20), 0
         chunk = Chunk()
-        for row, raw, record, episode, block in episodes_of(checker, source):
+        for row, raw, record, read, block in conversations_of(checker, source):
             place = number << _ROW | row
-            found = [
-                *self._compared(checker, episode, place, evaluated),
-                *within(episode, checker),
-                *untidy(record, episode, checker.dialect.table),
-            ]
-            answer = last_answer(episode, checker.dialect.table)
-            if answer is not None:
+            said = _fingerprint(read, checker)
+            found = list(self._compared(said, place, evaluated))
+            if isinstance(read, Episode):
+                found += [*within(read, checker), *untidy(record, read, checker.dialect.table)]
+            if said.answer is not None:
                 count += 1
-                answers.put(digest(plain(answer.text)), 1)
+                answers.put(digest(plain(said.answer)), 1)
             found = [replace(f, fix=_dropped(raw)) if f.code == "MYP601" else f for f in found]
             if OPT_OUT in record:
                 found = suppressed(record[OPT_OUT], found, checker.codes, complete=False)
@@ -147,57 +148,49 @@ class DataSet:
     def _place(self, place: int) -> str:
         return f"{self._names[place >> _ROW]}:{place & ((1 << _ROW) - 1)}"
 
-    def _compared(
-        self, checker: Checker, episode: Episode, place: int, evaluated: bool
-    ) -> Iterator[Finding]:
-        table = checker.dialect.table
-        before = self.episodes.put(whole(episode.messages, table), place)
+    def _compared(self, said: Fingerprint, place: int, evaluated: bool) -> Iterator[Finding]:
+        before = self.episodes.put(said.whole, place)
+        like = None if said.toolless is None else self._toolless.put(said.toolless, place)
         if before is not None:
             yield Finding(
                 "MYP601",
                 f"the same episode stands at {self._place(before)}",
                 help="delete one of the two",
             )
-        else:
-            answer = last_answer(episode, table)
-            if answer is not None:
-                key = prompt(episode, answer, table)
-                own = digest(repr([(p.kind, p.text) for p in answer.parts]))
-                first, other = self.prompts.put(key, place), self._answers.put(key, own)
-                if first is not None and other != own:
-                    hint = "keep the better answer, or make the prompts differ"
-                    yield Finding(
-                        "MYP602",
-                        f"the same prompt has another answer at {self._place(first)}",
-                        answer.parts[-1].at.pointer if answer.parts else "",
-                        help=hint,
-                    )
+        elif like is not None:
+            yield Finding(
+                "MYP610",
+                f"the same conversation, with other tools, is at {self._place(like)}",
+                help="keep the one whose tools belong to it",
+            )
+        elif said.prompt is not None:
+            first = self.prompts.put(said.prompt, place)
+            other = self._answers.put(said.prompt, said.own)
+            if first is not None and other != said.own:
+                yield Finding(
+                    "MYP602",
+                    f"the same prompt has another answer at {self._place(first)}",
+                    said.answer_at,
+                    help="keep the better answer, or make the prompts differ",
+                )
         if (
             not evaluated
             and self._evaluated.count
-            and (where := self._evaluated.get(digest(self._asked(episode, checker)))) is not None
+            and (where := self._evaluated.get(said.questions)) is not None
         ):
             hint = "take it out of one of the two: what is trained on measures nothing"
             yield Finding(
                 "MYP603", f"the same questions are evaluated at {self._place(where)}", help=hint
             )
         if not evaluated and self._reserved:
-            for message in episode.messages:
-                if (
-                    message.role == checker.dialect.table.turn_opener
-                    and digest(plain(message.text)) in self._reserved
-                ):
-                    at = next((p.at.pointer for p in message.parts if p.kind == "text"), "")
+            for text, at in said.asked:
+                if digest(text) in self._reserved:
                     yield Finding(
                         "MYP606",
                         "this prompt is reserved for evaluation",
                         at,
                         help="take the episode out of the training data",
                     )
-
-    def _asked(self, episode: Episode, checker: Checker) -> str:
-        opener = checker.dialect.table.turn_opener
-        return "\0".join(plain(m.text) for m in episode.messages if m.role == opener)
 
 
 def _dropped(raw: bytes) -> Fix:
@@ -209,17 +202,34 @@ def _again(source: Source) -> None:
         raise UsageError(f"{source.path}: evaluation data is read twice, so it must be a file")
 
 
-def episodes_of(
+def _fingerprint(read: Episode | Chat, checker: Checker) -> Fingerprint:
+    return of_chat(read) if isinstance(read, Chat) else of_episode(read, checker.dialect.table)
+
+
+def conversations_of(
     checker: Checker, source: Source
-) -> Iterator[tuple[int, bytes, dict[str, Any], Episode, Block]]:
-    """Yields the readable records of a source: row, bytes, record, episode, block of each."""
+) -> Iterator[tuple[int, bytes, dict[str, Any], Episode | Chat, Block]]:
+    """Yields the readable records of a source: row, bytes, record, episode or chat, block."""
+    reader = chat_of if checker.shape else episode_of
     for block in record_blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         if block.too_long or block.broken:
             continue
         for index, raw in enumerate(block.lines()):
-            read = episode_of(checker, raw)
+            read = reader(checker, raw)
             if read is not None:
                 yield block.first_row + index, raw, *read, block
+
+
+def chat_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Chat] | None:
+    """Returns the record in a line and its chat; None where not all of it can be read."""
+    try:
+        record = loads(raw.decode("utf-8-sig"))
+    except (Fault, UnicodeDecodeError):
+        return None
+    if shape_of(record) != checker.shape:
+        return None
+    chat = read_chat(record, checker.shape)
+    return (record, chat) if chat.whole and chat.messages else None
 
 
 def episode_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Episode] | None:

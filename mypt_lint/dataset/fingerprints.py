@@ -1,21 +1,118 @@
-"""Makes digests of 64 bits, by which the rules of the data set compare episodes.
+"""Makes digests of 64 bits, by which the rules of the data set compare episodes and chats.
 
 Texts are compared as they are, or made plain: without what people do not see in them.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
+from typing import Any
 from unicodedata import combining, normalize
 
+from mypt_records import chat as chats
+from mypt_records.chat import Chat
 from mypt_spec.episode import Episode, Message, events_of
 from mypt_spec.table import TokenTable
 
 _SPACE = re.compile(r"\s+")
 _MARKS = re.compile(r"[^\w\s\x00-\u02ff]{32,}")  # long runs that may be accents
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What is compared of a conversation.
+
+    `whole` is the digest of all of it, `toolless` that of all but the declared tools. `prompt` is
+    the digest of all before the last answer, `answer` that answer, with its digest `own` and its
+    pointer. `asked` are the user's messages, made plain, with their pointers. None where it has
+    none.
+    """
+
+    whole: int
+    toolless: int | None = None
+    prompt: int | None = None
+    own: int = 0
+    answer: str | None = None
+    answer_at: str = ""
+    asked: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def questions(self) -> int:
+        """Returns the digest of the user's messages."""
+        return digest("\0".join([text for text, _ in self.asked]))
+
+
+def of_episode(episode: Episode, table: TokenTable) -> Fingerprint:
+    """Returns what is compared of an episode."""
+    answer = last_answer(episode, table)
+    asked = tuple(
+        (plain(m.text), next((p.at.pointer for p in m.parts if p.kind == "text"), ""))
+        for m in episode.messages
+        if m.role == table.turn_opener
+    )
+    own = whole(episode.messages, table)
+    if answer is None:
+        return Fingerprint(own, asked=asked)
+    return Fingerprint(
+        own,
+        None,
+        prompt(episode, answer, table),
+        digest(repr([(p.kind, p.text) for p in answer.parts])),
+        answer.text,
+        answer.parts[-1].at.pointer if answer.parts else "",
+        asked,
+    )
+
+
+def of_chat(chat: Chat) -> Fingerprint:
+    """Returns what is compared of a chat.
+
+    Ids of calls do not count. Chats with two answers, or with a label, have no prompt: the same
+    prompt is meant to have several answers there.
+    """
+    messages = [_said(m) for m in chat.messages]
+    tools = [tool.value for tool in chat.tools or ()]
+    label = None if chat.label is None else chat.label.value
+    toolless = [messages, [_said(m) for m in chat.rejected], label]
+    asked = tuple((plain(m.text), m.at) for m in chat.messages if m.role == "user")
+    last = next((i for i in reversed(range(len(messages))) if _answers(chat.messages[i])), None)
+    base = Fingerprint(_json([toolless, tools]), _json(toolless), asked=asked)
+    if last is None or chat.rejected or label is not None:
+        return base
+    answer = chat.messages[last]
+    at = answer.content[0].at if answer.content else answer.at
+    return Fingerprint(
+        base.whole,
+        base.toolless,
+        _json([messages[:last], tools]),
+        _json(messages[last]),
+        answer.text,
+        at,
+        asked,
+    )
+
+
+def _answers(message: chats.Message) -> bool:
+    return message.role == "assistant" and bool(message.text.strip())
+
+
+def _said(message: chats.Message) -> list[Any]:
+    """Returns what a message says, without pointers and ids."""
+    calls = [
+        [c.name.text, None if c.arguments is None else c.arguments.value] for c in message.calls
+    ]
+    thoughts = [text.text for text in message.thoughts]
+    media = [item.value for item in message.media]
+    return [message.role, message.text, thoughts, calls, media]
+
+
+def _json(value: Any) -> int:
+    return digest(json.dumps(value, sort_keys=True))
 
 
 def digest(text: str) -> int:

@@ -210,13 +210,6 @@ def test_opt_outs_and_the_baseline_hold(capsys: pytest.CaptureFixture[str]) -> N
     assert lint(capsys, path, "--baseline", "known.jsonl")[:2] == (0, [])
 
 
-def test_the_comparison_of_a_data_set_says_what_it_leaves_out(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    _, _, said = lint(capsys, write(OPENAI, OPENAI), "--data-set")
-    assert any("--data-set compares records of a dialect" in line for line in said)
-
-
 def test_a_rule_that_holds_with_and_without_a_format_is_one_finding(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
