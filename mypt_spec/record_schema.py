@@ -62,17 +62,15 @@ _BCP47 = re.compile(
 )
 ROLE = "role"
 _CALLS = "OpenAI's records hold calls so; convert the file: mypt-convert --from openai"
-_SHOWN = "mypt-lint explain MYP103 shows how to rewrite the file"
 _ALPACA = (
     "this is Alpaca's record: what it asks is a user message here, its output the assistant's; "
-    + _SHOWN
+    "convert the file: mypt-convert --from alpaca"
 )
 # Keys of other formats, and what to do about them.
 _ELSEWHERE = {
     "tool_calls": _CALLS, "tool_call_id": _CALLS, "instruction": _ALPACA, "output": _ALPACA,
     "conversations": 'ShareGPT calls the messages so; its "from" is the role of each, its "value" '
-                     'the content; '
-    + _SHOWN,
+                     'the content; convert the file: mypt-convert --from sharegpt',
 }  # fmt: skip
 _WORD = 60  # characters of a key or role that can be a misspelling
 # No Episode could hold what these name.

@@ -421,15 +421,12 @@ def test_examples_of_the_readme(
             == 0
         )
     assert capsys.readouterr().out == ""
-    assert main(["examples/broken.jsonl"]) == 1
-    shown = (
-        (ROOT / "README.md")
-        .read_text(encoding="utf-8")
-        .split("## What a finding looks like")[1]
-        .split("```")[1]
-        .strip()
-    )
-    assert shown in capsys.readouterr().out
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## What a finding looks like")
+    fences = section[1].split("```")
+    for name, shown in (("openai", fences[1]), ("broken", fences[3])):
+        assert main([f"examples/{name}.jsonl"]) == 1
+        assert shown.strip() in capsys.readouterr().out
+    assert main(["-q", "examples/sharegpt.json", "examples/alpaca.jsonl"]) == 0
 
 
 def test_nothing_heavy_is_imported_to_say_the_version() -> None:
