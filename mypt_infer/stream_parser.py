@@ -80,7 +80,7 @@ class StreamParser:
             if self._utf8.getstate()[0]:
                 raise ValueError("a character is cut in half by a tag")
             piece = self._by_id[token]
-        elif 0 <= token < self._d.tokenizer.ordinary:
+        elif token in self._d.tokenizer.ordinary:
             before = self._utf8.getstate()
             try:
                 piece = self._utf8.decode(self._d.tokenizer.decode_bytes([token]))

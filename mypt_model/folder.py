@@ -46,14 +46,14 @@ def checkpoints(folder: Path) -> list[Path]:
     return [path for _, path in sorted(found)]
 
 
-def beside(folder: str | Path, name: str) -> Path | None:
+def beside(folder: str | Path, *names: str) -> Path | None:
     """Returns the path of a file in the folder of a model, of its vocabulary for instance.
 
-    Returns None if the folder has no file of this name. `folder` may be the output of a training
-    run.
+    Returns None if the folder has no file of one of these names. `folder` may be the output of a
+    training run.
     """
-    path = newest(folder) / name
-    return path if path.is_file() else None
+    paths = (newest(folder) / name for name in names)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:

@@ -28,8 +28,9 @@ from mypt_spec.rules import Limits, check_episode
 from mypt_spec.serializer import legal_events, prove, to_text
 from mypt_spec.table import SpecError, TokenTable
 from mypt_spec.table_file import load_table
+from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_spec.tokenizer.tokenizer import Tokenizer
-from mypt_spec.tokenizer.vocabulary import Ranks, read_ranks
+from mypt_spec.tokenizer.vocabulary import Vocabulary
 from mypt_spec.validator import Outcome, Run
 
 _PACKAGE = Path(__file__).parent
@@ -67,7 +68,7 @@ class Dialect:
     automaton: Automaton
     adapter: Adapter
     fingerprint: str
-    ranks: Ranks | None = None
+    vocabulary: Vocabulary | None = None
     folder: Path | None = None
 
     @property
@@ -94,13 +95,18 @@ class Dialect:
             "tokens.toml": (self.folder / "tokens.toml").read_bytes(),
         } | ({said.name: said.read_bytes()} if said.is_file() else {})
 
+    @property
+    def kept(self) -> dict[str, bytes]:
+        """Returns `files`, and the vocabulary where it is another than the dialect's, by name."""
+        return self.files | ({} if self.vocabulary is None else self.vocabulary.copy)
+
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """Returns the tokenizer of the base vocabulary and of the dialect's special ids.
 
         Its `encode(text)` returns ordinary ids only; see `mypt_spec.Tokenizer`.
         """
-        return Tokenizer(self.table, self.ranks)
+        return Tokenizer(self.table, self.vocabulary)
 
     def read(self, record: object) -> tuple[Episode | None, list[Finding]]:
         """Reads a JSON object, as `json.loads` returns it, into an Episode.
@@ -395,13 +401,14 @@ def dialects() -> tuple[str, ...]:
 def dialect(name: str | Path, *, vocabulary: str | Path | None = None) -> Dialect:
     """Returns the dialect of that name, or of a grammar folder, loaded once.
 
-    A name with a slash is a folder, such as `./my_format`; see `load`. `vocabulary` is a file of
-    ranks, as tiktoken writes them, that replaces the vocabulary which the dialect names: the same
-    grammar, other ids. Raises KeyError, which names the known dialects, SpecError for a folder that
-    holds none, and VocabularyError for a file that holds no ranks.
+    A name with a slash is a folder, such as `./my_format`; see `load`. `vocabulary` is the
+    path of a vocabulary that replaces the one which the dialect names: the same grammar, other ids.
+    It is a file of ranks as tiktoken writes them, a `tokenizer.json`, a `tekken.json`, or a folder
+    with one of these. Raises KeyError, which names the known dialects, SpecError for a folder that
+    holds none, and VocabularyError for a file that is no such vocabulary.
     """
     name = str(name.absolute()) if isinstance(name, Path) else name
-    return _loaded(name) if vocabulary is None else _with_ranks(name, read_ranks(vocabulary))
+    return _loaded(name) if vocabulary is None else _on(name, read_vocabulary(vocabulary))
 
 
 @cache
@@ -410,14 +417,14 @@ def _loaded(name: str) -> Dialect:
 
 
 @cache
-def _with_ranks(name: str, ranks: Ranks) -> Dialect:
+def _on(name: str, vocabulary: Vocabulary) -> Dialect:
     """Returns a dialect on another vocabulary."""
     base = _loaded(name)
-    fingerprint = hashlib.sha256(f"{base.fingerprint}\0{ranks.sha256}".encode()).hexdigest()
+    fingerprint = hashlib.sha256(f"{base.fingerprint}\0{vocabulary.sha256}".encode()).hexdigest()
     return replace(
         base,
-        table=base.table.on(ranks.name, len(ranks.ranks)),
-        ranks=ranks,
+        table=base.table.on(vocabulary.name, vocabulary.ids, vocabulary.special),
+        vocabulary=vocabulary,
         fingerprint=fingerprint,
     )
 

@@ -37,7 +37,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mypt_spec.episode import Attrs, Event, Place
 from mypt_spec.findings import Finding
-from mypt_spec.table import STRAY, TEXT, Piece, TokenTable
+from mypt_spec.table import STRAY, TEXT, IdSet, Piece, TokenTable
 
 
 def lex(text: str, table: TokenTable) -> Iterator[Event]:
@@ -54,15 +54,15 @@ def lex_ids(
     ids: Sequence[object],
     table: TokenTable,
     decode: Callable[[Sequence[int]], bytes],
-    ordinary: int,
+    ordinary: IdSet,
 ) -> tuple[list[Event], list[Finding]]:
     """Cuts token ids into tags and text runs; spans count tokens.
 
-    Ids below `ordinary` are text. Returns events and findings: ids that mean nothing (padding,
+    Ids in `ordinary` are text. Returns events and findings: ids that mean nothing (padding,
     end-of-text, negative, too large) and items that are no integers (MYP503), and runs that are not
     UTF-8 (MYP504).
     """
-    numbers = [_integer(item) for item in ids]
+    numbers, is_text = [_integer(item) for item in ids], ordinary.has
     by_id = {table.special[s]: table.sentinels[s] for s in table.special}
     findings: list[Finding] = []
     chunks: list[str] = []
@@ -72,8 +72,8 @@ def lex_ids(
     while at < len(numbers):
         start = at
         token = numbers[at]
-        if 0 <= token < ordinary:
-            while at < len(numbers) and 0 <= numbers[at] < ordinary:
+        if is_text(token):
+            while at < len(numbers) and is_text(numbers[at]):
                 at += 1
             raw = decode(numbers[start:at])
             chunk = raw.decode("utf-8", errors="replace")
@@ -90,7 +90,7 @@ def lex_ids(
             chunk = by_id.get(token, "")
             if not chunk:
                 tags = f"tags are {min(by_id)}-{max(by_id)}, " if by_id else ""
-                what = f"{tags}ordinary text is 0-{ordinary - 1}"
+                what = f"{tags}ordinary text is {ordinary}"
                 findings.append(
                     Finding(
                         "MYP503",

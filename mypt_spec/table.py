@@ -6,7 +6,9 @@ Nothing here knows any dialect.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -19,10 +21,58 @@ CALLS = ("call", "arguments", "function")
 LISTS = ("calls",)
 ROLES = ("thought", "citation")
 BODIES = ("text", "json", *CALLS, *LISTS, "namespace")
+# Special tokens of vocabularies that fill up rows, the best first.
+PADDING = (
+    "<pad>",
+    "<|pad|>",
+    "[PAD]",
+    "<|finetune_right_pad_id|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+)
 
 
 class SpecError(ValueError):
     """A grammar folder that cannot be used: names the file, the entry, and what was expected."""
+
+
+@dataclass(frozen=True)
+class IdSet:
+    """A set of token ids as ranges, in order and without overlap."""
+
+    ranges: tuple[range, ...]
+
+    @classmethod
+    def of(cls, ids: Iterable[int]) -> IdSet:
+        """Returns the set of some ids."""
+        found: list[range] = []
+        for i in sorted(set(ids)):
+            if found and found[-1].stop == i:
+                found[-1] = range(found[-1].start, i + 1)
+            else:
+                found.append(range(i, i + 1))
+        return cls(tuple(found))
+
+    @cached_property
+    def has(self) -> Callable[[object], bool]:
+        """Returns a function that tells fast whether an integer is in the set."""
+        if len(self.ranges) == 1:
+            return self.ranges[0].__contains__
+        return frozenset(self).__contains__
+
+    def __contains__(self, i: object) -> bool:
+        return self.has(i)
+
+    def __iter__(self) -> Iterator[int]:
+        return (i for run in self.ranges for i in run)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.ranges))
+
+    def __str__(self) -> str:
+        """Returns the ranges for people, at most the first three."""
+        shown = [f"{r[0]}-{r[-1]}" if len(r) > 1 else str(r[0]) for r in self.ranges[:3]]
+        return ", ".join(shown) + ", ..." * (len(self.ranges) > 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +201,16 @@ class Mistake:
 class TokenTable:
     """All of a tokens.toml.
 
-    `special` maps each single-id tag to its id; ids after these, up to `vocab_size`, are padding.
+    `special` maps each single-id tag to its id, `ordinary` are the ids of text, and `pad` is an id
+    that means nothing: it fills up rows. All other ids below `vocab_size` mean nothing either.
     """
 
     name: str
     title: str
     doc: str
     base_vocabulary: str
-    first_special_id: int
+    ordinary: IdSet
+    pad: int
     vocab_size: int
     terminals: dict[str, Terminal]
     special: dict[str, int]
@@ -171,18 +223,23 @@ class TokenTable:
     prompts: bool = False
     pad_vocabulary_to: int = 64
 
-    def on(self, base: str, ordinary: int) -> TokenTable:
-        """Returns the same table on another base vocabulary that has `ordinary` ids of text.
+    def on(self, base: str, ordinary: IdSet, taken: Mapping[str, int]) -> TokenTable:
+        """Returns the same table on another base vocabulary, which has these ids of text.
 
-        One id for padding follows the ids of text, and then those of the tags.
+        `taken` are the ids of its own special tokens. A tag that is one of them has its id; the
+        others get ids after all of these, in the order of the table. The id of padding comes
+        before them, unless a special token is left that no tag uses.
         """
-        first = ordinary + 1
-        special = {
-            tag: token - self.first_special_id + first for tag, token in self.special.items()
-        }
-        size = padded(first + len(special), self.pad_vocabulary_to)
+        unused = {tag: i for tag, i in taken.items() if tag not in self.special}
+        last = max([ordinary.ranges[-1][-1], *taken.values()])
+        pad = next(
+            (unused[tag] for tag in PADDING if tag in unused), min([last + 1, *unused.values()])
+        )
+        after = itertools.count(max(last, pad) + 1)
+        special = {tag: taken[tag] if tag in taken else next(after) for tag in self.special}
+        size = padded(max(last, pad, *special.values()) + 1, self.pad_vocabulary_to)
         return replace(
-            self, base_vocabulary=base, first_special_id=first, special=special, vocab_size=size
+            self, base_vocabulary=base, ordinary=ordinary, pad=pad, special=special, vocab_size=size
         )
 
     @cached_property

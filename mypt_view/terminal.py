@@ -185,7 +185,7 @@ class Terminal:
                 row.append(f"  {place:<{wide}}  ", "dim")
                 row.append(
                     quoted(tokenizer.decode_bytes([number]), self.display),
-                    "bold" if number >= tokenizer.ordinary else "",
+                    "" if number in tokenizer.ordinary else "bold",
                 )
                 yield row
                 at += 1

@@ -139,7 +139,7 @@ def _why(session: Session, rest: str) -> None:
 
 def _known(history: Any, token: int) -> bool:
     tokenizer = history.dialect.tokenizer
-    return 0 <= token < tokenizer.ordinary or token in tokenizer.special.values()
+    return token in tokenizer.ordinary or token in tokenizer.special.values()
 
 
 def _pick(items: list[str], number: str) -> str | None:

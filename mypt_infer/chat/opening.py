@@ -13,7 +13,7 @@ from mypt_infer.controller import Controller, Options, Script, Source
 from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import Toolbox
 from mypt_spec import Dialect, dialect
-from mypt_spec.tokenizer.vocabulary import FILE as VOCABULARY
+from mypt_spec.tokenizer.vocabulary import COPIES
 
 if TYPE_CHECKING:
     from mypt_infer.workspace import WorkspaceEngine
@@ -164,7 +164,7 @@ class _Played:
         from mypt_model.folder import beside, dialect_of
 
         name = dialect_of(chosen.model, wanted=chosen.dialect, default=DIALECT)
-        self.dialect = _named(name, beside(chosen.model, VOCABULARY))
+        self.dialect = _named(name, beside(chosen.model, *COPIES))
         try:
             self.device = torch.device(chosen.device)
             self.model, self.seed = load(chosen.model).to(self.device), chosen.seed

@@ -130,7 +130,8 @@ class Distinct:
         self._places: list[tuple[int, Ids]] = []
         self._numbers: dict[tuple[int, Ids], int] = {}
         self._lock = threading.Lock()
-        self._id_of = {word: i for i, word in enumerate(self.words)}
+        self._id_of = {word: i for i, word in enumerate(self.words) if word}
+        self._ordinary = np.array([bool(word) for word in self.words])
         self._quoted = np.array([b'"' in w for w in self.words])
         self._crossing = np.array([b"}" in w and b"," in w for w in self.words])
 
@@ -210,8 +211,9 @@ class Distinct:
         These are the tokens that may end an id, spell one of `seen`, or lead to where an id has to
         come.
         """
-        ordinary = tokens < len(self.words)
-        at = np.where(ordinary, tokens, 0)
+        within = tokens < len(self.words)
+        at = np.where(within, tokens, 0)
+        ordinary = within & self._ordinary[at]
         which = self._crossing[at] if ids.depth > 2 else np.full(len(at), ids.depth >= 0)
         if ids.inside is not None:
             rest = [s[len(ids.inside) :] for s in ids.seen if s.startswith(ids.inside)]

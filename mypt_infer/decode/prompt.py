@@ -163,7 +163,7 @@ def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Cut]:
     starts: dict[int, int] = {}
     while at < len(ids):
         begin = at
-        while at < len(ids) and 0 <= ids[at] < tokenizer.ordinary:
+        while at < len(ids) and ids[at] in tokenizer.ordinary:
             at += 1
         decoder, run, length = (
             codecs.getincrementaldecoder("utf-8")("surrogateescape"),
@@ -177,7 +177,7 @@ def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Cut]:
         text += "".join(run) + decoder.decode(b"", True)
         if at < len(ids):
             if ids[at] not in by_id:
-                what = f"ordinary text is 0-{tokenizer.ordinary - 1}, tags are {sorted(by_id)}"
+                what = f"ordinary text is {tokenizer.ordinary}, tags are {sorted(by_id)}"
                 raise PromptError(f"id {ids[at]} at {at} means nothing in {dialect.name}: {what}")
             starts[len(text)] = at
             text += by_id[ids[at]]

@@ -19,7 +19,7 @@ from mypt_infer.run_format import format_of
 from mypt_spec import Dialect, Finding, VocabularyError
 from mypt_spec.encoder import encode_events
 from mypt_spec.episode import Episode
-from mypt_spec.tokenizer.vocabulary import FILE
+from mypt_spec.tokenizer.vocabulary import COPIES
 
 if TYPE_CHECKING:
     from mypt_infer.decode.decoder import Decoder
@@ -52,8 +52,9 @@ def _options(out: Parser) -> None:
     add("--prompt FILE", "a record or a serialised text; - is stdin", required=True)
     add.dialect("that of the checkpoint, or mypt")
     add(
-        "--vocab FILE",
-        f"the vocabulary, as ranks (default: {FILE} of the model, where it has one)",
+        "--vocab PATH",
+        f"the vocabulary: ranks, tokenizer.json, tekken.json, or a folder with one (default: "
+        f"{' or '.join(COPIES)} of the model, where it has one)",
     )
     add(
         "--tools FILE",
@@ -174,7 +175,7 @@ def _dialect(chosen: argparse.Namespace) -> Dialect:
 
     name = dialect_of(chosen.model, wanted=chosen.dialect, default="mypt")
     try:
-        return mypt_spec.dialect(name, vocabulary=chosen.vocab or beside(chosen.model, FILE))
+        return mypt_spec.dialect(name, vocabulary=chosen.vocab or beside(chosen.model, *COPIES))
     except (KeyError, VocabularyError) as error:
         raise CliError(error.args[0]) from None
 

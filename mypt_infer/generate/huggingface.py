@@ -33,10 +33,11 @@ class TagLogitsProcessor:
     """For `model.generate(..., logits_processor=[TagLogitsProcessor(decoder, max_new_tokens=64)])`.
 
     Prompts may be padded on the left with `pad_token_id`. After a complete turn, only
-    `eos_token_id` may follow; by default it is the base vocabulary's end of text, which no dialect
-    uses. Pass the same `eos_token_id` to the model, and a `max_new_tokens` that is larger by one.
-    Each search strategy works, also those that draft tokens and take some back: the state of a row
-    is that of the longest beginning that was seen, stepped on.
+    `eos_token_id` may follow; by default it is the id that fills up rows, which no dialect uses
+    (the end of text in GPT-2's vocabulary). Pass the same `eos_token_id` to the model, and a
+    `max_new_tokens` that is larger by one. Each search strategy works, also those that draft tokens
+    and take some back: the state of a row is that of the longest beginning that was seen, stepped
+    on.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class TagLogitsProcessor:
         pad_token_id: int | None = None,
     ) -> None:
         self.decoder, self.budget = decoder, max_new_tokens
-        self.eos = decoder.dialect.tokenizer.ordinary if eos_token_id is None else eos_token_id
+        self.eos = decoder.dialect.tokenizer.pad if eos_token_id is None else eos_token_id
         self.pad = self.eos if pad_token_id is None else pad_token_id
         self.tensors: DeviceDecoder | None = None
         # The rows that the last call saw, and the length of their prompts.

@@ -11,7 +11,7 @@ from that one: tests/unit/mypt_spec/test_tokenizer.py makes its bytes and compar
 from __future__ import annotations
 
 import hashlib
-import re
+import itertools
 import zlib
 from collections.abc import Iterable
 from functools import cache, partial
@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mypt_spec.table import TokenTable
-from mypt_spec.tokenizer.vocabulary import FILE, Ranks, VocabularyError
+from mypt_spec.tokenizer.bpe import Bpe, encoding
+from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, Vocabulary, VocabularyError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +32,6 @@ FILES = {
     "encoder.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
 }
 _PACKED = Path(__file__).parent / "gpt2" / "vocab.bpe.gz"
-_LONG_SPACE = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]{4000,}")
 _HELP = "install mypt-tags again: pip install --force-reinstall --no-deps mypt-tags"
 
 
@@ -92,31 +92,25 @@ def gpt2() -> tiktoken.Encoding:
 BASES = {"gpt2": gpt2}
 
 
-@cache
-def _of_ranks(ranks: Ranks) -> tiktoken.Encoding:
-    import tiktoken
-    from tiktoken_ext.openai_public import r50k_pat_str
-
-    return tiktoken.Encoding(
-        ranks.name, pat_str=r50k_pat_str, mergeable_ranks=ranks.ranks, special_tokens={}
-    )
-
-
 class Tokenizer:
     """A base encoding and the special ids of one dialect.
 
     `special` maps each single-id tag to its id, `vocab_size` is the padded size of the model's
-    vocabulary, ids below `ordinary` are text, and `pad` is an id that means nothing: it fills up
-    rows. `files` maps the files of the vocabulary to their SHA-256. `ranks` replaces the vocabulary
-    that the table names. Either is read when it is first needed.
+    vocabulary, ids in `ordinary` are text, and `pad` is an id that means nothing: it fills up
+    rows. `files` maps the files of the vocabulary to their SHA-256. `vocabulary` replaces the one
+    that the table names. Either is loaded when it is first needed.
     """
 
-    def __init__(self, table: TokenTable, ranks: Ranks | None = None) -> None:
+    def __init__(self, table: TokenTable, vocabulary: Vocabulary | None = None) -> None:
         self.special = dict(table.special)
         self.vocab_size = table.vocab_size
-        self.ordinary = self.pad = table.first_special_id - 1
-        self.files: dict[str, str] = dict(FILES) if ranks is None else {FILE: ranks.sha256}
-        self._base = BASES[table.base_vocabulary] if ranks is None else partial(_of_ranks, ranks)
+        self.ordinary, self.pad = table.ordinary, table.pad
+        if vocabulary is None:
+            self.files = dict(FILES)
+            self._text = Bpe(BASES[table.base_vocabulary], (GPT2_PATTERN,))
+        else:
+            self.files = {vocabulary.file: vocabulary.sha256}
+            self._text = Bpe(partial(encoding, vocabulary), vocabulary.patterns)
         self._by_id = {i: s.encode() for s, i in self.special.items()}
 
     def encode(self, text: str) -> list[int]:
@@ -124,17 +118,7 @@ class Tokenizer:
 
         Raises ValueError when the text holds a lone surrogate, which has no bytes.
         """
-        text.encode()  # raises; tiktoken would replace a lone surrogate by U+FFFD in silence
-        ids: list[int] = []
-        at = 0
-        for run in _LONG_SPACE.finditer(text):
-            # tiktoken's regex engine runs out of stack on long white space; its pattern makes one
-            # piece of it, less the last character where something follows.
-            end = run.end() if run.end() == len(text) else run.end() - 1
-            ids += self._base().encode_ordinary(text[at : run.start()])
-            ids += self._base()._encode_single_piece(text[run.start() : end])
-            at = end
-        return ids + self._base().encode_ordinary(text[at:])
+        return self._text.encode(text)
 
     def encode_batch(
         self, texts: list[str]
@@ -149,8 +133,13 @@ class Tokenizer:
 
         from mypt_spec.tokenizer.batch import BETWEEN, engine
 
-        between = self.pad + 1  # the first id after text and padding
-        quick = engine(self._base(), between)
+        if not self._text.as_gpt2:
+            each = [self.encode(text) for text in texts]
+            sizes = np.fromiter(map(len, each), np.int64, len(each))
+            joins = itertools.chain.from_iterable(each)
+            return np.fromiter(joins, np.uint32, int(sizes.sum())), sizes
+        between = self.ordinary.ranges[-1].stop + 1  # no id of text
+        quick = engine(self._text.base(), between)
         joined = BETWEEN.join(texts)
         doubt = quick.doubts(joined)
         slow: dict[int, list[int]] = {}
@@ -193,18 +182,19 @@ class Tokenizer:
         """
         out = []
         run: list[int] = []
+        is_text = self.ordinary.has
         for i in map(int, ids):
-            if 0 <= i < self.ordinary:
+            if is_text(i):
                 run.append(i)
                 continue
             if i not in self._by_id:
                 raise ValueError(
-                    f"id {i} means nothing: ordinary ids are 0-{self.ordinary - 1}, tags "
+                    f"id {i} means nothing: ordinary ids are {self.ordinary}, tags "
                     f"{sorted(self._by_id)}"
                 )
-            out += [self._base().decode_bytes(run), self._by_id[i]]
+            out += [self._text.decode_bytes(run), self._by_id[i]]
             run = []
-        out.append(self._base().decode_bytes(run))
+        out.append(self._text.decode_bytes(run))
         return b"".join(out)
 
     def decode(self, ids: Iterable[int]) -> str:

@@ -1,9 +1,17 @@
-"""Reads another vocabulary in place of GPT-2's: a file of ranks, as tiktoken writes them.
+"""Holds a vocabulary that replaces GPT-2's: the ids of text, how text is cut, and special tokens.
 
-A line is a token in base64, a space, and its rank, which is its id. Text is cut into pieces as
-GPT-2 cuts it; then, of all neighbours that make a token, those of the lowest rank are joined first.
-The grammar is the same on every vocabulary; one id for padding follows those of text, and then the
-ids of tags.
+All are byte-level BPE: text is cut into pieces by regular expressions; in a piece, of all
+neighbours that make a token, those of the lowest id are joined first. `sources` reads the files
+that users have; here are the two that are kept beside data and models made with a vocabulary. A
+file of ranks, as tiktoken writes them, has lines of a token in base64 and its id, from 0; its text
+is cut as GPT-2's. All others are kept as one JSON object, which needs no other library to be read
+again:
+
+- `mypt_vocabulary`: 1, the version.
+- `patterns`: regular expressions. Text is cut at the matches of each, and then each piece by the
+  next.
+- `special`: the special tokens that the vocabulary had, and their ids. No text becomes one.
+- `tokens`: lists of a first id, and the tokens that have the ids from there on, in base64.
 """
 
 from __future__ import annotations
@@ -11,10 +19,17 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
+
+from mypt_spec.table import IdSet
 
 FILE = "vocabulary.tiktoken"  # the name of a copy, which is kept with data made with it
+MADE = "vocabulary.json"  # the same of what is more than ranks
+COPIES = (FILE, MADE)
+GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+VERSION = "mypt_vocabulary"
 _SHAPE = "expected lines of a token in base64 and its rank, as tiktoken writes them"
 
 
@@ -23,36 +38,99 @@ class VocabularyError(RuntimeError):
 
 
 @dataclass(frozen=True, eq=False)
-class Ranks:
+class Vocabulary:
     """A vocabulary that was read.
 
-    `name` is made of its SHA-256; `ranks[token]` is the id; `data` are the bytes of the file.
+    `ranks[token]` is the id, and the lower it is, the sooner the token is joined. `special` are
+    the vocabulary's own special tokens with their ids. `patterns` cut text, one after another.
+    `file` and `data` are the name and the bytes of a copy, of which `sha256` is the digest; `name`
+    is made of that.
     """
 
     name: str
     sha256: str
     ranks: dict[bytes, int]
     data: bytes
+    file: str
+    special: dict[str, int]
+    patterns: tuple[str, ...]
+    ids: IdSet
+
+    @property
+    def copy(self) -> dict[str, bytes]:
+        """Returns the file that is kept beside what was made with it, by its name."""
+        return {self.file: self.data}
 
 
-_known: dict[str, Ranks] = {}
-
-
-def read_ranks(path: str | Path) -> Ranks:
-    """Returns the vocabulary of a file; for equal bytes the same object.
+def of_ranks(data: bytes, path: str) -> Vocabulary:
+    """Returns the vocabulary of the bytes of a file of ranks.
 
     Raises VocabularyError, which names the line that is wrong.
     """
+    return _vocabulary(FILE, data, _ranks(data, path), {}, (GPT2_PATTERN,))
+
+
+def made(ranks: dict[bytes, int], special: dict[str, int], patterns: tuple[str, ...]) -> Vocabulary:
+    """Returns the vocabulary of these tokens; equal ones have equal bytes.
+
+    Raises ValueError for a vocabulary that has no token for a byte.
+    """
+    rows = sorted(ranks.items(), key=lambda item: item[1])
+    plain = not special and patterns == (GPT2_PATTERN,)
+    if plain and [rank for _, rank in rows] == list(range(len(rows))):
+        return _vocabulary(FILE, write_ranks(ranks), ranks, {}, patterns)
+    runs: list[tuple[int, list[str]]] = []
+    for token, rank in rows:
+        if not runs or rank != runs[-1][0] + len(runs[-1][1]):
+            runs.append((rank, []))
+        runs[-1][1].append(base64.b64encode(token).decode())
+    ordered = dict(sorted(special.items(), key=lambda item: item[1]))
+    found = {VERSION: 1, "patterns": patterns, "special": ordered, "tokens": runs}
+    data = json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return _vocabulary(MADE, data, ranks, ordered, patterns)
+
+
+def of_made(data: bytes, found: dict[str, Any], path: str) -> Vocabulary:
+    """Returns the vocabulary of the bytes that `made` gave to one; `found` is their JSON.
+
+    Raises VocabularyError.
+    """
     try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise VocabularyError(
-            f"{path}: cannot be read: {error.strerror or error}; name a file of ranks ({FILE})"
-        ) from None
+        if found[VERSION] != 1:
+            raise ValueError(f"is of version {found[VERSION]}, expected 1")
+        ranks = {
+            base64.b64decode(token, validate=True): first + i
+            for first, tokens in found["tokens"]
+            for i, token in enumerate(tokens)
+        }
+        patterns = tuple(map(str, found["patterns"]))
+        again = made(ranks, {str(tag): int(i) for tag, i in found["special"].items()}, patterns)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise VocabularyError(f"{path}: is no whole vocabulary: {error!r}") from None
+    if again.data != data:
+        raise VocabularyError(f"{path}: was altered; name the vocabulary that it was made from")
+    return again
+
+
+def _vocabulary(
+    file: str,
+    data: bytes,
+    ranks: dict[bytes, int],
+    special: dict[str, int],
+    patterns: tuple[str, ...],
+) -> Vocabulary:
+    lacks = [byte for byte in range(256) if bytes([byte]) not in ranks]
+    if lacks:
+        raise ValueError(
+            f"has no token for the byte {lacks[0]:#04x} ({len(lacks)} of 256 bytes lack)"
+        )
+    ids = IdSet.of(ranks.values())
+    twice = [tag for tag, i in special.items() if i in ids]
+    if len(ids) != len(ranks) or twice or len(set(special.values())) != len(special):
+        raise ValueError(f"gives one id to two tokens {', '.join(twice[:3])}".rstrip())
     digest = hashlib.sha256(data).hexdigest()
-    if digest not in _known:
-        _known[digest] = Ranks(f"ranks-{digest[:16]}", digest, _ranks(data, str(path)), data)
-    return _known[digest]
+    name = f"{'ranks' if file == FILE else 'vocabulary'}-{digest[:16]}"
+    return Vocabulary(name, digest, ranks, data, file, special, patterns, ids)
 
 
 def write_ranks(ranks: dict[bytes, int]) -> bytes:

@@ -30,8 +30,9 @@ def _options(out: Parser) -> None:
     )
     add.dialect("that of the checkpoint, or mypt")
     add(
-        "--vocab FILE",
-        "the vocabulary, as ranks (default: the one in the checkpoint, or GPT-2's)",
+        "--vocab PATH",
+        "the vocabulary: ranks, tokenizer.json, tekken.json, or a folder with one (default: "
+        "the one in the checkpoint, or GPT-2's)",
     )
     add = out.group("output")
     add("-o --out DIR", "an empty folder, or a new one; required")

@@ -49,8 +49,9 @@ def _options(out: Parser) -> None:
     )
     add = out.group("tokens and rows")
     add(
-        "--vocab FILE",
-        "a vocabulary in the place of GPT-2's: ranks, as tiktoken writes them",
+        "--vocab PATH",
+        "a vocabulary in the place of GPT-2's: ranks as tiktoken writes them, tokenizer.json, "
+        "tekken.json, or a folder with one of these",
         dest="vocabulary",
     )
     add("--context-length N", "tokens of a row", type=int, default=2048)

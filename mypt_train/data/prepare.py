@@ -33,7 +33,7 @@ from mypt_cli.words import either
 from mypt_lint.check.detect import elsewhere_than
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.dialect import dialects
-from mypt_spec.tokenizer.vocabulary import FILE, VocabularyError
+from mypt_spec.tokenizer.vocabulary import VocabularyError
 from mypt_train.data import durable, parquet
 from mypt_train.data.encode_line import LONG, REFUSED
 from mypt_train.data.kinds import CHOSEN, REJECTED, SFT
@@ -340,9 +340,7 @@ def _assemble(
             for name, items in placed.items()
         }
     dialect = options.loaded_dialect
-    ranks = dialect.ranks
-    copied = dialect.files | ({} if ranks is None else {FILE: ranks.data})
-    for name, content in copied.items():
+    for name, content in dialect.kept.items():
         atomic.write(out / name, [content])
     manifest = _manifest(inputs, options, accounts, total, splits, found.tags)
     atomic.write(out / MANIFEST, [json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"])

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import mypt_spec
 from mypt_cli.jsonl.paths import MANIFEST
 from mypt_spec.dialect import copied_to
-from mypt_spec.tokenizer.vocabulary import FILE, VocabularyError
+from mypt_spec.tokenizer.vocabulary import COPIES, VocabularyError
 from mypt_train.data import durable, manifest, parquet
 from mypt_train.data.integrity import miscounted, misplaced, missummed
 from mypt_train.data.kinds import BAD, KINDS
@@ -163,7 +163,7 @@ class ShardReader:
         try:
             dialect = mypt_spec.dialect(
                 copied_to(self.folder) or self.manifest["options"]["dialect"],
-                vocabulary=self.folder / FILE if FILE in expected else None,
+                vocabulary=next((self.folder / n for n in COPIES if n in expected), None),
             )
         except (VocabularyError, KeyError, mypt_spec.SpecError) as error:
             raise ShardError(f"{error.args[0]}; prepare the data again") from None

@@ -19,7 +19,7 @@ from mypt_model.shape import ModelError
 from mypt_spec import Dialect, VocabularyError
 from mypt_spec.states import open_blocks
 from mypt_spec.table import TEXT, Terminal
-from mypt_spec.tokenizer.vocabulary import FILE
+from mypt_spec.tokenizer.vocabulary import COPIES
 from mypt_train.export.tokenizer_file import ExportError, template, tokenizer_config, tokenizer_json
 
 
@@ -42,7 +42,7 @@ def export(
     config = _config(source)
     try:
         name = dialect_of(source, wanted=dialect, default="mypt")
-        d = mypt_spec.dialect(name, vocabulary=vocabulary or beside(source, FILE))
+        d = mypt_spec.dialect(name, vocabulary=vocabulary or beside(source, *COPIES))
     except (KeyError, VocabularyError, ModelError) as error:
         raise ExportError(error.args[0]) from None
     if config.get("vocab_size") != d.tokenizer.vocab_size:
@@ -75,8 +75,8 @@ def export(
                 out / name, [json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"]
             )
         atomic.write(out / "chat_template.jinja", [shown.encode()])
-        if d.ranks is not None:
-            atomic.write(out / FILE, [d.ranks.data])
+        for name, data in (d.vocabulary.copy if d.vocabulary is not None else {}).items():
+            atomic.write(out / name, [data])
     except OSError as error:
         raise ExportError(
             f"{error.filename or out}: {error.strerror or error}; delete the folder, and export "

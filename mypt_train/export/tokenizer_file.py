@@ -12,8 +12,9 @@ from typing import Any
 
 from mypt_spec import Dialect
 from mypt_spec.tokenizer.tokenizer import gpt2_letters, gpt2_merges, gpt2_ranks
+from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, MADE
 
-# The name of the id that fills up rows.
+# The name of the id that fills up rows, where the vocabulary has none for it.
 PAD = "<|endoftext|>"
 
 
@@ -28,20 +29,36 @@ def template(dialect: Dialect) -> str:
         have = ", ".join(sorted(p.stem for p in Path(__file__).parent.glob("*.jinja")))
         raise ExportError(f"{dialect.name} has no chat template; these have one: {have}")
     return path.read_text(encoding="utf-8").replace(
-        "TAGS", json.dumps([*dialect.tokenizer.special, PAD]), 1
+        "TAGS", json.dumps([*dialect.tokenizer.special, _pad(dialect)]), 1
     )
+
+
+def _pad(dialect: Dialect) -> str:
+    """Returns the name of the id that fills up rows."""
+    own = {} if dialect.vocabulary is None else dialect.vocabulary.special
+    names = [tag for tag, i in own.items() if i == dialect.tokenizer.pad]
+    return [*names, PAD if PAD not in dialect.tokenizer.special else "<|padding|>"][0]
 
 
 def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
     """Returns the content of `tokenizer.json`: byte-level BPE, and the tags as added tokens."""
-    vocabulary, merges = _gpt2() if dialect.ranks is None else _of_ranks(dialect.ranks.ranks)
-    tokenizer = dialect.tokenizer
+    own, tokenizer = dialect.vocabulary, dialect.tokenizer
+    vocabulary, merges = _gpt2() if own is None else _of_ranks(own.ranks)
     byte_level = {
         "type": "ByteLevel",
         "add_prefix_space": False,
         "trim_offsets": True,
         "use_regex": True,
     }
+    cuts: dict[str, Any] = byte_level
+    whole = own is not None and own.file == MADE
+    if own is not None and own.patterns != (GPT2_PATTERN,):
+        splits = [
+            {"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": False}
+            for p in own.patterns
+        ]
+        splits.append(byte_level | {"use_regex": False})
+        cuts = {"type": "Sequence", "pretokenizers": splits}
     flags = {
         "single_word": False,
         "lstrip": False,
@@ -49,16 +66,18 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
         "normalized": False,
         "special": True,
     }
-    added = {PAD: tokenizer.pad, **tokenizer.special}
+    added = {_pad(dialect): tokenizer.pad, **tokenizer.special}
+    if own is not None and own.special:
+        added = dict(sorted((own.special | added).items(), key=lambda item: item[1]))
     return {
         "version": "1.0", "truncation": None, "padding": None,
         "added_tokens": [{"id": i, "content": tag} | flags for tag, i in added.items()],
-        "normalizer": None, "pre_tokenizer": byte_level, "post_processor": None,
+        "normalizer": None, "pre_tokenizer": cuts, "post_processor": None,
         "decoder": byte_level,
         "model": {
             "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
             "end_of_word_suffix": None,
-            "fuse_unk": False, "byte_fallback": False, "ignore_merges": False, "vocab": vocabulary,
+            "fuse_unk": False, "byte_fallback": False, "ignore_merges": whole, "vocab": vocabulary,
             "merges": merges,
         },
     }  # fmt: skip
@@ -67,7 +86,7 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
 def tokenizer_config(dialect: Dialect, end: str) -> dict[str, Any]:
     """Returns the content of `tokenizer_config.json`; `end` is the tag that ends a turn."""
     return {
-        "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": end, "pad_token": PAD,
+        "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": end, "pad_token": _pad(dialect),
         "clean_up_tokenization_spaces": False,
         "additional_special_tokens": list(dialect.tokenizer.special),
     }  # fmt: skip

@@ -38,7 +38,6 @@ from torch import Tensor, nn
 from mypt_cli import atomic
 from mypt_model.folder import TRAINER, checkpoints, newest
 from mypt_model.llama import Transformer, random_transformer
-from mypt_spec.tokenizer.vocabulary import FILE
 from mypt_train.data.kinds import BAD, GOOD
 from mypt_train.data.reader import ShardError, ShardReader
 from mypt_train.training import checkpoint
@@ -153,8 +152,7 @@ class _Run:
         )
         self.threads = use_threads(c.threads, shape.hidden_size, world)
         self.facts = _facts(self.readers, config, self.stages)
-        other = self.train.dialect.ranks
-        self.beside = self.train.dialect.files | ({} if other is None else {FILE: other.data})
+        self.beside = self.train.dialect.kept
         last = _last_checkpoint(out, resume=resume)
         self.begin = 0 if last is None else self._check_same(last)
         model = random_transformer(shape, c.seed)

@@ -100,7 +100,11 @@ class Naive:
 
     def __init__(self, made: Decoder) -> None:
         self.d = made.dialect
-        self.words = [self.d.tokenizer.decode_bytes([i]) for i in range(self.d.tokenizer.ordinary)]
+        tokenizer = self.d.tokenizer
+        self.words = [
+            tokenizer.decode_bytes([i]) if i in tokenizer.ordinary else b""
+            for i in range(tokenizer.vocab_size)
+        ]
         self.tag = re.compile("|".join(re.escape(t) for t in self.d.table.special).encode())
         self.names = {
             self.d.table.special[t.shown]: t.name for t in self.d.table.terminals.values()
@@ -115,7 +119,7 @@ class Naive:
             out = np.zeros(len(self.words), bool)
             for i, word in enumerate(self.words):
                 run = before + word
-                out[i] = self.tag.search(run) is None and _utf8_so_far(run)
+                out[i] = word and self.tag.search(run) is None and _utf8_so_far(run)
             self.seen[before] = out
         return self.seen[before]
 
@@ -182,7 +186,7 @@ def test_parse_ids_agrees_with_a_sample(name: str) -> None:
         following = tables.following(state)[tables.classes]
         tags = list(d.tokenizer.special.values()) or [50256]
         for token in (
-            choose.sample(range(d.tokenizer.ordinary), 2)
+            choose.sample(list(d.tokenizer.ordinary), 2)
             + choose.choices(tags, k=2)
             + choose.choices(np.flatnonzero(following).tolist() or [0], k=2)
         ):

@@ -15,7 +15,7 @@ from tiktoken_ext.openai_public import r50k_pat_str
 
 import mypt_spec
 from mypt_infer.decode import Decoder
-from mypt_spec.tokenizer.vocabulary import read_ranks
+from mypt_spec.tokenizer.sources import read_vocabulary
 from tests.property.test_decode_exhaustive import compare_with_validator
 from tests.property.test_injection import hostile
 from tests.support.decoding import DIALECTS, TOOLS, complete, generated, prompt
@@ -34,7 +34,7 @@ def naive_ids(text: str) -> list[int]:
     """Of all neighbours that make a token, those of the lowest rank are joined first, from the
     left.
     """
-    ranks = read_ranks(path()).ranks
+    ranks = read_vocabulary(path()).ranks
     out: list[int] = []
     for piece in regex.findall(r50k_pat_str, text):
         parts = [bytes([byte]) for byte in piece.encode()]
@@ -69,7 +69,7 @@ def test_round_trip_through_ids(name: str, data: st.DataObject) -> None:
     episode = data.draw(episodes(name))
     usual, encoded = mypt_spec.dialect(name).encode(episode), d.encode(episode)
     assert d.parse_ids(encoded.ids)[0] == episode
-    shift = d.table.first_special_id - mypt_spec.dialect(name).table.first_special_id
+    shift = d.tokenizer.pad - mypt_spec.dialect(name).tokenizer.pad
     tags = [i + shift for i in usual.ids.tolist() if i >= 50257]
     assert [i for i in encoded.ids.tolist() if i >= SIZE] == tags
 

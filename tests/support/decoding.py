@@ -123,7 +123,7 @@ def generated(
             return
         ids = made.ids(state)
         assert len(ids), "no way on"
-        tags = ids[ids >= made.dialect.tokenizer.ordinary]
+        tags = ids[np.isin(ids, list(made.dialect.tokenizer.special.values()))]
         if made.calling(state) or machine(state) >= made.tables.size:
             aim = False
         near = nearest(made, state, ids) if aim else np.array([40])

@@ -361,8 +361,8 @@ def call_ends(dialect: Dialect) -> tuple[str, int]:
     for kind in kinds_of(dialect, CALLING):
         closer = table.closers[kind].spelling
         one = closer[0].value if len(closer) == 1 and closer[0].kind == "special" else ""
-        return table.openers[kind].body, table.special.get(one, dialect.tokenizer.ordinary)
-    return "call", dialect.tokenizer.ordinary
+        return table.openers[kind].body, table.special.get(one, dialect.tokenizer.pad)
+    return "call", dialect.tokenizer.pad
 
 
 def names_in_tags(dialect: Dialect) -> bool:

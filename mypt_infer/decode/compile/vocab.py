@@ -1,4 +1,4 @@
-"""Holds the ordinary tokens as bytes, grouped by their first byte, and as a trie.
+"""Holds the tokens of text as bytes, grouped by their first byte, and as a trie.
 
 Both forms exist so that automata run over all 50,256 tokens at once.
 """
@@ -19,9 +19,9 @@ Ints = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The ordinary tokens. `tokens[i]` are the bytes of id i.
+    """The tokens of text. `tokens[i]` are the bytes of id i, none where i is no text.
 
-    Ids from `len(tokens)` to `size` are tags or have no meaning.
+    Ids from `len(tokens)` to `size` are no text either.
     """
 
     tokens: tuple[bytes, ...]
@@ -32,7 +32,8 @@ class Vocabulary:
         """Returns for each byte the ids of the tokens that begin with it."""
         groups: list[list[int]] = [[] for _ in range(256)]
         for i, token in enumerate(self.tokens):
-            groups[token[0]].append(i)
+            if token:
+                groups[token[0]].append(i)
         return tuple(np.array(g, dtype=np.int32) for g in groups)
 
     @cached_property
@@ -55,6 +56,8 @@ class Vocabulary:
         """Returns the root of the tree of all tokens, built once."""
         root = Trie()
         for i, token in enumerate(self.tokens):
+            if not token:
+                continue
             node = root
             for byte in token:
                 node = node.below.setdefault(byte, Trie())
@@ -83,6 +86,10 @@ def vocabulary(tokenizer: Tokenizer, base: str) -> Vocabulary:
     key = f"{base}/{tokenizer.vocab_size}"
     found = _vocabularies.known.get(key)
     if found is None:
-        tokens = tuple(tokenizer.decode_bytes([i]) for i in range(tokenizer.ordinary))
+        ordinary = tokenizer.ordinary
+        tokens = tuple(
+            tokenizer.decode_bytes([i]) if i in ordinary else b""
+            for i in range(ordinary.ranges[-1].stop)
+        )
         found = _vocabularies.keep(key, Vocabulary(tokens, tokenizer.vocab_size))
     return found

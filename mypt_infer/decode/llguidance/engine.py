@@ -306,7 +306,7 @@ class Guided:
         else:
             both, then, stays = self.ground.lexemes.allowed(place.companion)
             both &= self.ground.bitmask.bits(place.matcher)
-            both[len(self.ground.characters) :] = False
+            both[~self.ground.ordinary] = False
             both[list(self._refused.get(state, ()))] = False
         both[own] = True
         ids = np.flatnonzero(both).astype(np.int32)

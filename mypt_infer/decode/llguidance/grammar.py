@@ -201,10 +201,11 @@ class _Words:
 
     def __init__(self, dialect: Dialect, end: int) -> None:
         known = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
-        ordinary = len(known.tokens)
         self.eos_token_id, self.tokenizer = end, dialect.tokenizer
-        self.special_token_ids = list(range(ordinary, known.size))
-        self.tokens = [*known.tokens, *(b"<|%d|>" % i for i in self.special_token_ids)]
+        self.tokens = [*known.tokens, *[b""] * (known.size - len(known.tokens))]
+        self.special_token_ids = [i for i, token in enumerate(self.tokens) if not token]
+        for i in self.special_token_ids:
+            self.tokens[i] = b"<|%d|>" % i
 
     def __call__(self, text: str | bytes) -> list[int]:
         return list(

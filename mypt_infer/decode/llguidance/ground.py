@@ -25,7 +25,8 @@ class Ground(NamedTuple):
     """What all bodies of a dialect share.
 
     `characters`: int32, the number of characters in each ordinary token, 0 if it holds a backslash.
-    `opens`: bool, whether the token holds a quote or an opening bracket. `fixes`: see `completion`.
+    `opens`: bool, whether the token holds a quote or an opening bracket. `ordinary`: bool, shape
+    (vocabulary,), whether the id is text. `fixes`: see `completion`.
     """
 
     lexemes: Lexemes
@@ -33,6 +34,7 @@ class Ground(NamedTuple):
     search: Search
     characters: Ints
     opens: npt.NDArray[np.bool_]
+    ordinary: npt.NDArray[np.bool_]
     fixes: dict[int, list[int]]
 
     def proved(self, first: Any, body: list[int], end: int) -> bool:
@@ -62,6 +64,8 @@ def ground(dialect: Dialect) -> Ground:
         search = Search(companion, words, bitmask)
         opens = np.array([any(b in t for b in b'"{[') for t in words.tokens])
         characters, closing = np.array(counts, dtype=np.int32), fixes(companion, search)
-        made = Ground(companion, bitmask, search, characters, opens, closing)
+        ordinary = np.zeros(words.size, bool)
+        ordinary[: len(words.tokens)] = [bool(token) for token in words.tokens]
+        made = Ground(companion, bitmask, search, characters, opens, ordinary, closing)
         found = _grounds.keep(dialect.fingerprint, made)
     return found

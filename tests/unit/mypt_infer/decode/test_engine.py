@@ -81,7 +81,7 @@ def goes_on(of: Decoder, state: int, choose: random.Random) -> list[int]:
             return out
         ids = of.ids(state)
         assert len(ids), "no way on"
-        tags = ids[ids >= of.dialect.tokenizer.ordinary]
+        tags = ids[np.isin(ids, list(of.dialect.tokenizer.special.values()))]
         out.append(
             int(choose.choice(tags))
             if len(tags) and choose.random() < 0.3

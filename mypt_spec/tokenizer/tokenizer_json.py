@@ -1,0 +1,208 @@
+"""Reads `tokenizer.json` of Hugging Face, where it is byte-level BPE.
+
+Input: the content of the file. Output: a Vocabulary whose ids are those of the library
+`tokenizers`, or an error that says what cannot be reproduced.
+
+Theory of operation. The library joins neighbours in the order of a list of merges; a Vocabulary
+joins those first whose token has the lowest id, whatever they were made of. Both are the same if
+(1) each token's own bytes are joined to that token, and (2) the merges that do this come in the
+order of their tokens' ids. For take two neighbours that would make a token: nothing outside has
+joined them, so the bytes of that token alone come to the same two neighbours, and by (1) go on with
+their merge. (1) and (2) are checked for each token; one that fails (1) is made by no text, and its
+id then means nothing. How text is cut is tried with a text of all kinds (`probe`): the first
+difference is an error.
+
+The library normalises where the file says NFC. Here no text is altered: text that is in NFC gets
+the same ids, other text is encoded as it is written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any
+
+from mypt_spec.tokenizer.bpe import Bpe, encoding
+from mypt_spec.tokenizer.probe import PROBE
+from mypt_spec.tokenizer.tokenizer import gpt2_letters
+from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, Vocabulary, VocabularyError, made
+
+_NEEDS = "only byte-level BPE is read"
+
+
+def of_tokenizer_json(found: dict[str, Any], path: str) -> Vocabulary:
+    """Returns the vocabulary of the content of a `tokenizer.json`.
+
+    Raises VocabularyError for what is not byte-level BPE or cannot be reproduced, and where the
+    library `tokenizers` is not installed.
+    """
+    try:
+        import tokenizers  # noqa: F401
+    except ImportError:
+        raise VocabularyError(
+            f"{path}: reading it needs tokenizers: pip install 'mypt-tags[tokenizers]'"
+        ) from None
+    try:
+        patterns = _patterns(found)
+        special = {str(row["content"]): int(row["id"]) for row in found.get("added_tokens") or ()}
+        ranks = _ranks(found, special)
+        vocabulary = made(ranks, special, patterns)
+        _try(found, vocabulary)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise VocabularyError(f"{path}: is no whole tokenizer.json: {error!r}") from None
+    except ValueError as error:
+        raise VocabularyError(f"{path}: {error}") from None
+    return vocabulary
+
+
+def _patterns(found: dict[str, Any]) -> tuple[str, ...]:
+    """Returns the patterns that cut text. Raises ValueError for what no pattern says."""
+    kind = found["model"].get("type")
+    if kind != "BPE":
+        raise ValueError(f"its model is {kind or 'of no type'}; {_NEEDS}")
+    for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
+        if found["model"].get(key):
+            raise ValueError(f"its model has {key} = {found['model'][key]!r}; {_NEEDS}")
+    for step in _steps(found.get("normalizer"), "normalizers"):
+        if step.get("type") != "NFC":
+            raise ValueError(
+                f"it normalises text with {step.get('type')}; {_NEEDS}, of text as it is"
+            )
+    steps = _steps(found.get("pre_tokenizer"), "pretokenizers")
+    if not steps or steps[-1].get("type") != "ByteLevel":
+        names = ", ".join(str(step.get("type")) for step in steps) or "nothing"
+        raise ValueError(f"it cuts text with {names} and not, in the end, with ByteLevel; {_NEEDS}")
+    if steps[-1].get("add_prefix_space"):
+        raise ValueError("it puts a space before each text (add_prefix_space), which is not read")
+    out = [_pattern(step) for step in steps[:-1]]
+    if steps[-1].get("use_regex", True) or not out:
+        out.append(GPT2_PATTERN)
+    return tuple(out)
+
+
+def _steps(part: dict[str, Any] | None, inside: str) -> list[dict[str, Any]]:
+    if part is None:
+        return []
+    return list(part[inside]) if part.get("type") == "Sequence" else [part]
+
+
+def _pattern(step: dict[str, Any]) -> str:
+    """Returns the regular expression of one step that cuts text."""
+    kind = step.get("type")
+    if kind == "Digits":
+        return r"\p{N}" if step.get("individual_digits") else r"\p{N}+"
+    if kind == "Split" and step.get("behavior") == "Isolated" and not step.get("invert"):
+        said: dict[str, str] = step["pattern"]
+        return said["Regex"] if "Regex" in said else re.escape(said["String"])
+    if kind == "Split" and step.get("behavior") == "Removed" and step.get("invert"):
+        return str(step["pattern"]["Regex"])  # what is between matches is dropped; see `_try`
+    how = f" ({step.get('behavior')})" if kind == "Split" else ""
+    raise ValueError(f"it cuts text with {kind}{how}, which is not read")
+
+
+def _ranks(found: dict[str, Any], special: dict[str, int]) -> dict[bytes, int]:
+    """Returns the ids of the tokens that text can have.
+
+    Raises ValueError where the merges do not come in the order of ids.
+    """
+    bytes_of = {letter: byte for byte, letter in enumerate(gpt2_letters())}
+    spelled = {
+        token: i
+        for token, i in found["model"]["vocab"].items()
+        if token not in special and all(letter in bytes_of for letter in token)
+    }
+    merges = [
+        tuple(m.split(" ")) if isinstance(m, str) else tuple(m) for m in found["model"]["merges"]
+    ]
+    order = {pair: i for i, pair in enumerate(merges)}
+    made_by: defaultdict[str, list[int]] = defaultdict(list)
+    for i, (left, right) in enumerate(merges):
+        made_by[left + right].append(i)
+    joined, whole = _alone(found, list(spelled)), bool(found["model"].get("ignore_merges"))
+    out = {t: i for (t, i), fits in zip(spelled.items(), joined, strict=True) if fits}
+    last, before = -1, ""
+    for token in sorted(out, key=out.__getitem__):
+        if len(token) == 1:
+            continue
+        ways = made_by[token]
+        at = ways[0] if len(ways) == ways[-1] - ways[0] + 1 else _last_merge(token, order)
+        if at < last:
+            raise ValueError(
+                f"the merge of {token!r} comes before that of {before!r}, whose id is lower; only "
+                "merges in the order of ids are read"
+            )
+        last, before = at, token
+    if whole:
+        # The library takes a whole piece that is a token without joining it. So does tiktoken,
+        # which would also join it inside of other pieces if it could.
+        for token in spelled.keys() - out.keys():
+            if len(_by_ids(token, spelled)) > 1:
+                out[token] = spelled[token]
+    return {bytes(bytes_of[letter] for letter in token): i for token, i in out.items()}
+
+
+def _alone(found: dict[str, Any], tokens: list[str]) -> list[bool]:
+    """Returns for each token whether the merges join its bytes to it."""
+    from tokenizers import Tokenizer
+
+    bare = {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
+        "normalizer": None, "pre_tokenizer": None, "post_processor": None, "decoder": None,
+        "model": found["model"] | {"ignore_merges": False, "unk_token": None},
+    }  # fmt: skip
+    vocab = found["model"]["vocab"]
+    encoded = _library(bare, Tokenizer).encode_batch(tokens, add_special_tokens=False)
+    return [e.ids == [vocab[token]] for token, e in zip(tokens, encoded, strict=True)]
+
+
+def _library(content: dict[str, Any], kind: Any) -> Any:
+    """Returns the library's tokenizer. Raises ValueError where it cannot read the content."""
+    try:
+        return kind.from_str(json.dumps(content))
+    except Exception as error:  # the library raises plain Exception
+        raise ValueError(f"the library tokenizers cannot read it: {error}") from None
+
+
+def _last_merge(token: str, order: dict[Any, int]) -> int:
+    """Returns the number of the merge that is the last to make a token of its letters."""
+    parts, at = list(token), -1
+    while pairs := [(order[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in order]:
+        at, where = min(pairs)
+        parts[where : where + 2] = [parts[where] + parts[where + 1]]
+    return at
+
+
+def _by_ids(token: str, ids: dict[str, int]) -> list[str]:
+    """Returns what becomes of the letters of a token where the lowest id is joined first."""
+    parts = list(token)
+    while pairs := [(ids[a + b], i) for i, (a, b) in enumerate(pairwise(parts)) if a + b in ids]:
+        _, where = min(pairs)
+        parts[where : where + 2] = [parts[where] + parts[where + 1]]
+    return parts
+
+
+def _try(found: dict[str, Any], vocabulary: Vocabulary) -> None:
+    """Raises ValueError for the first difference to the library in the probe."""
+    from tokenizers import Tokenizer
+
+    library = _library(found | {"truncation": None, "padding": None}, Tokenizer)
+    try:
+        ours = Bpe(lambda: encoding(vocabulary), vocabulary.patterns)
+        ids = ours.encode(PROBE)
+    except Exception as error:  # regular expressions of another kind
+        raise ValueError(f"its pattern cannot be used: {error}") from None
+    theirs = library.encode(PROBE, add_special_tokens=False).ids
+    if ids == theirs and ours.decode_bytes(ids) == PROBE.encode():
+        return
+    pairs = enumerate(zip(ids, theirs, strict=False))
+    same = next((i for i, (a, b) in pairs if a != b), min(len(ids), len(theirs)))
+    at = len(ours.decode_bytes(ids[:same]).decode("utf-8", "ignore"))
+    added = [tag for tag in vocabulary.special if tag and tag in PROBE]
+    why = f"; its added token {added[0]!r} is ordinary text" if added else ""
+    raise ValueError(
+        f"its ids cannot be reproduced: of the text that is tried, character {at} "
+        f"({PROBE[at : at + 12]!r}) has id {theirs[same : same + 1]}, not "
+        f"{ids[same : same + 1]}{why}"
+    )
