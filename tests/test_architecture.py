@@ -244,7 +244,7 @@ def test_an_adapter_is_one_object(name: str) -> None:
 READERS = [
     "mypt_spec.dialect",
     "mypt_spec.findings",
-    "mypt_spec.tokenizer.vocabulary",
+    "mypt_spec.tokenizer.sources",
     "mypt_spec.tokenizer.tokenizer",
     "mypt_spec.tokenizer.batch",
 ]

@@ -188,6 +188,10 @@ def _try(found: dict[str, Any], vocabulary: Vocabulary) -> None:
     from tokenizers import Tokenizer
 
     library = _library(found | {"truncation": None, "padding": None}, Tokenizer)
+    for tag, i in vocabulary.special.items():
+        if library.token_to_id(tag) != i:
+            what = f"its added token {tag!r} has id {i}, the library gives it"
+            raise ValueError(f"{what} {library.token_to_id(tag)}")
     try:
         ours = Bpe(lambda: encoding(vocabulary), vocabulary.patterns)
         ids = ours.encode(PROBE)

@@ -27,6 +27,7 @@ from mypt_spec.findings import RULES, Finding
 from mypt_spec.states import turns
 from mypt_spec.table import TEXT
 from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
+from mypt_train.data.manifest import TokenIds, dtype_of
 from mypt_train.data.options import Options
 from mypt_train.data.templates import Template, Templates
 
@@ -37,18 +38,20 @@ WRITTEN, REFUSED, LONG = "written", "refused", "long"
 class Sample:
     """An episode as tokens.
 
-    - `ids`: uint16, shape (n,). `mask`: uint8, shape (n,), 1 where the token is a target.
+    - `ids`: uint16 or uint32, see `manifest.dtype_of`, shape (n,). `mask`: uint8, shape (n,), 1
+      where the token is a target.
     - `kind`: what the episode is for, as in `kinds`.
     """
 
-    ids: npt.NDArray[np.uint16]
+    ids: TokenIds
     mask: npt.NDArray[np.uint8]
     kind: int = SFT
 
     @property
     def digest(self) -> bytes:
         """Returns 16 bytes that are equal for equal ids."""
-        return hashlib.blake2b(self.ids.astype("<u2", copy=False).data, digest_size=16).digest()
+        little = self.ids.astype(self.ids.dtype.newbyteorder("<"), copy=False)
+        return hashlib.blake2b(little.data, digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +70,13 @@ class LineOutcome:
 class Encoder:
     """Turns lines into samples, for one set of options.
 
-    `rules` are the settings of `mypt-lint` for these lines. Raises ValueError for a vocabulary with
-    ids of more than 16 bits.
+    `rules` are the settings of `mypt-lint` for these lines. `dtype` is the type of ids.
     """
 
     def __init__(self, options: Options, rules: Settings = NO_SETTINGS) -> None:
         self.options = options
         self.dialect = options.loaded_dialect
-        if self.dialect.tokenizer.vocab_size > 1 << 16:
-            raise ValueError(
-                f"{options.dialect} has {self.dialect.tokenizer.vocab_size} ids; shards hold 16 "
-                "bits a token"
-            )
+        self.dtype = np.dtype(dtype_of(self.dialect.tokenizer.vocab_size))
         own = checker(rules, self.dialect, with_fixes=False)
         limits = replace(own.limits, phase=own.limits.phase or options.phase)
         self.checker = replace(own, limits=limits)
@@ -139,7 +137,7 @@ class Encoder:
         sizes[is_text] = lengths[which]
         places = np.repeat(is_text, sizes)
         mask = np.repeat(np.concatenate([template.loss for _, template, _ in found]), sizes)
-        tokens = np.empty(len(mask), np.uint16)
+        tokens = np.empty(len(mask), self.dtype)
         tokens[~places] = np.concatenate([template.ids for _, template, _ in found])
         tokens[places] = ids[_ranges(starts[which], lengths[which])]
         bounds = np.cumsum(np.add.reduceat(sizes, np.cumsum([0, *map(len, runs[:-1])])))
@@ -207,7 +205,7 @@ class Encoder:
         encoded = self.dialect.encode(episode)
         mask = encoded.loss.copy()
         mask[:1] = 0
-        return Sample(encoded.ids.astype(np.uint16), mask)
+        return Sample(encoded.ids.astype(self.dtype), mask)
 
     def _fits(self, sample: Sample) -> bool:
         return not self.options.pack or len(sample.ids) <= self.options.context_length

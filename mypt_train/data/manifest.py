@@ -10,9 +10,15 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Meta, ValidationError, convert
 
-SCHEMA, VERSION = "toolcall_sft_v1", 1
+SCHEMA = "toolcall_sft_v1"
+# The type of ids -> the version of a manifest that has them.
+VERSIONS = {"uint16": 1, "uint32": 2}
+# Ids of either type.
+TokenIds = npt.NDArray[np.unsignedinteger[Any]]
 
 Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
 Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]+\Z")]
@@ -75,7 +81,7 @@ class Manifest(TypedDict):
 
     schema: str
     version: int
-    dtype: Literal["uint16"]
+    dtype: Literal["uint16", "uint32"]
     mask_dtype: Literal["uint8"]
     byteorder: Literal["little"]
     pad_id: Count
@@ -87,6 +93,11 @@ class Manifest(TypedDict):
     splits: Splits
 
 
+def dtype_of(vocab_size: int) -> str:
+    """Returns the smallest type that holds the ids of a vocabulary of this size."""
+    return "uint16" if vocab_size <= 1 << 16 else "uint32"
+
+
 def read(path: Path) -> dict[str, Any]:
     """Returns the manifest in a file, as `Manifest` describes it.
 
@@ -96,15 +107,23 @@ def read(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"cannot be read: {error}") from None
-    if not isinstance(found, dict) or (found.get("schema"), found.get("version")) != (
-        SCHEMA,
-        VERSION,
+    versions = {*VERSIONS.values()}
+    if (
+        not isinstance(found, dict)
+        or found.get("schema") != SCHEMA
+        or found.get("version") not in versions
     ):
-        raise ValueError(f"is no manifest of schema {SCHEMA}, version {VERSION}")
+        shown = " or ".join(map(str, sorted(versions)))
+        raise ValueError(f"is no manifest of schema {SCHEMA}, version {shown}")
     try:
         convert(found, Manifest)
     except ValidationError as error:
         raise ValueError(f"is no whole manifest: {error}") from None
+    if VERSIONS[found["dtype"]] != found["version"]:
+        raise ValueError(
+            f"has ids of type {found['dtype']} in version {found['version']}, expected version "
+            f"{VERSIONS[found['dtype']]}"
+        )
     options = found["options"]
     for split, made in found["splits"].items():
         for number, shard in enumerate(made["shards"]):

@@ -1,9 +1,9 @@
 """Writes and reads a shard as one Parquet file, for readers that expect columns. Needs pyarrow.
 
-A row of the file is a row of the shard. Columns: `input_ids` (list of uint16), `loss_mask` (list of
-uint8); and for the episodes in the row `starts` and `lengths` (tokens, lists of uint32), `files`
-(list of uint32) and `lines` (list of uint64), with the meaning that they have in `shards.INDEX`,
-but that `starts` count from the beginning of the row.
+A row of the file is a row of the shard. Columns: `input_ids` (list of uint16 or uint32),
+`loss_mask` (list of uint8); and for the episodes in the row `starts` and `lengths` (tokens, lists
+of uint32), `files` (list of uint32) and `lines` (list of uint64), with the meaning that they have
+in `shards.INDEX`, but that `starts` count from the beginning of the row.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from mypt_train.data.manifest import TokenIds
 
 # The number of rows that are compressed together.
 _GROUP = 1024
@@ -28,7 +30,7 @@ def missing() -> str:
 
 
 def dump(
-    ids: npt.NDArray[np.uint16],
+    ids: TokenIds,
     mask: npt.NDArray[np.uint8],
     index: npt.NDArray[np.void],
     starts: npt.NDArray[np.int64],
@@ -58,7 +60,7 @@ def dump(
 
 def load(
     path: Path, dtype: np.dtype[np.void]
-) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.void]]:
+) -> tuple[TokenIds, npt.NDArray[np.uint8], npt.NDArray[np.void]]:
     """Returns the ids, targets and index of a file.
 
     Raises ValueError, KeyError or an error of pyarrow for a file that `dump` has not made.

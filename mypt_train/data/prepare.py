@@ -37,7 +37,7 @@ from mypt_spec.tokenizer.vocabulary import VocabularyError
 from mypt_train.data import durable, parquet
 from mypt_train.data.encode_line import LONG, REFUSED
 from mypt_train.data.kinds import CHOSEN, REJECTED, SFT
-from mypt_train.data.manifest import SCHEMA, VERSION
+from mypt_train.data.manifest import SCHEMA, VERSIONS, dtype_of
 from mypt_train.data.options import Options
 from mypt_train.data.packing import pack
 from mypt_train.data.shards import shards_of, write_shard
@@ -46,8 +46,6 @@ from mypt_train.data.units import SIZE, Key, Placed, Task, UnitFile, UnitFiles, 
 WORK, REJECTS = ".work", "rejects.jsonl"
 # The number of rejects that a refusal names.
 _SHOWN = 3
-# The bytes of a token and its mask.
-_ON_DISK = 3
 Progress = Callable[[str, int, int], None]
 
 
@@ -326,12 +324,14 @@ def _assemble(
             )
             + _reasons(rejects, out / REJECTS)
         )
-    size = _ON_DISK * sum(p.length for items in placed.values() for p in items)
+    dtype = dtype_of(options.loaded_dialect.tokenizer.vocab_size)
+    on_disk = np.dtype(dtype).itemsize + 1  # the bytes of a token and its mask
+    size = on_disk * sum(p.length for items in placed.values() for p in items)
     written = 0
 
     def wrote(tokens: int) -> None:
         nonlocal written
-        written += _ON_DISK * tokens
+        written += on_disk * tokens
         progress("writing", written, size)
 
     with UnitFiles(folder, keys) as units:
@@ -440,6 +440,7 @@ def _write_split(
     wrote: Callable[[int], None],
 ) -> list[dict[str, Any]]:
     row_length = options.context_length if options.pack else 0
+    tokenizer = options.loaded_dialect.tokenizer
     if row_length:
         rows = [
             [items[i] for i in row]
@@ -460,8 +461,9 @@ def _write_split(
             shard,
             row_length,
             units,
-            options.loaded_dialect.tokenizer.pad,
+            tokenizer.pad,
             options.format,
+            dtype=dtype_of(tokenizer.vocab_size),
             preferences=options.preferences,
         )
         wrote(entry["episode_tokens"])
@@ -478,12 +480,13 @@ def _manifest(
     tags: Counter[str],
 ) -> dict[str, Any]:
     dialect = options.loaded_dialect
+    dtype = dtype_of(dialect.tokenizer.vocab_size)
     counted = ("tokens", "episodes", "rows", "episode_tokens", "trained_tokens")
     return {
         "schema": SCHEMA,
-        "version": VERSION,
+        "version": VERSIONS[dtype],
         "has_loss_mask": True,
-        "dtype": "uint16",
+        "dtype": dtype,
         "mask_dtype": "uint8",
         "byteorder": "little",
         "pad_id": dialect.tokenizer.pad,

@@ -35,7 +35,8 @@ class ShardError(Exception):
 class Shard:
     """One shard, mapped from the disk (read, if it is Parquet).
 
-    - `ids`: uint16, shape (n,). `mask`: uint8, shape (n,), 1 where the token is a target.
+    - `ids`: of the manifest's `dtype`, shape (n,). `mask`: uint8, shape (n,), 1 where the token is
+      a target.
     - `index`: one entry of `shards.INDEX` for each episode: `start`, `length`, `row`, `file`,
       `line`.
     - `row_length`: tokens of a row, 0 if episodes follow one another without rows.
@@ -43,13 +44,13 @@ class Shard:
     """
 
     name: str
-    ids: npt.NDArray[np.uint16]
+    ids: manifest.TokenIds
     mask: npt.NDArray[np.uint8]
     index: npt.NDArray[np.void]
     row_length: int
     kinds: npt.NDArray[np.void] | None = None
 
-    def episodes(self) -> Iterator[tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]]:
+    def episodes(self) -> Iterator[tuple[manifest.TokenIds, npt.NDArray[np.uint8]]]:
         """Yields the ids and targets of each episode, as views of the shard."""
         for entry in self.index:
             start, end = int(entry["start"]), int(entry["start"]) + int(entry["length"])
@@ -75,9 +76,11 @@ class ShardReader:
                 f"({self.manifest['spec_fingerprint'][:12]}, "
                 f"installed is {self.dialect.fingerprint[:12]}); prepare it again"
             )
+        tokenizer = self.dialect.tokenizer
         for key, number in (
-            ("vocab_size", self.dialect.tokenizer.vocab_size),
-            ("pad_id", self.dialect.tokenizer.pad),
+            ("vocab_size", tokenizer.vocab_size),
+            ("pad_id", tokenizer.pad),
+            ("dtype", manifest.dtype_of(tokenizer.vocab_size)),
         ):
             if self.manifest[key] != number:
                 raise ShardError(
@@ -134,8 +137,9 @@ class ShardReader:
     def _arrays(self, base: Path, entry: dict[str, Any]) -> tuple[Any, Any, Any]:
         """Returns the ids, targets and index of a shard."""
         tokens, episodes = entry["tokens"], entry["episodes"]
+        dtype = np.dtype(self.manifest["dtype"]).newbyteorder("<")
         if self.manifest["options"].get("format", "bin") == "bin":
-            ids = _mapped(base.with_name(f"{base.name}.bin"), np.dtype("<u2"), tokens)
+            ids = _mapped(base.with_name(f"{base.name}.bin"), dtype, tokens)
             mask = _mapped(base.with_name(f"{base.name}_mask.bin"), np.dtype("u1"), tokens)
             return ids, mask, _saved(base.with_name(f"{base.name}_idx.npy"), INDEX, episodes)
         path = base.with_name(f"{base.name}.parquet")
@@ -147,6 +151,10 @@ class ShardReader:
         except Exception as error:  # pyarrow raises errors of all kinds for bad files
             why = " ".join(str(error).split())
             raise ShardError(f"{path}: cannot be read: {why}; prepare the data again") from None
+        if len(ids) and ids.dtype != dtype:
+            raise ShardError(
+                f"{path}: holds ids of type {ids.dtype}, expected {dtype}; prepare the data again"
+            )
         if not (len(ids) == len(mask) == tokens and len(index) == episodes):
             raise ShardError(
                 f"{path}: holds {len(ids)} ids, {len(mask)} masks and {len(index)} episodes, "

@@ -1,9 +1,9 @@
 """Writes shards: the files of a prepared data set, and the index of each.
 
 Input: episodes in units, already sorted into rows. Output: files that a trainer can map into
-memory. `shard_00000.bin` holds ids (uint16), `shard_00000_mask.bin` a uint8 for each id, 1 where
-the token is a target, `shard_00000_idx.npy` an array of INDEX, one entry for each episode, and
-`shard_00000_kinds.npy`, in data with preferences, an array of KINDS likewise. Rows follow one
+memory. `shard_00000.bin` holds ids (uint16 or uint32), `shard_00000_mask.bin` a uint8 for each id,
+1 where the token is a target, `shard_00000_idx.npy` an array of INDEX, one entry for each episode,
+and `shard_00000_kinds.npy`, in data with preferences, an array of KINDS likewise. Rows follow one
 another without a gap; tokens of no episode are padding. `docs/toolcall_sft.md` describes the bytes.
 """
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from mypt_cli import atomic
 from mypt_train.data import parquet
 from mypt_train.data.kinds import KINDS
-from mypt_train.data.manifest import files_of
+from mypt_train.data.manifest import TokenIds, files_of
 from mypt_train.data.units import Placed, UnitFiles
 
 INDEX = np.dtype(
@@ -40,12 +40,14 @@ def write_shard(
     pad: int,
     form: str = "bin",
     *,
+    dtype: str = "uint16",
     preferences: bool = False,
 ) -> dict[str, Any]:
     """Writes the files of a shard into `folder`; returns the shard's entry in the manifest.
 
-    `row_length` 0 puts episodes one after another, without padding. `pad` is the id of padding.
-    `form` is "bin" or "parquet". Raises OSError if a file cannot be written.
+    `row_length` 0 puts episodes one after another, without padding. `pad` is the id of padding,
+    `dtype` the type of ids. `form` is "bin" or "parquet". Raises OSError if a file cannot be
+    written.
     """
     index = np.zeros(sum(map(len, rows)), INDEX)
     kinds = np.zeros(len(index), KINDS)
@@ -60,12 +62,12 @@ def write_shard(
             entry += 1
         at = begin + row_length if row_length else at
 
-    def ids() -> Iterator[npt.NDArray[np.uint16]]:
-        return _filled(rows, row_length, "<u2", pad, units.ids)
+    def ids() -> Iterator[TokenIds]:
+        return _filled(rows, row_length, np.dtype(dtype).newbyteorder("<"), pad, units.ids)
 
     def masks() -> Iterator[npt.NDArray[np.uint8]]:
         nonlocal trained
-        for mask in _filled(rows, row_length, "u1", 0, units.mask):
+        for mask in _filled(rows, row_length, np.dtype("u1"), 0, units.mask):
             trained += int(mask.sum())
             yield mask
 
@@ -92,7 +94,7 @@ def write_shard(
 def _filled(
     rows: list[list[Placed]],
     row_length: int,
-    dtype: str,
+    dtype: np.dtype[Any],
     pad: int,
     read: Callable[[Placed, Any], None],
 ) -> Iterator[npt.NDArray[Any]]:

@@ -38,6 +38,7 @@ from mypt_spec.encoder import Segment
 from mypt_spec.memo import Memo
 from mypt_spec.record_schema import JSON, LANGUAGE, NAME, OBJECT, STRING, Field
 from mypt_spec.table import TEXT
+from mypt_train.data.manifest import TokenIds, dtype_of
 
 # Skeletons that are remembered, the code points that one may hold as they are, and the sum of these
 # and of the numbers of all shapes.
@@ -65,7 +66,7 @@ class Template:
     texts: tuple[Text, ...]
     lengths: npt.NDArray[np.int64]
     loss: npt.NDArray[np.uint8]
-    ids: npt.NDArray[np.uint16]
+    ids: TokenIds
     tags: Counter[str]
 
     def spell(self, values: list[Any]) -> list[str]:
@@ -175,7 +176,8 @@ class Templates:
             return None
         lengths = np.array([length for length, _ in runs], np.int64)
         loss = np.array([loss for _, loss in runs], np.uint8)
-        return Template(tuple(texts), lengths, loss, np.array(ids, np.uint16), tags)
+        constant = np.array(ids, dtype_of(self.dialect.tokenizer.vocab_size))
+        return Template(tuple(texts), lengths, loss, constant, tags)
 
     def _pieces(self, segment: Segment, kinds: list[str]) -> tuple[tuple[Piece, ...], str] | None:
         """Returns the text of a segment around its marks; None where a mark is out of place."""

@@ -4,8 +4,8 @@ A unit is a fixed piece of the inputs, whichever process encodes it and in whate
 that was killed continues with the units that are missing and ends with the same bytes.
 
 A unit file is the length of a JSON header (uint32), the header, then for its n samples and m
-tokens: lengths (uint32, n), rows of the input (uint64, n), digests (16 bytes, n), ids (uint16, m),
-masks (uint8, m); all little-endian.
+tokens: lengths (uint32, n), rows of the input (uint64, n), digests (16 bytes, n), ids (uint16, or
+as the header's `dtype` says, m), masks (uint8, m); all little-endian.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import Finding
 from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder, LineOutcome
 from mypt_train.data.kinds import SFT
+from mypt_train.data.manifest import TokenIds
 from mypt_train.data.options import Options
 
 # Bytes of input in a unit, after decompression.
@@ -41,6 +42,8 @@ MAX_LINE = 8 << 20
 BATCH = 256 << 10
 # The most unit files that are open at a time.
 _OPEN = 200
+# The type of ids that a unit has if it does not say another.
+_USUAL = np.dtype("<u2")
 Key = tuple[int, int]
 
 
@@ -142,7 +145,7 @@ class _Unit:
         self.rows: list[int] = []
         self.digests: list[bytes] = []
         self.kinds: list[int] = []
-        self.ids: list[npt.NDArray[np.uint16]] = []
+        self.ids: list[TokenIds] = []
         self.masks: list[npt.NDArray[np.uint8]] = []
 
     def add(self, lines: list[bytes], first: int, *, begins: bool) -> None:
@@ -198,6 +201,9 @@ class _Unit:
         }  # fmt: skip
         if any(self.kinds):
             head["kinds"] = self.kinds
+        dtype = self.encoder.dtype.newbyteorder("<")
+        if dtype != _USUAL:
+            head["dtype"] = dtype.str
         body = json.dumps(head).encode()
         pieces: list[bytes | memoryview] = [
             struct.pack("<I", len(body)), body, np.array(self.lengths, "<u4").tobytes(),
@@ -206,7 +212,7 @@ class _Unit:
         ]  # fmt: skip
         if self.ids:
             pieces += [
-                np.concatenate(self.ids).astype("<u2", copy=False).data.cast("B"),
+                np.concatenate(self.ids).astype(dtype, copy=False).data.cast("B"),
                 np.concatenate(self.masks).data,
             ]
         return {"unit": list(key), "crc": atomic.write(path_of(folder, key), pieces)}
@@ -236,9 +242,9 @@ class UnitFile:
                 np.frombuffer(data.read(np.dtype(dtype).itemsize * head["samples"]), dtype)
                 for dtype in ("<u4", "<u8", "V16")
             ]
-            at = data.tell()
+            at, width = data.tell(), np.dtype(head.get("dtype", _USUAL)).itemsize
         lengths, rows, digests = arrays
-        return UnitFile(head, lengths, rows, digests, at, at + 2 * head["tokens"])
+        return UnitFile(head, lengths, rows, digests, at, at + width * head["tokens"])
 
 
 class Placed(NamedTuple):
@@ -275,7 +281,7 @@ class UnitFiles:
         for file in self.open.values():
             file.close()
 
-    def ids(self, placed: Placed, out: npt.NDArray[np.uint16]) -> None:
+    def ids(self, placed: Placed, out: TokenIds) -> None:
         """Reads the ids of an episode into `out`. Raises OSError for a short file."""
         self._read(placed, 0, out)
 

@@ -21,6 +21,7 @@ from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 from mypt_train.data.integrity import miscounted, misplaced, missummed
+from mypt_train.data.manifest import TokenIds
 from mypt_train.data.reader import Shard, ShardError, ShardReader
 
 
@@ -34,7 +35,7 @@ class Seen:
 
     number: int
     start: int
-    ids: npt.NDArray[np.uint16]
+    ids: TokenIds
     episode: Episode | None
     findings: tuple[Finding, ...]
 
@@ -161,7 +162,7 @@ def _chunk(
         clean=len(shard.index) - faulty,
         faulty=faulty,
         files=1,
-        bytes=2 * len(shard.ids),
+        bytes=shard.ids.nbytes,
     )
     return replace(chunk, summary=_added(total, chunk.summary))
 

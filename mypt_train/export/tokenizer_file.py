@@ -67,8 +67,9 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
         "special": True,
     }
     added = {_pad(dialect): tokenizer.pad, **tokenizer.special}
-    if own is not None and own.special:
+    if own is not None and own.file == MADE:
         added = dict(sorted((own.special | added).items(), key=lambda item: item[1]))
+        vocabulary |= added  # else the library gives them ids after the number of tokens
     return {
         "version": "1.0", "truncation": None, "padding": None,
         "added_tokens": [{"id": i, "content": tag} | flags for tag, i in added.items()],

@@ -19,6 +19,7 @@ from mypt_cli.jsonl.paths import MANIFEST
 from mypt_spec import Dialect
 from mypt_spec.lexer import lex_ids
 from mypt_train.data.kinds import CHOSEN, GOOD, REJECTED, SFT
+from mypt_train.data.manifest import TokenIds
 from mypt_train.data.packing import pack
 from mypt_train.data.reader import Shard, ShardError, ShardReader
 
@@ -56,7 +57,7 @@ class Corpus:
     sources: tuple[str, ...]
     packed: int
 
-    def tokens(self, number: int) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]:
+    def tokens(self, number: int) -> tuple[TokenIds, npt.NDArray[np.uint8]]:
         """Returns the ids and targets of an episode."""
         entry = self.episodes[number]
         shard, begin = self.shards[int(entry["shard"])], int(entry["start"])
@@ -257,7 +258,7 @@ def phases_of(dialect: Dialect, shard: Shard) -> npt.NDArray[np.uint8]:
     out: Any = np.zeros(len(shard.index), np.uint8)
     if not table.phases or not len(out):
         return np.asarray(out, np.uint8)
-    by_id, opens = np.zeros(1 << 16, np.uint8), np.zeros(1 << 16, np.uint8)
+    by_id, opens = (np.zeros(dialect.tokenizer.vocab_size, np.uint8) for _ in range(2))
     for terminal in table.terminals.values():
         if [piece.kind for piece in terminal.spelling] != ["special"]:
             return np.array([_phase(dialect, ids) for ids, _ in shard.episodes()], np.uint8)
@@ -271,7 +272,7 @@ def phases_of(dialect: Dialect, shard: Shard) -> npt.NDArray[np.uint8]:
     return np.asarray(out, np.uint8)
 
 
-def _phase(dialect: Dialect, ids: npt.NDArray[np.uint16]) -> int:
+def _phase(dialect: Dialect, ids: TokenIds) -> int:
     """Returns the phase of an episode in a dialect whose tags are text."""
     table, tokenizer = dialect.table, dialect.tokenizer
     events, _ = lex_ids(ids.tolist(), table, tokenizer.decode_bytes, tokenizer.ordinary)

@@ -125,3 +125,13 @@ def tekken() -> Path:
     file = Path(_folder().name) / "tekken.json"
     file.write_text(json.dumps(found), encoding="utf-8")
     return file
+
+
+@cache
+def large() -> Path:
+    """A vocabulary with more than 65,536 ids: the bytes, far behind one special token."""
+    from mypt_spec.tokenizer.vocabulary import MADE, made
+
+    file = Path(_folder().name) / MADE
+    file.write_bytes(made({bytes([b]): 70_000 + b for b in range(256)}, {"<pad>": 5}, (QWEN,)).data)
+    return file

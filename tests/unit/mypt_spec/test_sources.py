@@ -106,7 +106,8 @@ def test_special_tokens_are_no_text() -> None:
             {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Strip"}]}},
             "normalises text with Strip",
         ),
-        ({"added_tokens": [{"id": 999, "content": "  "}]}, r"character \d+ .*; its added token '  '"),
+        ({"added_tokens": [{"id": 420, "content": "  "}]}, r"character \d+ .*; its added token '  '"),
+        ({"added_tokens": [{"id": 999, "content": "<a>"}]}, "'<a>' has id 999, the library gives it 420"),
         ({"added_tokens": [{"id": 30, "content": "<a>"}]}, "one id to two tokens <a>"),
         ({"added_tokens": [{"content": "<a>"}]}, "no whole tokenizer.json: KeyError"),
     ],
@@ -165,6 +166,7 @@ def test_merges_in_another_order_are_refused(tmp_path: Path) -> None:
 def test_tokens_that_no_merge_makes(tmp_path: Path, ignored: bool) -> None:
     """They mean nothing, or are whole pieces only, as in Llama-3's vocabulary."""
     content = json.loads((path("qwen") / "tokenizer.json").read_bytes())
+    content["added_tokens"] = []
     content["model"]["vocab"]["zqxzqx"] = 600
     content["model"]["ignore_merges"] = ignored
     file = tmp_path / "tokenizer.json"

@@ -558,7 +558,9 @@ def test_the_reader_refuses_what_is_wrong(tmp_path: Path) -> None:
     shard.write_bytes(data)
     for change, message in [
         ({"spec_fingerprint": "0" * 64}, "another grammar"),
-        ({"version": 2}, "is no manifest of schema"),
+        ({"version": 3}, "is no manifest of schema"),
+        ({"version": 2}, "has ids of type uint16 in version 2, expected version 1"),
+        ({"version": 2, "dtype": "uint32"}, "dtype is uint32, mypt has uint16"),
     ]:
         manifest.write_text(json.dumps(json.loads(good) | change))
         with pytest.raises(ShardError, match=message):

@@ -1,0 +1,146 @@
+"""Ids of 32 bits: prepared data, training, and export on a vocabulary of more than 65,536 ids."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mypt_spec
+from mypt_lint.cli import main as lint
+from mypt_spec.tokenizer.vocabulary import MADE
+from mypt_train import ShardError, ShardReader
+from mypt_train.commands.prepare import main as prepare
+from mypt_view.cli import main as view
+from tests.support.foreign import large
+from tests.support.vocabulary import ROOT
+
+PHASES = sorted(str(p) for p in (ROOT / "examples").glob("phase*.jsonl"))
+
+
+def made(out: Path, *args: str) -> Path:
+    given = [*PHASES, "--out", str(out), "--vocab", str(large()), "--workers", "1", "-q"]
+    assert prepare([*given, "--context-length", "4096", *args]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("wide") / "set")
+
+
+def test_the_manifest_says_the_type(folder: Path) -> None:
+    reader = ShardReader(folder, verify=True)
+    said = {key: reader.manifest[key] for key in ("dtype", "version", "vocab_size", "pad_id")}
+    assert said == {"dtype": "uint32", "version": 2, "vocab_size": 70_336, "pad_id": 5}
+    assert list(reader.manifest["vocabulary_sha256"]) == [MADE]
+    assert (folder / MADE).read_bytes() == large().read_bytes()
+    assert reader.dialect is mypt_spec.dialect("mypt", vocabulary=large())
+
+
+@pytest.mark.parametrize("form", ["bin", "parquet"])
+def test_the_ids_come_back(tmp_path: Path, folder: Path, form: str) -> None:
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+        folder = made(tmp_path / "set", "--format", form)
+    reader = ShardReader(folder, verify=True)
+    d = reader.dialect
+    records = [
+        json.loads(line)
+        for file in PHASES
+        for line in Path(file).read_text(encoding="utf-8").splitlines()
+    ]
+    (shard,) = reader.shards()
+    assert shard.ids.dtype == np.dtype("<u4")
+    wanted = []
+    for record in records:
+        episode, _ = d.read(record)
+        assert episode is not None
+        wanted.append(d.encode(episode).ids.tolist())
+    assert sorted(ids.tolist() for ids, _ in shard.episodes()) == sorted(wanted)
+    padding = int((shard.ids == 5).sum())
+    assert padding == len(shard.ids) - sum(map(len, wanted))
+    size = next(v["bytes"] for k, v in reader.manifest["splits"]["train"]["shards"][0]["files"].items() if k.endswith("0.bin")) if form == "bin" else 0  # fmt: skip
+    assert size == (4 * len(shard.ids) if form == "bin" else 0)
+
+
+def test_the_linter_and_the_viewer_read_them(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lint([str(folder)]) == 0
+    capsys.readouterr()
+    assert view([f"{folder}:1", "--ids"]) == 0
+    shown = capsys.readouterr().out
+    assert "70256" in shown, "the first tag"
+    assert str(70_000 + ord("Y")) in shown
+
+
+def test_a_run_that_was_stopped_is_resumed(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    args = [*PHASES, "--out", str(out), "--vocab", str(large()), "--workers", "1", "-q"]
+    args += ["--context-length", "4096"]
+    with monkeypatch.context() as patched:
+        patched.setattr(sys.modules["mypt_train.data.prepare"], "_assemble", stop)
+        assert prepare(args) == 130
+    assert prepare([*args, "--resume"]) == 0
+    shard = "train/shard_00000.bin"
+    assert (out / shard).read_bytes() == (folder / shard).read_bytes()
+
+
+def test_a_manifest_of_another_type_is_refused(tmp_path: Path) -> None:
+    out = made(tmp_path / "set")
+    file = out / "dataset_metadata.json"
+    said = json.loads(file.read_bytes())
+    file.write_text(json.dumps(said | {"dtype": "uint16", "version": 1}))
+    with pytest.raises(
+        ShardError, match="dtype is uint16, mypt has uint32; prepare the data again"
+    ):
+        ShardReader(out)
+
+
+def test_a_model_is_trained_and_exported(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    tokenizers = pytest.importorskip("tokenizers")
+    from mypt_infer.generate.cli import main as generate
+    from mypt_train.commands.export import main as exports
+    from mypt_train.training.trainer import train
+
+    model = {
+        "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "tie_word_embeddings": True,
+    }  # fmt: skip
+    run = tmp_path / "run"
+    report = train(
+        folder, {"model": model, "train": {"steps": 2, "warmup": 1, "context_length": 4096}}, run
+    )
+    assert (report.folder / MADE).read_bytes() == large().read_bytes()
+    prompt = tmp_path / "prompt.json"
+    prompt.write_text('{"system": "S", "messages": [{"role": "user", "content": "Hi"}]}')
+    args = ["--model", str(run), "--prompt", str(prompt), "--max-new-tokens", "20", "--json"]
+    assert generate([*args, "--seed", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    d = mypt_spec.dialect("mypt", vocabulary=large())
+    assert d.tokenizer.decode(found["ids"]) == found["text"]
+    out = tmp_path / "exported"
+    assert exports([str(run), str(out)]) == 0
+    assert (out / MADE).read_bytes() == large().read_bytes()
+    theirs = tokenizers.Tokenizer.from_file(str(out / "tokenizer.json"))
+    text = "Say 'Hi' to  12345!\n\n"
+    assert theirs.encode(text).ids == d.tokenizer.encode(text)
+    assert theirs.token_to_id("<pad>") == 5
+    assert theirs.token_to_id("<myPT_eot>") == d.tokenizer.special["<myPT_eot>"]
+    # The exported tokenizer is a vocabulary itself: the tags are its special tokens.
+    (out / MADE).unlink()
+    again = mypt_spec.dialect("mypt", vocabulary=out)
+    assert again.tokenizer.special == d.tokenizer.special
+    assert again.tokenizer.encode(text) == d.tokenizer.encode(text)
