@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import mypt_spec
-from mypt_spec.tokenizer import tokenizer
+from mypt_spec.tokenizer import bpe, tokenizer
 from mypt_spec.tokenizer.tokenizer import FILES, VocabularyError, gpt2, gpt2_letters, gpt2_ranks
 
 
@@ -57,9 +58,7 @@ def test_long_white_space_is_cut_as_tiktoken_cuts_it(
     expected = gpt2().encode_ordinary(text)
     assert mypt.encode(text) == expected
     monkeypatch.setattr(
-        tokenizer,
-        "_LONG_SPACE",
-        tokenizer.re.compile(tokenizer._LONG_SPACE.pattern.replace("4000", "3")),
+        bpe, "_LONG_SPACE", re.compile(bpe._LONG_SPACE.pattern.replace("4000", "3"))
     )
     assert mypt.encode(text) == expected
 
