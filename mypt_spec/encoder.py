@@ -89,8 +89,10 @@ def tag_ids(event: Event, table: TokenTable, tokenizer: Tokenizer) -> list[int]:
     values = dict(event.attrs)
     for piece in table.terminals[event.terminal].spelling:
         if piece.kind == "special":
-            out += [*tokenizer.encode(plain), tokenizer.special[piece.value]]
+            if plain:
+                out += tokenizer.encode(plain)
+            out.append(tokenizer.special[piece.value])
             plain = ""
         else:
             plain += values.get(piece.value, "") if piece.kind == "attr" else piece.value
-    return out + tokenizer.encode(plain)
+    return out + tokenizer.encode(plain) if plain else out

@@ -62,7 +62,8 @@ def lex_ids(
     end-of-text, negative, too large) and items that are no integers (MYP503), and runs that are not
     UTF-8 (MYP504).
     """
-    numbers, is_text = [_integer(item) for item in ids], ordinary.has
+    numbers = [_integer(item) for item in ids]
+    first, stop, rest = ordinary.parts
     by_id = {table.special[s]: table.sentinels[s] for s in table.special}
     findings: list[Finding] = []
     chunks: list[str] = []
@@ -72,8 +73,8 @@ def lex_ids(
     while at < len(numbers):
         start = at
         token = numbers[at]
-        if is_text(token):
-            while at < len(numbers) and is_text(numbers[at]):
+        if first <= token < stop or token in rest:
+            while at < len(numbers) and (first <= numbers[at] < stop or numbers[at] in rest):
                 at += 1
             raw = decode(numbers[start:at])
             chunk = raw.decode("utf-8", errors="replace")

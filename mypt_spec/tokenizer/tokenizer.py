@@ -182,9 +182,9 @@ class Tokenizer:
         """
         out = []
         run: list[int] = []
-        is_text = self.ordinary.has
+        first, stop, rest = self.ordinary.parts
         for i in map(int, ids):
-            if is_text(i):
+            if first <= i < stop or i in rest:
                 run.append(i)
                 continue
             if i not in self._by_id:
