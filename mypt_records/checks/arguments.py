@@ -7,6 +7,7 @@ from typing import Any
 
 from mypt_records.chat import Call, Chat, Given
 from mypt_records.checks.registry import check
+from mypt_records.checks.tools import null_in, without_null
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, escape, loads
 from mypt_spec.findings import Finding
@@ -49,7 +50,7 @@ def _schemas(chat: Chat) -> dict[str, dict[str, Any]]:
         if tool.name is not None:
             found.setdefault(tool.name.text, []).append(tool.parameters)
     return {
-        name: given[0].value
+        name: without_null(given[0].value) if null_in(given[0].value) else given[0].value
         for name, given in found.items()
         if len(given) == 1 and given[0] is not None and isinstance(given[0].value, dict)
     }

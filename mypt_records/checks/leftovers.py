@@ -26,6 +26,7 @@ _CODE = re.compile(
 _NOTHING = frozenset(
     {"noinput", "<noinput>", "<no input>", "<nooutput>", "<no output>", "nooutput"}
 )
+_LONGEST = 40  # characters of such a sign, with white space
 
 
 @check("MYP358")
@@ -33,14 +34,15 @@ def template_leftover(chat: Chat) -> Iterator[Finding]:
     """Finds names in braces, and signs for an input or output that is not there."""
     messages = [*chat.messages, *chat.rejected]
     texts = [(m, text) for m in messages for text in m.content or () if m.role != "tool"]
-    named = [(m, text, found) for m, text in texts for found in _NAME.finditer(text.text)]
+    braced = [(m, text) for m, text in texts if "{" in text.text]
+    named = [(m, text, found) for m, text in braced for found in _NAME.finditer(text.text)]
     if named:
         whole = "\n".join([_NAME.sub("", text.text) for _, text in texts])
         for message, text, found in named if not _CODE.search(whole) else ():
             said = f"`{found[0]}` in the {message.said} message: a template was not filled in"
             hint = "put in what belongs there, or drop the record"
             yield Finding("MYP358", said, text.at, found.span(), help=hint)
-    for message, text in texts:
-        if text.text.strip().lower() in _NOTHING:
-            said = f"{text.text.strip()!r} in the {message.said} message is a sign for nothing"
+    for _, text in texts:
+        if len(text.text) < _LONGEST and text.text.strip().lower() in _NOTHING:
+            said = f"{text.text.strip()!r} is a sign for nothing"
             yield Finding("MYP358", said, text.at, help="leave it empty, or drop the record")

@@ -15,6 +15,8 @@ def _silent(chat: Chat, *, blank: bool) -> Iterator[tuple[Message, str]]:
     """Yields messages with no text, or with `blank` text, and what they are."""
     first = next((m for m in chat.messages if m.role == "user"), None)
     for message in (*chat.messages, *chat.rejected):
+        if message.content and message.content[0].text[:1].strip():
+            continue
         if message.role not in _ROLES or message.calls or message.media or message.content is None:
             continue
         if not message.text.strip() and bool(message.text) == blank:

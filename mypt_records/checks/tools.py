@@ -22,6 +22,7 @@ TYPES = {
     **dict.fromkeys(("dict", "map", "hash", "struct", "obj", "json"), "object"),
     **dict.fromkeys(("none", "nonetype", "undefined"), "null"),
 }
+_VALUES = ("default", "const", "example", "examples")  # where null is a value
 _KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
 _MOST = 5  # types named for one tool
 _DEPTH = 50
@@ -62,6 +63,10 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
             said = f"{what} are no JSON Schema: {bare!r} is the name of an argument, no keyword"
             hint = 'write {"type": "object", "properties": {...}, "required": [...]}'
             yield Finding("MYP128", said, _below(given, tool.at, f"/{escape(bare)}"), help=hint)
+        elif void := null_in(given.value):
+            said = f"{what} are padded with null, which makes them no JSON Schema"
+            hint = "leave out what is null: a table gives the keys of all schemas to each of them"
+            yield Finding("MYP128", said, _below(given, tool.at, void), help=hint)
         elif misplaced := _required_inside(given.value):
             said = f'{what}: "required" is among the properties, where it names an argument'
             hint = 'put it beside "properties", as a list of names'
@@ -95,6 +100,38 @@ def _without_properties(schema: dict[str, Any]) -> str:
         isinstance(v, dict) and {"type", "description"} & v.keys() for v in schema.values()
     )
     return next(iter(schema)) if described else ""
+
+
+def null_in(schema: Any, at: str = "") -> str:
+    """Returns the pointer of the first key of a schema that is null; empty for none."""
+    if not isinstance(schema, dict):
+        return ""
+    for key, value in schema.items():
+        if value is None and key not in _VALUES:
+            return f"{at}/{escape(key)}"
+    for key in ("properties", "items", "additionalProperties"):
+        if found := null_in(schema.get(key), f"{at}/{key}"):
+            return found
+    properties = schema.get("properties")
+    for key, value in properties.items() if isinstance(properties, dict) else ():
+        if found := null_in(value, f"{at}/properties/{escape(key)}"):
+            return found
+    return ""
+
+
+def without_null(schema: Any) -> Any:
+    """Returns a schema without the keys that are null, as far as `null_in` looks."""
+    if not isinstance(schema, dict):
+        return schema
+    bare = {k: v for k, v in schema.items() if v is not None or k in _VALUES}
+    for key in ("items", "additionalProperties"):
+        if key in bare:
+            bare[key] = without_null(bare[key])
+    if isinstance(properties := bare.get("properties"), dict):
+        bare["properties"] = {
+            key: without_null(value) for key, value in properties.items() if value is not None
+        }
+    return bare
 
 
 def _required_inside(schema: dict[str, Any]) -> str:

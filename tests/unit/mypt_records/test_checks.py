@@ -116,6 +116,7 @@ def test_clean_records_have_no_finding(messages: list[Any]) -> None:
         ),
         ([{"role": "user", "content": ""}, ANSWER], ("MYP214", "/messages/0/content")),
         ([USER, {"role": "assistant", "content": " \n"}], ("MYP314", "/messages/1/content")),
+        ([USER, {"role": "assistant", "content": "\xa0"}], ("MYP314", "/messages/1/content")),
         (
             [USER, calling(call('{"a": 1')), result(), ANSWER],
             ("MYP304", "/messages/1/tool_calls/0/function/arguments"),
@@ -175,6 +176,13 @@ def test_padding_is_one_finding_where_a_schema_is_closed() -> None:
     assert item.code == "MYP357"
 
 
+def test_padding_is_found_where_the_schema_is_padded_too() -> None:
+    turn = (calling(call({"q": "x", "city": None})), result(), ANSWER)
+    padded = PARAMETERS | {"properties": PARAMETERS["properties"] | {"city": None}}
+    items = found({"messages": [USER, *turn], "tools": [declared(padded)]})
+    assert [item.code for item in items] == ["MYP128", "MYP357"]
+
+
 def test_arguments_in_a_text_are_placed_at_the_text() -> None:
     value = json.dumps({"name": "find", "arguments": {"q": 1}})
     talk = [{"from": "human", "value": "Hi"}, {"from": "function_call", "value": value}]
@@ -197,6 +205,8 @@ def test_arguments_in_a_text_are_placed_at_the_text() -> None:
         ),
         ({"properties": {"a": {}, "required": ["a"]}}, "/properties/required", "beside"),
         ({"q": {"type": "string", "description": "d"}}, "/q", '"properties": {...}'),
+        ({"properties": {"a": {}, "b": None}, "required": None}, "/required", "leave out"),
+        ({"properties": {"a": {"type": "object", "items": None}}}, "/properties/a/items", "table"),
         (["q"], "", 'write {"type": "object", ...}'),
     ],
 )
@@ -208,7 +218,9 @@ def test_what_is_no_schema_is_said_with_what_to_write(
     assert hint in item.help
 
 
-@pytest.mark.parametrize("parameters", [{}, {"type": "object"}, PARAMETERS, {"$ref": "#"}, None])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"type": "object"}, {"default": None}, PARAMETERS, {"$ref": "#"}, None]
+)
 def test_a_schema_is_no_finding(parameters: Any) -> None:
     assert said(USER, ANSWER, tools=[declared(parameters)]) == []
 
