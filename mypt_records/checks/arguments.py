@@ -59,8 +59,12 @@ def _schemas(chat: Chat) -> dict[str, dict[str, Any]]:
 @check("MYP304")
 def arguments_not_json(chat: Chat) -> Iterator[Finding]:
     """Finds arguments that are a text, but no JSON."""
+    declared = {tool.name.text for tool in chat.tools or () if tool.name is not None}
+    built_in = any(tool.name is None for tool in chat.tools or ())  # it may take code
     for call in calls(chat):
         if call.arguments is None or not isinstance(call.arguments.value, str):
+            continue
+        if built_in and call.name.text not in declared:
             continue
         try:
             value_of(call.arguments)

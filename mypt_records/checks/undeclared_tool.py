@@ -11,9 +11,12 @@ from mypt_spec.findings import Finding
 
 @check("MYP313")
 def undeclared_tool(chat: Chat) -> Iterator[Finding]:
-    """Finds calls of tools that are declared nowhere; silent where no tool is declared."""
+    """Finds calls of tools that are declared nowhere; silent where no tool is declared.
+
+    A declaration without a name, such as that of a code interpreter, brings names of its own.
+    """
     declared = {tool.name.text for tool in chat.tools or () if tool.name is not None}
-    if not declared:
+    if not declared or any(tool.name is None for tool in chat.tools or ()):
         return
     for message in (*chat.messages, *chat.rejected):
         for call in message.calls:

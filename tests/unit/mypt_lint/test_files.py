@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+import mypt_spec
 from mypt_cli.jsonl.blocks import Block, Origin
+from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.origins import placed
 from mypt_lint.cli import main
+from mypt_lint.run.runner import check_bytes
 from mypt_spec.findings import Finding
 
 GOOD = {
@@ -62,6 +65,19 @@ def test_findings_have_the_places_of_the_file(capsys: pytest.CaptureFixture[str]
     (tag,) = [f for f in found(capsys, "compact.json") if f["code"] == "MYP301"]
     text = Path("compact.json").read_text()
     assert text[tag["location"]["column"] - 1 : tag["end_location"]["column"] - 1] == "<myPT_eot>"
+
+
+def test_an_edit_is_of_the_line_of_the_file() -> None:
+    wrong = {"messages": [{"role": "system", "content": "S"}, *GOOD["messages"]]}
+    text = json.dumps([GOOD | {"system": "é"}, wrong], ensure_ascii=False)
+    (item,) = check_bytes(Checker(mypt_spec.dialect("mypt")), text.encode())
+    assert item.edit is not None
+    start, end, new = item.edit
+    assert json.loads(text[: start - 1] + new + text[end - 1 :])[1] == GOOD
+    (item,) = check_bytes(
+        Checker(mypt_spec.dialect("mypt")), json.dumps([wrong], indent=1).encode()
+    )
+    assert item.edit is None
 
 
 def test_a_finding_between_two_characters_stays_so() -> None:

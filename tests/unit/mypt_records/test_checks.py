@@ -225,6 +225,13 @@ def test_a_schema_is_no_finding(parameters: Any) -> None:
     assert said(USER, ANSWER, tools=[declared(parameters)]) == []
 
 
+def test_a_tool_without_a_name_may_take_code() -> None:
+    turn = (calling(call("1 + 1", name="python")), result(), ANSWER)
+    tools = [declared(PARAMETERS), {"type": "code_interpreter"}]
+    assert said(USER, *turn, tools=tools) == []
+    assert [code for code, _ in said(USER, *turn, tools=tools[:1])] == ["MYP304", "MYP313"]
+
+
 def test_a_tool_is_declared_once() -> None:
     tools = [declared(PARAMETERS), declared({})]
     assert said(USER, ANSWER, tools=tools) == [("MYP126", "/tools/1/function/name")]
