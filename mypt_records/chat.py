@@ -92,6 +92,7 @@ class Chat:
     With two answers, `messages` end with the chosen one and `rejected` are the messages of the
     other; `label` says whether the answer is good. `tools` are the declared ones, None where
     nothing declares any. `extras` are the top-level keys that are no messages, with null left out.
+    `serialised` is the dialect of a record that is a text with tags, and has no messages here.
     `findings` say what of the record could not be read, or is not known here.
     """
 
@@ -101,6 +102,7 @@ class Chat:
     rejected: tuple[Message, ...] = ()
     label: Given | None = None
     extras: dict[str, Any] = field(default_factory=dict, compare=False)
+    serialised: str = ""
     findings: tuple[Finding, ...] = ()
 
     @property

@@ -1,4 +1,4 @@
 """Holds the names of the shapes, for options and completion, which load nothing else."""
 
-NAMES = ("openai", "sharegpt", "alpaca", "completion", "preference", "kto")
+NAMES = ("openai", "sharegpt", "alpaca", "completion", "preference", "kto", "text")
 AUTO, NATIVE = "auto", "native"  # find out; the records of a dialect

@@ -61,7 +61,13 @@ class Reader:
             and (label is None or label.at != below("", key))
         }
         return Chat(
-            shape, tuple(messages), tools, tuple(rejected), label, extras, tuple(self.findings)
+            shape,
+            tuple(messages),
+            tools,
+            tuple(rejected),
+            label,
+            extras,
+            findings=tuple(self.findings),
         )
 
     def label(self, record: dict[str, Any]) -> Given | None:

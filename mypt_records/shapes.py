@@ -30,14 +30,21 @@ SHAPES: dict[str, Shape] = {
     name: cast(Shape, import_module(f"mypt_records.{name}")) for name in NAMES
 }
 
+_LAST = NAMES[-1]
+
 
 def shape_of(record: Any) -> str:
     """Returns the name of the shape that a record has the most signs of; empty for none."""
     if not isinstance(record, dict):
         return ""
-    signs = {name: shape.fit(record) for name, shape in SHAPES.items()}
-    best = max(signs, key=lambda name: signs[name])
-    return best if signs[best] else ""
+    best, most = "", 0
+    for name, shape in SHAPES.items():
+        if name == _LAST and best:  # it takes time to look for tags
+            continue
+        signs = shape.fit(record)
+        if signs > most:
+            best, most = name, signs
+    return best
 
 
 def read(record: Any, shape: str) -> Chat:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from mypt_convert.steps import BOUNDARY, Conversation, Step, first_carries, result_value
@@ -14,6 +15,7 @@ from mypt_records.chat import Call, Chat, Message
 from mypt_records.reading import below
 from mypt_records.shapes import read as read_chat
 from mypt_spec.bodies.strict_json import Fault, faults, kind_of, loads, value_at
+from mypt_spec.dialect import dialect, folder
 from mypt_spec.findings import Finding
 
 # What the model sees besides the messages; and what a message says besides its content. Neither is
@@ -56,6 +58,8 @@ def read(record: Any, shape: str) -> tuple[Conversation | None, list[Finding], C
     reader = _Reader()
     reader.findings += [f for f in chat.findings if f.severity == "error" and f.code != _KEPT]
     steps = [step for message in chat.messages for step in reader.message(message)]
+    if chat.serialised and not reader.findings:
+        steps = reader.serialised(chat.serialised, record["text"])
     extras = _extras(chat) | reader.judgement(chat)
     if reader.findings:
         return None, reader.findings, chat
@@ -154,6 +158,19 @@ class _Reader:
         named = (c for c in unnamed if message.name and c.name.text == message.name.text)
         return next(named, next(iter(unnamed), None))
 
+    def serialised(self, name: str, text: str) -> list[Step]:
+        """Returns the steps of a text with the tags of a dialect."""
+        source = dialect(name)
+        episode, _ = source.parse(text)
+        bridge = import_module(f"mypt_convert.bridges.{folder(name).name}")
+        try:
+            assert episode is not None, "a text that cannot be read has findings"
+            canonical = source.write(episode)
+        except ValueError as error:
+            self.add("MYP903", str(error), "/text")
+            return []
+        return [replace(s, at="/text") for s in bridge.steps(canonical, source.table).steps]
+
     def judgement(self, chat: Chat) -> dict[str, Any]:
         """Returns what ranks or labels the answer, as top-level keys."""
         out = {} if chat.label is None else {"label": chat.label.value}
@@ -178,17 +195,19 @@ def _place(message: Message) -> str:
 def placed(findings: Iterable[Finding], record: Any, shape: str) -> list[Finding]:
     """Returns findings at values of the record: a span in joined texts is one in its own text.
 
-    What a record holds inside of a text, as JSON, has no place but the text.
+    What a record holds inside of a text, as JSON or between tags, has no place but the text.
     """
+    chat = read_chat(record, shape)
     joined = {
-        _place(message): message
-        for message in read_chat(record, shape).messages
-        if len(message.content or ()) > 1
+        _place(message): message for message in chat.messages if len(message.content or ()) > 1
     }
-    return [_placed(finding, record, joined) for finding in findings]
+    inside = bool(chat.serialised)
+    return [_placed(finding, record, joined, serialised=inside) for finding in findings]
 
 
-def _placed(finding: Finding, record: Any, joined: dict[str, Message]) -> Finding:
+def _placed(
+    finding: Finding, record: Any, joined: dict[str, Message], *, serialised: bool
+) -> Finding:
     message = joined.get(finding.pointer)
     if message is not None and finding.span is not None:
         start, end = finding.span
@@ -201,7 +220,7 @@ def _placed(finding: Finding, record: Any, joined: dict[str, Message]) -> Findin
     pointer = finding.pointer
     while pointer and value_at(record, pointer) is None:
         pointer = pointer.rpartition("/")[0]
-    inside = isinstance(value_at(record, pointer), str)
+    inside = isinstance(value_at(record, pointer), str) and not serialised
     return replace(
         finding,
         pointer=pointer,

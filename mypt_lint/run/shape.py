@@ -90,6 +90,8 @@ def said(shape: str, dialect: str) -> str:
     if dialect:
         return f"{SHAPES[shape].ABOUT}; checked as {dialect}, --records {shape} says so"
     how = "checked without a format, --dialect NAME checks them as one"
+    if shape == "text":
+        how = "each is checked as the format of its tags, --dialect NAME checks them as one"
     return f"{SHAPES[shape].ABOUT}; {how}"
 
 

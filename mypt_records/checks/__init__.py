@@ -23,6 +23,6 @@ _CHECKS = [function for _, function in sorted(CHECKS.items())]
 def findings(chat: Chat) -> list[Finding]:
     """Returns all findings about a chat: those of its reading, then those of the checks."""
     found = list(chat.findings)
-    for check in _CHECKS if chat.whole else ():
+    for check in _CHECKS if chat.whole and chat.messages else ():
         found += check(chat)
     return found

@@ -163,7 +163,8 @@ class Outcome(NamedTuple):
 
 
 def sources() -> list[str]:
-    return list(readable())
+    """The formats that a feature has a record of; all shapes are read as the first one is."""
+    return [name for name in readable() if any(name in records for records in FEATURES.values())]
 
 
 def outcome(feature: str, source: str, target: str) -> Outcome | None:
@@ -208,6 +209,9 @@ def page() -> str:
         "field; such a record is refused unless `--on-loss warn` or `--on-loss drop` is given. `refused`: no record of the target can",
         "say it at all, whatever the option. `with --system`: the target wants a system prompt and the source has none, so the",
         "conversion back has one too.",
+        "",
+        "Records of the other shapes (`--from sharegpt`, `alpaca`, `completion`, `preference`, `kto`, `text`) are read as the same",
+        "messages, calls and results as openai's, so the row of openai holds for them. Preferences and labels are kept by usf-omega.",
         "",
         "| from \\ to | " + " | ".join(targets) + " |",
         "|---" * (len(targets) + 1) + "|",

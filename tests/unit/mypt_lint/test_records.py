@@ -222,3 +222,18 @@ def test_a_rule_that_holds_with_and_without_a_format_is_one_finding(
         status, found, _ = lint(capsys, path, *args)
         assert status == 0
         assert [line.split(": ")[1].split(" ")[0] for line in found] == ["MYP313"]
+
+
+def test_texts_with_tags_are_checked_as_the_format_of_these(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    good = "<myPT_system>S</myPT_system><myPT_user>Hi</myPT_user><myPT_assistant>Yo</myPT_assistant><myPT_eot>"
+    path = write({"text": good}, {"text": good.replace("<myPT_eot>", "")})
+    status, found, said = lint(capsys, path)
+    assert status == 1
+    assert [line.split(": ")[1].split(" ")[0] for line in found] == ["MYP216"]
+    assert (
+        said[0]
+        == "x.jsonl: serialised texts (text); each is checked as the format of its tags, --dialect NAME checks them as one"
+    )
+    assert lint(capsys, write({"text": good}), "--dialect", "praxis")[0] == 0

@@ -64,7 +64,42 @@ def test_a_record_of_each_kind(shape: str, record: Any, said: list[tuple[str, st
 
 
 def test_each_shape_has_records() -> None:
-    assert {shape for shape, _, _ in RECORDS} == set(SHAPES)
+    assert {shape for shape, _, _ in RECORDS} | {"text"} == set(SHAPES)
+
+
+TAGGED = "<myPT_system>S</myPT_system><myPT_user>Hi</myPT_user><myPT_assistant>Yo</myPT_assistant><myPT_eot>"
+
+
+def test_a_text_with_tags() -> None:
+    record = {"text": TAGGED, "language": "en", "note": 1}
+    assert shape_of(record) == "text"
+    found = read(record, "text")
+    assert found.serialised == "mypt"
+    assert [(f.code, f.pointer) for f in findings(found)] == [("MYP103", "/note")]
+    out = Converter("text", "praxis").record(record)
+    assert out.losses == ()
+    assert out.record is not None
+    assert [
+        (m["role"], m.get("content") or m["contents"][0]["text"]) for m in out.record["messages"]
+    ] == [("system", "S"), *ASKED]
+    assert (out.record["language"], out.record["_note"]) == ("en", 1)
+
+
+def test_a_text_with_a_misplaced_tag_has_its_place() -> None:
+    record = {"text": TAGGED.replace("</myPT_user>", "")}
+    (first, *_) = findings(read(record, "text"))
+    assert (first.severity, first.pointer) == ("error", "/text")
+    assert first.span is not None
+    assert record["text"][slice(*first.span)].startswith("<myPT_")
+    assert Converter("text", "praxis").record(record).record is None
+
+
+@pytest.mark.parametrize(
+    ("record", "code"), [({"text": "once"}, "MYP104"), ({"text": 4}, "MYP104"), ({}, "MYP102")]
+)
+def test_a_text_without_tags_is_no_chat(record: Any, code: str) -> None:
+    assert shape_of(record) == ""
+    assert code in [f.code for f in findings(read(record, "text"))]
 
 
 @pytest.mark.parametrize(

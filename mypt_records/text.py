@@ -1,0 +1,60 @@
+"""Reads records whose `text` is serialised already, in the format of a dialect that is known here.
+
+The tags tell the dialect, which reads the text. The chat has no messages: the dialect knows more of
+them than a chat could say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import mypt_spec
+from mypt_records.chat import Chat
+from mypt_records.reading import Reader
+from mypt_spec.table import TEXT
+
+ABOUT = "serialised texts (text)"
+TOP = frozenset({"text", "language"})
+_BEGINNING = 20_000  # characters that are looked at for tags
+
+
+def fit(record: dict[str, Any]) -> int:
+    """Returns how many signs there are that a record has this shape; 0 if it has not."""
+    text = record.get("text")
+    return 1 if isinstance(text, str) and format_of(text) else 0
+
+
+@lru_cache(maxsize=16)  # the shape is asked for, and then the text is read
+def format_of(text: str) -> str:
+    """Returns the dialect whose tags are most of a text; empty where it has no tags."""
+    lengths = {
+        name: sum(
+            len(event.text)
+            for event in mypt_spec.dialect(name).lex(text[:_BEGINNING])
+            if event.terminal != TEXT
+        )
+        for name in mypt_spec.dialects()
+    }
+    best = max(lengths, key=lambda name: lengths[name])
+    return best if lengths[best] else ""
+
+
+def read(record: dict[str, Any]) -> Chat:
+    """Returns a record as a chat without messages. Never raises."""
+    reader = Reader()
+    text = reader.string(record.get("text"), "/text", "text")
+    name = format_of(text.text) if text is not None else ""
+    if text is None:
+        reader.add("MYP102", 'the record has no "text"', "", hint='add "text": "..."')
+    elif not name:
+        known = ", ".join(mypt_spec.dialects())
+        reader.add("MYP104", f"the text has tags of no known format; known are {known}", "/text")
+    else:
+        dialect = mypt_spec.dialect(name)
+        episode, found = dialect.parse(text.text)
+        found = found if episode is None else [*found, *dialect.validate(episode)]
+        reader.findings += [replace(f, pointer="/text", fix=None) for f in found]
+    chat = reader.chat("text", record, (), None, known=TOP, read=("text",))
+    return replace(chat, serialised=name)
