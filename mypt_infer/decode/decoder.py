@@ -458,8 +458,11 @@ class Decoder:
                 more.to_close[more.block != NO_BLOCK] if self._block[machine] else more.ids[:0]
             )
             return int(more.distance.max(initial=0)), int(closing.max(initial=0))
-        found = self.tables.following(machine)
-        found = found[found != DEAD_STATE]
+        if self.tables.frame[machine]:
+            found = self.tables.following(machine)
+            found = found[found != DEAD_STATE]
+        else:
+            _, found = self.tables.listed(machine)
         inside = (
             self.tables.to_close[found[self.tables.block[found] != NO_BLOCK]]
             if self.tables.block[machine]
@@ -483,6 +486,12 @@ class Decoder:
             refused = np.ones(self.tables.vocabulary, bool)
             refused[ids] = False
             return AllowSet(len(ids), None, np.flatnonzero(refused).astype(np.int32))
+        tables = self.tables
+        if not tables.frame[machine]:
+            ids, found = tables.listed(machine)
+            places = tables.block[found], tables.distance[found], tables.to_close[found]
+            ids = ids[self._fits(machine, left, inside, *places)]
+            return AllowSet(len(ids), ids, None)
         ok = self._allowed_classes(machine, left, inside)
         count = int((self._bounds[1:] - self._bounds[:-1])[ok].sum())
         if count * 2 > self.tables.vocabulary:

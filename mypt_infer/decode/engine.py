@@ -179,9 +179,12 @@ class LlguidanceEngine:
 
 
 def _options(tables: Tables, state: int) -> Options:
-    following = tables.following(state)[tables.classes]
-    ids = np.flatnonzero(following != DEAD_STATE).astype(np.int32)
-    found = following[ids]
+    if tables.frame[state]:
+        following = tables.following(state)[tables.classes]
+        ids = np.flatnonzero(following != DEAD_STATE).astype(np.int32)
+        found = following[ids]
+    else:
+        ids, found = tables.listed(state)
     return Options(ids, tables.block[found], tables.distance[found], tables.to_close[found])
 
 

@@ -13,16 +13,18 @@ state share a *class*, which shrinks 50,304 columns to 268 in the example below.
 
 Inside a leaf, `base` is the node's first state, so `then` is a state of the leaf. A negative `then`
 leaves the leaf: the column -1 - then of the node's `exits` holds the state after it, 0 where the
-node refuses that exit. Outside of leaves, `base` is 0. Last, a next state from where no legal
-ending can be reached (`distance` is FAR) counts as dead.
+node refuses that exit. A state without a leaf takes few tokens of many, so its steps are `edges`: a
+list of tokens and states. Last, a next state from where no legal ending can be reached (`distance`
+is FAR) counts as dead.
 
-In dialect gabgpt without tools, after "<|user|>Hi": state 1 reads `<|assistant|>` (then = 2, base
-0) and goes to state 2, which has a leaf of text. `" Yo"` gives then = 1: state 2 + 1 = 3, at
+In dialect gabgpt without tools, after "<|user|>Hi": state 1 has an edge for `<|assistant|>` that
+leads to state 2, which has a leaf of text. `" Yo"` gives then = 1: state 2 + 1 = 3, at
 distance 1. `<|end|>` gives then = -9: column 8 of the node's exits holds state 74, which is final.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -58,10 +60,28 @@ class Frame:
 
 
 @dataclass(frozen=True, eq=False)
+class Edges:
+    """The steps from states without a leaf, int32, in lists one after the other.
+
+    The list of a state begins at `first[state]` and ends at `first[state + 1]`; that of a state
+    with a leaf is empty. `token` is sorted within a list; `then` has the states after.
+    """
+
+    first: Ints
+    token: Ints
+    then: Ints
+
+    @property
+    def nbytes(self) -> int:
+        return self.first.nbytes + self.token.nbytes + self.then.nbytes
+
+
+@dataclass(frozen=True, eq=False)
 class Tables:
     """All arrays of a decoder, int32. `size` counts states, `vocabulary` ids.
 
-    Of shape (size,): `row`, `base`, `frame` (see above), `final` (generation may end here), `block`
+    Of shape (size,): `row`, `base`, `frame` (see above; without a leaf, `row` is the last one, in
+    which nothing may follow), `final` (generation may end here), `block`
     (the budget that counts here), `owner` (the only tool that the state belongs to, -1 for none),
     `distance` (tokens to the nearest legal ending) and `to_close` (to the end of the block that has
     a budget). `classes` has shape (vocabulary,). `start` maps states of the grammar to states.
@@ -75,6 +95,7 @@ class Tables:
     classes: Ints
     after: Ints
     exits: Ints
+    edges: Edges
     row: Ints
     base: Ints
     frame: Ints
@@ -90,11 +111,16 @@ class Tables:
     @property
     def nbytes(self) -> int:
         """Returns the bytes of the arrays, with the lists that a decoder makes of them."""
-        arrays = [self.classes, self.after, self.exits]
-        return sum(a.nbytes for a in arrays) + self.size * 8 * self.row.itemsize
+        arrays = self.classes.nbytes + self.after.nbytes + self.exits.nbytes + self.edges.nbytes
+        return arrays + self.size * 8 * self.row.itemsize
 
     def following(self, state: int) -> Ints:
         """Returns the next state for each class; DEAD_STATE if refused. Shape (classes,)."""
+        if not self.frame[state]:
+            ids, then = self.listed(state)
+            out = np.zeros(self.after.shape[1], dtype=np.int32)
+            out[self.classes[ids]] = then
+            return out
         after = self.after[self.row[state]]
         found = np.where(
             after >= 0,
@@ -103,20 +129,34 @@ class Tables:
         )
         return np.where(self.distance[found] < FAR, found, DEAD_STATE)
 
+    def listed(self, state: int) -> tuple[Ints, Ints]:
+        """Returns (ids, states) of all steps from a state without a leaf, the ids sorted."""
+        begin, end = self.edges.first[state : state + 2]
+        ids, then = self.edges.token[begin:end], self.edges.then[begin:end]
+        alive = self.distance[then] < FAR
+        return (ids, then) if alive.all() else (ids[alive], then[alive])
+
     def next(self, state: int, token: int) -> int:
         """Returns the next state, DEAD_STATE if the token is refused."""
         if not 0 <= token < self.vocabulary:
             return DEAD_STATE
-        classes, after, row, base, exits, frame, distance = self._views
-        then = after[row[state], classes[token]]
-        found: int = base[state] + then if then >= 0 else exits[frame[state], -1 - then]
+        classes, after, row, base, exits, frame, distance, first, tokens, thens = self._views
+        found: int
+        if frame[state]:
+            then = after[row[state], classes[token]]
+            found = base[state] + then if then >= 0 else exits[frame[state], -1 - then]
+        else:
+            end = first[state + 1]
+            at = bisect_left(tokens, token, first[state], end)
+            found = thens[at] if at < end and tokens[at] == token else DEAD_STATE
         return found if distance[found] < FAR else DEAD_STATE
 
     @cached_property
     def _views(self) -> tuple[memoryview, ...]:
         """Returns views of the arrays: for single numbers, a view is several times as fast."""
         classes = [self.classes, self.after, self.row, self.base]
-        return tuple(a.data for a in [*classes, self.exits, self.frame, self.distance])
+        edges = [self.edges.first, self.edges.token, self.edges.then]
+        return tuple(a.data for a in [*classes, self.exits, self.frame, self.distance, *edges])
 
     @cached_property
     def distance(self) -> Ints:
@@ -201,7 +241,7 @@ class Tables:
 
 
 # The bytes of all tables that are kept.
-_ROOM = 256 << 20
+_ROOM = 64 << 20
 _built = Memo[tuple[str, str], Tables](32, room=_ROOM)
 
 
@@ -254,9 +294,7 @@ class _Builder:
         own = sorted({t for row in spine.values() for t in row})
         classes, columns = leaves.classes.copy(), leaves.columns
         split = np.arange(len(own)) + columns.shape[1]
-        after = np.full(
-            (len(columns) + 1 + len(spine), columns.shape[1] + len(own)), -1, dtype=np.int32
-        )
+        after = np.full((len(columns) + 1, columns.shape[1] + len(own)), -1, dtype=np.int32)
         after[: len(columns), : columns.shape[1]] = columns
         after[: len(columns), columns.shape[1] :] = columns[:, classes[own]]
         classes[own] = split
@@ -265,7 +303,7 @@ class _Builder:
         }
         row, base, frame, block = arrays.values()
         owner, final = np.full(size, -1, dtype=np.int32), np.zeros(size, bool)
-        row[DEAD_STATE] = at = len(columns)
+        row[:] = len(columns)
         frames: list[Frame] = []
         exits = [np.zeros(1 + len(leaves.exits), dtype=np.int32)]
         spine_: list[tuple[int, int, int]] = []
@@ -273,9 +311,6 @@ class _Builder:
         for i, node in enumerate(dfa.nodes):
             first = self.first[i]
             if node.leaf is None:
-                row[first] = at = at + 1
-                for token, place in spine[i].items():
-                    after[at, classes[token]] = self._state(place)
                 spine_ += [
                     (first, then, 1) for then in {self._state(place) for place in spine[i].values()}
                 ]
@@ -295,10 +330,26 @@ class _Builder:
         start = {state: self.first[node] for state, node in self.grammar.starts.items()}
         steps = np.array(spine_, dtype=np.int32).reshape(-1, 3)
         return Tables(
-            size, leaves.vocabulary.size, classes, after, np.array(exits), row, base, frame, final,
-            block, owner, start,
+            size, leaves.vocabulary.size, classes, after, np.array(exits), self._edges(spine),
+            row, base, frame, final, block, owner, start,
             tuple(frames), (steps[:, 0], steps[:, 1], steps[:, 2]), holes,
         )  # fmt: skip
+
+    def _edges(self, spine: dict[int, dict[int, tuple[int, int]]]) -> Edges:
+        """Returns the steps of nodes without a leaf: by node, the place after each token."""
+        counts = np.zeros(self.size + 1, dtype=np.int32)
+        tokens: list[int] = []
+        thens: list[int] = []
+        for i, row in spine.items():  # in the order of states
+            counts[self.first[i] + 1] = len(row)
+            for token in sorted(row):
+                tokens.append(token)
+                thens.append(self._state(row[token]))
+        return Edges(
+            np.cumsum(counts, dtype=np.int32),
+            np.array(tokens, dtype=np.int32),
+            np.array(thens, dtype=np.int32),
+        )
 
     def _exits(self, node: int, leaf: str) -> Ints:
         """Returns the states after a leaf's exits; 0 where the node has no edge for an exit."""

@@ -24,6 +24,8 @@ from mypt_spec.memo import Memo
 _REFUSED = -float("inf")
 # The number of allow sets that are kept as tensors.
 _KEPT = 1 << 13
+# The most bytes of these, and of what is kept ready for single rows.
+_ROOM = 16 << 20
 # The most states whose ids are kept ready for single rows, and the most ids of each.
 _PLACES, _FEW = 1 << 11, 1 << 11
 # (left, block_left, dtype, ids, values): valid while more than these many tokens remain, in all and
@@ -44,29 +46,39 @@ class DeviceDecoder:
     def __init__(self, decoder: Decoder, device: torch.device | str = "cpu") -> None:
         tables = decoder.tables
 
-        def put(array: object) -> Tensor:
-            return torch.as_tensor(np.ascontiguousarray(array), dtype=torch.int64, device=device)
+        def put(array: object, dtype: torch.dtype = torch.int32) -> Tensor:
+            return torch.as_tensor(np.ascontiguousarray(array), dtype=dtype, device=device)
 
         self.decoder = decoder
-        self.classes, self.after, self.exits = (
-            put(tables.classes),
-            put(tables.after),
-            put(tables.exits),
+        self.classes = put(tables.classes, torch.int64)
+        self.after, self.exits = put(tables.after), put(tables.exits)
+        # By state: its row, base, frame, block and edges; the cap of its block, its distances.
+        edges = tables.edges
+        begin, count = edges.first[:-1], np.diff(edges.first)
+        self._parts = put(
+            np.stack([tables.row, tables.base, tables.frame, tables.block, begin, count])
         )
-        # By state: its row, base, frame and block; and the cap of its block, its distances.
-        self._parts = put(np.stack([tables.row, tables.base, tables.frame, tables.block]))
         self._needs = put(np.stack([decoder.caps[tables.block], tables.distance, tables.to_close]))
-        self._lists = Memo[AllowSet, Tensor](_KEPT)
-        self._ready = Memo[int, _Ready](_PLACES)
+        # Each list of edges can be read to the length of the longest.
+        self._nth = torch.arange(max(1, int(count.max())), device=device)
+        over = (0, len(self._nth))
+        self._edge_token, self._edge_then = (
+            put(np.pad(edges.token, over)),
+            put(np.pad(edges.then, over)),
+        )
+        self._lists = Memo[AllowSet, Tensor](_KEPT, room=_ROOM)
+        self._ready = Memo[int, _Ready](_PLACES, room=_ROOM)
 
     def step(self, states: Tensor, ids: Tensor) -> Tensor:
         """Returns the states after one token for each row: int64, (rows,)."""
         whole = self.decoder.engine.whole
         known = states if whole else self._in_tables(states)
-        row, base, frame, block = self._parts.index_select(1, known >> BUDGET_BITS)
-        after = self.after[row, self.classes[ids]]
+        row, base, frame, block, begin, count = self._of(known)
+        after = self.after[row, self.classes[ids]].long()
         inner = self.exits[frame, (-1 - after).clamp(min=0)]
-        then = torch.where(after >= 0, base + after, inner)
+        tokens, thens = self._edges(begin, count)
+        listed = torch.where(tokens == ids[:, None], thens, DEAD_STATE).sum(1)
+        then = torch.where(after >= 0, base + after, inner + listed)
         ok, left, within = self._budgets(known, block, then)
         inside = torch.where(self._needs[2][then] == 0, UNBOUNDED, within)  # no block is open
         out = torch.where(ok, then << BUDGET_BITS | left << BLOCK_BITS | inside, DEAD_STATE)
@@ -85,10 +97,12 @@ class DeviceDecoder:
         """
         whole = self.decoder.engine.whole
         known = states if whole else self._in_tables(states)
-        row, base, frame, block = self._parts.index_select(1, known >> BUDGET_BITS)
-        after = self.after.index_select(0, row)  # several times as fast as an index
+        row, base, frame, block, begin, count = self._of(known)
+        after = self.after.index_select(0, row).long()  # several times as fast as an index
         inner = self.exits.index_select(0, frame).gather(1, (-1 - after).clamp(min=0))
         then = torch.where(after >= 0, base[:, None] + after, inner)
+        tokens, thens = self._edges(begin, count)
+        then = then.scatter_add(1, self.classes[tokens.clamp(min=0)], thens.to(then.dtype))
         ok = self._budgets(known[:, None], block[:, None], then)[0]
         out = torch.where(ok, 0.0, -torch.inf).index_select(1, self.classes)
         if not whole:
@@ -97,6 +111,17 @@ class DeviceDecoder:
                 asked = torch.from_numpy(self.decoder.bias(states[rows].tolist()))
                 out[rows] = asked.to(out.device)
         return out
+
+    def _of(self, states: Tensor) -> tuple[Tensor, ...]:
+        """Returns row, base, frame, block, begin and count of each state, int64, (rows,)."""
+        return self._parts.index_select(1, states >> BUDGET_BITS).long().unbind()
+
+    def _edges(self, begin: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns (tokens, states): the edges of each row, then -1 and 0; (rows, longest list)."""
+        at = begin[:, None] + self._nth
+        real = self._nth < count[:, None]
+        tokens = torch.where(real, self._edge_token[at], -1)
+        return tokens, torch.where(real, self._edge_then[at], DEAD_STATE)
 
     def _in_tables(self, states: Tensor) -> Tensor:
         """Returns the states that the tables hold, and state 0 in the place of others."""
@@ -153,7 +178,9 @@ class DeviceDecoder:
             else None
         )
         return self._ready.keep(
-            state >> BUDGET_BITS, (left if few else ENDLESS, inside, dtype, ids, values)
+            state >> BUDGET_BITS,
+            (left if few else ENDLESS, inside, dtype, ids, values),
+            2 * ids.nbytes + 256,
         )
 
     def _apply_torch(self, logits: Tensor, states: Sequence[int]) -> Tensor:
@@ -173,7 +200,8 @@ class DeviceDecoder:
         """Returns the shorter list of an allow set as a tensor."""
         ids = self._lists.known.get(found)
         if ids is None:
-            ids = self._lists.keep(found, torch.as_tensor(found.places, device=self.classes.device))
+            ids = torch.as_tensor(found.places, device=self.classes.device)
+            self._lists.keep(found, ids, ids.nbytes + found.size)
         return ids
 
     def _budgets(

@@ -63,9 +63,7 @@ class Lexemes:
         """
         tables = self.tables
         then = tables.following(state)
-        stays = (
-            (tables.after[tables.row[state]] >= 0) & (then != DEAD_STATE) & (state in self.strings)
-        )
+        stays = (tables.after[tables.row[state]] >= 0) & (then != DEAD_STATE)
         return (then != DEAD_STATE)[tables.classes], then[tables.classes], stays[tables.classes]
 
 

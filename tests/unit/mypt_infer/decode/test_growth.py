@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from mypt_infer.decode import Decoder, tables
+from mypt_infer.generate.device import DeviceDecoder
 from mypt_spec.memo import Memo
 
 
@@ -53,6 +55,47 @@ def test_tables_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
         Decoder("mypt", [{"name": f"t_{i}"}])
         assert kept.size == sum(t.nbytes for t in kept.known.values()) <= room
     assert len(kept.known) > 1
-    large = [{"name": f"u_{i}", "parameters": {"properties": {"a": listed(40)}}} for i in range(40)]
+    large = [
+        {"name": f"u_{i}", "parameters": {"properties": {"a": listed(120)}}} for i in range(40)
+    ]
     assert Decoder("mypt", large).tables.nbytes > room
     assert kept.size <= room
+
+
+@pytest.mark.parametrize(
+    ("made", "small"), [(nested, 4), (listed, 200), (optional, 20)], ids=["nested", "enum", "optional"]
+)  # fmt: skip
+def test_bytes_grow_in_step(made: Any, small: int) -> None:
+    """Four times the schema takes at most five times the bytes."""
+
+    def size(schema: dict[str, Any]) -> int:
+        tool = {"name": "t", "parameters": {"properties": {"a": schema}, "required": ["a"]}}
+        return Decoder("mypt", [tool]).tables.nbytes - Decoder("mypt").tables.nbytes
+
+    assert size(made(4 * small)) <= 5 * size(made(small))
+
+
+def many(count: int) -> list[dict[str, Any]]:
+    """Tools of the size that real ones have."""
+    more = {"a": nested(1), "b": listed(5), "c": {"type": "integer"}, "d": {"type": "string"}}
+    return [
+        {
+            "name": f"tool_{i * 7919 % 1009}.do",
+            "parameters": {
+                "properties": {f"{k}_{i * 31 % 97}": v for k, v in more.items()}
+                | {"where": optional(4)},
+                "required": [f"d_{i * 31 % 97}"],
+            },
+        }
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("name", ["mypt", "praxis"])
+def test_many_tools_take_few_bytes(name: str) -> None:
+    """128 tools: the tables and their copy on a device, each below a fourth of 64 MB."""
+    made = Decoder(name, many(128))
+    assert made.tables.nbytes < 16 << 20
+    device = DeviceDecoder(made)
+    held = [v for v in vars(device).values() if isinstance(v, torch.Tensor)]
+    assert sum(v.nbytes for v in held) < 16 << 20
