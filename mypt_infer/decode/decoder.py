@@ -30,16 +30,14 @@ import numpy.typing as npt
 
 import mypt_spec
 from mypt_infer.decode.allow_set import AllowSet, BudgetError, Refused
-from mypt_infer.decode.compile.grammar_graph import kinds_of
-from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK, THINKING
-from mypt_infer.decode.compile.token_table import FAR
+from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
 from mypt_infer.decode.compile.vocab import Ints
+from mypt_infer.decode.limits import caps_of, check_ways, count_of, forbidden_kinds
 from mypt_infer.decode.prompt import prompt_ids, start_state
 from mypt_infer.decode.readable import readable
 from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_infer.decode.tools import Declaration
 from mypt_spec import Dialect, Episode
-from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
 from mypt_spec.memo import Memo
 
@@ -92,7 +90,7 @@ class Decoder:
     ) -> None:
         self.dialect = mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect
         tools = tools if callable(tools) or isinstance(tools, str | bytes | dict) else tuple(tools)
-        self.forbidden_blocks = self._forbidden(forbidden_blocks, calls=bool(tools))
+        self.forbidden_blocks = forbidden_kinds(self.dialect, forbidden_blocks, calls=bool(tools))
         self.tools, self.engine, self.skipped = readable(
             self.dialect,
             tools,
@@ -104,15 +102,15 @@ class Decoder:
         self.tables: Tables = self.engine.tables
         self._limits = max_think_tokens, max_toolcall_tokens
         self._engine_name = engine
-        self._check_ways()
-        self.caps = np.full(3, UNBOUNDED, dtype=np.int64)
-        for block, cap, what in (
-            (THINKING, max_think_tokens, "max_think_tokens"),
-            (CALLING, max_toolcall_tokens, "max_toolcall_tokens"),
-        ):
-            if cap is not None:
-                self.caps[block] = _count(cap, what, UNBOUNDED - 64) + self._closing(block)
-        self._check_caps(max_think_tokens, max_toolcall_tokens)
+        check_ways(self.tables, self.forbidden_blocks)
+        self.caps = caps_of(
+            self.dialect,
+            self.engine,
+            self.tools,
+            max_think_tokens,
+            max_toolcall_tokens,
+            unbounded=UNBOUNDED,
+        )
         self._order, self._bounds = self.tables.members
         self._sets = Memo[int, AllowSet](_REMEMBERED, room=_ROOM)
         self._free = Memo[int, tuple[int, int, AllowSet]](_REMEMBERED, room=_ROOM)
@@ -170,7 +168,7 @@ class Decoder:
         left = (
             ENDLESS
             if max_new_tokens is None
-            else _count(max_new_tokens, "max_new_tokens", ENDLESS - 1)
+            else count_of(max_new_tokens, "max_new_tokens", ENDLESS - 1)
         )
         least = self._distance[machine]
         if left < least:
@@ -503,93 +501,6 @@ class Decoder:
             self._order[self._bounds[c] : self._bounds[c + 1]] for c in np.flatnonzero(classes)
         ]
         return np.sort(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int32)
-
-    def _closing(self, block: int) -> int:
-        """Returns the tokens of the tag that closes a block: they do not count as its content."""
-        table, longest = self.dialect.table, 1
-        for kind in kinds_of(self.dialect, block):
-            closer = table.closers.get(kind)
-            if closer is not None:
-                longest = max(
-                    longest,
-                    len(tag_ids(Event(closer.name, closer.spell()), table, self.dialect.tokenizer)),
-                )
-        return longest
-
-    def _forbidden(self, kinds: Iterable[str], *, calls: bool) -> frozenset[str]:
-        """Returns those of the kinds that the model could open at all.
-
-        Raises ValueError for a kind that the dialect does not have.
-        """
-        if isinstance(kinds, str):
-            raise ValueError(f"forbidden_blocks is a list of kinds of block, got {kinds!r}")
-        openers, callers = self.dialect.table.openers, kinds_of(self.dialect, CALLING)
-        for kind in (found := frozenset(kinds)):
-            if kind not in openers:
-                raise ValueError(
-                    f"forbidden_blocks has {kind!r}, which is no block of {self.dialect.name}: "
-                    f"{', '.join(openers)}"
-                )
-        return frozenset(k for k in found if openers[k].by_model and (calls or k not in callers))
-
-    def _check_ways(self) -> None:
-        if self.forbidden_blocks and any(
-            self.tables.distance[s] >= FAR for s in self.tables.start.values()
-        ):
-            raise ValueError(
-                f"no turn can be ended without {' and '.join(sorted(self.forbidden_blocks))}, "
-                "which is forbidden"
-            )
-
-    def _check_caps(self, think: int | None, call: int | None) -> None:
-        if think is not None:
-            for state in self._entries(THINKING):
-                self._check_cap(
-                    "max_think_tokens",
-                    think,
-                    int(self.tables.to_close[state]),
-                    THINKING,
-                    "a thought",
-                )
-        if call is not None:
-            entries = self._entries(CALLING)
-            for i, tool in enumerate(self.tools):
-                tables = self.engine.only(i)
-                others = (tables.owner != i) & (tables.owner >= 0)
-                closing = tables.measure(tables.outside, avoided=others)
-                for state in entries:
-                    if closing[state] < FAR:
-                        self._check_cap(
-                            "max_toolcall_tokens",
-                            call,
-                            int(closing[state]),
-                            CALLING,
-                            f"a call of {tool.name!r}",
-                        )
-
-    def _check_cap(self, name: str, cap: int, least: int, block: int, what: str) -> None:
-        if least > self.caps[block]:
-            least -= int(self.caps[block]) - cap
-            raise BudgetError(f"{name} is {cap}; {what} takes at least {least} tokens", least)
-
-    def _entries(self, block: int) -> list[int]:
-        """Returns the states right after an opening tag of such a block."""
-        tables = self.tables
-        outside = {*tables.start.values(), *tables.spine[0].tolist()}
-        after = np.concatenate(
-            [tables.following(s) for s in outside if tables.block[s] == NO_BLOCK]
-        )
-        return sorted(set(after[tables.block[after] == block].tolist()))
-
-
-def _count(value: int, what: str, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise BudgetError(f"{what} must be a number of tokens, 0 or more; got {value!r}", 0)
-    if value > most:
-        raise BudgetError(
-            f"{what} is {value}; at most {most} are counted. Leave it out for no budget", 0
-        )
-    return int(value)
 
 
 def machine(state: int) -> int:

@@ -1,0 +1,124 @@
+"""Checks the options of a decoder: blocks that are forbidden, and budgets of blocks.
+
+Input: options as a caller has them, tables and tools. Output: options as the decoder needs them, or
+an error that says what would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_infer.decode.allow_set import BudgetError
+from mypt_infer.decode.compile.grammar_graph import kinds_of
+from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK, THINKING
+from mypt_infer.decode.compile.token_table import FAR
+from mypt_infer.decode.engine import Engine
+from mypt_infer.decode.tables import Tables
+from mypt_infer.decode.tools import ToolSpec
+from mypt_spec import Dialect
+from mypt_spec.encoder import tag_ids
+from mypt_spec.episode import Event
+
+
+def forbidden_kinds(dialect: Dialect, kinds: Iterable[str], *, calls: bool) -> frozenset[str]:
+    """Returns those of the kinds that the model could open at all.
+
+    Raises ValueError for a kind that the dialect does not have.
+    """
+    if isinstance(kinds, str):
+        raise ValueError(f"forbidden_blocks is a list of kinds of block, got {kinds!r}")
+    openers, callers = dialect.table.openers, kinds_of(dialect, CALLING)
+    for kind in (found := frozenset(kinds)):
+        if kind not in openers:
+            raise ValueError(
+                f"forbidden_blocks has {kind!r}, which is no block of {dialect.name}: "
+                f"{', '.join(openers)}"
+            )
+    return frozenset(k for k in found if openers[k].by_model and (calls or k not in callers))
+
+
+def check_ways(tables: Tables, forbidden_blocks: frozenset[str]) -> None:
+    """Raises ValueError if a turn could not be ended without the forbidden blocks."""
+    if forbidden_blocks and any(tables.distance[s] >= FAR for s in tables.start.values()):
+        raise ValueError(
+            f"no turn can be ended without {' and '.join(sorted(forbidden_blocks))}, "
+            "which is forbidden"
+        )
+
+
+def caps_of(
+    dialect: Dialect,
+    engine: Engine,
+    tools: Sequence[ToolSpec],
+    think: int | None,
+    call: int | None,
+    *,
+    unbounded: int,
+) -> npt.NDArray[np.int64]:
+    """Returns the budget of each kind of block, closing tag included; `unbounded` without one.
+
+    `think` and `call` bound the content of thoughts and of calls. Raises BudgetError for one that
+    no such block fits in.
+    """
+    caps = np.full(3, unbounded, dtype=np.int64)
+    for block, cap, what in (
+        (THINKING, think, "max_think_tokens"),
+        (CALLING, call, "max_toolcall_tokens"),
+    ):
+        if cap is not None:
+            caps[block] = count_of(cap, what, unbounded - 64) + _closing(dialect, block)
+    tables = engine.tables
+    if think is not None:
+        for state in _entries(tables, THINKING):
+            least = int(tables.to_close[state])
+            _check("max_think_tokens", think, int(caps[THINKING]), least, "a thought")
+    if call is not None:
+        entries = _entries(tables, CALLING)
+        for i, tool in enumerate(tools):
+            alone = engine.only(i)
+            others = (alone.owner != i) & (alone.owner >= 0)
+            closing = alone.measure(alone.outside, avoided=others)
+            for state in entries:
+                if closing[state] < FAR:
+                    least = int(closing[state])
+                    what = f"a call of {tool.name!r}"
+                    _check("max_toolcall_tokens", call, int(caps[CALLING]), least, what)
+    return caps
+
+
+def count_of(value: int, what: str, most: int) -> int:
+    """Returns a number of tokens. Raises BudgetError, naming the option, for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise BudgetError(f"{what} must be a number of tokens, 0 or more; got {value!r}", 0)
+    if value > most:
+        raise BudgetError(
+            f"{what} is {value}; at most {most} are counted. Leave it out for no budget", 0
+        )
+    return int(value)
+
+
+def _closing(dialect: Dialect, block: int) -> int:
+    """Returns the tokens of the tag that closes a block: they do not count as its content."""
+    table, longest = dialect.table, 1
+    for kind in kinds_of(dialect, block):
+        closer = table.closers.get(kind)
+        if closer is not None:
+            ids = tag_ids(Event(closer.name, closer.spell()), table, dialect.tokenizer)
+            longest = max(longest, len(ids))
+    return longest
+
+
+def _check(name: str, given: int, cap: int, least: int, what: str) -> None:
+    if least > cap:
+        least -= cap - given
+        raise BudgetError(f"{name} is {given}; {what} takes at least {least} tokens", least)
+
+
+def _entries(tables: Tables, block: int) -> list[int]:
+    """Returns the states right after an opening tag of such a block."""
+    outside = {*tables.start.values(), *tables.spine[0].tolist()}
+    after = np.concatenate([tables.following(s) for s in outside if tables.block[s] == NO_BLOCK])
+    return sorted(set(after[tables.block[after] == block].tolist()))
