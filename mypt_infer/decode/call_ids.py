@@ -162,6 +162,9 @@ class Distinct:
                 found.clear()
         return self._number(state, Ids(frozenset(found)))
 
+    def inner(self, state: int) -> int | None:
+        return self.engine.inner(self._split(state)[0])
+
     def next(self, state: int, token: int) -> int:
         inner, ids = self._split(state)
         then = self.engine.next(inner, token)

@@ -33,6 +33,7 @@ from mypt_infer.decode.allow_set import AllowSet, BudgetError, Refused
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.limits import caps_of, check_ways, count_of, forbidden_kinds
+from mypt_infer.decode.one_way import OneWay
 from mypt_infer.decode.prompt import prompt_ids, start_state
 from mypt_infer.decode.readable import readable
 from mypt_infer.decode.tables import DEAD_STATE, Tables
@@ -117,6 +118,7 @@ class Decoder:
         # Of the machine's states, how many ids were refused there that had been allowed.
         self.refusals: dict[int, int] = {}
         self._lock = threading.Lock()
+        self._one_way = OneWay(self.dialect, self.engine)
         self._steps = Memo[int, int](16 * _REMEMBERED)
         self._jumps = Memo[tuple[int, int], int](16 * _REMEMBERED)
         self._caps, self._size = self.caps.tolist(), self.tables.size
@@ -257,10 +259,26 @@ class Decoder:
                 row[:] = -np.inf
                 row[found.places] = kept
 
-    def forced(self, state: int) -> list[int]:
-        """Returns the ids that must come next: while only one is allowed, up to a final state."""
+    def forced(self, state: int, before: Sequence[int] | None = None) -> list[int]:
+        """Returns the ids that must come next, up to a final state: while only one is allowed.
+
+        With `before`, the last ids that led to the state: also while only one text may follow, the
+        ids that the encoder has for it, as far as it is known and the budgets allow.
+        """
         out: list[int] = []
         while not self.final(state):
+            for token in (
+                self._one_way.ids(state >> BUDGET_BITS, [*before, *out])
+                if before is not None
+                else ()
+            ):
+                try:
+                    state = self.next(state, token)
+                except ValueError:  # the budget is too small for these tokens
+                    return out
+                out.append(token)
+            if self.final(state):
+                break
             found = self.allow(state)
             if found.count != 1 or found.only is None:
                 break

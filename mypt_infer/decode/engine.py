@@ -86,6 +86,9 @@ class Engine(Protocol):
     def about(self, state: int) -> StateFacts:
         """Returns what is known of a state."""
 
+    def inner(self, state: int) -> int | None:
+        """Returns the state of the tables in which at least the same bytes follow; None if none."""
+
     def only(self, tool: int) -> Tables:
         """Returns the tables with this tool alone, if distances depend on the tool."""
 
@@ -110,6 +113,9 @@ class TableEngine:
 
     def about(self, state: int) -> StateFacts:
         return _facts(self.tables, state)
+
+    def inner(self, state: int) -> int | None:
+        return state
 
     def only(self, tool: int) -> Tables:
         return self.tables
@@ -149,6 +155,9 @@ class LlguidanceEngine:
             return _options(self.tables, state)
         found = self.guided.proved(state)
         return self._inside(state, found.ids, found.least)
+
+    def inner(self, state: int) -> int | None:
+        return state if state < self.tables.size else None
 
     def sure(self, state: int) -> bool:
         return state < self.tables.size or self.guided.offered(state).sure

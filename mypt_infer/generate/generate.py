@@ -88,6 +88,9 @@ class Generation:
         return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
+# The last ids that decide how the encoder cuts what follows them.
+_BEFORE = 8
+
 Listener = Callable[[int, Step], None]
 
 
@@ -105,6 +108,7 @@ def generate(
     top_k: int | None = None,
     top_p: float | None = None,
     greedy_calls: bool = True,
+    jump_forward: bool = True,
     seed: int | None = None,
     stop: Iterable[str] = (),
     on_step: Listener | None = None,
@@ -117,6 +121,8 @@ def generate(
     - `decoder` takes the place of `dialect`, `tools` and the budgets of blocks.
     - `max_new_tokens`: the budget of each answer, in tokens.
     - `temperature`, `top_k`, `top_p`, `greedy_calls`: see `Sampling`.
+    - `jump_forward`: where only one text may follow, take the encoder's ids for it without asking
+      the model; else only where one id may follow.
     - `seed`: with a seed, a row's tokens depend on the row's number and logits alone.
     - `stop`: tags after which to stop before the end.
     - `on_step(row, step)` is called for each token.
@@ -143,9 +149,8 @@ def generate(
         temperature=temperature, top_k=top_k, top_p=top_p, greedy_calls=greedy_calls
     )
     check_vocabulary(model, decoder)
-    return _Loop(model, decoder, sampling, _stops(decoder, stop), on_step, device).run(
-        prompts, max_new_tokens, seed
-    )
+    loop = _Loop(model, decoder, sampling, _stops(decoder, stop), on_step, device, jump_forward)
+    return loop.run(prompts, max_new_tokens, seed)
 
 
 def _stops(decoder: Decoder, stop: Iterable[str]) -> list[bytes]:
@@ -173,6 +178,7 @@ class _Loop:
         stops: list[bytes],
         on_step: Listener | None,
         device: Any,
+        jump_forward: bool,
     ) -> None:
         self.model, self.decoder, self.sampling, self.stops, self.on_step = (
             model,
@@ -181,7 +187,7 @@ class _Loop:
             stops,
             on_step,
         )
-        self.device = device
+        self.device, self.jump_forward = device, jump_forward
         self.tensors = DeviceDecoder(decoder)
 
     def run(
@@ -221,7 +227,8 @@ class _Loop:
 
     def _forced(self, row: int, g: Generation, state: int, pending: list[int]) -> int:
         """Adds the tokens that have no alternative, and returns the state after them."""
-        for token in self.decoder.forced(state):
+        before = [*g.prompt[-_BEFORE:], *g.ids[-_BEFORE:]] if self.jump_forward else None
+        for token in self.decoder.forced(state, before):
             if not g.ended:
                 state = self._add(row, g, state, token, None, pending)
         return state

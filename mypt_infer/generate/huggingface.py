@@ -16,6 +16,8 @@ from mypt_infer.generate.device import DeviceDecoder
 
 # Where the decoder proves an id only when it is taken, so many of the likeliest are tried before.
 _LIKELIEST = 64
+# The last ids that decide how the encoder cuts what follows them.
+_BEFORE = 8
 
 
 @dataclass(eq=False)
@@ -35,9 +37,10 @@ class TagLogitsProcessor:
     Prompts may be padded on the left with `pad_token_id`. After a complete turn, only
     `eos_token_id` may follow; by default it is the id that fills up rows, which no dialect uses
     (the end of text in GPT-2's vocabulary). Pass the same `eos_token_id` to the model, and a
-    `max_new_tokens` that is larger by one. Each search strategy works, also those that draft tokens
-    and take some back: the state of a row is that of the longest beginning that was seen, stepped
-    on.
+    `max_new_tokens` that is larger by one. Where only one text may follow, only the encoder's ids
+    for it may, unless `jump_forward` is off. Each search strategy works, also those that draft
+    tokens and take some back: the state of a row is that of the longest beginning that was seen,
+    stepped on.
     """
 
     def __init__(
@@ -47,10 +50,12 @@ class TagLogitsProcessor:
         max_new_tokens: int | None = None,
         eos_token_id: int | None = None,
         pad_token_id: int | None = None,
+        jump_forward: bool = True,
     ) -> None:
         self.decoder, self.budget = decoder, max_new_tokens
         self.eos = decoder.dialect.tokenizer.pad if eos_token_id is None else eos_token_id
         self.pad = self.eos if pad_token_id is None else pad_token_id
+        self.jump_forward = jump_forward
         self.tensors: DeviceDecoder | None = None
         # The rows that the last call saw, and the length of their prompts.
         self._paths: list[_Path] = []
@@ -75,6 +80,8 @@ class TagLogitsProcessor:
             if state is None or self.decoder.final(state):
                 kept = out[i, self.eos].item()
                 out[i].fill_(-torch.inf)[self.eos] = kept if kept > -torch.inf else 0.0
+            elif forced := self._forced(state, path.ids):
+                out[i].fill_(-torch.inf)[forced[0]] = 0.0
             else:
                 self._proved(state, out[i])
                 self.tensors.apply_(out[i : i + 1], [state])
@@ -107,6 +114,9 @@ class TagLogitsProcessor:
             return self.decoder.next(state, token)
         except ValueError:  # a drafted token, or filler of a beam
             return None
+
+    def _forced(self, state: int, ids: list[int]) -> list[int]:
+        return self.decoder.forced(state, ids[-_BEFORE:]) if self.jump_forward else []
 
     def _proved(self, state: int, scores: Tensor) -> None:
         """Refuses ids that the decoder allows but would not take.

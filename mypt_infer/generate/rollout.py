@@ -98,6 +98,7 @@ def rollout(
         max_new_tokens=max_new_tokens,
         temperature=temperature,
         greedy_calls=False,
+        jump_forward=False,
         seed=seed,
         on_step=note,
     )

@@ -37,6 +37,10 @@ class Bpe:
             return self._piece(text)
         return [i for piece in cut(text, self._patterns[:-1]) for i in self._piece(piece)]
 
+    def pieces(self, text: str) -> list[str]:
+        """Returns the pieces of a text, each of which is encoded by itself."""
+        return cut(text, self._patterns)
+
     def _piece(self, text: str) -> list[int]:
         """Returns the ids of a text that only the last pattern is to cut."""
         base = self.base()

@@ -120,6 +120,13 @@ class Tokenizer:
         """
         return self._text.encode(text)
 
+    def pieces(self, text: str) -> list[str]:
+        """Returns the pieces into which a text is cut before each is encoded by itself.
+
+        In GPT-2's vocabulary, `{"name": 5` is cut into `{"`, `name`, `":` and ` 5`.
+        """
+        return self._text.pieces(text)
+
     def encode_batch(
         self, texts: list[str]
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:

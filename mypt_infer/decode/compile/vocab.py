@@ -37,6 +37,23 @@ class Vocabulary:
         return tuple(np.array(g, dtype=np.int32) for g in groups)
 
     @cached_property
+    def firsts(self) -> npt.NDArray[np.uint8]:
+        """Returns the first byte of each token, 0 where an id is no text."""
+        return np.array([token[0] if token else 0 for token in self.tokens], dtype=np.uint8)
+
+    @cached_property
+    def texts(self) -> npt.NDArray[np.bool_]:
+        """Returns for each id whether it is text. Shape (size,)."""
+        out = np.zeros(self.size, bool)
+        out[: len(self.tokens)] = [bool(token) for token in self.tokens]
+        return out
+
+    @cached_property
+    def of_byte(self) -> dict[int, int]:
+        """Returns the id of the token of one byte, by byte."""
+        return {token[0]: i for i, token in enumerate(self.tokens) if len(token) == 1}
+
+    @cached_property
     def tails(self) -> tuple[tuple[Ints, npt.NDArray[np.uint8]], ...]:
         """Returns for each byte the tokens of `by_first` without that byte.
 

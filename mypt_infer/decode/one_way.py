@@ -1,0 +1,137 @@
+"""Finds what must come next byte by byte, and spells it with the tokens that training has for it.
+
+Input: a state, and the ids before it. Output: ids. Inside the structure of a call there is often
+one text that may follow, such as `", "top_k": `, but many ways to cut it into tokens. A model need
+not be asked for what it cannot change, and the tokens that it then reads should be those that it
+was trained on: those of the encoder.
+
+Theory of operation. In a state of the tables without content, few tokens may follow. If all begin
+with the same byte, that byte must come; the token of one byte leads to the next state, and so on.
+The encoder cuts a text into pieces and encodes each by itself. Whatever follows, all pieces but the
+last are known, and the last one, too, if no character that may come next can belong to it.
+
+After `<myPT_toolcall>` with the tool `add(a: int)`, the text `{"name": "add"` and `, "a": ` must
+come. The pieces are `{"`, `name`, `":`, ` "`, `add`, `",`, ` "`, `a`, `":` and ` `; the last one is
+left to the model, because the space may be one token with the digits after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from mypt_infer.decode.compile.vocab import vocabulary
+from mypt_infer.decode.engine import Engine
+from mypt_infer.decode.tables import DEAD_STATE
+from mypt_spec import Dialect
+from mypt_spec.memo import Memo
+from mypt_spec.tokenizer.tokenizer import Tokenizer
+
+# How many ids before a state may share a piece with what follows; the most bytes of a way.
+_TAIL, _LONGEST = 8, 4096
+# One character of each kind that patterns of pieces tell apart, and the quotes of contractions.
+_KINDS = "aA0 .\n\"'"
+_KEPT = 4096
+
+
+class _Way(NamedTuple):
+    """The bytes that must follow a state, and one character of each kind that may follow these."""
+
+    text: bytes
+    then: str
+
+
+class OneWay:
+    """Spells what must follow the states of one engine."""
+
+    def __init__(self, dialect: Dialect, engine: Engine) -> None:
+        self.tokenizer, self.engine, self.tables = dialect.tokenizer, engine, engine.tables
+        self.vocabulary = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
+        self.words = self.vocabulary.tokens
+        self._ways = Memo[int, _Way](_KEPT)
+        self._spelled = Memo[tuple[int, ...], list[int]](_KEPT)
+
+    def ids(self, machine: int, before: Sequence[int]) -> list[int]:
+        """Returns the ids of what must follow a state, as far as they are known; often none.
+
+        `before` are the ids that led to it, the last ones at least.
+        """
+        inner = self.engine.inner(machine)
+        if inner is None or self.tables.frame[inner]:
+            return []
+        tail = self._tail(before)
+        key = (inner, *tail)
+        found = self._spelled.known.get(key)
+        if found is None:
+            found = self._spelled.keep(key, self._spell(tail, self._way(inner)))
+        return found
+
+    def _tail(self, before: Sequence[int]) -> tuple[int, ...]:
+        """Returns the ordinary ids at the end."""
+        out: list[int] = []
+        for token in reversed(before[-_TAIL:]):
+            if not self.vocabulary.texts[token]:
+                break
+            out.append(int(token))
+        return tuple(reversed(out))
+
+    def _way(self, state: int) -> _Way:
+        found = self._ways.known.get(state)
+        if found is not None:
+            return found
+        out, at = bytearray(), state
+        while True:
+            if self.tables.frame[at]:
+                then = _KINDS
+                break
+            ids, _ = self.tables.listed(at)
+            ordinary = ids[self.vocabulary.texts[ids]]
+            following = np.unique(self.vocabulary.firsts[ordinary]).tolist()
+            then = "".join(chr(b) if b < 0x80 else _KINDS for b in following)
+            if len(ids) != len(ordinary) or len(following) != 1 or len(out) >= _LONGEST:
+                break
+            after = self.tables.next(at, self.vocabulary.of_byte.get(following[0], -1))
+            if after == DEAD_STATE:
+                break
+            out.append(following[0])
+            at = after
+        return self._ways.keep(state, _Way(bytes(out), then))
+
+    def _spell(self, tail: tuple[int, ...], way: _Way) -> list[int]:
+        """Returns the ids of a way after `tail`.
+
+        Where the encoder would have cut the text before the way otherwise, the way is encoded by
+        itself.
+        """
+        for begin in range(len(tail) + 1):
+            own = list(tail[begin:])
+            try:
+                text = (b"".join(self.words[i] for i in own) + way.text).decode()
+            except UnicodeDecodeError:
+                continue
+            ids = self.tokenizer.encode(settled(text, way.then, self.tokenizer))
+            if ids[: len(own)] == own and (len(ids) > len(own) or not own):
+                return ids[len(own) :]
+        return []
+
+
+def settled(text: str, then: str, tokenizer: Tokenizer) -> str:
+    """Returns the beginning of a text whose pieces are the same whatever follows.
+
+    `then` are characters that may follow, one of each kind; none if the text is over.
+
+    >>> import mypt_spec
+    >>> tokenizer = mypt_spec.dialect("mypt").tokenizer
+    >>> settled('{"a": ', "0-", tokenizer), settled('{"a": ', "", tokenizer)
+    ('{"a":', '{"a": ')
+    """
+    found = tokenizer.pieces(text)
+    probes = [c + more for c in then for more in ("", "a", "A", "0", " ", ".")]
+    open_end = bool(then) and text.endswith("'")  # "'s" may follow
+    if found and (
+        open_end or any(tokenizer.pieces(text + p)[: len(found)] != found for p in probes)
+    ):
+        found.pop()
+    return "".join(found)
