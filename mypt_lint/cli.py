@@ -79,6 +79,11 @@ def options(out: Parser) -> None:
     add("--phase N", "allow only what the curriculum has introduced by phase N", type=int)
     add("--max-tokens N", "report episodes of more than N tokens", type=positive)
     add(
+        "--vocab PATH",
+        "count and read tokens by another vocabulary than that of the format, as mypt-prepare "
+        "--vocab",
+    )
+    add(
         "--tool NAME",
         "declare a tool, beside those in the system prompt",
         action="append",

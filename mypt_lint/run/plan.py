@@ -163,7 +163,7 @@ class Plan:
             if key not in checkers:
                 checkers[key] = checker(
                     own,
-                    named_dialect(name),
+                    named_dialect(name, self.given.get("vocab")),
                     others=others,
                     misnamed=own["dialect"] != AUTO and bool(others),
                     known=known,
@@ -295,6 +295,7 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
         "fail-on",
         "baseline",
         "eval-prompts",
+        "vocab",
     )
     out = {name: getattr(options, name.replace("-", "_"), None) for name in names}
     try:
@@ -311,9 +312,12 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
     return out
 
 
-def named_dialect(name: str) -> Dialect:
-    """Returns the dialect of that name. Raises UsageError."""
-    return mypt_spec.dialect(known_dialect(name, more=(AUTO,)))
+def named_dialect(name: str, vocabulary: str | None = None) -> Dialect:
+    """Returns the dialect of that name, on a vocabulary if one is named. Raises UsageError."""
+    try:
+        return mypt_spec.dialect(known_dialect(name, more=(AUTO,)), vocabulary=vocabulary)
+    except mypt_spec.VocabularyError as error:
+        raise UsageError(str(error)) from None
 
 
 def checker(

@@ -14,6 +14,7 @@ import mypt_spec
 from mypt_lint.check.trainer_rows import IGNORED, check_row
 from mypt_lint.cli import main
 from tests.support.strategies import episodes
+from tests.support.vocabulary import path, small
 
 MYPT = mypt_spec.dialect("mypt")
 RECORD = {
@@ -160,3 +161,22 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert finding["location"]["row"] > 20
     assert main([*run, "--fix"]) == 2
     assert "not fixed" in capsys.readouterr().err
+
+
+def test_another_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dialect = small("mypt")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps(row(RECORD, dialect=dialect)) + "\n")
+    run = ["--no-config", "--dialect", "mypt", "-q"]
+    assert main([*run, "--trainer-rows", str(rows), "--vocab", str(path())]) == 0
+    assert main([*run, "--trainer-rows", str(rows)]) == 1
+    records = tmp_path / "records.jsonl"
+    records.write_text(json.dumps(RECORD) + "\n")
+    size = len(row(RECORD, dialect=dialect)["input_ids"])
+    assert size > len(row(RECORD)["input_ids"])
+    limit = [*run, "--max-tokens", str(size - 1), str(records)]
+    assert main([*limit, "--fail-on", "warning"]) == 0
+    assert main([*limit, "--vocab", str(path())]) == 1
+    capsys.readouterr()
+    assert main([*run, str(records), "--vocab", str(rows)]) == 2
+    assert "rows.jsonl" in capsys.readouterr().err
