@@ -18,7 +18,10 @@ Kind = Literal["lines", "array", "object", "parquet"]
 HEAD = 1 << 16  # bytes looked at
 MAGIC = b"PAR1"
 _SPACE = b" \t\r\n"
-_WRAPPED = re.compile(r'\s*\{\s*("(?:[^"\\\n]|\\["\\/bfnrt]){0,80}")\s*:\s*\[\s*(?=\{)')
+_STRING = r'"(?:[^"\\\n]|\\["\\/bfnrt])*+"'
+_WRAPPED = re.compile(  # the first key of an object that holds objects, after keys of plain values
+    rf"\s*\{{\s*(?:{_STRING}\s*:\s*(?:{_STRING}|[-+.\w]++)\s*,\s*)*+({_STRING})\s*:\s*\[\s*(?=\{{)"
+)
 _MEMBER = re.compile(r'\s*,?\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 # A line that ends at the opening of an object or array, or after a key: no record ends there.
 _OPEN_LINE = re.compile(r'\s*\{\s*(?:"(?:[^"\\]|\\.)*"\s*:\s*(?:[\[{]\s*)*)?\Z')
@@ -78,15 +81,24 @@ def _array(rest: bytes, *, ended: bool) -> Layout | None:
 
 def _object(head: bytes, *, ended: bool) -> Layout:
     text = head[:HEAD].decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
+    first, _, after = text.partition("\n")
+    first, after = first.rstrip(), after.lstrip()
+    if first.endswith("}") and after.startswith("{") and _is_object(first):
+        return LINES
     wrapped = _WRAPPED.match(text)
     if wrapped and is_record(_first_value(text[wrapped.end() :])):
         return Layout("object", str(json.loads(wrapped[1], strict=False)))
-    first, _, after = text.partition("\n")
-    first, after = first.rstrip(), after.lstrip()
     goes_on = after.startswith(_AFTER.get(first[-1:], ()))
     if goes_on and _OPEN_LINE.match(first) and not is_record(_first_value(after)):
         return Layout("object")
     return LINES
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def records_in_array(head: bytes) -> bool:

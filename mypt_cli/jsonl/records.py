@@ -7,8 +7,10 @@ guess.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import chain
+from shlex import quote
 
 from mypt_cli.jsonl.array import cut_array
 from mypt_cli.jsonl.blocks import (
@@ -54,7 +56,7 @@ def record_blocks(
         elif layout.kind == "parquet":
             yield from parquet_blocks(source, block_size=block_size, max_line=max_line)
         else:
-            yield _in_object(layout, reader.offset)
+            yield _in_object(layout, source, reader.offset)
     finally:
         if not source.stdin and source.stream is None:
             stream.close()
@@ -108,14 +110,22 @@ def _broken(error: BrokenDataError) -> Iterator[bytes]:
     raise error
 
 
-def _in_object(layout: Layout, position: int) -> Block:
+def _in_object(layout: Layout, source: Source, position: int) -> Block:
     """Returns the block of a file that is one object."""
+    unpack = {
+        "": "",
+        "gz": f"zcat {quote(source.path)} | ",
+        "zst": f"zstdcat {quote(source.path)} | ",
+    }
+    file = "" if source.stdin or source.compressed else f" {quote(source.path)}"
+    jq = f"{unpack[source.compressed]}jq -c"
     if layout.key:
         message = f"the records are in a list under the key {layout.key!r} of one object"
-        hint = f"write each on a line of its own: jq -c '.[\"{layout.key}\"][]' FILE > NEW.jsonl"
+        path = quote(f".[{json.dumps(layout.key)}][]")
+        hint = f"write each on a line of its own: {jq} {path}{file} > NEW.jsonl"
     else:
         message = "a record goes over several lines; each line of JSONL is one record"
-        hint = "write each on one line: jq -c . FILE > NEW.jsonl; or put all into one JSON array"
+        hint = f"write each on one line: {jq} .{file} > NEW.jsonl; or put all into one JSON array"
     fault = Finding("MYP016", message, help=hint)
     at = (Origin(1, 1, b"{"),)
     return Block(b"", 1, position, broken=message, kind="object", origins=at, fault=fault)

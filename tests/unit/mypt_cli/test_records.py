@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shlex
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,13 @@ def records(data: bytes) -> list[bytes]:
         (json.dumps({"train": [{"instruction": "x", "output": "y"}]}).encode(), "object", "train"),
         (json.dumps(CHAT, indent=2).encode(), "object", ""),
         (b'{"a":\n  1\n}', "lines", ""),
+        (json.dumps({"name": "x", "n": 1, "data": [CHAT]}, indent=1).encode(), "object", "data"),
+        (json.dumps({"id": "x", "messages": CHAT["messages"]}).encode(), "lines", ""),
+        (
+            (json.dumps({"id": "x", "answers": [{"completion": "x"}]}) + "\n").encode() * 2,
+            "lines",
+            "",
+        ),
         (b"PAR1...", "parquet", ""),
     ],
 )
@@ -169,6 +177,15 @@ def test_only_jsonl_is_divided_into_ranges(tmp_path: Path) -> None:
     assert [has_lines(source) for source in expand([str(lines), str(array)])] == [True, False]
 
 
+@pytest.mark.parametrize("key", ["data", 'it\'s "data"'])
+def test_the_help_is_a_command_that_gets_at_the_records(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "my data.json"
+    path.write_text(json.dumps({key: [CHAT, CHAT]}))
+    (block,) = record_blocks(expand([str(path)])[0])
+    command = block.finding().help.partition(": ")[2]
+    assert shlex.split(command)[:4] == ["jq", "-c", f".[{json.dumps(key)}][]", str(path)]
+
+
 class TestParquet:
     """Rows as records."""
 
@@ -213,6 +230,14 @@ class TestParquet:
         assert [b.first_row for b in found[1:]] == [
             b.first_row + len(b.lines()) for b in found[:-1]
         ]
+
+    def test_wherever_it_is_cut_there_is_one_finding(self, table: Any) -> None:
+        source = table([{"text": "x" * i} for i in range(20)], row_group_size=5)
+        data = Path(source.path).read_bytes()
+        for size in range(4, len(data), 37):
+            Path(source.path).write_bytes(data[:size])
+            (block,) = record_blocks(source)
+            assert block.finding().code == "MYP003"
 
     def test_a_pipe_is_refused(self, table: Any) -> None:
         data = Path(table([{"a": 1}]).path).read_bytes()
