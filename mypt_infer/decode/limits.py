@@ -69,7 +69,7 @@ def caps_of(
         (CALLING, call, "max_toolcall_tokens"),
     ):
         if cap is not None:
-            caps[block] = count_of(cap, what, unbounded - 64) + _closing(dialect, block)
+            caps[block] = count_of(cap, what, unbounded - 64) + closing_tokens(dialect, block)
     tables = engine.tables
     if think is not None:
         for state in _entries(tables, THINKING):
@@ -100,7 +100,7 @@ def count_of(value: int, what: str, most: int) -> int:
     return int(value)
 
 
-def _closing(dialect: Dialect, block: int) -> int:
+def closing_tokens(dialect: Dialect, block: int) -> int:
     """Returns the tokens of the tag that closes a block: they do not count as its content."""
     table, longest = dialect.table, 1
     for kind in kinds_of(dialect, block):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from mypt_infer.decode import BudgetError, Decoder
 from mypt_infer.decode.decoder import machine
+from mypt_infer.decode.limits import closing_tokens
 from mypt_infer.decode.prompt import opening
 from mypt_spec.bodies.json_schema import misfits
 from mypt_spec.encoder import tag_ids
@@ -154,7 +155,7 @@ def test_blocks_keep_their_budgets(name: str, cap: int) -> None:
             inside = inside + 1 if block else 0
             longest[block] = max(longest[block], inside - 1)
         assert complete(made, ids + out)
-    closing = [0, *(made._closing(block) for block in (1, 2))]
+    closing = [0, *(closing_tokens(made.dialect, block) for block in (1, 2))]
     assert longest[1] <= cap + closing[1] - 1
     assert longest[2] <= 48 + closing[2] - 1
     assert longest[2] > 8 or name == "gabgpt"
