@@ -30,7 +30,7 @@ from mypt_spec.table import SpecError, TokenTable
 from mypt_spec.table_file import load_table
 from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_spec.tokenizer.tokenizer import Tokenizer
-from mypt_spec.tokenizer.vocabulary import Vocabulary
+from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError, wanted_of
 from mypt_spec.validator import Outcome, Run
 
 _PACKAGE = Path(__file__).parent
@@ -275,10 +275,15 @@ def load(path: str | Path, adapter: Adapter | None = None) -> Dialect:
     """Loads a grammar folder of your own: a `.lark` file, `tokens.toml`, and how to read records.
 
     Records are read by `adapter`, or as `records.toml` in the folder says, or by `ADAPTER` of an
-    `adapter.py` there, which is run; without any of these, no record can be read. Raises SpecError,
-    which names the file and what is wrong in it.
+    `adapter.py` there, which is run; without any of these, no record can be read. The vocabulary is
+    GPT-2's, or the file that `tokens.toml` names. Raises SpecError, which names the file and what
+    is wrong in it, and VocabularyError.
     """
-    folder = Path(path)
+    return _whole(_bare(Path(path), adapter), Path(path))
+
+
+def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
+    """Returns a dialect without the vocabulary that its token table may name."""
     grammar, tokens = _text(_grammar_file(folder)), _text(folder / "tokens.toml")
     table = load_table(tokens, where=str(folder / "tokens.toml"))
     shipped = folder.parent == grammar_root()
@@ -413,20 +418,39 @@ def dialect(name: str | Path, *, vocabulary: str | Path | None = None) -> Dialec
 
 @cache
 def _loaded(name: str) -> Dialect:
-    return load(folder(name))
+    return _whole(_bare_of(name), folder(name))
+
+
+@cache
+def _bare_of(name: str) -> Dialect:
+    return _bare(folder(name))
+
+
+def _whole(bare: Dialect, path: Path) -> Dialect:
+    """Returns a dialect on the vocabulary that its token table names, if that is a file."""
+    wanted = bare.table.wanted
+    if wanted is None or not wanted.file:
+        return bare
+    return _with(bare, read_vocabulary(path / wanted.file))
 
 
 @cache
 def _on(name: str, vocabulary: Vocabulary) -> Dialect:
     """Returns a dialect on another vocabulary."""
-    base = _loaded(name)
-    fingerprint = hashlib.sha256(f"{base.fingerprint}\0{vocabulary.sha256}".encode()).hexdigest()
-    return replace(
-        base,
-        table=base.table.on(vocabulary.name, vocabulary.ids, vocabulary.special),
-        vocabulary=vocabulary,
-        fingerprint=fingerprint,
-    )
+    return _with(_bare_of(name), vocabulary)
+
+
+def _with(bare: Dialect, vocabulary: Vocabulary) -> Dialect:
+    """Returns a dialect, loaded without its vocabulary, on one. Raises VocabularyError."""
+    wanted = bare.table.wanted
+    try:
+        if wanted is not None:
+            vocabulary = wanted_of(vocabulary, wanted)
+        table = bare.table.on(vocabulary.name, vocabulary.ids, vocabulary.special)
+    except ValueError as error:
+        raise VocabularyError(f"{bare.spec}: {error}") from None
+    fingerprint = hashlib.sha256(f"{bare.fingerprint}\0{vocabulary.sha256}".encode()).hexdigest()
+    return replace(bare, table=table, vocabulary=vocabulary, fingerprint=fingerprint)
 
 
 def folder(name: str) -> Path:

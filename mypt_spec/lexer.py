@@ -64,7 +64,7 @@ def lex_ids(
     """
     numbers = [_integer(item) for item in ids]
     first, stop, rest = ordinary.parts
-    by_id = {table.special[s]: table.sentinels[s] for s in table.special}
+    by_id = {i: table.sentinels[s] for s, i in table.special.items() if i >= 0}
     findings: list[Finding] = []
     chunks: list[str] = []
     offsets: list[int] = []  # where each chunk begins in the joined string

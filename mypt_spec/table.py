@@ -21,6 +21,8 @@ CALLS = ("call", "arguments", "function")
 LISTS = ("calls",)
 ROLES = ("thought", "citation")
 BODIES = ("text", "json", *CALLS, *LISTS, "namespace")
+# Kinds of vocabulary that a table can be made for.
+KINDS = ("ranks", "tekken", "tokenizer.json", "vocabulary.json")
 # Special tokens of vocabularies that fill up rows, the best first.
 PADDING = (
     "<pad>",
@@ -75,7 +77,7 @@ class IdSet:
     def __str__(self) -> str:
         """Returns the ranges for people, at most the first three."""
         shown = [f"{r[0]}-{r[-1]}" if len(r) > 1 else str(r[0]) for r in self.ranges[:3]]
-        return ", ".join(shown) + ", ..." * (len(self.ranges) > 3)
+        return ", ".join(shown) + ", ..." * (len(self.ranges) > 3) or "not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +202,31 @@ class Mistake:
     help: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The vocabulary that a table is made for, in place of GPT-2's.
+
+    `kind` is one of KINDS, `file` its path from the table's folder ("" where a user names it), and
+    `sha256` the digest of the copy that is kept of it ("" for any). `pattern` and `special` say of
+    ranks how text is cut, and which special tokens there are.
+    """
+
+    kind: str
+    file: str = ""
+    sha256: str = ""
+    pattern: str = ""
+    special: tuple[tuple[str, int], ...] = ()
+
+
 @dataclass(frozen=True)
 class TokenTable:
     """All of a tokens.toml.
 
     `special` maps each single-id tag to its id, `ordinary` are the ids of text, and `pad` is an id
     that means nothing: it fills up rows. All other ids below `vocab_size` mean nothing either.
+    Where the table is made for another vocabulary than GPT-2's, `wanted` is that, and `given` are
+    the ids that it says of tags. Before `on` was called, there are no ids of text then, and ids of
+    tags that are not given are below zero.
     """
 
     name: str
@@ -225,14 +246,24 @@ class TokenTable:
     tool_declaration: str = ""
     prompts: bool = False
     pad_vocabulary_to: int = 64
+    wanted: Wanted | None = None
+    given: tuple[tuple[str, int], ...] = ()
 
     def on(self, base: str, ordinary: IdSet, taken: Mapping[str, int]) -> TokenTable:
         """Returns the same table on another base vocabulary, which has these ids of text.
 
-        `taken` are the ids of its own special tokens. A tag that is one of them has its id; the
-        others get ids after all of these, in the order of the table. The id of padding comes
-        before them, unless a special token is left that no tag uses.
+        `taken` are the ids of its own special tokens. A tag that is one of them has its id, then
+        come the ids that the table gives; other tags get ids after all of these, in the order of
+        the table. The id of padding comes before them, unless a special token is left that no tag
+        uses. Raises ValueError where the table gives an id that the vocabulary gives to another.
         """
+        owner = {i: tag for tag, i in taken.items()}
+        for tag, i in self.given:
+            if i in ordinary or owner.get(i, tag) != tag or taken.get(tag, i) != i:
+                theirs = "of text" if i in ordinary else f"of {owner[i]!r}" if i in owner else ""
+                is_now = f"has id {taken[tag]} there" if tag in taken else f"is {theirs} there"
+                raise ValueError(f"id {i} of {tag!r} does not fit the vocabulary: it {is_now}")
+        taken = dict(self.given) | dict(taken)
         unused = {tag: i for tag, i in taken.items() if tag not in self.special}
         last = max([ordinary.ranges[-1][-1], *taken.values()])
         pad = next(

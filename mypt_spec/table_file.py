@@ -13,6 +13,7 @@ from typing import Any
 from mypt_spec.table import (
     BODIES,
     END,
+    KINDS,
     ROLES,
     TEXT,
     IdSet,
@@ -21,6 +22,7 @@ from mypt_spec.table import (
     SpecError,
     Terminal,
     TokenTable,
+    Wanted,
     padded,
 )
 
@@ -74,7 +76,12 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     known_keys(head, _DIALECT_KEYS, "[dialect]", need)
     terminals: dict[str, Terminal] = {}
     special: dict[str, int] = {}
+    wanted = _wanted(data.get("vocabulary"), need)
+    for key in ("base_vocabulary", "first_special_id"):
+        what = f'"{key}" is of GPT-2\'s vocabulary, [vocabulary] says another'
+        need(wanted is None or key not in head, "[dialect]", what)
     first, pad = head.get("first_special_id", 50257), head.get("pad_vocabulary_to", 64)
+    given: dict[str, int] = {}
     for key, number in (("first_special_id", first), ("pad_vocabulary_to", pad)):
         need(isinstance(number, int) and number > 0, "[dialect]", f'"{key}" must be a positive int')
     need(
@@ -115,6 +122,10 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             f'"role" must be one of {", ".join(ROLES)}, of a terminal that opens a block',
         )
         pieces = tuple(_piece(p, entry, need) for p in row["spelling"])
+        for raw in row["spelling"]:
+            if "id" in raw:
+                need(wanted is not None, entry, '"id" of a piece needs [vocabulary]')
+                _give(given, raw["special"], raw["id"], entry, need)
         need(bool(pieces), entry, '"spelling" is empty')
         same = next((t.name for t in terminals.values() if t.spelling == pieces), None)
         need(same is None, entry, f"is spelled as {same} is")
@@ -132,8 +143,10 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
                 entry,
                 '"id" needs a spelling of one special piece',
             )
+            if wanted is not None:
+                _give(given, pieces[0].value, row["id"], entry, need)
             need(
-                special[pieces[0].value] == row["id"],
+                wanted is not None or special[pieces[0].value] == row["id"],
                 entry,
                 f'"id" is {row["id"]}, the order of the table says {special[pieces[0].value]}',
             )
@@ -191,15 +204,18 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         Mistake(**row | {k: tuple(row[k]) for k in lists if k in row})
         for row in data.get("mistake", [])
     )
-    used = first + len(special)
+    ordinary, vocab_size = IdSet((range(first - 1),)), padded(first + len(special), pad)
+    if wanted is not None:
+        ordinary, vocab_size, first = IdSet(()), 0, 0
+        special = {tag: given.get(tag, -2 - i) for i, tag in enumerate(special)}
     return TokenTable(
         name=head["name"],
         title=head.get("title", head["name"]),
         doc=head.get("doc", ""),
         base_vocabulary=head.get("base_vocabulary", "gpt2"),
-        ordinary=IdSet((range(first - 1),)),
+        ordinary=ordinary,
         pad=first - 1,
-        vocab_size=padded(used, pad),
+        vocab_size=vocab_size,
         pad_vocabulary_to=pad,
         terminals=terminals,
         special=special,
@@ -210,7 +226,44 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         turn_opener=head.get("turn_opener", ""),
         tool_declaration=head.get("tool_declaration", ""),
         prompts=head.get("prompts", False),
+        wanted=wanted,
+        given=tuple(given.items()),
     )
+
+
+def _wanted(raw: Any, need: Any) -> Wanted | None:
+    """Returns what `[vocabulary]` says, None where there is none."""
+    entry = "[vocabulary]"
+    if raw is None:
+        return None
+    need(isinstance(raw, dict), entry, "expected a table")
+    known_keys(raw, {"kind", "file", "sha256", "pattern", "special"}, entry, need)
+    need(raw.get("kind") in KINDS, entry, f'"kind" must be one of {", ".join(KINDS)}')
+    for key in ("file", "sha256", "pattern"):
+        need(isinstance(raw.get(key, ""), str), entry, f'"{key}" must be str')
+    need(
+        re.fullmatch(r"([0-9a-f]{64})?", raw.get("sha256", "")) is not None,
+        entry,
+        '"sha256" must be 64 digits in hexadecimal',
+    )
+    own = {"pattern", "special"} & set(raw)
+    need(not own or raw["kind"] == "ranks", entry, f'{" and ".join(sorted(own))}: only of "ranks"')
+    special = raw.get("special", {})
+    need(
+        isinstance(special, dict) and all(type(i) is int and i >= 0 for i in special.values()),
+        entry,
+        '"special" must be a table of ids',
+    )
+    rest = {key: raw[key] for key in ("kind", "file", "sha256", "pattern") if key in raw}
+    return Wanted(**rest, special=tuple(special.items()))
+
+
+def _give(given: dict[str, int], tag: str, i: Any, entry: str, need: Any) -> None:
+    """Notes the id that a table says of a tag."""
+    need(type(i) is int and i >= 0, entry, f'"id" of {tag} must be an int, not below 0')
+    owner = next((other for other, its in given.items() if its == i), tag)
+    need(owner == tag, entry, f"id {i} is that of {owner}")
+    need(given.setdefault(tag, i) == i, entry, f"{tag} has id {given[tag]} above")
 
 
 def known_keys(row: dict[str, Any], keys: set[str], entry: str, need: Any) -> None:
@@ -229,7 +282,7 @@ def _piece(raw: Any, entry: str, need: Any) -> Piece:
     )
     kind = next((k for k in ("special", "text", "space", "attr") if k in raw), "")
     need(
-        bool(kind) and set(raw) <= {kind, "pattern", "exact"},
+        bool(kind) and set(raw) <= {kind, "pattern", "exact", "id"},
         entry,
         f"piece {raw} must have one of special, text, attr, space",
     )
@@ -243,6 +296,7 @@ def _piece(raw: Any, entry: str, need: Any) -> Piece:
         entry,
         "an attr piece needs a pattern",
     )
+    need("id" not in raw or kind == "special", entry, '"id" is for a special piece')
     need(kind != "space" or raw[kind].isspace(), entry, "a space piece must be white space")
     need(
         "exact" not in raw or (kind == "space" and isinstance(raw["exact"], bool)),

@@ -92,6 +92,13 @@ def gpt2() -> tiktoken.Encoding:
 BASES = {"gpt2": gpt2}
 
 
+def _absent(table: TokenTable) -> tiktoken.Encoding:
+    kind = table.wanted.kind if table.wanted is not None else ""
+    raise VocabularyError(
+        f"{table.name} has ids only on a vocabulary ({kind}): name one, with --vocab for instance"
+    )
+
+
 class Tokenizer:
     """A base encoding and the special ids of one dialect.
 
@@ -106,8 +113,10 @@ class Tokenizer:
         self.vocab_size = table.vocab_size
         self.ordinary, self.pad = table.ordinary, table.pad
         if vocabulary is None:
-            self.files = dict(FILES)
-            self._text = Bpe(BASES[table.base_vocabulary], (GPT2_PATTERN,))
+            self.files = dict(FILES) if table.wanted is None else {}
+            absent = partial(_absent, table)
+            base = BASES[table.base_vocabulary] if table.wanted is None else absent
+            self._text = Bpe(base, (GPT2_PATTERN,))
         else:
             self.files = {vocabulary.file: vocabulary.sha256}
             self._text = Bpe(partial(encoding, vocabulary), vocabulary.patterns)

@@ -23,7 +23,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from mypt_spec.table import IdSet
+from mypt_spec.table import IdSet, Wanted
 
 FILE = "vocabulary.tiktoken"  # the name of a copy, which is kept with data made with it
 MADE = "vocabulary.json"  # the same of what is more than ranks
@@ -88,6 +88,22 @@ def made(ranks: dict[bytes, int], special: dict[str, int], patterns: tuple[str, 
     found = {VERSION: 1, "patterns": patterns, "special": ordered, "tokens": runs}
     data = json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
     return _vocabulary(MADE, data, ranks, ordered, patterns)
+
+
+def wanted_of(vocabulary: Vocabulary, wanted: Wanted) -> Vocabulary:
+    """Returns the vocabulary with what a token table says of ranks.
+
+    Raises ValueError for another vocabulary than the table is made for.
+    """
+    if vocabulary.file == FILE and (wanted.pattern or wanted.special):
+        patterns = (wanted.pattern,) if wanted.pattern else vocabulary.patterns
+        vocabulary = made(vocabulary.ranks, dict(wanted.special), patterns)
+    if wanted.sha256 not in ("", vocabulary.sha256):
+        raise ValueError(
+            f"the vocabulary is another one: SHA-256 {vocabulary.sha256}, [vocabulary] in "
+            f"tokens.toml says {wanted.sha256}"
+        )
+    return vocabulary
 
 
 def of_made(data: bytes, found: dict[str, Any], path: str) -> Vocabulary:

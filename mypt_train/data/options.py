@@ -76,7 +76,9 @@ class Options:
 
         Raises KeyError and VocabularyError as `mypt_spec.dialect` does.
         """
-        return mypt_spec.dialect(self.dialect, vocabulary=self.vocabulary)
+        dialect = mypt_spec.dialect(self.dialect, vocabulary=self.vocabulary)
+        dialect.tokenizer.encode("")  # raises now for a missing vocabulary, not at the first line
+        return dialect
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -104,6 +104,7 @@ def vocabulary(tokenizer: Tokenizer, base: str) -> Vocabulary:
     found = _vocabularies.known.get(key)
     if found is None:
         ordinary = tokenizer.ordinary
+        tokenizer.encode("")  # raises where there is no vocabulary
         tokens = tuple(
             tokenizer.decode_bytes([i]) if i in ordinary else b""
             for i in range(ordinary.ranges[-1].stop)

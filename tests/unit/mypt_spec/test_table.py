@@ -146,6 +146,11 @@ def test_the_tiny_table_is_good() -> None:
 # --- what the loader refuses: (change, the entry it must name, what it must say, whether the schema
 # refuses it too)
 
+# The same table, made for another vocabulary.
+OTHER = TABLE.replace('base_vocabulary = "gpt2"\nfirst_special_id = 50257\n', "").replace(
+    "[[terminal]]", '[vocabulary]\nkind = "tekken"\n\n[[terminal]]', 1
+)
+
 BAD: dict[str, tuple[Callable[[str], str], str, str, bool]] = {
     "no dialect": (lambda s: s[s.index("[[terminal]]") :], "[dialect]", "name", True),
     "no name of the dialect": (swap('name = "tiny"\n', ""), "[dialect]", "name", True),
@@ -194,6 +199,17 @@ BAD: dict[str, tuple[Callable[[str], str], str, str, bool]] = {
     "mistake without code": (swap('code = "MYP220"\n', ""), "[[mistake]] (no code)", '"code" must be str', True),
     "mistake inside a string": (swap('inside = ["box"]', 'inside = "box"'), "MYP220", '"inside" must be list', True),
     "mistake inside no block": (swap('inside = ["box"]', 'inside = ["bag"]'), "MYP220", "names no block or mark: ['bag']", False),
+    "vocabulary beside GPT-2's": (swap("[[terminal]]", '[vocabulary]\nkind = "tekken"\n\n[[terminal]]'), "[dialect]", "is of GPT-2's vocabulary", True),
+    "vocabulary of no kind": (lambda s: OTHER.replace('kind = "tekken"\n', ""), "[vocabulary]", '"kind" must be one of', True),
+    "vocabulary of another kind": (lambda s: OTHER.replace("tekken", "spm"), "[vocabulary]", '"kind" must be one of', True),
+    "unknown key of the vocabulary": (lambda s: OTHER.replace("[vocabulary]", "[vocabulary]\nfiles = 1"), "[vocabulary]", "unknown key files", True),
+    "file is a number": (lambda s: OTHER.replace("[vocabulary]", "[vocabulary]\nfile = 1"), "[vocabulary]", '"file" must be str', True),
+    "pattern of no ranks": (lambda s: OTHER.replace("[vocabulary]", '[vocabulary]\npattern = "x"'), "[vocabulary]", 'only of "ranks"', True),
+    "short sha256": (lambda s: OTHER.replace("[vocabulary]", '[vocabulary]\nsha256 = "ab"'), "[vocabulary]", "64 digits", True),
+    "id below 0": (lambda s: OTHER.replace("id = 50259", "id = -1"), "STOP", "not below 0", True),
+    "id twice": (lambda s: OTHER.replace("id = 50259", "id = 50258"), "STOP", "id 50258 is that of </box>", False),
+    "id of a piece without a vocabulary": (swap('{ special = "<stop>" }', '{ special = "<stop>", id = 50259 }'), "STOP", "needs [vocabulary]", False),
+    "id of a text": (lambda s: OTHER.replace('[{ special = "<stop>" }]\nid = 50259', '[{ text = "<stop>", id = 1 }]'), "STOP", "for a special piece", True),
     "mistake after no block": (swap('inside = ["box"]', 'after = ["bag"]'), "MYP220", "names no block or mark: ['bag']", False),
 }  # fmt: skip
 

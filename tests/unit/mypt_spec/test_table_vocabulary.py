@@ -1,0 +1,218 @@
+"""Token tables that are made for another vocabulary than GPT-2's: `[vocabulary]` and ids of tags."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import mypt_spec
+from mypt_infer.decode import Decoder
+from mypt_lint.cli import main as lint
+from mypt_spec.tokenizer.sources import read_vocabulary
+from mypt_spec.tokenizer.vocabulary import COPIES, MADE, VocabularyError
+from mypt_train import ShardReader
+from mypt_train.commands.prepare import main as prepare
+from tests.support.foreign import QWEN, tekken
+from tests.support.vocabulary import path as small
+from tests.unit.mypt_spec.test_table import VALIDATOR
+
+TABLE = """
+[dialect]
+name = "tiny"
+title = "Tiny"
+doc = "A dialect for tests."
+pad_vocabulary_to = 8
+layouts = { compact = "" }
+
+VOCABULARY
+
+[[terminal]]
+name = "USER_OPEN"
+spelling = [{ special = "[INST]" }]
+opens = "user"
+loss = 0
+origin = "system"
+phase = 1
+doc = "Opens what the user says."
+
+[[terminal]]
+name = "USER_CLOSE"
+spelling = [{ special = "[/INST]", id = 4 }]
+closes = "user"
+loss = 0
+origin = "system"
+phase = 1
+doc = "Closes it."
+
+[[terminal]]
+name = "ANSWER_OPEN"
+spelling = [{ special = "<answer>" }]
+opens = "assistant"
+loss = 0
+body_loss = 1
+origin = "system"
+phase = 1
+doc = "Opens the answer."
+
+[[terminal]]
+name = "END"
+spelling = [{ special = "</s>" }]
+id = 2
+closes = "assistant"
+loss = 1
+origin = "model"
+phase = 1
+doc = "Ends the answer."
+"""
+GRAMMAR = """start: (user answer)+
+user: USER_OPEN TEXT USER_CLOSE
+answer: ANSWER_OPEN TEXT END
+%declare USER_OPEN USER_CLOSE ANSWER_OPEN END TEXT
+"""
+DECLARED = """[[message]]
+role = "user"
+
+[[message]]
+role = "assistant"
+"""
+TEXT = "[INST]Hi 12[/INST]<answer>You're right</s>"
+
+
+def folder(tmp_path: Path, vocabulary: str, table: str = TABLE) -> Path:
+    found = tmp_path / "tiny"
+    found.mkdir()
+    (found / "tiny.lark").write_text(GRAMMAR, encoding="utf-8")
+    written = table.replace("VOCABULARY", vocabulary)
+    (found / "tokens.toml").write_text(written, encoding="utf-8")
+    assert VALIDATOR.is_valid(tomllib.loads(written))
+    return found
+
+
+def test_ids_of_tags(tmp_path: Path) -> None:
+    """From the vocabulary, from the table, or after the last one."""
+    (tmp_path / "tekken.json").write_bytes(tekken().read_bytes())
+    d = mypt_spec.load(folder(tmp_path, '[vocabulary]\nkind = "tekken"\nfile = "../tekken.json"'))
+    assert d.tokenizer.special == {"[INST]": 3, "[/INST]": 4, "<answer>": 390, "</s>": 2}
+    assert (str(d.tokenizer.ordinary), d.tokenizer.pad, d.tokenizer.vocab_size) == (
+        "10-389",
+        5,
+        392,
+    )
+    episode, _ = d.parse(TEXT)
+    assert episode is not None
+    encoded = d.encode(episode)
+    assert d.tokenizer.decode(encoded.ids) == TEXT
+    assert d.parse_ids(encoded.ids)[0] == episode
+    assert d.tokenizer.decode(encoded.ids[encoded.loss == 1]) == "You're right</s>"
+    state = Decoder(d).start([3, *d.tokenizer.encode("Hi"), 4, 390])
+    assert 2 in Decoder(d).ids(Decoder(d).next(state, d.tokenizer.encode("Yo")[0]))
+
+
+def test_a_user_names_the_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without one there are tags and rules, and no ids."""
+    here = folder(tmp_path, '[vocabulary]\nkind = "tekken"')
+    d = mypt_spec.load(here)
+    episode, findings = d.parse(TEXT)
+    assert episode is not None
+    assert findings == []
+    with pytest.raises(
+        VocabularyError, match=r"tiny has ids only on a vocabulary \(tekken\): name"
+    ):
+        d.encode(episode)
+    with pytest.raises(VocabularyError, match="only on a vocabulary"):
+        Decoder(d)
+    assert {f.code for f in d.parse_ids([-2, -3, 3, 20])[1]} >= {"MYP503"}
+    on = mypt_spec.dialect(here, vocabulary=tekken())
+    assert on.encode(episode).ids[0] == 3
+    assert on.fingerprint != d.fingerprint
+
+
+def test_another_vocabulary_than_it_is_made_for(tmp_path: Path) -> None:
+    wanted = read_vocabulary(tekken()).sha256
+    said = f'[vocabulary]\nkind = "tekken"\nsha256 = "{wanted}"'
+    here = folder(tmp_path, said)
+    assert mypt_spec.dialect(here, vocabulary=tekken()).tokenizer.special["</s>"] == 2
+    copy = tmp_path / MADE
+    copy.write_bytes(read_vocabulary(tekken()).data)
+    assert mypt_spec.dialect(here, vocabulary=copy).fingerprint == mypt_spec.dialect(here, vocabulary=tekken()).fingerprint  # fmt: skip
+    with pytest.raises(VocabularyError, match=f"is another one: SHA-256 .* says {wanted}"):
+        mypt_spec.dialect(here, vocabulary=small())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("id = 2", "id = 20", "id 20 of '</s>' does not fit the vocabulary: it has id 2 there"),
+        ('"[/INST]", id = 4', '"<x>", id = 4', "id 4 of '<x>' .*: it is of '\\[/INST\\]' there"),
+        ('"[/INST]", id = 4', '"<x>", id = 40', "id 40 of '<x>' .*: it is of text there"),
+    ],
+)
+def test_ids_that_do_not_fit(tmp_path: Path, old: str, new: str, says: str) -> None:
+    here = folder(tmp_path, '[vocabulary]\nkind = "tekken"', TABLE.replace(old, new))
+    with pytest.raises(VocabularyError, match=says):
+        mypt_spec.dialect(here, vocabulary=tekken())
+
+
+def test_ranks_with_a_pattern(tmp_path: Path) -> None:
+    said = f"[vocabulary]\nkind = \"ranks\"\nfile = \"r.tiktoken\"\npattern = '''{QWEN}'''\n"
+    said += 'special = { "<pad>" = 380, "[INST]" = 381, "</s>" = 2000 }'
+    table = TABLE.replace(", id = 4", "").replace("id = 2\n", "")
+    here = folder(tmp_path, said, table)
+    (here / "r.tiktoken").write_bytes(small().read_bytes())
+    d = mypt_spec.load(here)
+    assert d.tokenizer.special == {"[INST]": 381, "[/INST]": 2001, "<answer>": 2002, "</s>": 2000}
+    assert d.tokenizer.pad == 380
+    assert d.vocabulary is not None
+    assert d.vocabulary.patterns == (QWEN,)
+    same = mypt_spec.dialect("mypt", vocabulary=tekken()).tokenizer
+    text = "I'LL say  12 34\n\n x"
+    assert d.tokenizer.encode(text) == [i - 10 for i in same.encode(text)]
+
+
+def test_a_file_that_is_missing(tmp_path: Path) -> None:
+    here = folder(tmp_path, '[vocabulary]\nkind = "tekken"\nfile = "none.json"')
+    with pytest.raises(VocabularyError, match=r"none\.json: cannot be read"):
+        mypt_spec.load(here)
+    assert mypt_spec.dialect(here, vocabulary=tekken()).tokenizer.special["[INST]"] == 3
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_prepared_data_keep_all(
+    tmp_path: Path, named: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = '[vocabulary]\nkind = "tekken"' + ("" if named else '\nfile = "tekken.json"')
+    here = folder(tmp_path, said)
+    (here / "records.toml").write_text(DECLARED, encoding="utf-8")
+    record = {
+        "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]
+    }
+    lines = tmp_path / "x.jsonl"
+    lines.write_text(json.dumps(record) + "\n", encoding="utf-8")
+    args = [
+        str(lines),
+        "--dialect",
+        f"{here}/",
+        "--out",
+        str(tmp_path / "o"),
+        "--workers",
+        "1",
+        "-q",
+    ]
+    args += ["--context-length", "64"]
+    if named:
+        assert prepare(args) == 2
+        assert "tiny has ids only on a vocabulary" in capsys.readouterr().err
+        args += ["--vocab", str(tekken())]
+    else:
+        (here / "tekken.json").write_bytes(tekken().read_bytes())
+    assert prepare(args) == 0, capsys.readouterr().err
+    for file in [*here.iterdir()]:
+        file.unlink()
+    assert (tmp_path / "o" / COPIES[1]).is_file()
+    reader = ShardReader(tmp_path / "o", verify=True)
+    ((ids, _),) = [e for shard in reader.shards() for e in shard.episodes()]
+    assert reader.dialect.tokenizer.decode(ids) == "[INST]Hi[/INST]<answer>Yo</s>"
+    assert lint([str(tmp_path / "o")]) == 0
