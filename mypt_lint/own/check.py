@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mypt_lint.own.walks import Walks
-from mypt_spec import Dialect, Episode, SpecError
+from mypt_spec import Dialect, Episode, SpecError, VocabularyError
 from mypt_spec.adapters.base import Unread
 from mypt_spec.automaton import make_parser
 from mypt_spec.bodies.strict_json import Fault, loads
@@ -43,7 +43,7 @@ def check(folder: Path) -> Iterator[Result]:
     """Yields the results of all checks of a folder; of one that cannot be loaded, only that."""
     try:
         dialect = load(folder)
-    except SpecError as error:
+    except (SpecError, VocabularyError) as error:
         yield Result("load", False, str(error))
         return
     if isinstance(dialect.adapter, Unread):
@@ -57,6 +57,11 @@ def check(folder: Path) -> Iterator[Result]:
         yield Result("episodes", False, f"none could be made: {why}")
         return
     yield _texts(dialect, episodes)
+    if dialect.table.wanted is not None and dialect.vocabulary is None:
+        why = "[vocabulary] names no file: ids, vectors and the decoder are not checked"
+        yield Result("ids", None, why)
+        yield _records(dialect, episodes)
+        return
     yield _ids(dialect, episodes)
     yield _records(dialect, episodes)
     yield _vectors(dialect, folder / "vectors.json")

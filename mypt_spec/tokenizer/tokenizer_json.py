@@ -203,10 +203,10 @@ def _try(found: dict[str, Any], vocabulary: Vocabulary) -> None:
     pairs = enumerate(zip(ids, theirs, strict=False))
     same = next((i for i, (a, b) in pairs if a != b), min(len(ids), len(theirs)))
     at = len(ours.decode_bytes(ids[:same]).decode("utf-8", "ignore"))
+    has, would = (some[same] if same < len(some) else "none" for some in (theirs, ids))
     added = [tag for tag in vocabulary.special if tag and tag in PROBE]
     why = f"; its added token {added[0]!r} is ordinary text" if added else ""
     raise ValueError(
         f"its ids cannot be reproduced: of the text that is tried, character {at} "
-        f"({PROBE[at : at + 12]!r}) has id {theirs[same : same + 1]}, not "
-        f"{ids[same : same + 1]}{why}"
+        f"({PROBE[at : at + 12]!r}) has id {has} there and would have {would} here{why}"
     )

@@ -11,6 +11,7 @@ import pytest
 import mypt_spec
 from mypt_infer.decode import Decoder
 from mypt_lint.cli import main as lint
+from mypt_lint.own.check import check
 from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_spec.tokenizer.vocabulary import COPIES, MADE, VocabularyError
 from mypt_train import ShardReader
@@ -170,6 +171,26 @@ def test_ranks_with_a_pattern(tmp_path: Path) -> None:
     same = mypt_spec.dialect("mypt", vocabulary=tekken()).tokenizer
     text = "I'LL say  12 34\n\n x"
     assert d.tokenizer.encode(text) == [i - 10 for i in same.encode(text)]
+
+
+def test_a_folder_is_checked(tmp_path: Path) -> None:
+    """Without a vocabulary as far as that goes, and with one whole."""
+    here = folder(tmp_path, '[vocabulary]\nkind = "tekken"')
+    (here / "records.toml").write_text(DECLARED, encoding="utf-8")
+    found = {result.name: result for result in check(here)}
+    assert found["text"].fine
+    assert found["ids"].fine is None
+    assert "names no file" in found["ids"].said
+    tokens = here / "tokens.toml"
+    named = tokens.read_text(encoding="utf-8").replace('"tekken"', '"tekken"\nfile = "t.json"')
+    tokens.write_text(named, encoding="utf-8")
+    (only,) = check(here)
+    assert only.fine is False
+    assert "t.json: cannot be read" in only.said
+    (here / "t.json").write_bytes(tekken().read_bytes())
+    found = {result.name: result for result in check(here)}
+    assert found["ids"].fine
+    assert "decoder" in found
 
 
 def test_a_file_that_is_missing(tmp_path: Path) -> None:
