@@ -127,6 +127,8 @@ def call_answered_twice(chat: Chat) -> Iterator[Finding]:
 def duplicate_call_id(chat: Chat) -> Iterator[Finding]:
     """Finds calls of one message that have the same id."""
     for message in (*chat.messages, *chat.rejected):
+        if len(message.calls) < 2:
+            continue
         counts: Counter[str] = Counter()
         for call in message.calls:
             if call.id is None:
