@@ -16,11 +16,12 @@ ABOUT = "OpenAI records (messages)"
 TOP = frozenset({
     "messages", "system", "language", "tools", "functions", "chat_template_kwargs",
     "response_format", "parallel_tool_calls", "tool_choice", "function_call", "reasoning_effort",
+    "images", "videos", "audios",
 })  # fmt: skip
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # the first that has text is read
 _ANY = frozenset({
-    "role", "content", "name", "weight", "refusal", "audio", "function_call", "annotations",
-    "logprobs", "tool_calls", "tool_call_id", "prefix", "cache_control", *THOUGHTS,
+    "role", "content", "name", "weight", "loss_weight", "refusal", "audio", "function_call",
+    "annotations", "logprobs", "tool_calls", "tool_call_id", "prefix", "cache_control", *THOUGHTS,
 })  # fmt: skip
 # What a message of a role is read from; all else is `beside`.
 _READ = {
@@ -76,7 +77,7 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
         for key, value in message.items()
         if key not in _READ[role] and (value is not None or key not in _ANY)
     }
-    reader.inner = {}
+    reader.begin()
     calls: tuple[Call, ...] = ()
     thoughts: tuple[Text, ...] = ()
     if role == "assistant":
@@ -93,16 +94,22 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
         if parts is not None:
             texts, media = parts[:2]
             thoughts += parts[2]
-    weight = beside.get("weight")
+            if not texts and (reader.called or thoughts):
+                texts = None
+    weight = beside.get("weight", beside.get("loss_weight"))
     if weight is not None and not isinstance(weight.value, int | float):
-        reader.add("MYP104", f'"weight" must be a number, got {kind_of(weight.value)}', weight.at)
+        reader.add(
+            "MYP104",
+            f'"{weight.at.rpartition("/")[2]}" must be a number, got {kind_of(weight.value)}',
+            weight.at,
+        )
     return Message(
         role,
         said,
         at,
         texts,
         thoughts,
-        calls,
+        (*calls, *reader.called),
         media,
         answers=reader.string(message.get("tool_call_id"), f"{at}/tool_call_id", "tool_call_id"),
         name=reader.string(message.get("name"), f"{at}/name", "name"),

@@ -15,14 +15,20 @@ from mypt_records.reading import Reader
 
 ABOUT = "preference records (chosen, rejected)"
 TOP = frozenset({
-    "prompt", "chosen", "rejected", "system", "language", "tools", "chat_template_kwargs",
+    "prompt", "chosen", "rejected", "chosen_messages", "rejected_messages", "system", "language",
+    "tools", "chat_template_kwargs",
     "score_chosen", "score_rejected", "margin", *sharegpt.LISTS, "instruction", "input", "history",
 })  # fmt: skip
+
+_SIDES = {
+    "chosen": ("chosen", "chosen_messages"),
+    "rejected": ("rejected", "rejected_messages"),
+}
 
 
 def fit(record: dict[str, Any]) -> int:
     """Returns how many signs there are that a record has this shape; 0 if it has not."""
-    return 6 if {"chosen", "rejected"} <= record.keys() else 0
+    return 6 if all(any(key in record for key in names) for names in _SIDES.values()) else 0
 
 
 def read(record: dict[str, Any]) -> Chat:
@@ -30,11 +36,13 @@ def read(record: dict[str, Any]) -> Chat:
     reader = Reader()
     asked, read = _asked(record, reader)
     sides = {}
-    for key in ("chosen", "rejected"):
-        if key in record:
-            sides[key] = said(record[key], f"/{key}", "assistant", reader)
+    for side, names in _SIDES.items():
+        key = next((name for name in names if name in record), None)
+        if key is not None:
+            sides[side] = said(record[key], f"/{key}", "assistant", reader)
+            read.append(key)
         else:
-            reader.add("MYP102", f'the record has no "{key}"', "", hint=f'add "{key}": "..."')
+            reader.add("MYP102", f'the record has no "{side}"', "", hint=f'add "{side}": "..."')
     chosen, rejected = sides.get("chosen", []), sides.get("rejected", [])
     same = _alike(chosen, rejected)
     if _repeats(chosen, asked):
@@ -46,7 +54,7 @@ def read(record: dict[str, Any]) -> Chat:
         [*asked, *chosen],
         tools,
         known=TOP,
-        read=(*read, "chosen", "rejected", "system"),
+        read=(*read, "system"),
         rejected=rejected[same:],
     )
 

@@ -21,7 +21,7 @@ MEDIA = frozenset({
 })  # fmt: skip
 _THOUGHT = {"thinking": "thinking", "reasoning": "text"}  # type of a part -> the key of its text
 Parts = tuple[tuple[Text, ...], tuple[Given, ...], tuple[Text, ...]]
-_OF_PART = ("cache_control", "annotations", "index", "signature")
+_OF_PART = ("text", "value", "cache_control", "annotations", "index", "signature")
 _OF_CALL = ("index",)
 LABELS = ("label", "kto_tag")
 _KEEP = 'remove it, or begin its name with "_" to keep it as metadata'
@@ -36,7 +36,12 @@ class Reader:
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
-        self.inner: dict[str, Given] = {}  # further keys inside the parts and calls of a message
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins a message, of whose parts and calls more than texts is noted."""
+        self.inner: dict[str, Given] = {}  # further keys inside of them
+        self.called: list[Call] = []  # calls that are parts
 
     def chat(
         self,
@@ -143,7 +148,12 @@ class Reader:
                 media.append(Given(part, here))
                 continue
             field = _THOUGHT.get(kind, "text") if isinstance(kind, str) else "text"
+            if isinstance(part, dict) and part.get(field) is None and "value" in part:
+                field = "value"  # as LLaMA-Factory writes all parts
             text = part.get(field) if isinstance(part, dict) else None
+            if kind == "tool_call" and isinstance(text, str):
+                self.called += self.json_calls(text, f"{here}/{field}")
+                continue
             if not isinstance(text, str) or (kind != "text" and kind not in _THOUGHT):
                 what = f"of type {kind!r}" if isinstance(kind, str) else "without a type"
                 self.add(
@@ -191,6 +201,28 @@ class Reader:
         given = None if arguments is None else Given(arguments, f"{where}/arguments")
         known_as = Text(ident, f"{at}/id") if ident else None
         return Call(Text(name, f"{where}/name"), given, at, known_as)
+
+    def json_calls(self, value: Any, at: str) -> tuple[Call, ...]:
+        """Returns the calls that a text holds: one object with name and arguments, or a list."""
+        try:
+            found = loads(value) if isinstance(value, str) else value
+        except Fault as fault:
+            self.add("MYP304", f"the call is no JSON: {fault.message}", at)
+            return ()
+        out = []
+        for call in found if isinstance(found, list) else [found]:
+            inside = call.get("function", call) if isinstance(call, dict) else None
+            inside = inside if isinstance(inside, dict) else None
+            name = inside.get("name") if inside is not None else None
+            if inside is None or not isinstance(name, str) or not name:
+                self.add("MYP104", 'a call must be {"name": "...", "arguments": {...}}', at)
+                continue
+            arguments = inside.get("arguments")
+            self.unknown(inside, ("name", "arguments", "id", "type"), at, "a call")
+            out.append(
+                Call(Text(name, at), None if arguments is None else Given(arguments, at), at)
+            )
+        return tuple(out)
 
     def tools(self, tools: Any, at: str) -> tuple[Tool, ...] | None:
         """Returns the declared tools: a list, or JSON text of one. None for null."""

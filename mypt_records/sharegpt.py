@@ -11,7 +11,6 @@ from typing import Any
 from mypt_records import openai
 from mypt_records.chat import Call, Chat, Given, Message, Text
 from mypt_records.reading import Reader, below
-from mypt_spec.bodies.strict_json import Fault, loads
 
 ABOUT = "ShareGPT records (conversations)"
 LISTS = ("conversations", "conversation", "messages", "dialogue", "dialog")
@@ -92,13 +91,13 @@ def _message(item: Any, at: str, reader: Reader) -> Message | None:
     reader.unknown(item, _KNOWN, at, f"the {said} message")
     what = next((key for key in _TEXT if key in item), "value")
     place = f"{at}/{what}"
-    reader.inner = {}
+    reader.begin()
     calls: tuple[Call, ...] = ()
     texts: tuple[Text, ...] | None = None
     media: tuple[Given, ...] = ()
     thoughts: tuple[Text, ...] = ()
     if role == "call":
-        role, calls = "assistant", _calls(item.get(what), place, reader)
+        role, calls = "assistant", reader.json_calls(item.get(what), place)
     elif (parts := reader.parts(item.get(what), place, what)) is not None:
         texts, media, thoughts = parts
     beside = {
@@ -113,31 +112,10 @@ def _message(item: Any, at: str, reader: Reader) -> Message | None:
         at,
         texts,
         thoughts,
-        calls,
+        (*calls, *reader.called),
         media,
         answers=reader.string(item.get("tool_call_id"), f"{at}/tool_call_id", "tool_call_id"),
         name=reader.string(item.get("name"), f"{at}/name", "name"),
         weight=beside.get("weight"),
         beside=beside | reader.inner,
     )
-
-
-def _calls(value: Any, at: str, reader: Reader) -> tuple[Call, ...]:
-    """Returns the calls that a text holds: one object with name and arguments, or a list."""
-    try:
-        found = loads(value) if isinstance(value, str) else value
-    except Fault as fault:
-        reader.add("MYP304", f"the call is no JSON: {fault.message}", at)
-        return ()
-    out = []
-    for call in found if isinstance(found, list) else [found]:
-        inside = call.get("function", call) if isinstance(call, dict) else None
-        inside = inside if isinstance(inside, dict) else None
-        name = inside.get("name") if inside is not None else None
-        if inside is None or not isinstance(name, str) or not name:
-            reader.add("MYP104", 'a call must be {"name": "...", "arguments": {...}}', at)
-            continue
-        arguments = inside.get("arguments")
-        reader.unknown(inside, ("name", "arguments", "id", "type"), at, "a call")
-        out.append(Call(Text(name, at), None if arguments is None else Given(arguments, at), at))
-    return tuple(out)

@@ -22,6 +22,7 @@ from mypt_spec.findings import Finding
 # metadata: a target that has no place for it loses it.
 _SEEN = {"language", "tools", "functions", "response_format", "rejected", "label"}
 _SAID = {"refusal", "audio", "function_call"}
+_WEIGHT = ("weight", "loss_weight")
 _KEPT = "MYP103"  # an unknown key: it becomes metadata
 
 
@@ -40,7 +41,7 @@ def unknown(chat: Chat, takes: frozenset[str]) -> list[Finding]:
             if given.at == below(message.at, key)
             and key not in _SAID
             # "Do not train this answer": no metadata says so.
-            and not (key == "weight" and given.value == 0)
+            and not (key in _WEIGHT and given.value == 0 and message.role == "assistant")
         ]
     return [
         Finding(_KEPT, f'unknown key "{key}"', at, on_key=True)

@@ -139,3 +139,21 @@ def test_an_undeclared_tool() -> None:
     assert not findings(chat(USER, asked, tools=[])), "as with an empty list"
     text = chat(USER, asked, tools=json.dumps([TOOL]))
     assert [(f.code, f.pointer) for f in findings(text)] == [(found.code, found.pointer)]
+
+
+def test_parts_as_llama_factory_writes_them() -> None:
+    """Each has its text under `value`, and calls and thoughts are parts, too."""
+    parts = [
+        {"type": "reasoning", "value": "t"},
+        {"type": "text", "value": "a"},
+        {"type": "tool_call", "value": '{"name": "find", "arguments": {"q": 1}}'},
+    ]
+    found = chat(USER | {"loss_weight": 0.0}, {"role": "assistant", "content": parts})
+    assert findings(found) == []
+    message = found.messages[1]
+    assert message.thoughts == (Text("t", "/messages/1/content/0/value"),)
+    assert message.content == (Text("a", "/messages/1/content/1/value"),)
+    assert [(c.name.text, c.arguments) for c in message.calls] == [
+        ("find", Given({"q": 1}, "/messages/1/content/2/value"))
+    ]
+    assert found.messages[0].weight == Given(0.0, "/messages/0/loss_weight")

@@ -47,6 +47,7 @@ RECORDS: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("preference", {"chosen": chat(HI, YO), "rejected": chat(HI, ("assistant", "No"))}, ASKED),
     ("preference", {"prompt": "Hi", "chosen": chat(HI, YO), "rejected": chat(HI, ("assistant", "No"))}, ASKED),
     ("preference", gpt(("human", "Hi"), chosen={"from": "gpt", "value": "Yo"}, rejected={"from": "gpt", "value": "No"}), ASKED),
+    ("preference", {"chosen_messages": chat(HI, YO), "rejected_messages": chat(HI, ("assistant", "No"))}, ASKED),
     ("preference", {"instruction": "Hi", "input": "", "chosen": "Yo", "rejected": "No"}, ASKED),
 ]  # fmt: skip
 
