@@ -11,8 +11,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from mypt_records import checks
-from mypt_records.shapes import SHAPES, read, shape_of
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 
@@ -24,6 +22,9 @@ _Read = Callable[[object], tuple[Episode | None, list[Finding]]]
 
 def judged(checker: Checker, record: object) -> tuple[Episode | None, list[Finding]]:
     """Returns the Episode of a record in the checker's dialect, if any, and all findings."""
+    from mypt_records import checks
+    from mypt_records.shapes import SHAPES, read, shape_of
+
     own = shape_of(record)
     if own not in ("", checker.shape):
         about = SHAPES[own].ABOUT

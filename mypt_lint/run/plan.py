@@ -22,12 +22,12 @@ from mypt_cli.words import either
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import candidates, detect, elsewhere_than, in_order
 from mypt_lint.options import DEFAULTS
-from mypt_lint.run.shape import said, with_shape
+from mypt_lint.run.shape import about, said, with_shape
 from mypt_lint.settings.baseline import Key
 from mypt_lint.settings.config import Config, asked
 from mypt_lint.settings.selection import UnknownRuleError, chosen, selection
 from mypt_lint.settings.settings import Settings, settings
-from mypt_records.shapes import SHAPES
+from mypt_records.names import NAMES
 from mypt_spec.dialect import Dialect
 from mypt_spec.rules.context import ToolSchema
 
@@ -184,7 +184,7 @@ class Plan:
         own = self.of(source.path)
         if own["dialect"] != AUTO:
             own, source = with_shape(own, source, definite=True)
-            if own["records"] in SHAPES and self.of(source.path)["records"] != own["records"]:
+            if own["records"] in NAMES and self.of(source.path)["records"] != own["records"]:
                 say(f"{source.path}: {said(own['records'], own['dialect'])}")
             return own["dialect"], own, source
         own, name, _, looked, formatless = self.resolved(source, say)
@@ -199,13 +199,13 @@ class Plan:
         """
         own = self.of(source.path)
         name = own["dialect"]
-        if name in SHAPES:
+        if name in NAMES:
             return name, own, source
         if name != AUTO and own.origin("dialect") != "default":
             return name, own, source
         looked, source = with_shape(own, source, definite=False)
-        if (shape := looked["records"]) in SHAPES:
-            say(f"{source.path}: {SHAPES[shape].ABOUT}; --from {shape} says so")
+        if (shape := looked["records"]) in NAMES:
+            say(f"{source.path}: {about(shape)}; --from {shape} says so")
             return shape, own, source
         if name != AUTO:
             return name, looked, source
@@ -236,7 +236,7 @@ class Plan:
         sure = own["dialect"] != AUTO and own.origin("dialect") != "default"
         own, source = with_shape(own, source, definite=sure)
         name = own["dialect"]
-        if own["records"] in SHAPES:
+        if own["records"] in NAMES:
             if wanted != own["records"]:
                 say(f"{source.path}: {said(own['records'], name if sure else '')}")
             return Resolved(own, name if sure else DEFAULTS["dialect"], (), source, not sure)
@@ -356,7 +356,7 @@ def checker(
         severities=own["severity"] or (),
         edits=edits,
         with_fixes=with_fixes,
-        shape=own["records"] if own["records"] in SHAPES else "",
+        shape=own["records"] if own["records"] in NAMES else "",
         formatless=formatless,
         allowed=frozenset(own["metadata"] or ()),
         often=frozenset(own["often"] or ()),

@@ -18,7 +18,6 @@ from mypt_lint.check.detect import beginning
 from mypt_lint.check.metadata import common
 from mypt_lint.settings.settings import Settings
 from mypt_records.names import NAMES
-from mypt_records.shapes import SHAPES, read, shape_of
 from mypt_spec.dialect import is_folder
 from mypt_spec.findings import Finding
 
@@ -46,6 +45,8 @@ def with_shape(own: Settings, source: Source, *, definite: bool) -> tuple[Settin
         first, source = beginning(source, least=1)
         if not first or not _errors(native(first[0])):
             return own, source
+    from mypt_records.shapes import read  # records of a dialect need none of it
+
     found, source = beginning(source)
     shape = wanted if wanted in NAMES else ""
     if wanted in (None, AUTO) and not is_folder(name):
@@ -70,6 +71,8 @@ def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
     The dialect `name` is preferred where it is as good; another one only where it is better, and
     not if `name` is `definite`.
     """
+    from mypt_records.shapes import read, shape_of
+
     shapes = Counter(map(shape_of, found))
     none = shapes.pop("", 0)
     shape, count = max(shapes.items(), key=lambda item: item[1], default=("", 0))
@@ -88,11 +91,18 @@ def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
 def said(shape: str, dialect: str) -> str:
     """Returns what is found in a file, and how to say it oneself. `dialect` is empty for none."""
     if dialect:
-        return f"{SHAPES[shape].ABOUT}; checked as {dialect}, --records {shape} says so"
+        return f"{about(shape)}; checked as {dialect}, --records {shape} says so"
     how = "checked without a format, --dialect NAME checks them as one"
     if shape == "text":
         how = "each is checked as the format of its tags, --dialect NAME checks them as one"
-    return f"{SHAPES[shape].ABOUT}; {how}"
+    return f"{about(shape)}; {how}"
+
+
+def about(shape: str) -> str:
+    """Returns what the records of a shape are called."""
+    from mypt_records.shapes import SHAPES
+
+    return SHAPES[shape].ABOUT
 
 
 def _reader(name: str) -> Callable[[object], list[Finding]]:
