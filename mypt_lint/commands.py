@@ -21,7 +21,7 @@ _PAGE_WIDTH = 100  # cells of a terminal that a page takes at most
 STARTER = """\
 # Settings; `mypt-lint --show-settings` says what holds and why. Lines with # are suggestions.
 
-dialect = "{dialect}"
+{first}
 fail-on = "error"                  # or "warning", "info"
 # max-tokens = 2048                # longer episodes are reported
 # ignore = ["blank-content"]       # codes (MYP314), families (MYP3) or names
@@ -31,6 +31,9 @@ fail-on = "error"                  # or "warning", "info"
 
 # [severity]
 # unknown-tool = "error"
+
+# [metadata]                       # top-level keys that are known, and mean nothing
+# keys = ["id", "source"]
 
 # [tools.search]                   # declared tools; schemas of arguments and result
 # arguments = {{ type = "object", required = ["query"] }}
@@ -156,23 +159,30 @@ def _rules(chosen: argparse.Namespace) -> int:
 def _init(chosen: argparse.Namespace) -> int:
     from mypt_lint.check.detect import candidates, detect
     from mypt_lint.run.plan import Plan
+    from mypt_lint.run.shape import about, with_shape
     from mypt_lint.settings.config import FILES, find
 
     path = FILES[0]
     if os.path.lexists(path):
         raise UsageError(f"{path} is here already; delete it first, or edit it")
     known = candidates("")
-    dialect = chosen.dialect
+    dialect, shape = chosen.dialect, ""
     if dialect is None:
+        plan = Plan({}, find())
         try:
-            source = Plan({}, find()).files(["."])[0]
+            source = plan.files(["."])[0]
         except UsageError:
             dialect = "auto"
         else:
-            dialect = detect(source, "record", known).dialect.name
+            own, source = with_shape(plan.of(source.path), source, definite=False)
+            shape = own["records"] or ""
+            dialect = "" if shape else detect(source, "record", known).dialect.name
+    first = f'dialect = "{dialect}"'
+    if shape:
+        first = f'records = "{shape}"\n# dialect = "{known[0].name}"  # as a format, too'
     with open(path, "x", encoding="utf-8") as out:
-        out.write(STARTER.format(dialect=dialect))
-    print(f"{path} written, for {dialect}.")
+        out.write(STARTER.format(first=first))
+    print(f"{path} written, for {about(shape) if shape else dialect}.")
     return 0
 
 

@@ -75,8 +75,8 @@ def test_init(
     Path("data").mkdir()
     Path("data/a.jsonl").write_text(GOOD)
     assert main(["init"]) == 0
-    assert "written, for gabgpt" in capsys.readouterr().out
-    assert read("mypt-lint.toml").top["dialect"] == "gabgpt"
+    assert "written, for OpenAI records (messages)" in capsys.readouterr().out
+    assert read("mypt-lint.toml").top["records"] == "openai"
     assert main(["-q", "data"]) == 0
     assert main(["init"]) == 2
     assert "is here already" in capsys.readouterr().err

@@ -237,3 +237,14 @@ def test_texts_with_tags_are_checked_as_the_format_of_these(
         == "x.jsonl: serialised texts (text); each is checked as the format of its tags, --dialect NAME checks them as one"
     )
     assert lint(capsys, write({"text": good}), "--dialect", "praxis")[0] == 0
+
+
+def test_settings_to_begin_with_name_the_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(*[GPT] * 3)
+    assert main(["init"]) == 0
+    assert (
+        capsys.readouterr().out == "mypt-lint.toml written, for ShareGPT records (conversations).\n"
+    )
+    assert 'records = "sharegpt"\n# dialect = ' in Path("mypt-lint.toml").read_text()
+    status, found, said = lint(capsys, path)
+    assert (status, found, said) == (0, [], ["3 lines clean (1 file)"])
