@@ -51,6 +51,8 @@ _NO_BUDGETS = (1 << BUDGET_BITS) - 1
 _REMEMBERED = 4096
 # The most bytes of these, in each of two memos.
 _ROOM = 16 << 20
+# So many classes are gathered one by one; of more, all ids are looked at, which takes 50 us.
+_FEW_CLASSES = 64
 # More bits than an id of any vocabulary needs.
 _ID_BITS = 20
 
@@ -205,8 +207,19 @@ class Decoder:
         known = self._free.known.get(machine)
         if known is not None:
             return known
+        if machine < self._size and self._block[machine] and not self.tables.frame[machine]:
+            return self._listed(machine)
         made = self._make(machine, ENDLESS, UNBOUNDED)
         return self._free.keep(machine, (*self._needs(machine), made), made.size)
+
+    def _listed(self, machine: int) -> tuple[int, int, AllowSet]:
+        """Returns what `free` does, for a state in a block whose steps are a list: all of these."""
+        tables = self.tables
+        ids, then = tables.listed(machine)
+        left = int(tables.distance[then].max(initial=0))
+        inside = int(tables.to_close[then[tables.block[then] != NO_BLOCK]].max(initial=0))
+        made = AllowSet(len(ids), ids, None)
+        return self._free.keep(machine, (left, inside, made), made.size)
 
     def ids(self, state: int) -> Ints:
         """Returns the allowed ids, sorted, int32."""
@@ -515,6 +528,8 @@ class Decoder:
         return AllowSet(count, self._members(ok), None)
 
     def _members(self, classes: npt.NDArray[np.bool_]) -> Ints:
+        if np.count_nonzero(classes) > _FEW_CLASSES:
+            return np.flatnonzero(classes[self.tables.classes]).astype(np.int32)
         parts = [
             self._order[self._bounds[c] : self._bounds[c + 1]] for c in np.flatnonzero(classes)
         ]

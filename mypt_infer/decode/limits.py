@@ -72,11 +72,11 @@ def caps_of(
             caps[block] = count_of(cap, what, unbounded - 64) + closing_tokens(dialect, block)
     tables = engine.tables
     if think is not None:
-        for state in _entries(tables, THINKING):
+        for state in entries_of(tables, THINKING):
             least = int(tables.to_close[state])
             _check("max_think_tokens", think, int(caps[THINKING]), least, "a thought")
     if call is not None:
-        entries = _entries(tables, CALLING)
+        entries = entries_of(tables, CALLING)
         for i, tool in enumerate(tools):
             alone = engine.only(i)
             others = (alone.owner != i) & (alone.owner >= 0)
@@ -117,7 +117,7 @@ def _check(name: str, given: int, cap: int, least: int, what: str) -> None:
         raise BudgetError(f"{name} is {given}; {what} takes at least {least} tokens", least)
 
 
-def _entries(tables: Tables, block: int) -> list[int]:
+def entries_of(tables: Tables, block: int) -> list[int]:
     """Returns the states right after an opening tag of such a block."""
     outside = {*tables.start.values(), *tables.spine[0].tolist()}
     after = np.concatenate([tables.following(s) for s in outside if tables.block[s] == NO_BLOCK])

@@ -20,6 +20,7 @@ from tests.support.decoding import DIALECTS, TOOLS, prompt
 
 pytest.importorskip("llguidance")
 from mypt_infer.decode.compile.nfa import NO_BLOCK
+from mypt_infer.decode.limits import entries_of
 from mypt_infer.decode.llguidance import tools as calls_module
 from mypt_infer.decode.llguidance.grammar import matcher
 from mypt_infer.decode.llguidance.tools import _Opening, calls_of
@@ -124,7 +125,10 @@ def test_the_least_is_that_of_the_tables(name: str) -> None:
     """In flat schemas the tables count exactly, over all ways to write a call."""
     for tool in declare(TOOLS):
         table, other = (Decoder(name, [tool], engine=engine) for engine in ("table", "llguidance"))
-        least = [min(int(of.tables.to_close[s]) for s in of._entries(2)) for of in (table, other)]
+        least = [
+            min(int(of.tables.to_close[s]) for s in entries_of(of.tables, 2))
+            for of in (table, other)
+        ]
         assert least[0] == least[1]
 
 
