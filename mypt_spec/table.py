@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 TEXT = "TEXT"
 END = "$END"
@@ -65,8 +66,10 @@ class IdSet:
         rest = frozenset(i for run in self.ranges if run != longest for i in run)
         return longest.start, longest.stop, rest
 
-    def __contains__(self, i: object) -> bool:
-        return any(i in run for run in self.ranges)
+    def __contains__(self, i: Any) -> bool:
+        """Returns whether an integer, of numpy too, is in the set."""
+        first, stop, rest = self.parts
+        return bool(first <= i < stop or i in rest)
 
     def __iter__(self) -> Iterator[int]:
         return (i for run in self.ranges for i in run)

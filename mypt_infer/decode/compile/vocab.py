@@ -103,11 +103,10 @@ def vocabulary(tokenizer: Tokenizer, base: str) -> Vocabulary:
     key = f"{base}/{tokenizer.vocab_size}"
     found = _vocabularies.known.get(key)
     if found is None:
-        ordinary = tokenizer.ordinary
         tokenizer.encode("")  # raises where there is no vocabulary
-        tokens = tuple(
-            tokenizer.decode_bytes([i]) if i in ordinary else b""
-            for i in range(ordinary.ranges[-1].stop)
-        )
+        listed = [b""] * tokenizer.ordinary.ranges[-1].stop
+        for i in tokenizer.ordinary:
+            listed[i] = tokenizer.decode_bytes([i])
+        tokens = tuple(listed)
         found = _vocabularies.keep(key, Vocabulary(tokens, tokenizer.vocab_size))
     return found

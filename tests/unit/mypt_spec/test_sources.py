@@ -9,9 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_spec.table import IdSet
 from mypt_spec.tokenizer.bpe import cut
 from mypt_spec.tokenizer.probe import PROBE
 from mypt_spec.tokenizer.sources import read_vocabulary
@@ -72,8 +76,6 @@ def test_ids_of_tags() -> None:
 def test_a_vocabulary_without_a_spare_special_token() -> None:
     tags = dict.fromkeys(mypt_spec.dialect("mypt").table.special)
     ranks = {bytes([b]): b + 3 for b in range(256)}
-    from mypt_spec.table import IdSet
-
     table = mypt_spec.dialect("mypt").table.on("x", IdSet.of(ranks.values()), {next(iter(tags)): 0})
     assert table.pad == 259
     assert [*table.special.values()] == [0, *range(260, 260 + len(tags) - 1)]
@@ -263,6 +265,24 @@ def test_tekken() -> None:
     assert own.patterns == (QWEN,)
     assert d.tokenizer.pad == 5
     assert min(d.tokenizer.special.values()) == 390
+
+
+@given(st.sets(st.integers(0, 60), min_size=1))
+def test_a_set_of_ids(ids: set[int]) -> None:
+    found = IdSet.of(ids)
+    assert [*found] == sorted(ids)
+    assert len(found) == len(ids)
+    assert [i for i in range(-5, 70) if i in found] == sorted(ids)
+    assert [i for i in np.arange(-5, 70) if i in found] == sorted(ids)
+    first, stop, rest = found.parts
+    assert {*range(first, stop), *rest} == ids
+
+
+def test_a_set_of_ids_for_people() -> None:
+    assert str(IdSet.of([7, 1, 2, 3])) == "1-3, 7"
+    assert str(IdSet.of([1, 3, 5, 7])) == "1, 3, 5, ..."
+    assert str(IdSet(())) == "not known"
+    assert 0 not in IdSet(())
 
 
 def test_gpt2_itself_is_a_file_of_ranks() -> None:
