@@ -36,16 +36,22 @@ class Encoded:
 
 
 class Segment(NamedTuple):
-    """The ids of one event, all of one `loss`.
+    """The ids of one event, all of one `loss`, but for the last `trailing` ones.
 
-    `inside` are the blocks around it, outermost first; a tag is inside the block that it opens or
-    closes.
+    These are white space that the system writes after a tag, and never trained. `inside` are the
+    blocks around it, outermost first; a tag is inside the block that it opens or closes.
     """
 
     event: Event
     ids: list[int]
     loss: int
     inside: Stack
+    trailing: int = 0
+
+    @property
+    def losses(self) -> list[int]:
+        """Returns the loss of each id."""
+        return [self.loss] * (len(self.ids) - self.trailing) + [0] * self.trailing
 
 
 def segments(events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer) -> Iterator[Segment]:
@@ -67,7 +73,9 @@ def segments(events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer) -
         if terminal.opens:
             within[inside] = loss & terminal.body_loss
         shown = inside if terminal.opens else around
-        yield Segment(event, tag_ids(event, table, tokenizer), loss & terminal.loss, shown)
+        ids = tag_ids(event, table, tokenizer)
+        trail = len(tokenizer.encode(terminal.trail)) if terminal.trail else 0
+        yield Segment(event, ids, loss & terminal.loss, shown, trail)
 
 
 def encode_events(events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer) -> Encoded:
@@ -78,16 +86,22 @@ def encode_events(events: Iterable[Event], table: TokenTable, tokenizer: Tokeniz
     loss: list[int] = []
     for segment in segments(events, table, tokenizer):
         ids += segment.ids
-        loss += [segment.loss] * len(segment.ids)
+        loss += segment.losses
     return Encoded(np.array(ids, dtype=np.uint32), np.array(loss, dtype=np.uint8))
 
 
-def tag_ids(event: Event, table: TokenTable, tokenizer: Tokenizer) -> list[int]:
-    """Returns the ids of a tag: special pieces by id, the plain text between as ordinary tokens."""
+def tag_ids(
+    event: Event, table: TokenTable, tokenizer: Tokenizer, *, trail: bool = True
+) -> list[int]:
+    """Returns the ids of a tag: special pieces by id, the plain text between as ordinary tokens.
+
+    Without `trail`, white space is left out that the system writes after it.
+    """
     out: list[int] = []
     plain = ""
     values = dict(event.attrs)
-    for piece in table.terminals[event.terminal].spelling:
+    terminal = table.terminals[event.terminal]
+    for piece in terminal.spelling if trail else terminal.said:
         if piece.kind == "special":
             if plain:
                 out += tokenizer.encode(plain)
@@ -96,3 +110,11 @@ def tag_ids(event: Event, table: TokenTable, tokenizer: Tokenizer) -> list[int]:
         else:
             plain += values.get(piece.value, "") if piece.kind == "attr" else piece.value
     return out + tokenizer.encode(plain) if plain else out
+
+
+def trail_ids(last: int | None, table: TokenTable, tokenizer: Tokenizer) -> list[int]:
+    """Returns the ids of the white space that the system writes after a tag with the `last` id."""
+    for tag, space in table.trails.items():
+        if tokenizer.special[tag] == last:
+            return tokenizer.encode(space)
+    return []

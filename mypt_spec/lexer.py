@@ -166,6 +166,8 @@ def _cut(
                 if v is not None and k.startswith(name + "__")
             )
         spaced = terminal.spaced and text[start:end] != terminal.spell(attrs, special)
+        if spaced and sentinels and end == len(text):  # where a model stops
+            spaced = text[start:end] + terminal.trail != terminal.spell(attrs, special)
         yield Event(name, terminal.spell(attrs), Place("", span(start, end)), attrs, spaced=spaced)
     if at < len(text):
         yield Event(TEXT, text[at:], Place("", span(at, len(text))))

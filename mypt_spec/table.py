@@ -90,13 +90,15 @@ class Piece:
     `kind` is "special" (one id), "text" (plain text), "space" (white space) or "attr" (an
     attribute, with the `pattern` of its values). White space is written as in `value`; when
     reading, any other or none is taken in its place, with a finding (MYP230). If it is `exact`,
-    only `value` or none is taken: other white space is content.
+    only `value` or none is taken: other white space is content. `loss` is 0 for white space at the
+    end of a spelling that the system writes, whoever writes the tag: it is never trained.
     """
 
     kind: str
     value: str
     pattern: str = ""
     exact: bool = False
+    loss: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class Terminal:
 
     The remaining fields follow from these; they are stored because every tag of every record asks
     for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.
+    `trail`: white space at its end that only the system writes. `said`: the spelling without it.
     `spaced`: whether white space is part of the spelling, and may be read otherwise. `patterns`:
     attribute to the pattern of its values. `shown`: the spelling for people, attributes as `...`.
     `bare`: the spelling with empty attributes.
@@ -142,6 +145,8 @@ class Terminal:
     role: str = ""
     ends: tuple[str, ...] = field(init=False, repr=False, compare=False)
     led: bool = field(init=False, repr=False, compare=False)
+    trail: str = field(init=False, repr=False, compare=False)
+    said: tuple[Piece, ...] = field(init=False, repr=False, compare=False)
     spaced: bool = field(init=False, repr=False, compare=False)
     patterns: dict[str, str] = field(init=False, repr=False, compare=False)
     shown: str = field(init=False, repr=False, compare=False)
@@ -155,6 +160,8 @@ class Terminal:
         for name, value in {
             "ends": (self.closes, *self.shared) if self.closes else (),
             "led": bool(pieces) and pieces[0].kind == "space",
+            "trail": "".join(p.value for p in pieces if not p.loss),
+            "said": tuple(p for p in pieces if p.loss),
             "spaced": any(p.kind == "space" for p in pieces),
             "patterns": patterns,
             "shown": "".join("..." if p.kind == "attr" else p.value for p in pieces).strip("\n"),
@@ -278,6 +285,11 @@ class TokenTable:
         return replace(
             self, base_vocabulary=base, ordinary=ordinary, pad=pad, special=special, vocab_size=size
         )
+
+    @cached_property
+    def trails(self) -> dict[str, str]:
+        """Maps each single-id tag with which a tag ends to the white space that the system adds."""
+        return {t.said[-1].value: t.trail for t in self.terminals.values() if t.trail}
 
     @cached_property
     def openers(self) -> dict[str, Terminal]:

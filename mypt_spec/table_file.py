@@ -134,6 +134,12 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             entry,
             "opens and closes; a terminal does one of them, or neither",
         )
+        masked = [i for i, piece in enumerate(pieces) if not piece.loss]
+        need(
+            not masked or (masked == [len(pieces) - 1] and pieces[-2:][0].kind == "special"),
+            entry,
+            'a piece of "loss" 0 is the last one, after a special piece',
+        )
         for piece in pieces:
             if piece.kind == "special":
                 special.setdefault(piece.value, first + len(special))
@@ -174,7 +180,13 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             name, pieces, row["loss"], row["origin"], row["phase"], row["doc"], **options
         )
     need(bool(terminals), "[[terminal]]", "none")
+    trails = {t.said[-1]: t.trail for t in terminals.values() if t.trail}
     for t in terminals.values():
+        need(
+            trails.get(t.said[-1], t.trail) == t.trail,
+            t.name,
+            "another tag that ends with the same special piece has other white space after it",
+        )
         for end in t.ends:
             need(
                 any(o.opens == end for o in terminals.values()),
@@ -282,7 +294,7 @@ def _piece(raw: Any, entry: str, need: Any) -> Piece:
     )
     kind = next((k for k in ("special", "text", "space", "attr") if k in raw), "")
     need(
-        bool(kind) and set(raw) <= {kind, "pattern", "exact", "id"},
+        bool(kind) and set(raw) <= {kind, "pattern", "exact", "id", "loss"},
         entry,
         f"piece {raw} must have one of special, text, attr, space",
     )
@@ -303,4 +315,11 @@ def _piece(raw: Any, entry: str, need: Any) -> Piece:
         entry,
         '"exact" is true or false, of a space',
     )
-    return Piece(kind, raw[kind], raw.get("pattern", ""), raw.get("exact", False))
+    need(
+        "loss" not in raw or (raw["loss"] in (0, 1) and raw.get("exact") is True),
+        entry,
+        '"loss" is 0 or 1, of an exact space',
+    )
+    return Piece(
+        kind, raw[kind], raw.get("pattern", ""), raw.get("exact", False), raw.get("loss", 1)
+    )

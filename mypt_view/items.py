@@ -55,7 +55,7 @@ class Item:
 
     @property
     def loss(self) -> list[int]:
-        return [segment.loss for segment in self.segments or () for _ in segment.ids]
+        return [loss for segment in self.segments or () for loss in segment.losses]
 
     def events(self) -> list[Event] | None:
         """Returns tags and text runs, as far as there are any."""

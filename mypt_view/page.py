@@ -221,6 +221,8 @@ def _chunk(chunk: Chunk, breaks: Sequence[tuple[int, int]], item: Item) -> dict[
         out["breaks"] = [[at[n], depth] for n, depth in breaks]
     if segment is not None:
         out |= {"loss": segment.loss, "inside": "/".join(segment.inside), "ids": [], "lengths": []}
+        if segment.trailing:
+            out["trailing"] = segment.trailing
         for ids, part in pieces(segment, item.dialect.tokenizer):
             out["ids"].append(ids[0] if len(ids) == 1 else ids)
             out["lengths"].append(_units(part))

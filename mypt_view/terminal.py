@@ -177,11 +177,9 @@ class Terminal:
         wide = max((len(place) for _, place in places), default=0)
         at = 0
         for segment, place in places:
-            for number in segment.ids:
+            for number, trained in zip(segment.ids, segment.losses, strict=True):
                 row = Text(f"{at:>6} {number:>6}  ")
-                row.append(
-                    "trained" if segment.loss else "masked ", TRAINED if segment.loss else MASKED
-                )
+                row.append("trained" if trained else "masked ", TRAINED if trained else MASKED)
                 row.append(f"  {place:<{wide}}  ", "dim")
                 row.append(
                     quoted(tokenizer.decode_bytes([number]), self.display),
@@ -224,12 +222,17 @@ def _runs(block: Block, style: str, mask: bool) -> Iterator[Run]:
         )
         under = TRAINED_MARK if trained else " "
         text, at = chunk.event.text, 0
+        whole = len(text)
+        if trained and chunk.segment is not None and chunk.segment.trailing:
+            text = text.rstrip()
         breaks = [] if mask else block.breaks(chunk)
         for a, b, severity in () if mask else _apart(chunk.marks):
             yield Run(_laid_out(text, at, a, breaks), base, under)
             yield Run(_laid_out(text, a, b, breaks), _POINTED[severity], _FINDING_MARK)
             at = b
         yield Run(_laid_out(text, at, len(text), breaks), base, under)
+        if len(text) < whole:
+            yield Run(chunk.event.text[len(text) :], MASKED, " ")
 
 
 def _laid_out(text: str, first: int, last: int, breaks: list[tuple[int, int]]) -> str:
@@ -286,6 +289,6 @@ def _branch(lead: str, block: Block, group: list[Block], display: Display) -> Te
         (lead, "dim"), (display.line(block.title), f"bold {_COLOURS.get(block.look, 'default')}")
     )
     if held:
-        total, trained = sum(len(s.ids) for s in held), sum(len(s.ids) * s.loss for s in held)
+        total, trained = sum(len(s.ids) for s in held), sum(sum(s.losses) for s in held)
         row.append(f"  {counted(total, 'token')}, {trained} trained", "dim")
     return row

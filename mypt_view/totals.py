@@ -31,7 +31,8 @@ class TagTotals:
     def add(self, item: Item) -> None:
         """Counts the tokens of an item."""
         table = self._table = item.dialect.table
-        for event, ids, loss, inside in item.segments or ():
+        for segment in item.segments or ():
+            event, inside = segment.event, segment.inside
             terminal = table.terminals.get(event.terminal)
             mark = terminal is not None and (
                 terminal.mark or not (terminal.opens or terminal.closes)
@@ -39,8 +40,8 @@ class TagTotals:
             kind = event.terminal.lower() if mark else inside[-1] if inside else ""
             row = self._rows.setdefault(kind, [0, 0, 0])
             row[0] += terminal is not None and (mark or bool(terminal.opens))
-            row[1] += len(ids)
-            row[2] += len(ids) * loss
+            row[1] += len(segment.ids)
+            row[2] += sum(segment.losses)
 
     def rows(self) -> list[TagTotal]:
         """Returns one row for each block or mark that occurs, in the order of the token table."""

@@ -156,7 +156,7 @@ class Demo:
             out += (
                 d.tokenizer.encode(event.text)
                 if event.terminal == TEXT
-                else tag_ids(event, table, d.tokenizer)
+                else tag_ids(event, table, d.tokenizer, trail=False)
             )
         return out
 

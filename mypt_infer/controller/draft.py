@@ -93,6 +93,8 @@ class Draft:
         history.add([token], origin)
         try:
             pieces = self._parser.push(token)
+            if history.owed:  # a whole tag: no id that the model draws belongs to it
+                pieces += self._parser.flush()
         except ValueError:
             history.cut(len(history.ids) - 1, history.state)
             raise
@@ -101,7 +103,7 @@ class Draft:
 
     def put(self, tag: Tag, origin: str) -> Change:
         """Appends a tag that nobody draws."""
-        self.history.add(self.history.encoded(tag), origin)
+        self.history.add([*self.history.owed, *self.history.encoded(tag)], origin)
         return self.read(tag, len(self.history.ids))
 
     def read(self, event: Tag, end: int) -> Change:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import mypt_spec
 from mypt_infer.run_format import format_of
-from mypt_spec.encoder import tag_ids
+from mypt_spec.encoder import tag_ids, trail_ids
 from mypt_spec.episode import Event
 from mypt_spec.states import open_blocks
 
@@ -115,15 +115,22 @@ class History:
         """
         before = len(self.ids)
         for event in events:
+            self.add(self.owed, origin)
             self.step(event, len(self.ids))
             self.add(self.encoded(event), origin)
         return len(self.ids) - before
 
+    @property
+    def owed(self) -> list[int]:
+        """Returns the ids of white space after the last tag, which come before anything else."""
+        last = self.ids[-1] if self.ids else None
+        return trail_ids(last, self.dialect.table, self.dialect.tokenizer)
+
     def encoded(self, event: Event) -> list[int]:
-        """Returns the ids of an event."""
+        """Returns the ids of an event, without what `owed` is after it."""
         table, tokenizer = self.dialect.table, self.dialect.tokenizer
         if event.terminal in table.terminals:
-            return tag_ids(event, table, tokenizer)
+            return tag_ids(event, table, tokenizer, trail=False)
         return tokenizer.encode(event.text)
 
     def step(self, event: Event, begin: int) -> None:

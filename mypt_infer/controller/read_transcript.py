@@ -192,6 +192,9 @@ def _run(turn: Turn, given: list[Reply], replies: Replies, events: list[Event]) 
 
 def _append(history: History, ids: Sequence[int]) -> None:
     """Appends the ids of a prompt, as they are."""
+    if (owed := history.owed) and list(ids[: len(owed)]) == owed:
+        history.add(owed, PROMPT)
+        ids = ids[len(owed) :]
     parser, base = StreamParser(history.dialect), len(history.ids)
     begin = base
     try:

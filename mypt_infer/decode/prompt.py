@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_spec import Dialect, Episode, Finding
 from mypt_spec.bodies.json_body import calls_of
-from mypt_spec.encoder import tag_ids
+from mypt_spec.encoder import tag_ids, trail_ids
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_sentinels
 from mypt_spec.parser import messages_of
@@ -113,11 +113,11 @@ def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
         dialect.table.terminals[n] for n in dialect.automaton.steps[outcome.state] if n != TEXT
     ]
     found = [t for t in terminals if t.opens and t.body_loss and not t.by_model]
-    return (
-        tag_ids(Event(found[0].name, found[0].spell()), dialect.table, dialect.tokenizer)
-        if len(found) == 1
-        else []
-    )
+    if len(found) != 1:
+        return []
+    table, tokenizer = dialect.table, dialect.tokenizer
+    owed = trail_ids(ids[-1] if len(ids) else None, table, tokenizer)
+    return owed + tag_ids(Event(found[0].name, found[0].spell()), table, tokenizer, trail=False)
 
 
 def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None:

@@ -156,6 +156,8 @@ class Document:
             ):
                 if segment.event.at.span is not None and not _between(segment):
                     a, b = segment.event.at.span
+                    if segment.trailing:
+                        b -= len(unit.text[a:b]) - len(unit.text[a:b].rstrip())
                     yield Trained(unit.start + a, unit.start + b, segment.loss)
 
 

@@ -162,7 +162,8 @@ class Templates:
             text = segment.event.text
             if not _MARK.search(text):
                 ids += segment.ids
-                runs.append((len(segment.ids), segment.loss))
+                runs.append((len(segment.ids) - segment.trailing, segment.loss))
+                runs += [(segment.trailing, 0)] if segment.trailing else []
                 continue
             found = self._pieces(segment, marks.kinds)
             if found is None:

@@ -86,10 +86,11 @@ const run = (chunk, fine, into) => {
   if (chunk.ids && fine) {
     let at = 0;
     chunk.ids.forEach((id, i) => {
-      cuts.push([at, at + chunk.lengths[i], id]);
+      const loss = i < chunk.ids.length - (chunk.trailing || 0) ? chunk.loss : 0;
+      cuts.push([at, at + chunk.lengths[i], id, loss]);
       at += chunk.lengths[i];
     });
-  } else cuts.push([0, text.length, null]);
+  } else cuts.push([0, text.length, null, chunk.loss]);
   if (chunk.tag) {
     const tag = make("span", `tag${chunk.loss ? " learnt" : ""}${marks.length ? " meant" : ""}`);
     tag.dir = "ltr"; // and by this no part of what the text around it is written in
@@ -112,9 +113,9 @@ const run = (chunk, fine, into) => {
     }
     return piece(first, last);
   };
-  for (const [a, b, id] of cuts) {
+  for (const [a, b, id, loss] of cuts) {
     const names = [];
-    if (chunk.ids) names.push("token", chunk.loss ? "trained" : "masked");
+    if (chunk.ids) names.push("token", loss ? "trained" : "masked");
     if (chunk.inline) names.push(chunk.inline === "key" ? "key" : "inline");
     if (turn < breaks.length && breaks[turn][0] === a) turned(into);
     const mark = marks.find(([first, last]) => first < b && a < last);
@@ -123,7 +124,7 @@ const run = (chunk, fine, into) => {
     put(element, a, from);
     if (mark) element.append(put(make("span", `marked ${mark[2]}`), from, to));
     put(element, to, b);
-    if (chunk.ids) element.token = { id, text: text.slice(a, b), loss: chunk.loss, inside: chunk.inside, ids: chunk.ids };
+    if (chunk.ids) element.token = { id, text: text.slice(a, b), loss, inside: chunk.inside, ids: chunk.ids };
     into.append(element);
   }
 };

@@ -70,7 +70,7 @@ def test_llguidance_has_the_same_allow_sets(name: str) -> None:
             np.flatnonzero(mine != theirs)[:10],
         )
         checked += 1
-    assert checked > 50
+    assert checked > 20
 
 
 # Every beginning of a character; the last byte says nothing about those before it, so one character
@@ -180,7 +180,7 @@ def test_parse_ids_agrees_with_a_sample(name: str) -> None:
     before = made.ids_of(prompt(name))
     states = witnesses(made, made.tables.start[_grammar_state(made, before)])
     ends = {tuple(shortest(made, s)) for s in choose.sample(sorted(states), 25)} | {()}
-    ends |= {tuple(tag_ids(Event(t.name, t.spell()), d.table, d.tokenizer)) + tuple(e) for t in d.table.terminals.values() if t.origin == "model" and not t.patterns for e in list(ends)[:3]}  # fmt: skip
+    ends |= {tuple(tag_ids(Event(t.name, t.spell()), d.table, d.tokenizer, trail=False)) + tuple(e) for t in d.table.terminals.values() if t.origin == "model" and not t.patterns for e in list(ends)[:3]}  # fmt: skip
     legal = refused = 0
     for state in choose.choices(sorted(states), k=150):
         following = tables.following(state)[tables.classes]

@@ -88,7 +88,7 @@ def test_segments_join_to_the_encoding(name: str, data: st.DataObject) -> None:
     episode = data.draw(episodes(name, clean=False))
     encoded, segments = d.encode(episode), d.segments(episode)
     assert [i for s in segments for i in s.ids] == encoded.ids.tolist()
-    assert [s.loss for s in segments for _ in s.ids] == encoded.loss.tolist()
+    assert [loss for s in segments for loss in s.losses] == encoded.loss.tolist()
     assert "".join(s.event.text for s in segments) == d.serialize(episode)
     for segment in segments:
         terminal = d.table.terminals.get(segment.event.terminal)

@@ -171,12 +171,12 @@ def test_the_marks_under_the_text_are_the_mask(name: str, data: st.DataObject) -
             at += cell_len(char)
     want = []
     for segment in item.segments or ():
-        text = "".join(
-            u.shown
-            for row in rows([Run(segment.event.text)], 10**9, DISPLAY, ends=True)
-            for u in row.units
-        )
-        want += [(char, bool(segment.loss)) for char in text if char != " "]
+        said = segment.event.text.rstrip("\n") if segment.trailing else segment.event.text
+        for part, trained in ((said, bool(segment.loss)), (segment.event.text[len(said) :], False)):
+            text = "".join(
+                u.shown for row in rows([Run(part)], 10**9, DISPLAY, ends=True) for u in row.units
+            )
+            want += [(char, trained) for char in text if char != " "]
     if any(cell_len(char) == 0 for char, _ in want):
         # What takes no cell has no mark under it.
         got, want = ([(c, True) for c, _ in got], [(c, True) for c, _ in want])

@@ -287,7 +287,7 @@ class GrammarGraph:
     # Spellings.
 
     def _head(self, terminal: Terminal) -> _Head:
-        pieces = list(terminal.spelling)
+        pieces = list(terminal.said)
         lead = pieces.pop(0).value if pieces[0].kind == "space" else ""
         token, text = -1, ""
         if pieces[0].kind == "special":
@@ -359,7 +359,7 @@ def call_ends(dialect: Dialect) -> tuple[str, int]:
     """
     table = dialect.table
     for kind in kinds_of(dialect, CALLING):
-        closer = table.closers[kind].spelling
+        closer = table.closers[kind].said
         one = closer[0].value if len(closer) == 1 and closer[0].kind == "special" else ""
         return table.openers[kind].body, table.special.get(one, dialect.tokenizer.pad)
     return "call", dialect.tokenizer.pad
