@@ -22,7 +22,7 @@ from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_records.shapes import SHAPES
 from mypt_spec.bodies.strict_json import escape
-from mypt_spec.dialect import Dialect, dialect, dialects, folder, is_folder
+from mypt_spec.dialect import Dialect, dialect, dialects, folder, is_folder, told_by_records
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 
@@ -340,8 +340,11 @@ def reader(
 
 
 def _bridge(name: str) -> Bridge:
+    own = folder(name).name
+    if name in dialects() and name not in told_by_records():
+        own = "messages"
     try:
-        return cast(Bridge, importlib.import_module(f"mypt_convert.bridges.{folder(name).name}"))
+        return cast(Bridge, importlib.import_module(f"mypt_convert.bridges.{own}"))
     except ModuleNotFoundError:
         raise KeyError(
             f"no bridge for {name!r}: records of this dialect cannot be converted"

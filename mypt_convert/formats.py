@@ -6,10 +6,10 @@ from collections import Counter
 from functools import partial
 
 from mypt_cli.jsonl.blocks import Source
-from mypt_convert.engine import Converter, Read, readable, reader
+from mypt_convert.engine import Converter, Read, reader
 from mypt_lint.check.detect import elsewhere
 from mypt_records.shapes import SHAPES, shape_of
-from mypt_spec.dialect import dialects
+from mypt_spec.dialect import told_by_records
 
 
 def formats_of(source: Source, converter: Converter) -> tuple[tuple[str, ...], Source]:
@@ -35,7 +35,7 @@ def formats_of(source: Source, converter: Converter) -> tuple[tuple[str, ...], S
         unknown[converter.source] += len(findings)
         return frozenset(f.code for f in findings)
 
-    names = [name for name in (*dialects(), *readable()) if name != converter.source]
+    names = [name for name in (*told_by_records(), *SHAPES) if name != converter.source]
     others = {name: partial(fits, name=name, read=reader(name)) for name in names}
     found, source = elsewhere(source, codes, others)
     fewest = min((unknown[name] for name in found), default=0)

@@ -35,6 +35,7 @@ from mypt_spec.validator import Outcome, Run
 
 _PACKAGE = Path(__file__).parent
 _COMPILED = _PACKAGE / "compiled"
+RECORDS = "records.toml"  # says how to read the records of a dialect
 CODE = "adapter.py"  # reads the records of a dialect of one's own; run where its folder is named
 
 
@@ -89,7 +90,7 @@ class Dialect:
         """
         if self.folder is None:
             return {}
-        said = self.folder / "records.toml"
+        said = self.folder / RECORDS
         return {
             f"{self.name}.lark": _grammar_file(self.folder).read_bytes(),
             "tokens.toml": (self.folder / "tokens.toml").read_bytes(),
@@ -299,7 +300,8 @@ def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
     _check_terminals(table, machine, folder)
     digest = hashlib.sha256(f"{grammar}\0{tokens}".encode()).hexdigest()
     if adapter is None:
-        adapter = _shipped(folder) if shipped else _adapter(folder, table, machine)
+        coded = shipped and not (folder / RECORDS).is_file()
+        adapter = _shipped(folder) if coded else _adapter(folder, table, machine)
     return Dialect(table, machine, adapter, digest, folder=None if shipped else folder)
 
 
@@ -328,7 +330,7 @@ def _grammar_file(folder: Path) -> Path:
 
 def _adapter(folder: Path, table: TokenTable, machine: Automaton) -> Adapter:
     """Returns what reads the records of a dialect of one's own."""
-    said, code = folder / "records.toml", folder / CODE
+    said, code = folder / RECORDS, folder / CODE
     if said.is_file() and code.is_file():
         raise SpecError(f"{folder}: records.toml and adapter.py both say how to read records")
     if said.is_file():
@@ -356,7 +358,9 @@ def shaped(record: object, name: str) -> bool:
 
     Raises KeyError, which names the known dialects.
     """
-    _, findings, _ = _shipped(folder(name)).check(record)
+    where = folder(name)
+    adapter = _loaded(name).adapter if (where / RECORDS).is_file() else _shipped(where)
+    _, findings, _ = adapter.check(record)
     return not any(finding.severity == "error" for finding in findings)
 
 
@@ -401,6 +405,15 @@ def _folders() -> dict[str, Path]:
 def dialects() -> tuple[str, ...]:
     """Returns the names of the installed dialects, sorted."""
     return tuple(sorted(_folders()))
+
+
+def told_by_records() -> tuple[str, ...]:
+    """Returns the names of the installed dialects whose records nobody else's look like, sorted.
+
+    Records that a `records.toml` describes are those of chats in general, so nothing in them says
+    for which format they are meant: such a dialect is named, never guessed from records.
+    """
+    return tuple(name for name in dialects() if not (_folders()[name] / RECORDS).is_file())
 
 
 def dialect(name: str | Path, *, vocabulary: str | Path | None = None) -> Dialect:

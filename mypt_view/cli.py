@@ -177,7 +177,7 @@ def _checker(
     if own["dialect"] != AUTO:
         judge = checker(own, named_dialect(own["dialect"]))
         return judge, kind, source, "", own.counting
-    known = candidates(DEFAULTS["dialect"])
+    known = candidates(DEFAULTS["dialect"], kind)
     if own["records"] in SHAPES:
         judges = [checker(own, dialect) for dialect in known]
         judge, source = best_of(judges, source)

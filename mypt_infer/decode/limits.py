@@ -106,7 +106,7 @@ def closing_tokens(dialect: Dialect, block: int) -> int:
     for kind in kinds_of(dialect, block):
         closer = table.closers.get(kind)
         if closer is not None:
-            ids = tag_ids(Event(closer.name, closer.spell()), table, dialect.tokenizer)
+            ids = tag_ids(Event(closer.name, closer.spell()), table, dialect.tokenizer, trail=False)
             longest = max(longest, len(ids))
     return longest
 

@@ -21,7 +21,7 @@ from mypt_cli.jsonl.blocks import Source, blocks
 from mypt_cli.jsonl.layout import MAGIC
 from mypt_cli.jsonl.records import record_blocks
 from mypt_spec.bodies.strict_json import Fault, loads
-from mypt_spec.dialect import Dialect, shaped
+from mypt_spec.dialect import Dialect, shaped, told_by_records
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 from mypt_spec.table import TEXT
@@ -63,14 +63,18 @@ class _Score(NamedTuple):
     clean: int
 
 
-def candidates(first: str) -> list[Dialect]:
-    """Returns all dialects, `first` in front: it is preferred where another is about as good."""
-    return [mypt_spec.dialect(name) for name in in_order(first)]
+def candidates(first: str, kind: str = "record") -> list[Dialect]:
+    """Returns the dialects that a source of a kind may have.
+
+    `first` is in front: it is preferred where another is about as good.
+    """
+    return [mypt_spec.dialect(name) for name in in_order(first, kind)]
 
 
-def in_order(first: str) -> list[str]:
-    """Returns the names of all dialects, `first` in front."""
-    return sorted(mypt_spec.dialects(), key=lambda name: name != first)
+def in_order(first: str, kind: str = "record") -> list[str]:
+    """Returns the names of the dialects that a source of a kind may have, `first` in front."""
+    known = told_by_records() if kind == "record" else mypt_spec.dialects()
+    return sorted(known, key=lambda name: name != first)
 
 
 def detect(source: Source, kind: str, dialects: Sequence[Dialect]) -> Guess:

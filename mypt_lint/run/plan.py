@@ -250,7 +250,7 @@ class Plan:
                 say(f"{source.path}: {either([d.name for d in others])}; --dialect {name} says so")
                 return Resolved(own, name, (), source)
             return Resolved(own, name, others, source)
-        known = candidates(usual)
+        known = candidates(usual, own["kind"])
         guess = detect(source, own["kind"], known)
         also = (
             f" ({', '.join(guess.others)} would fit as well; choose with --dialect)"

@@ -18,7 +18,7 @@ from mypt_lint.check.detect import beginning
 from mypt_lint.check.metadata import common
 from mypt_lint.settings.settings import Settings
 from mypt_records.names import NAMES
-from mypt_spec.dialect import is_folder
+from mypt_spec.dialect import is_folder, told_by_records
 from mypt_spec.findings import Finding
 
 AUTO = "auto"
@@ -84,7 +84,7 @@ def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
     )
     if name != AUTO and _worse(_reader(name), found, best) <= best:
         return ""
-    others = () if definite else mypt_spec.dialects()
+    others = () if definite else told_by_records()
     return "" if any(_worse(_reader(other), found, best) < best for other in others) else shape
 
 

@@ -3,6 +3,7 @@
 Input is the text of the file, the token table and the automaton; output is an `Adapter`. A record
 holds a list of messages, and each `[[message]]` of the file says which block one role becomes:
 
+    begin = "bos"                  # a mark before the messages, which no record has
     [[message]]
     role = "assistant"             # the "role" in records
     block = "assistant"            # the block of the grammar; by default, that of the role's name
@@ -86,14 +87,15 @@ def declared(source: str, table: TokenTable, automaton: Automaton, *, where: str
 class Declared(Adapter):
     """Knows records by what a `records.toml` says of them."""
 
-    def __init__(self, schema: RecordSchema, roles: tuple[_Role, ...]) -> None:
+    def __init__(self, schema: RecordSchema, roles: tuple[_Role, ...], begin: str = "") -> None:
         self.SCHEMA = schema
+        self.begin = begin
         self.roles = {role.name: role for role in roles}
-        self.ends = {role.end for role in roles if role.end}
+        self.marks = {role.end for role in roles if role.end} | ({begin} - {""})
 
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
         """Returns the messages of a record, with the blocks before and after each, and its end."""
-        out: list[Message] = []
+        out = [Message(self.begin, at=reader.at(0, ROLE))] if self.begin else []
         for i, message in enumerate(record[self.SCHEMA.messages]):
             role, at = self.roles[message[ROLE]], reader.at(i, ROLE)
             parts: list[Part] = []
@@ -120,7 +122,7 @@ class Declared(Adapter):
         written: list[dict[str, Any]] = []
         waiting: dict[str, str] = {}
         for message in episode.messages:
-            if message.role in self.ends:
+            if message.role in self.marks:
                 continue
             role = self._role(message, waiting)
             if role is not None:
@@ -202,8 +204,10 @@ class _File:
             data = tomllib.loads(source)
         except tomllib.TOMLDecodeError as error:
             raise SpecError(f"{self.where}: is no TOML: {error}") from None
-        known_keys(data, {"messages", "message"}, "the file", self.need)
+        known_keys(data, {"messages", "message", "begin"}, "the file", self.need)
         messages, rows = data.get("messages", "messages"), data.get("message")
+        begin = data.get("begin", "")
+        self.mark(begin, '"begin"')
         self.need(isinstance(messages, str), '"messages"', "expected the key of the messages")
         fine = isinstance(rows, list) and bool(rows) and all(isinstance(r, dict) for r in rows)
         self.need(fine, "[[message]]", "expected a table for each role")
@@ -218,7 +222,13 @@ class _File:
         usual = {a: r for a, r in CHAT_ROLES.items() if r in roles and a not in roles}
         top = {messages: Field(LIST), "language": Field(LANGUAGE, required=False)}
         schema = RecordSchema(top, fields, aliases=usual | aliases, messages=messages)
-        return Declared(schema, tuple(roles.values()))
+        return Declared(schema, tuple(roles.values()), begin)
+
+    def mark(self, name: object, entry: str) -> None:
+        """Raises SpecError if a mark has a name that the token table does not know."""
+        known = self.table.marks
+        shown = ", ".join(known) or "none"
+        self.need(name == "" or name in known, entry, f"no mark {name!r}; marks are {shown}")
 
     def role(self, row: dict[str, Any]) -> tuple[_Role, dict[str, Field], list[str]]:
         """Returns (role, its fields, its other names) of a `[[message]]`."""
@@ -235,9 +245,7 @@ class _File:
         fine = isinstance(kinds, dict) and all(isinstance(v, str) for v in kinds.values())
         self.need(fine, entry, '"blocks" must be a table of strings')
         self.block(block, entry)
-        marks = self.table.marks
-        known = ", ".join(marks) or "none"
-        self.need(end == "" or end in marks, entry, f"no mark {end!r}; marks are {known}")
+        self.mark(end, entry)
         for given in [*(optional or []), *kinds]:
             self.need(given in keys, entry, f'{given!r} is not among its "keys"')
         content = keys.index(_CONTENT) if _CONTENT in keys else len(keys)

@@ -32,7 +32,7 @@ from mypt_cli.jsonl.records import has_lines
 from mypt_cli.words import either
 from mypt_lint.check.detect import elsewhere_than
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
-from mypt_spec.dialect import dialects
+from mypt_spec.dialect import told_by_records
 from mypt_spec.tokenizer.vocabulary import VocabularyError
 from mypt_train.data import durable, parquet
 from mypt_train.data.encode_line import LONG, REFUSED
@@ -353,7 +353,9 @@ def _misnamed(sources: list[Source], accounts: list[Account], options: Options) 
     said = ""
     for source, account in zip(sources, accounts, strict=True):
         if account.lines and account.refused == account.lines:
-            others = [d.name for d in elsewhere_than(source, options.loaded_dialect, dialects())[0]]
+            others = [
+                d.name for d in elsewhere_than(source, options.loaded_dialect, told_by_records())[0]
+            ]
             if others:
                 said += f"; {source.path} is {either(others)}: use --dialect {others[0]}"
     return said

@@ -24,6 +24,7 @@ from mypt_spec.lexer import lex_ids
 from mypt_spec.parser import messages_of
 from mypt_spec.validator import Run
 from tests.support.decoding import (
+    CALLERS,
     DIALECTS,
     TOOLS,
     complete,
@@ -75,7 +76,7 @@ def test_every_budget_ends_legal(name: str) -> None:
             for tool, arguments in calls(made, made.dialect.tokenizer.decode(ids + out)):
                 assert misfits(arguments, SCHEMAS[tool]) == []
                 called += 1
-    assert called or name == "gabgpt"
+    assert called or name not in CALLERS
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -111,7 +112,7 @@ def test_a_tight_budget_cuts_no_tag_short(name: str) -> None:
             wrong = [f.message for f in found if f.code in ("MYP303", "MYP801")]
             assert not wrong, made.dialect.tokenizer.decode(out)
             assert complete(made, ids + out)
-    assert called or name == "gabgpt"
+    assert called or name not in CALLERS
 
 
 def towards_a_call(made: Decoder, state: int, choose: random.Random) -> Iterator[int]:
@@ -158,7 +159,7 @@ def test_blocks_keep_their_budgets(name: str, cap: int) -> None:
     closing = [0, *(closing_tokens(made.dialect, block) for block in (1, 2))]
     assert longest[1] <= cap + closing[1] - 1
     assert longest[2] <= 48 + closing[2] - 1
-    assert longest[2] > 8 or name == "gabgpt"
+    assert longest[2] > 8 or name not in CALLERS
 
 
 @pytest.mark.parametrize(("name", "opened"), [("mypt", "<myPT_assistant><myPT_think>"), ("gabgpt", "<|think|>"), ("usf-omega", "<reasoning_start>")])  # fmt: skip
@@ -234,7 +235,7 @@ def test_a_prompt_may_hold_pieces_of_tags(text: str) -> None:
         made.dialect.tokenizer.decode_bytes(before + out).decode()
 
 
-@pytest.mark.parametrize("name", [n for n in DIALECTS if n != "gabgpt"])
+@pytest.mark.parametrize("name", CALLERS)
 def test_a_conversation_goes_on_behind_results(name: str) -> None:
     """Calls, results that the system puts in, and an answer: the whole of it is read as one legal
     episode.

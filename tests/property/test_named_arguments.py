@@ -28,9 +28,9 @@ from mypt_spec.lexer import lex_ids
 from mypt_spec.parser import messages_of
 from mypt_spec.table import CALLS, LISTS
 from mypt_spec.validator import Run
-from tests.support.decoding import complete, generated, prompt
+from tests.support.decoding import CALLERS, complete, generated, prompt
 from tests.support.scripted import ids_of
-from tests.support.strategies import DIALECTS, NAMED_ARGUMENTS
+from tests.support.strategies import NAMED_ARGUMENTS
 
 KEYS = st.sampled_from([*NAMED_ARGUMENTS, "names", "_name", "na", ""]) | st.from_regex(
     r"\A_?name_{0,4}x?\Z"
@@ -64,7 +64,7 @@ def test_a_body_has_the_arguments_of_its_call(kind: str, arguments: dict[str, An
     assert call == ("t", arguments, "")
 
 
-@pytest.mark.parametrize("name", [d for d in DIALECTS if d != "gabgpt"])
+@pytest.mark.parametrize("name", CALLERS)
 @given(arguments=ARGUMENTS)
 def test_a_tool_is_called_with_the_arguments_of_the_record(
     name: str, arguments: dict[str, Any]
@@ -119,7 +119,7 @@ REFERRING = {
 
 
 @pytest.mark.parametrize("engine", ["table", "llguidance"])
-@pytest.mark.parametrize("name", [d for d in DIALECTS if d != "gabgpt"])
+@pytest.mark.parametrize("name", CALLERS)
 def test_a_generated_call_has_the_arguments_of_its_schema(name: str, engine: str) -> None:
     made, seen = Decoder(name, [TOOL], engine=engine), 0
     before = made.ids_of(prompt(name))
@@ -155,7 +155,7 @@ def called(made: Decoder, ids: list[int]) -> list[dict[str, Any]]:
     return [call.arguments for call in calls_of(messages, made.dialect.table)]
 
 
-@pytest.mark.parametrize("name", [d for d in DIALECTS if d != "gabgpt"])
+@pytest.mark.parametrize("name", CALLERS)
 def test_a_tool_gets_its_arguments_from_the_controller(name: str) -> None:
     got: list[dict[str, Any]] = []
     tools = Toolbox([Tool("t", "", {"type": "object"}, lambda args: got.append(args) or 1)])

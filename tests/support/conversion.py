@@ -70,16 +70,21 @@ _TWO_RESULTS = [
     {"role": "tool", "tool_call_id": "c2", "name": "t", "content": "5"},
 ]
 
+# The formats whose records are messages of system, user and assistant, with text alone.
+_CHATS = ("chatml", "llama3")
+
 # Feature -> format -> a record that has it, and little else.
 FEATURES: dict[str, dict[str, Record]] = {
     "question and answer": {
         "openai": _openai(_user(), _said()), "mypt": _mypt(_user(), _said()), "mypt-3b": _openai(_user(), _said()),
         "gabgpt": _openai(_user(), _said()), "praxis": _openai(_user(), _said()), "usf-omega": _openai(_user(), _said()),
+        **{name: _openai(_user(), _said()) for name in _CHATS},
     },
     "system prompt": {
         "openai": _openai({"role": "system", "content": SYSTEM}, _user(), _said()), "mypt": _mypt(_user(), _said()),
         "mypt-3b": _mypt(_user(), _said()), "praxis": _openai({"role": "system", "content": SYSTEM}, _user(), _said()),
         "usf-omega": _openai({"role": "system", "content": SYSTEM}, _user(), _said()),
+        **{name: _openai({"role": "system", "content": SYSTEM}, _user(), _said()) for name in _CHATS},
     },
     "system and developer": {
         name: _openai({"role": "system", "content": SYSTEM}, {"role": "developer", "content": "Be brief."}, _user(), _said())
@@ -88,9 +93,9 @@ FEATURES: dict[str, dict[str, Record]] = {
     "identity of the model": {"usf-omega": _openai(_user(), _said(), model_identity="I am Ada.")},
     "several turns": {
         name: _openai(_user(), _said(), _user("Bye"), _said("Bye.")) | ({"system": SYSTEM} if name == "mypt" else {})
-        for name in ("openai", "mypt", "mypt-3b", "gabgpt", "praxis", "usf-omega")
+        for name in ("openai", "mypt", "mypt-3b", "gabgpt", "praxis", "usf-omega", *_CHATS)
     },
-    "an empty answer": {"openai": _openai(_user(), _said("")), "gabgpt": _openai(_user(), _said(""))},
+    "an empty answer": {name: _openai(_user(), _said("")) for name in ("openai", "gabgpt", *_CHATS)},
     "context of a question": {"mypt": _mypt(_user(context="c"), _said()), "mypt-3b": _openai(_user(context="c"), _said())},
     "context of an answer": {"mypt": _mypt(_user(), {"role": "assistant_context", "content": "c"}, _said())},
     "thinking": {
@@ -140,11 +145,11 @@ FEATURES: dict[str, dict[str, Record]] = {
     "any other key": {"openai": _openai(_user(), _said(score=0.5), source={"id": 7})},
     "language": {
         name: _openai(_user(), _said(), language="de") | ({"system": SYSTEM} if name == "mypt" else {})
-        for name in ("mypt", "mypt-3b", "gabgpt", "praxis")
+        for name in ("mypt", "mypt-3b", "gabgpt", "praxis", *_CHATS)
     },
     "metadata of record and message": {
         name: _openai(_user(_n=1), _said(), _source="x") | ({"system": SYSTEM} if name == "mypt" else {})
-        for name in ("openai", "mypt", "mypt-3b", "gabgpt", "praxis", "usf-omega")
+        for name in ("openai", "mypt", "mypt-3b", "gabgpt", "praxis", "usf-omega", *_CHATS)
     },
 }  # fmt: skip
 

@@ -14,12 +14,16 @@ from mypt_infer.decode import Decoder
 from mypt_infer.decode.compile.nfa import CALLING
 from mypt_infer.decode.decoder import machine
 from mypt_infer.decode.tables import DEAD_STATE
+from mypt_infer.run_format import format_of
 from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.lexer import lex_ids
 from mypt_spec.parser import messages_of
+from mypt_spec.states import calling_blocks
 from mypt_spec.validator import Run
 
 DIALECTS = mypt_spec.dialects()
+# The dialects with calls of tools.
+CALLERS = [n for n in DIALECTS if calling_blocks(mypt_spec.dialect(n).table)]
 TOOLS = (
     {
         "type": "function",
@@ -51,8 +55,9 @@ def said(role: str, text: str = "Hi") -> Message:
 @cache
 def prompt(name: str) -> Episode:
     """The shortest prompt of a dialect."""
-    first = {"mypt": (said("system", "You are MyPT."),), "usf-omega": (Message("bos"),)}
-    return Episode(name, (*first.get(name, ()), said("user")))
+    first = {"mypt": (said("system", "You are MyPT."),)}
+    begins = tuple(Message(mark.lower()) for mark in format_of(name).begins)
+    return Episode(name, (*begins, *first.get(name, ()), said("user")))
 
 
 @cache

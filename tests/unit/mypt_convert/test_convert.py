@@ -235,8 +235,8 @@ def test_streams(
         (["in.jsonl", "-o", "out.jsonl.zst", "--to", "mypt"], ".zst is read, not written"),
         (["in.jsonl", "-o", "out.jsonl", "--to", "openai"], "no dialect 'openai'; known are"),
         (
-            ["in.jsonl", "-o", "out.jsonl", "--to", "mypt", "--from", "chatml"],
-            "no format 'chatml'; known are openai,",
+            ["in.jsonl", "-o", "out.jsonl", "--to", "mypt", "--from", "other"],
+            "no format 'other'; known are openai,",
         ),
     ],
 )

@@ -16,18 +16,15 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_cli.jsonl.blocks import Source
-from mypt_lint.check.detect import detect, elsewhere, elsewhere_than, error_count
+from mypt_lint.check.detect import candidates, detect, elsewhere, elsewhere_than, error_count
 from mypt_lint.cli import main
+from mypt_spec.dialect import told_by_records
 from tests.support.conversion import FEATURES
 from tests.support.strategies import DIALECTS, records
 
-KNOWN = [
-    mypt_spec.dialect(name) for name in sorted(mypt_spec.dialects(), key=lambda n: n != "mypt")
-]
-
 
 def guess(data: bytes, kind: str = "record") -> tuple[str, tuple[str, ...], bool]:
-    found = detect(Source("x", stream=io.BytesIO(data)), kind, KNOWN)
+    found = detect(Source("x", stream=io.BytesIO(data)), kind, candidates("mypt", kind))
     assert found.source.open().read() == data[: 1 << 20], "what was looked at is read again"
     return found.dialect.name, found.others, found.sure
 
@@ -38,7 +35,7 @@ def jsonl(*values: Any) -> bytes:
 
 @given(st.data())
 def test_the_dialect_or_one_that_fits_as_well(data: st.DataObject) -> None:
-    name = data.draw(st.sampled_from(DIALECTS))
+    name = data.draw(st.sampled_from(told_by_records()))
     lines = data.draw(st.lists(records(name), min_size=1, max_size=3))
     found, others, sure = guess(jsonl(*lines))
     assert sure
@@ -182,7 +179,10 @@ def test_a_pipe_that_begins_well_is_not_kept_waiting() -> None:
             return super().read1(len(line))
 
     stream = Slow(line * 100)
-    found, source = elsewhere_than(Source("x", stream=stream), KNOWN[0], [d.name for d in KNOWN])
+    first, *others = candidates("mypt")
+    found, source = elsewhere_than(
+        Source("x", stream=stream), first, [d.name for d in (first, *others)]
+    )
     assert found == ()
     assert stream.tell() == len(line)
     assert source.open().read() == line

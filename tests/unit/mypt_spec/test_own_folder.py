@@ -156,7 +156,7 @@ def test_other_names_of_roles_are_repaired(folders: Path) -> None:
     [
         ("[[message]", "is no TOML"),
         ("", "[[message]]: expected a table for each role"),
-        ("roles = 1", "unknown key roles; known are message, messages"),
+        ("roles = 1", "unknown key roles; known are begin, message, messages"),
         ("[[message]]\nblock = 'ask'", 'it has no "role"'),
         ("[[message]]\nrole = 'user'", "no block 'user'; blocks are ask, answer, work"),
         ("[[message]]\nrole = 'ask'\nend = 'eot'", "no mark 'eot'; marks are stop"),

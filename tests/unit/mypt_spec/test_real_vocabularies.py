@@ -130,3 +130,23 @@ def test_ids_of_tekken(release: str) -> None:
     assert len(d.vocabulary.special) == 1000
     assert str(d.tokenizer.ordinary) == "1000-131071"
     assert d.tokenizer.pad == theirs.get_special_token("<pad>")
+
+
+def test_ids_of_a_chat_with_qwen(tmp_path: Path) -> None:
+    """The ids of whole conversations in ChatML are those of the library on their text."""
+    library = pytest.importorskip("tokenizers", reason="reads tokenizer.json")
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content("qwen", every=False)))
+    theirs = library.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    d = mypt_spec.dialect("chatml", vocabulary=tmp_path)
+    assert (d.table.special["<|im_start|>"], d.table.special["<|im_end|>"]) == (151644, 151645)
+    said = [text.lstrip() for text in (PROBE, "", *texts())]
+    for system, user, answer in zip(said, said[1:], said[2:], strict=False):
+        messages = [("system", system), ("user", user), ("assistant", answer)]
+        record = {"messages": [{"role": r, "content": c} for r, c in messages]}
+        episode, _ = d.read(record)
+        assert episode is not None
+        encoded = d.encode(episode)
+        ids = theirs.encode(d.serialize(episode), add_special_tokens=False).ids
+        assert encoded.ids.tolist() == ids
+        assert d.tokenizer.decode(encoded.ids[encoded.loss == 1]) == f"{answer}<|im_end|>"
+        assert d.parse_ids(ids) == (episode, [])

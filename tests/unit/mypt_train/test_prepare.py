@@ -581,7 +581,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     for args, message in [
         ([PHASES[0], "--out", str(out)], "is not empty"),
         ([str(tmp_path / "no.jsonl"), "--out", str(tmp_path / "x")], "no such file"),
-        ([PHASES[0], "--out", str(tmp_path / "x"), "--dialect", "chatml"], "no dialect 'chatml'"),
+        ([PHASES[0], "--out", str(tmp_path / "x"), "--dialect", "other"], "no dialect 'other'"),
         ([PHASES[0], "--out", str(tmp_path / "x"), "--phase", "9"], "mypt has phases 1 to 5"),
         ([PHASES[0], "--out", str(tmp_path / "x"), "--val-fraction", "2"], "val_fraction is 2.0"),
         (["-", "--out", str(tmp_path / "x")], "a stream cannot be read twice"),

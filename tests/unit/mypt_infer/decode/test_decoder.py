@@ -154,8 +154,7 @@ def test_tags_cannot_be_spelled(name: str) -> None:
         "gabgpt": "<|assistant|>",
         "usf-omega": "<message_start>",
         "mypt-3b": "<assistant>",
-        "praxis": "",
-    }[name]
+    }.get(name, "")  # in the others the header is the system's
     start = read(made, into)
     letters = {chr(b): made.dialect.tokenizer.encode(chr(b))[0] for b in range(32, 127)}
     for tag in sorted(

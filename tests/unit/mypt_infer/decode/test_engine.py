@@ -21,13 +21,12 @@ from mypt_spec.bodies.json_schema import misfits
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event, Place
 from mypt_spec.memo import Memo
-from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, prompt
+from tests.support.decoding import CALLERS, TOOLS, complete, decoder, prompt
 
 llguidance = pytest.importorskip("llguidance")
 from mypt_infer.decode.llguidance.grammar import EngineError, matcher, named, patterned  # noqa: E402
 from mypt_infer.decode.llguidance.position import where  # noqa: E402
 
-CALLERS = [n for n in DIALECTS if n != "gabgpt"]
 PLAN = {
     "name": "plan",
     "parameters": {

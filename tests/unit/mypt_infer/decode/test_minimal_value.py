@@ -16,7 +16,7 @@ import mypt_spec
 from mypt_infer.decode import Decoder, SchemaFault
 from mypt_infer.decode.llguidance.minimal_value import Unclear, minimal_value
 from mypt_spec.bodies.json_schema import misfits
-from tests.support.decoding import DIALECTS, TOOLS, prompt
+from tests.support.decoding import CALLERS, TOOLS, prompt
 
 pytest.importorskip("llguidance")
 from mypt_infer.decode.compile.nfa import NO_BLOCK
@@ -26,8 +26,6 @@ from mypt_infer.decode.llguidance.grammar import matcher
 from mypt_infer.decode.llguidance.tools import _Opening, calls_of
 from mypt_infer.decode.tables import DEAD_STATE
 from mypt_infer.decode.tools import ToolSpec, declare
-
-CALLERS = [n for n in DIALECTS if n != "gabgpt"]
 
 
 def size(value: Any) -> int:

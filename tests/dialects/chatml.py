@@ -1,0 +1,46 @@
+"""Legal records of chatml, and of each dialect whose records are messages of three roles."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_spec.damage.cut_tags import fragment, inner_tags
+from tests.support.strategies import Record, any_text, clean_text, json_values
+
+NAME = "chatml"
+
+
+@cache
+def text(name: str, *, clean: bool = True) -> st.SearchStrategy[str]:
+    """Content that spells no tag, and no piece of one."""
+    d = mypt_spec.dialect(name)
+    tags = inner_tags(d.table, d.automaton)
+    return clean_text(name, blank=not clean).filter(lambda t: fragment(t, tags) is None)
+
+
+@st.composite
+def chats(draw: st.DrawFn, name: str, clean: bool) -> Record:
+    """`clean` records have no finding at all; the others may have warnings."""
+    content = text(name, clean=clean) | st.just("")
+    values = json_values(any_text(name))
+    messages: list[Record] = []
+    if draw(st.booleans()):
+        messages.append({"role": "system", "content": draw(content)})
+    for _ in range(draw(st.integers(1, 3))):
+        messages += [{"role": role, "content": draw(content)} for role in ("user", "assistant")]
+    for message in messages:
+        if draw(st.integers(0, 9)) == 0:
+            message["_note"] = draw(values)
+    record: Record = {"messages": messages}
+    if draw(st.integers(0, 3)) == 0:
+        record["_meta"] = draw(values)
+    if draw(st.integers(0, 3)) == 0:
+        record["language"] = "de"
+    return record
+
+
+def records(clean: bool = True) -> st.SearchStrategy[Record]:
+    return chats(NAME, clean)

@@ -1,0 +1,195 @@
+"""What the chat templates of models write, and the ids that `tokenizers` makes of it.
+
+The templates here are the published ones in a few lines. Where the variable CHAT_TEMPLATES names a
+folder with `qwen2_5.jinja`, `qwen3_instruct_2507.jinja` and `llama3.jinja`, these are read, too.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mypt_spec
+from tests.support.strategies import Record, records
+
+rendering = pytest.importorskip("transformers.utils.chat_template_utils")
+
+CHATML = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+LLAMA3 = (
+    "{{ bos_token }}{% for message in messages %}"
+    "{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' }}"
+    "{{ message['content'] | trim + '<|eot_id|>' }}{% endfor %}"
+    "{% if add_generation_prompt %}"
+    "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
+)
+HERE = {"written here: chatml": CHATML, "written here: llama3": LLAMA3}
+OFFICIAL = {"qwen2_5": "chatml", "qwen3_instruct_2507": "chatml", "llama3": "llama3"}
+SPECIAL = {
+    "chatml": ["<|im_start|>", "<|im_end|>"],
+    "llama3": ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
+}
+
+
+@cache
+def template(name: str) -> str:
+    """A template by its name; skips where it is an official one and the folder is not there."""
+    if name in HERE:
+        return HERE[name]
+    folder = os.environ.get("CHAT_TEMPLATES")
+    if not folder:
+        pytest.skip("CHAT_TEMPLATES names no folder with the official templates")
+    return (Path(folder) / f"{name}.jinja").read_text(encoding="utf-8")
+
+
+def rendered(name: str, messages: list[Record], **more: Any) -> str:
+    shown = [{"role": m["role"], "content": m["content"]} for m in messages]
+    found, _ = rendering.render_jinja_template(
+        conversations=[shown],
+        chat_template=template(name),
+        bos_token="<|begin_of_text|>",
+        **more,
+    )
+    return str(found[0])
+
+
+ALL = [("written here: chatml", "chatml"), ("written here: llama3", "llama3"), *OFFICIAL.items()]
+
+
+def comparable(name: str, record: Record) -> Record:
+    """A record without what the template is known to change."""
+    messages = [dict(m) for m in record["messages"]]
+    if "llama3" in name:
+        messages = [m | {"content": m["content"].strip()} for m in messages]
+    if name == "qwen2_5" and messages[0]["role"] != "system":
+        messages.insert(0, {"role": "system", "content": "S"})
+    return record | {"messages": messages}
+
+
+@pytest.mark.parametrize(("name", "dialect"), ALL)
+@settings(max_examples=300)
+@given(data=st.data())
+def test_text_is_that_of_the_template(name: str, dialect: str, data: st.DataObject) -> None:
+    d = mypt_spec.dialect(dialect)
+    template(name)
+    record = comparable(name, data.draw(records(dialect, clean=False)))
+    episode, _ = d.read(record)
+    assert episode is not None
+    text = rendered(name, record["messages"])
+    assert d.serialize(episode) == text
+    assert d.parse(text) == (episode, [])
+    prompt = rendered(name, record["messages"][:-1], add_generation_prompt=True)
+    assert text.startswith(prompt)
+    assert d.check_prefix(prompt).findings == []
+
+
+def test_llama3_trims_content() -> None:
+    """The one difference: here text is kept as it is."""
+    messages = [{"role": "user", "content": " u\n"}, {"role": "assistant", "content": "\ta "}]
+    d = mypt_spec.dialect("llama3")
+    kept = d.serialize(d.read({"messages": messages})[0])  # type: ignore[arg-type]
+    assert kept == rendered("written here: llama3", messages).replace("u<", " u\n<").replace(
+        "a<|eot_id|>", "\ta <|eot_id|>"
+    )
+    assert kept.count("\n\n u\n<|eot_id|>") == 1
+
+
+def test_qwen2_5_adds_a_system_prompt() -> None:
+    """The one difference: here nothing is put in, as in the template of Qwen3."""
+    messages = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]
+    d = mypt_spec.dialect("chatml")
+    own = d.serialize(d.read({"messages": messages})[0])  # type: ignore[arg-type]
+    text = rendered("qwen2_5", messages)
+    assert text != own
+    assert text.endswith(own)
+    episode, findings = d.parse(text)
+    assert findings == []
+    assert episode is not None
+    assert [m.role for m in episode.messages] == ["system", "user", "assistant"]
+
+
+# --- ids
+
+# How Qwen and Llama 3 cut text.
+PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+TEXTS = ["Hello, how are you?\n", "user\nassistant\nsystem\n\n", "Größe 12,5\n\n世界", "a < b || c"]
+
+
+@cache
+def trained(dialect: str, tmp: str) -> tuple[Any, mypt_spec.Dialect]:
+    """A small tokenizer with the special tokens of a dialect, and the dialect on its file."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    found = Tokenizer(models.BPE())
+    found.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PATTERN), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    found.decoder = decoders.ByteLevel()
+    found.train_from_iterator(
+        TEXTS * 9,
+        trainers.BpeTrainer(
+            vocab_size=330,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    found.add_special_tokens(["<|endoftext|>", *SPECIAL[dialect]])
+    folder = Path(tmp)
+    found.save(str(folder / "tokenizer.json"))
+    return found, mypt_spec.dialect(dialect, vocabulary=folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tokenizers")
+
+
+@pytest.mark.parametrize("dialect", SPECIAL)
+@settings(max_examples=300)
+@given(data=st.data())
+def test_ids_are_those_of_the_rendered_text(
+    dialect: str, folder: Path, data: st.DataObject
+) -> None:
+    """Of texts that do not begin with white space: see "Ids" of the SPEC for the others."""
+    pytest.importorskip("tokenizers")
+    (folder / dialect).mkdir(exist_ok=True)
+    library, d = trained(dialect, str(folder / dialect))
+    record = data.draw(records(dialect, clean=False))
+    messages = [m | {"content": m["content"].lstrip()} for m in record["messages"]]
+    episode, _ = d.read({"messages": messages})
+    assert episode is not None
+    encoded = d.encode(episode)
+    text = d.serialize(episode)
+    assert encoded.ids.tolist() == library.encode(text, add_special_tokens=False).ids
+    said = [m["content"] for m in messages if m["role"] == "assistant"]
+    end = SPECIAL[dialect][-1]
+    learnt = [i for i, w in zip(encoded.ids.tolist(), encoded.loss.tolist(), strict=True) if w]
+    assert d.tokenizer.decode(learnt) == "".join(f"{text}{end}" for text in said)
+
+
+@pytest.mark.parametrize("dialect", SPECIAL)
+def test_ids_of_a_text_that_begins_with_a_line_end_say_the_same(dialect: str, folder: Path) -> None:
+    pytest.importorskip("tokenizers")
+    (folder / dialect).mkdir(exist_ok=True)
+    library, d = trained(dialect, str(folder / dialect))
+    messages = [{"role": "user", "content": "\nu"}, {"role": "assistant", "content": "\n a"}]
+    episode, _ = d.read({"messages": messages})
+    assert episode is not None
+    ids = library.encode(d.serialize(episode), add_special_tokens=False).ids
+    assert d.parse_ids(ids) == (episode, [])
+    assert d.tokenizer.decode(ids) == d.tokenizer.decode(d.encode(episode).ids)
