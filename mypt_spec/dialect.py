@@ -28,7 +28,6 @@ from mypt_spec.rules import Limits, check_episode
 from mypt_spec.serializer import legal_events, prove, to_text
 from mypt_spec.table import SpecError, TokenTable
 from mypt_spec.table_file import load_table
-from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError, wanted_of
 from mypt_spec.validator import Outcome, Run
@@ -426,7 +425,13 @@ def dialect(name: str | Path, *, vocabulary: str | Path | None = None) -> Dialec
     holds none, and VocabularyError for a file that is no such vocabulary.
     """
     name = str(name.absolute()) if isinstance(name, Path) else name
-    return _loaded(name) if vocabulary is None else _on(name, read_vocabulary(vocabulary))
+    return _loaded(name) if vocabulary is None else _on(name, _vocabulary(vocabulary))
+
+
+def _vocabulary(path: str | Path) -> Vocabulary:
+    from mypt_spec.tokenizer.sources import read_vocabulary  # here: few ask for another vocabulary
+
+    return read_vocabulary(path)
 
 
 @cache
@@ -444,7 +449,7 @@ def _whole(bare: Dialect, path: Path) -> Dialect:
     wanted = bare.table.wanted
     if wanted is None or not wanted.file:
         return bare
-    return _with(bare, read_vocabulary(path / wanted.file))
+    return _with(bare, _vocabulary(path / wanted.file))
 
 
 @cache

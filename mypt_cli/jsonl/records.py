@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from itertools import chain
 from shlex import quote
 
-from mypt_cli.jsonl.array import cut_array
 from mypt_cli.jsonl.blocks import (
     BLOCK_SIZE,
     MAX_LINE,
@@ -26,7 +25,6 @@ from mypt_cli.jsonl.blocks import (
 )
 from mypt_cli.jsonl.compression import BrokenDataError, FileReader
 from mypt_cli.jsonl.layout import HEAD, LINES, Layout, layout_of, records_in_array
-from mypt_cli.jsonl.parquet import parquet_blocks
 from mypt_spec.findings import Finding
 
 
@@ -52,8 +50,12 @@ def record_blocks(
         if layout.kind == "lines":
             yield from cut_lines(pieces, reader, max_line=max_line)
         elif layout.kind == "array":
+            from mypt_cli.jsonl.array import cut_array  # loaded only where it is needed
+
             yield from cut_array(pieces, reader, max_line=max_line)
         elif layout.kind == "parquet":
+            from mypt_cli.jsonl.parquet import parquet_blocks
+
             yield from parquet_blocks(source, block_size=block_size, max_line=max_line)
         else:
             yield _in_object(layout, source, reader.offset)
