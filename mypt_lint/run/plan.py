@@ -20,7 +20,7 @@ from mypt_cli.jsonl.paths import SUFFIXES, expand
 from mypt_cli.parser import known_dialect
 from mypt_cli.words import either
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.detect import candidates, detect, elsewhere_than, in_order
+from mypt_lint.check.detect import Guess, candidates, detect, elsewhere_than, in_order
 from mypt_lint.options import DEFAULTS
 from mypt_lint.run.shape import about, said, with_shape
 from mypt_lint.settings.baseline import Key
@@ -187,7 +187,11 @@ class Plan:
             if own["records"] in NAMES and self.of(source.path)["records"] != own["records"]:
                 say(f"{source.path}: {said(own['records'], own['dialect'])}")
             return own["dialect"], own, source
-        own, name, _, looked, formatless = self.resolved(source, say)
+        guess = detect(source, own["kind"], candidates(self.defaults["dialect"]))
+        if guess.sure:
+            say(_guessed(source, guess))
+            return guess.dialect.name, own, guess.source
+        own, name, _, looked, formatless = self.resolved(guess.source, say)
         if formatless:
             raise UsageError(f"{source.path}: these are no records of a dialect: choose --dialect")
         return name, own, looked
@@ -252,20 +256,25 @@ class Plan:
             return Resolved(own, name, others, source)
         known = candidates(usual, own["kind"])
         guess = detect(source, own["kind"], known)
-        also = (
-            f" ({', '.join(guess.others)} would fit as well; choose with --dialect)"
-            if guess.others and guess.sure
-            else ""
-        )
-        doubt = (
-            ""
-            if guess.sure
-            else " is taken for it: nothing at its beginning is legal in any dialect; choose with "
-            "--dialect"
-        )
-        say(f"{source.path}: {guess.dialect.name}{also}{doubt}")
+        say(_guessed(source, guess))
         others = tuple(d for d in known if d is not guess.dialect) if guess.sure else ()
         return Resolved(own, guess.dialect.name, others, guess.source)
+
+
+def _guessed(source: Source, guess: Guess) -> str:
+    """Returns what is said about a dialect that was found out."""
+    also = (
+        f" ({', '.join(guess.others)} would fit as well; choose with --dialect)"
+        if guess.others and guess.sure
+        else ""
+    )
+    doubt = (
+        ""
+        if guess.sure
+        else " is taken for it: nothing at its beginning is legal in any dialect; choose with "
+        "--dialect"
+    )
+    return f"{source.path}: {guess.dialect.name}{also}{doubt}"
 
 
 def planned(

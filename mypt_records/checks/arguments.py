@@ -72,7 +72,7 @@ def arguments_not_json(chat: Chat) -> Iterator[Finding]:
             text, at = call.arguments.value, fault.offset
             span = None if at is None else (min(at, len(text)), min(at + 1, len(text)))
             why = fault.message.removeprefix("not JSON: ")
-            said = f"the arguments of {call.name.text!r} are no JSON: {why}"
+            said = f"arguments of {call.name.text!r} are no JSON: {why}"
             hint = _HINT if not text.strip() else "mend them, or drop the record"
             yield Finding("MYP304", said, call.arguments.at, span, help=hint)
 
