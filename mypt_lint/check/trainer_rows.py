@@ -13,7 +13,7 @@ the grammar refuses what follows, but would take it as a beginning, two episodes
 >>> import mypt_spec
 >>> d = mypt_spec.dialect("gabgpt")
 >>> ids = [50257, *d.tokenizer.encode("Hi"), 50259, *d.tokenizer.encode("Hello"), 50260]
->>> labels = [-100] * 3 + [*ids[3:-1], -100]
+>>> labels = [-100, -100, *ids[2:-1], -100]
 >>> [(f.code, f.pointer) for f in check_row(d, {"input_ids": ids, "labels": labels})]
 [('MYP506', '/labels/4')]
 """

@@ -72,7 +72,10 @@ def rules(draw: st.DrawFn, codes: list[str], phases: int) -> Settings:
 @settings(max_examples=60, deadline=None)
 def test_a_line_is_written_if_and_only_if_it_lints_clean(name: str, data: st.DataObject) -> None:
     dialect = mypt_spec.dialect(name)
-    lines = any_lines(name).filter(lambda line: b"\n" not in line and line.strip(b"\r\t ") != b"")
+    # A file that begins with `[` is one array, in which the linter sees the records.
+    lines = any_lines(name).filter(
+        lambda line: b"\n" not in line and line.strip(b"\r\t ")[:1] not in (b"", b"[")
+    )
     raw = data.draw(suppressed(lines))
     found = {item.finding.code for item in check_bytes(checker(Settings((), ()), dialect), raw)}
     own = data.draw(rules(sorted(found), len(dialect.table.phases)))
