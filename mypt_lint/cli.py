@@ -16,7 +16,7 @@ from mypt_cli.command import Command
 from mypt_cli.errors import UsageError, nearest
 from mypt_cli.parser import Parser, positive
 from mypt_lint.commands import COMMANDS, subcommand
-from mypt_lint.options import DEFAULTS, add_dialect, add_ignore, add_records, add_settings
+from mypt_lint.options import DEFAULTS, KINDS, add_dialect, add_ignore, add_records, add_settings
 from mypt_lint.report import FORMATS
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def options(out: Parser) -> None:
         "--kind",
         "JSONL records, serialised text, what a model wrote, or tokens for a trainer (default: "
         f"{DEFAULTS['kind']})",
-        choices=("record", "text", "generation", "rows"),
+        choices=KINDS,
     )
     add(
         "--trainer-rows",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mypt_cli.parser import Options, Parser
 from mypt_records.names import AUTO, NAMES, NATIVE
 
+KINDS = ("record", "text", "generation", "rows")  # of what files hold
 DEFAULTS = {"dialect": "mypt", "kind": "record", "fail-on": "error", "format": "text"}
 
 

@@ -96,9 +96,7 @@ class Reader:
             if key in known or key.startswith("_") or value is None:
                 continue
             close = meant(key, tuple(known))
-            hint = f'did you mean "{close}"?' if close else (
-                'remove it, or begin its name with "_" to keep it as metadata'
-            )  # fmt: skip
+            hint = f'did you mean "{close}"?' if close else _KEEP
             self.add(
                 "MYP103",
                 f'{what} has an unknown key "{key}"',

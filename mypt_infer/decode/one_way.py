@@ -29,8 +29,9 @@ from mypt_spec import Dialect
 from mypt_spec.memo import Memo
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 
-# How many ids before a state may share a piece with what follows; the most bytes of a way.
-_TAIL, _LONGEST = 8, 4096
+# How many ids before a state may share a piece with what follows.
+TAIL = 8
+_LONGEST = 4096  # bytes of a way
 # One character of each kind that patterns of pieces tell apart, and the quotes of contractions.
 _KINDS = "aA0 .\n\"'"
 _KEPT = 4096
@@ -71,7 +72,7 @@ class OneWay:
     def _tail(self, before: Sequence[int]) -> tuple[int, ...]:
         """Returns the ordinary ids at the end."""
         out: list[int] = []
-        for token in reversed(before[-_TAIL:]):
+        for token in reversed(before[-TAIL:]):
             if not self.vocabulary.texts[token]:
                 break
             out.append(int(token))

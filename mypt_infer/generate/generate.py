@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from mypt_infer.decode.decoder import Decoder, machine
+from mypt_infer.decode.one_way import TAIL
 from mypt_infer.decode.tools import Declaration
 from mypt_infer.generate.device import DeviceDecoder
 from mypt_infer.generate.loop import Model, check_vocabulary, positions, run
@@ -87,9 +88,6 @@ class Generation:
         means = {state: sum(masses) / len(masses) for state, masses in found.items()}
         return dict(sorted(means.items(), key=lambda item: -item[1]))
 
-
-# The last ids that decide how the encoder cuts what follows them.
-_BEFORE = 8
 
 Listener = Callable[[int, Step], None]
 
@@ -227,7 +225,7 @@ class _Loop:
 
     def _forced(self, row: int, g: Generation, state: int, pending: list[int]) -> int:
         """Adds the tokens that have no alternative, and returns the state after them."""
-        before = [*g.prompt[-_BEFORE:], *g.ids[-_BEFORE:]] if self.jump_forward else None
+        before = [*g.prompt[-TAIL:], *g.ids[-TAIL:]] if self.jump_forward else None
         for token in self.decoder.forced(state, before):
             if not g.ended:
                 state = self._add(row, g, state, token, None, pending)

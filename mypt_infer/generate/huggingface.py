@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 
 from mypt_infer.decode.decoder import Decoder
+from mypt_infer.decode.one_way import TAIL
 from mypt_infer.generate.device import DeviceDecoder
 
 # Where the decoder proves an id only when it is taken, so many of the likeliest are tried before.
 _LIKELIEST = 64
-# The last ids that decide how the encoder cuts what follows them.
-_BEFORE = 8
 
 
 @dataclass(eq=False)
@@ -116,7 +115,7 @@ class TagLogitsProcessor:
             return None
 
     def _forced(self, state: int, ids: list[int]) -> list[int]:
-        return self.decoder.forced(state, ids[-_BEFORE:]) if self.jump_forward else []
+        return self.decoder.forced(state, ids[-TAIL:]) if self.jump_forward else []
 
     def _proved(self, state: int, scores: Tensor) -> None:
         """Refuses ids that the decoder allows but would not take.

@@ -31,7 +31,6 @@ from mypt_spec.episode import Episode
 from mypt_spec.findings import RULES, Finding, regraded
 from mypt_spec.rules import Limits
 
-KINDS = ("record", "text", "generation", "rows")
 MAX_FINDINGS = 100  # of one line or text; more are counted, not shown
 _decoded = json.JSONDecoder(strict=False).decode
 

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mypt_cli.errors import UsageError, suggestion
+from mypt_lint.options import KINDS
 from mypt_lint.settings.selection import UnknownRuleError, named
 from mypt_records.names import AUTO, NAMES, NATIVE
 from mypt_spec.bodies.json_schema import SchemaError, check_schema
 from mypt_spec.findings import SEVERITIES
 
 FILES = ("mypt-lint.toml", "pyproject.toml")
-KINDS = ("record", "text", "generation", "rows")
 _TABLE = "tool.mypt-lint"
 
 

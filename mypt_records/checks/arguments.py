@@ -31,16 +31,21 @@ def in_text(call: Call, given: Given) -> bool:
     return isinstance(given.value, str) or given.at == call.at
 
 
-def _objects(chat: Chat) -> Iterator[tuple[Call, Given, dict[str, Any]]]:
-    """Yields the calls whose arguments are an object, with the arguments."""
+def _read(chat: Chat) -> Iterator[tuple[Call, Given, Any]]:
+    """Yields the calls whose arguments are JSON, with these and their value."""
     for call in calls(chat):
         if call.arguments is not None:
             try:
-                value = value_of(call.arguments)
+                yield call, call.arguments, value_of(call.arguments)
             except Fault:
                 continue
-            if isinstance(value, dict):
-                yield call, call.arguments, value
+
+
+def _objects(chat: Chat) -> Iterator[tuple[Call, Given, dict[str, Any]]]:
+    """Yields the calls whose arguments are an object, with the arguments."""
+    for call, given, value in _read(chat):
+        if isinstance(value, dict):
+            yield call, given, value
 
 
 def _schemas(chat: Chat) -> dict[str, dict[str, Any]]:
@@ -80,15 +85,10 @@ def arguments_not_json(chat: Chat) -> Iterator[Finding]:
 @check("MYP332")
 def arguments_no_object(chat: Chat) -> Iterator[Finding]:
     """Finds arguments that are JSON, but no object."""
-    for call in calls(chat):
-        if call.arguments is not None:
-            try:
-                value = value_of(call.arguments)
-            except Fault:
-                continue
-            if not isinstance(value, dict):
-                said = f"the arguments of {call.name.text!r} are {a_kind_of(value)}"
-                yield Finding("MYP332", said, call.arguments.at, help=_HINT)
+    for call, given, value in _read(chat):
+        if not isinstance(value, dict):
+            said = f"the arguments of {call.name.text!r} are {a_kind_of(value)}"
+            yield Finding("MYP332", said, given.at, help=_HINT)
 
 
 @check("MYP353")

@@ -10,18 +10,28 @@ from mypt_spec.rules.context import Context
 
 Check = Callable[[Context], Iterable[Finding]]
 CHECKS: dict[str, Check] = {}
-_C = TypeVar("_C", bound=Check)
+_C = TypeVar("_C")
 
 
-def check(code: str) -> Callable[[_C], _C]:
-    """Registers a function as a rule's check. Raises ValueError for an unknown or taken code."""
-    if code not in RULES:
-        raise ValueError(f"{code} is not in rules.toml")
-    if code in CHECKS:
-        raise ValueError(f"two functions check {code}")
+def registers(checks: dict[str, _C]) -> Callable[[str], Callable[[_C], _C]]:
+    """Returns what registers functions in `checks`, as a decorator that takes a rule's code.
 
-    def register(function: _C) -> _C:
-        CHECKS[code] = function
-        return function
+    It raises ValueError for an unknown or taken code.
+    """
 
-    return register
+    def check(code: str) -> Callable[[_C], _C]:
+        if code not in RULES:
+            raise ValueError(f"{code} is not in rules.toml")
+        if code in checks:
+            raise ValueError(f"two functions check {code}")
+
+        def register(function: _C) -> _C:
+            checks[code] = function
+            return function
+
+        return register
+
+    return check
+
+
+check = registers(CHECKS)
