@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
+from mypt_records.chat import Chat
 from mypt_records.names import NAMES
 from mypt_spec.bodies.strict_json import a_kind_of, faults
 from mypt_spec.findings import Finding
-
-if TYPE_CHECKING:
-    from mypt_records.chat import Chat
 
 
 class Shape(Protocol):
@@ -29,25 +26,9 @@ class Shape(Protocol):
         ...
 
 
-class _Shapes(Mapping[str, Shape]):
-    """Maps names to modules, which are imported when they are asked for: most runs need none."""
-
-    def __getitem__(self, name: str) -> Shape:
-        if name not in NAMES:
-            raise KeyError(name)
-        return cast(Shape, import_module(f"mypt_records.{name}"))
-
-    def __contains__(self, name: object) -> bool:
-        return name in NAMES
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(NAMES)
-
-    def __len__(self) -> int:
-        return len(NAMES)
-
-
-SHAPES = _Shapes()
+SHAPES: dict[str, Shape] = {
+    name: cast(Shape, import_module(f"mypt_records.{name}")) for name in NAMES
+}
 _LAST = NAMES[-1]
 
 
@@ -70,8 +51,6 @@ def read(record: Any, shape: str) -> Chat:
 
     A value that is no object, or that strict JSON does not have, is a finding of the chat.
     """
-    from mypt_records.chat import Chat
-
     wrong = tuple([Finding(f.code, f.message, f.pointer) for f in faults(record)])
     if not isinstance(record, dict):
         found = Finding("MYP101", f"the record is {a_kind_of(record)}, expected an object")
