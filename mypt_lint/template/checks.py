@@ -39,6 +39,12 @@ class Case:
     spans: tuple[tuple[Value, tuple[int, int]], ...]  # of those that are written
 
     @property
+    def missing(self) -> list[Value]:
+        """Returns the values that are not in the text."""
+        written = {value for value, _ in self.spans}
+        return [value for value in self.found if value not in written]
+
+    @property
     def messages(self) -> list[dict[str, Any]]:
         """Returns the messages, as the template takes them."""
         messages: list[dict[str, Any]] = self.record["messages"]
@@ -82,10 +88,9 @@ def faults(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
 
 def _vanished(case: Case) -> Iterator[Fault]:
     """Yields the values that are not in the text."""
-    written = {value for value, _ in case.spans}
-    declared = any(value.kind == "declared tool" for value in written)
-    for value in case.found:
-        if value not in written and (declared or value.kind != "description"):
+    declared = any(value.kind == "declared tool" for value, _ in case.spans)
+    for value in case.missing:
+        if declared or value.kind != "description":
             code = "MYP714" if value.kind in DETAILS else "MYP713"
             yield Fault(code, value.kind, f"the {value.kind} {quoted(value.text)} is not written")
 
@@ -129,8 +134,7 @@ def _rounds(case: Case) -> Iterator[Fault]:
 
 def _prefixes(case: Case) -> Iterator[Fault]:
     """Yields where more messages change the text of those before."""
-    written = {value for value, _ in case.spans}
-    if any(value.kind == "earlier thought" and value not in written for value in case.found):
+    if any(value.kind == "earlier thought" for value in case.missing):
         return  # the format forgets them on purpose, which is said already
     for count in range(2, len(case.messages)):
         if case.messages[count]["role"] != "user":

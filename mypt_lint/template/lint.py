@@ -49,17 +49,17 @@ def lint_template(
     for template in load(path):
         seen = _look(template, rows, known)
         found = [
-            _diagnostic(template, finding, line, "" if dialect is None else dialect.name)
+            _diagnostic(
+                template,
+                finding,
+                line,
+                "" if dialect is None else dialect.name,
+                severities.get(finding.code, finding.severity),
+            )
             for finding, line in _findings(seen, template)
             if finding.code in codes
         ]
-        graded = [
-            replace(item, finding=regraded(item.finding, severities[item.finding.code]))
-            if item.finding.code in severities
-            else item
-            for item in found
-        ]
-        chunk = Chunk(graded, Summary(files=1, units=len(rows), unit_name="conversation"))
+        chunk = Chunk(found, Summary(files=1, units=len(rows), unit_name="conversation"))
         named = {number for number, _, fault in seen.faults if number and fault.code in codes}
         yield chunk.counted(len(named))
 
@@ -191,8 +191,10 @@ def _subject(fault: Fault, nowhere: set[str]) -> tuple[str, str]:
     return fault.code, fault.subject
 
 
-def _diagnostic(template: Template, finding: Finding, line: int, dialect: str) -> Diagnostic:
+def _diagnostic(
+    template: Template, finding: Finding, line: int, dialect: str, severity: str
+) -> Diagnostic:
     """Returns a finding at a line of the template, which is named if the file holds several."""
     if template.name:
         finding = replace(finding, message=f"template {template.name}: {finding.message}")
-    return Diagnostic(finding, template.path, line, 1, line, 1, dialect)
+    return Diagnostic(regraded(finding, severity), template.path, line, 1, line, 1, dialect)
