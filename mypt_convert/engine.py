@@ -7,13 +7,12 @@ not come back is lost. So a loss that nobody thought of is reported too.
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
-from mypt_convert.bridges import chat
+from mypt_convert.bridges import bridge_of, chat
 from mypt_convert.compare import Loss, align, beside, leaves, same
 from mypt_convert.metadata import as_given, held, in_the_way, renamed
 from mypt_convert.steps import IDENTITY, IDS, Bridge, Conversation, Step
@@ -22,7 +21,7 @@ from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_records.shapes import SHAPES
 from mypt_spec.bodies.strict_json import escape
-from mypt_spec.dialect import Dialect, dialect, dialects, folder, is_folder, told_by_records
+from mypt_spec.dialect import Dialect, dialect, dialects, is_folder
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 
@@ -76,7 +75,7 @@ class Converter:
                 raise KeyError(f"{name}: mypt-convert converts the formats of this package only")
         if source not in readable():
             raise KeyError(f"no format {source!r}; known are {', '.join(readable())}")
-        self.target, self.bridge, self.system = dialect(target), _bridge(target), system
+        self.target, self.bridge, self.system = dialect(target), bridge_of(target), system
         self.source = source
         self.take_apart = reader(source, rules, takes=self.bridge.EXTRAS)
         # Phases and lengths are of the dialect that the settings were written for.
@@ -325,7 +324,7 @@ def reader(
     `takes` are top-level keys that the target knows, which are no metadata.
     """
     if name not in SHAPES:
-        return _Apart(dialect(name), _bridge(name), rules)
+        return _Apart(dialect(name), bridge_of(name), rules)
 
     def apart(value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
         conversation, findings, read = chat.read(value, name)
@@ -337,18 +336,6 @@ def reader(
         return chat.read(renamed(value, unknown), name)[0], unknown, []
 
     return apart
-
-
-def _bridge(name: str) -> Bridge:
-    own = folder(name).name
-    if name in dialects() and name not in told_by_records():
-        own = "messages"
-    try:
-        return cast(Bridge, importlib.import_module(f"mypt_convert.bridges.{own}"))
-    except ModuleNotFoundError:
-        raise KeyError(
-            f"no bridge for {name!r}: records of this dialect cannot be converted"
-        ) from None
 
 
 def _in_turn(steps: list[Step]) -> tuple[list[Step], list[Step]]:

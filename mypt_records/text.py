@@ -28,7 +28,10 @@ def fit(record: dict[str, Any]) -> int:
 
 @lru_cache(maxsize=16)  # the shape is asked for, and then the text is read
 def format_of(text: str) -> str:
-    """Returns the dialect whose tags are most of a text; empty where it has no tags."""
+    """Returns the dialect whose tags are most of a text; empty where it has no tags.
+
+    Of dialects that have these tags in common, it is the first in which the text is legal.
+    """
     lengths = {
         name: sum(
             len(event.text)
@@ -37,8 +40,12 @@ def format_of(text: str) -> str:
         )
         for name in mypt_spec.dialects()
     }
-    best = max(lengths, key=lambda name: lengths[name])
-    return best if lengths[best] else ""
+    most = max(lengths.values())
+    best = [name for name, length in lengths.items() if length == most > 0]
+    if len(best) < 2:
+        return best[0] if best else ""
+    legal = (name for name in best if mypt_spec.dialect(name).parse(text)[0] is not None)
+    return next(legal, best[0])
 
 
 def read(record: dict[str, Any]) -> Chat:

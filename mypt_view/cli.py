@@ -167,7 +167,8 @@ def _checker(
     """
     from mypt_lint.check.detect import candidates, detect
     from mypt_lint.run.plan import checker, named_dialect, planned
-    from mypt_lint.run.shape import best_of, with_shape
+    from mypt_lint.run.shape import best_of, formats_of_texts, with_shape
+    from mypt_records.names import TEXTS
     from mypt_records.shapes import SHAPES
 
     plan = planned(options, usual=DEFAULTS | {"dialect": AUTO})
@@ -179,6 +180,9 @@ def _checker(
         return judge, kind, source, "", own.counting
     known = candidates(DEFAULTS["dialect"], kind)
     if own["records"] in SHAPES:
+        if own["records"] == TEXTS:
+            names, source = formats_of_texts(source)
+            known = [named_dialect(name) for name in names] or known
         judges = [checker(own, dialect) for dialect in known]
         judge, source = best_of(judges, source)
         doubt = f"{SHAPES[judge.shape].ABOUT}, shown as {judge.name}; choose with --dialect"

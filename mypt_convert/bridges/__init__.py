@@ -2,3 +2,24 @@
 
 Apart from the adapters, this is the only code that knows a dialect's JSON.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from mypt_convert.steps import Bridge
+from mypt_spec.dialect import dialects, folder, told_by_records
+
+
+def bridge_of(name: str) -> Bridge:
+    """Returns the bridge of a dialect. Raises KeyError for one whose records have none."""
+    own = folder(name).name
+    if name in dialects() and name not in told_by_records():
+        own = "messages"
+    try:
+        return cast(Bridge, import_module(f"{__name__}.{own}"))
+    except ModuleNotFoundError:
+        raise KeyError(
+            f"no bridge for {name!r}: records of this dialect cannot be converted"
+        ) from None

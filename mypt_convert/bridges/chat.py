@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
+from mypt_convert.bridges import bridge_of
 from mypt_convert.steps import BOUNDARY, Conversation, Step, first_carries, result_value
 from mypt_records.chat import Call, Chat, Message
 from mypt_records.reading import below
 from mypt_records.shapes import read as read_chat
 from mypt_spec.bodies.strict_json import Fault, faults, kind_of, loads, value_at
-from mypt_spec.dialect import dialect, folder
+from mypt_spec.dialect import dialect
 from mypt_spec.findings import Finding
 
 # What the model sees besides the messages; and what a message says besides its content. Neither is
@@ -59,9 +59,10 @@ def read(record: Any, shape: str) -> tuple[Conversation | None, list[Finding], C
     reader = _Reader()
     reader.findings += [f for f in chat.findings if f.severity == "error" and f.code != _KEPT]
     steps = [step for message in chat.messages for step in reader.message(message)]
-    if chat.serialised and not reader.findings:
-        steps = reader.serialised(chat.serialised, record["text"])
     extras = _extras(chat) | reader.judgement(chat)
+    if chat.serialised and not reader.findings:
+        inside = reader.serialised(chat.serialised, record["text"])
+        steps, extras = list(inside.steps), inside.extras | extras
     if reader.findings:
         return None, reader.findings, chat
     return Conversation(tuple(steps), extras), [], chat
@@ -159,18 +160,18 @@ class _Reader:
         named = (c for c in unnamed if message.name and c.name.text == message.name.text)
         return next(named, next(iter(unnamed), None))
 
-    def serialised(self, name: str, text: str) -> list[Step]:
-        """Returns the steps of a text with the tags of a dialect."""
+    def serialised(self, name: str, text: str) -> Conversation:
+        """Returns what a text with the tags of a dialect says."""
         source = dialect(name)
         episode, _ = source.parse(text)
-        bridge = import_module(f"mypt_convert.bridges.{folder(name).name}")
         try:
             assert episode is not None, "a text that cannot be read has findings"
             canonical = source.write(episode)
         except ValueError as error:
             self.add("MYP903", str(error), "/text")
-            return []
-        return [replace(s, at="/text") for s in bridge.steps(canonical, source.table).steps]
+            return Conversation(())
+        found = bridge_of(name).steps(canonical, source.table)
+        return Conversation(tuple([replace(s, at="/text") for s in found.steps]), found.extras)
 
     def judgement(self, chat: Chat) -> dict[str, Any]:
         """Returns what ranks or labels the answer, as top-level keys."""

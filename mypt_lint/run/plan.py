@@ -22,12 +22,12 @@ from mypt_cli.words import either
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import Guess, candidates, detect, elsewhere_than, in_order
 from mypt_lint.options import DEFAULTS
-from mypt_lint.run.shape import about, said, with_shape
+from mypt_lint.run.shape import about, formats_of_texts, said, with_shape
 from mypt_lint.settings.baseline import Key
 from mypt_lint.settings.config import Config, asked
 from mypt_lint.settings.selection import UnknownRuleError, chosen, selection
 from mypt_lint.settings.settings import Settings, settings
-from mypt_records.names import NAMES
+from mypt_records.names import NAMES, TEXTS
 from mypt_spec.dialect import Dialect
 from mypt_spec.rules.context import ToolSchema
 
@@ -184,6 +184,9 @@ class Plan:
         own = self.of(source.path)
         if own["dialect"] != AUTO:
             own, source = with_shape(own, source, definite=True)
+            if own["records"] == TEXTS and own.origin("dialect") == "default":
+                names, source = formats_of_texts(source)
+                own = own.having(dialect=next(iter(names), own["dialect"]))
             if own["records"] in NAMES and self.of(source.path)["records"] != own["records"]:
                 say(f"{source.path}: {said(own['records'], own['dialect'])}")
             return own["dialect"], own, source

@@ -58,6 +58,19 @@ def with_shape(own: Settings, source: Source, *, definite: bool) -> tuple[Settin
     return own.having(often=tuple(sorted(keys))) if keys else own, source
 
 
+def formats_of_texts(source: Source) -> tuple[tuple[str, ...], Source]:
+    """Returns the dialects of the first texts of a source, the most frequent first, and the source.
+
+    For records whose shape is `text`.
+    """
+    from mypt_records.text import format_of
+
+    found, source = beginning(source)
+    texts = [record.get("text") for record in found if isinstance(record, dict)]
+    names = Counter(format_of(text) for text in texts if isinstance(text, str))
+    return tuple(name for name, _ in names.most_common() if name), source
+
+
 def best_of(judges: Sequence[Checker], source: Source) -> tuple[Checker, Source]:
     """Returns the checker that finds the fewest errors in the first records, and what to read."""
     found, source = beginning(source)
