@@ -100,6 +100,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def trl(session: nox.Session) -> None:
+    """Three steps of TRL's SFTTrainer on rows of `mypt-prepare --format trl`."""
+    session.install(".[test]", "trl>=1.16")
+    session.run("pytest", "tests/unit/mypt_train/test_trainer_formats.py", *session.posargs)
+
+
+@nox.session
 def pages(session: nox.Session) -> None:
     """The page of `mypt-view --html` in headless Chromium, which must be installed; arguments go to
     pytest.

@@ -15,6 +15,7 @@ from mypt_cli.command import Command
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
 from mypt_lint.options import add_dialect, add_ignore, add_records, add_settings
+from mypt_train.data.formats import FORMATS, trainer_of
 
 DONE, REFUSED = 0, 1
 
@@ -25,6 +26,7 @@ examples:
   mypt-prepare data/ --out sft --on-error reject --long split-turns --jobs 4
   mypt-prepare sharegpt.json --dialect gabgpt --out sft    records of other tools
   mypt-prepare data/ --out sft --vocab small.tiktoken      on another vocabulary
+  mypt-prepare data/ --out rows --format trl               rows for TRL's SFTTrainer
   mypt-prepare data/ --out sft --resume                    go on after a kill, with the same options
 
 Every line is written, refused (rejects.jsonl says why), too long or a duplicate, and the sums add
@@ -57,9 +59,9 @@ def _options(out: Parser) -> None:
     add("--context-length N", "tokens of a row", type=int, default=2048)
     add(
         "--pack",
-        "whole episodes side by side in rows (default: yes)",
+        "whole episodes side by side in rows (default: yes, but no for trl and axolotl)",
         action=argparse.BooleanOptionalAction,
-        default=True,
+        default=None,
     )
     add(
         "--long",
@@ -87,8 +89,9 @@ def _options(out: Parser) -> None:
     )
     add(
         "--format",
-        "of the shards (default: %(default)s); parquet needs pyarrow",
-        choices=("bin", "parquet"),
+        "of the shards (default: %(default)s); trl and axolotl are rows of JSONL for these "
+        "trainers; parquet needs pyarrow",
+        choices=FORMATS,
         default="bin",
     )
     add_settings(out)
@@ -111,9 +114,9 @@ def _run(chosen: argparse.Namespace) -> int:
 
     say = saying(PROG, quiet=chosen.quiet)
     plan = planned(chosen)
+    pack = not trainer_of(chosen.format) if chosen.pack is None else chosen.pack
     names = (
         "context_length",
-        "pack",
         "val_fraction",
         "tokens_per_shard",
         "seed",
@@ -129,6 +132,7 @@ def _run(chosen: argparse.Namespace) -> int:
     options = Options(
         dialect=dialect.spec,
         phase=plan.top["phase"],
+        pack=pack,
         **{name: getattr(chosen, name) for name in names},
     )
     for own in dict.fromkeys(rules):

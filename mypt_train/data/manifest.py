@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta, ValidationError, convert
 
+from mypt_train.data.formats import in_parquet
+
 SCHEMA = "toolcall_sft_v1"
 # The type of ids -> the version of a manifest that has them.
 VERSIONS = {"uint16": 1, "uint32": 2}
@@ -66,7 +68,9 @@ class ReaderOptions(TypedDict):
     phase: int | None
     context_length: Length
     pack: bool
-    format: NotRequired[Literal["bin", "parquet"]]
+    format: NotRequired[
+        Literal["bin", "parquet", "trl", "trl-parquet", "axolotl", "axolotl-parquet"]
+    ]
     preferences: NotRequired[bool]
 
 
@@ -141,10 +145,10 @@ def read(path: Path) -> dict[str, Any]:
 def files_of(name: str, form: str, preferences: bool) -> list[str]:
     """Returns the names of the files of a shard.
 
-    In the format "bin" they hold ids, targets, index and, with preferences, kinds; in the format
-    "parquet" one file holds all.
+    In the format "bin" they hold ids, targets, index and, with preferences, kinds; in all others
+    one file holds all.
     """
-    if form == "parquet":
-        return [f"{name}.parquet"]
+    if form != "bin":
+        return [f"{name}.parquet" if in_parquet(form) else f"{name}.jsonl"]
     ends = [".bin", "_mask.bin", "_idx.npy"] + ["_kinds.npy"] * preferences
     return [name + end for end in ends]

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import mypt_spec
+from mypt_train.data.formats import FORMATS, in_parquet, trainer_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Options:
       it out, "split-turns" cuts it between turns.
     - `on_error`: "fail" when a line is refused, or "reject" the line and continue.
     - `dedup`: leave out an episode whose ids were there before.
-    - `format`: of shards, "bin" or "parquet".
+    - `format`: of shards, one of `formats.FORMATS`. Of those for trainers, axolotl's needs `pack`
+      to be False.
     - `preferences`: keep rejected answers and labels, too.
     - `vocabulary`: the path of a file of ranks to use in place of the dialect's own vocabulary.
 
@@ -54,16 +56,21 @@ class Options:
             raise ValueError(f"long is {self.long!r}, expected error, drop or split-turns")
         if self.on_error not in ("fail", "reject"):
             raise ValueError(f"on_error is {self.on_error!r}, expected fail or reject")
-        if self.format not in ("bin", "parquet"):
-            raise ValueError(f"format is {self.format!r}, expected bin or parquet")
-        if self.format == "parquet" and self.tokens_per_shard >= 1 << 31:
+        if self.format not in FORMATS:
+            raise ValueError(f"format is {self.format!r}, expected {', '.join(FORMATS)}")
+        if in_parquet(self.format) and self.tokens_per_shard >= 1 << 31:
             raise ValueError(
                 f"a Parquet shard of {self.tokens_per_shard} tokens is too large; at most "
                 f"{(1 << 31) - 1}"
             )
-        if self.format == "parquet" and self.preferences:
+        if self.format != "bin" and self.preferences:
             raise ValueError(
-                "Parquet shards have no place for preferences; leave out one of the two"
+                f"the format {self.format} has no place for preferences; leave out one of the two"
+            )
+        if trainer_of(self.format) == "axolotl" and self.pack:
+            raise ValueError(
+                "rows for axolotl hold one episode each, because nothing in them would keep "
+                "several apart; leave out pack, and set sample_packing in axolotl's config"
             )
         if self.pack and self.tokens_per_shard < self.context_length:
             raise ValueError(

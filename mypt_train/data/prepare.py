@@ -34,8 +34,9 @@ from mypt_lint.check.detect import elsewhere_than
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.dialect import told_by_records
 from mypt_spec.tokenizer.vocabulary import VocabularyError
-from mypt_train.data import durable, parquet
+from mypt_train.data import durable
 from mypt_train.data.encode_line import LONG, REFUSED
+from mypt_train.data.formats import in_parquet, parquet, trainer_of
 from mypt_train.data.kinds import CHOSEN, REJECTED, SFT
 from mypt_train.data.manifest import SCHEMA, VERSIONS, dtype_of
 from mypt_train.data.options import Options
@@ -96,7 +97,7 @@ def prepare(
     Raises PrepareError. If a line is refused and `on_error` is "fail", the message names the first
     reasons and the file of rejects, and the same folder may be used again.
     """
-    lacks = parquet.missing() if options.format == "parquet" else ""
+    lacks = parquet.missing() if in_parquet(options.format) else ""
     if lacks:
         raise PrepareError(lacks)
     try:
@@ -455,6 +456,8 @@ def _write_split(
     for left in folder.iterdir():  # of a run that stopped here
         left.unlink()
     shuffled = [rows[i] for i in order.tolist()]
+    if trainer_of(options.format):
+        row_length = 0  # these trainers pad a batch to its longest row
     out = []
     for number, shard in enumerate(shards_of(shuffled, row_length, options.tokens_per_shard)):
         entry = write_shard(
@@ -467,6 +470,7 @@ def _write_split(
             options.format,
             dtype=dtype_of(tokenizer.vocab_size),
             preferences=options.preferences,
+            packed=options.pack,
         )
         wrote(entry["episode_tokens"])
         out.append(entry)

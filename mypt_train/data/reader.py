@@ -21,7 +21,8 @@ import mypt_spec
 from mypt_cli.jsonl.paths import MANIFEST
 from mypt_spec.dialect import copied_to
 from mypt_spec.tokenizer.vocabulary import COPIES, VocabularyError
-from mypt_train.data import durable, manifest, parquet
+from mypt_train.data import durable, manifest
+from mypt_train.data.formats import parquet, trainer_of
 from mypt_train.data.integrity import miscounted, misplaced, missummed
 from mypt_train.data.kinds import BAD, KINDS
 from mypt_train.data.shards import INDEX
@@ -69,6 +70,7 @@ class ShardReader:
     def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
         self.folder = Path(folder)
         self.manifest = self._manifest()
+        self._refuse_rows()
         self.dialect = self._dialect()
         if self.manifest["spec_fingerprint"] != self.dialect.fingerprint:
             raise ShardError(
@@ -133,6 +135,20 @@ class ShardReader:
         wrong = wrong or next(chain(misplaces, miscounted(shard, entry)), "")
         if wrong:
             raise ShardError(f"{self.folder / shard.name}: {wrong}; prepare the data again")
+
+    def _refuse_rows(self) -> None:
+        """Raises ShardError for rows that another trainer reads."""
+        options = self.manifest["options"]
+        trainer = trainer_of(options.get("format", "bin"))
+        if trainer:
+            check = f"mypt-lint --trainer-rows {self.folder / 'train'} --dialect"
+            copy = next((n for n in COPIES if n in self.manifest["vocabulary_sha256"]), None)
+            own = copied_to(self.folder) or options["dialect"]
+            check += f" {own}" + (f" --vocab {self.folder / copy}" if copy else "")
+            raise ShardError(
+                f"{self.folder}: holds rows for {trainer}, which are no shards; check them with "
+                f"{check}, or prepare the data again with --format bin"
+            )
 
     def _arrays(self, base: Path, entry: dict[str, Any]) -> tuple[Any, Any, Any]:
         """Returns the ids, targets and index of a shard."""

@@ -5,6 +5,7 @@ memory. `shard_00000.bin` holds ids (uint16 or uint32), `shard_00000_mask.bin` a
 1 where the token is a target, `shard_00000_idx.npy` an array of INDEX, one entry for each episode,
 and `shard_00000_kinds.npy`, in data with preferences, an array of KINDS likewise. Rows follow one
 another without a gap; tokens of no episode are padding. `docs/toolcall_sft.md` describes the bytes.
+Other formats, of one file each, are in `formats`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_cli import atomic
-from mypt_train.data import parquet
+from mypt_train.data.formats import in_parquet, parquet, trainer_of
+from mypt_train.data.formats import rows as trainer_rows
 from mypt_train.data.kinds import KINDS
 from mypt_train.data.manifest import TokenIds, files_of
 from mypt_train.data.units import Placed, UnitFiles
@@ -42,12 +44,13 @@ def write_shard(
     *,
     dtype: str = "uint16",
     preferences: bool = False,
+    packed: bool = True,
 ) -> dict[str, Any]:
     """Writes the files of a shard into `folder`; returns the shard's entry in the manifest.
 
     `row_length` 0 puts episodes one after another, without padding. `pad` is the id of padding,
-    `dtype` the type of ids. `form` is "bin" or "parquet". Raises OSError if a file cannot be
-    written.
+    `dtype` the type of ids. `form` is one of `formats.FORMATS`; `packed` says that a row may hold
+    several episodes. Raises OSError if a file cannot be written.
     """
     index = np.zeros(sum(map(len, rows)), INDEX)
     kinds = np.zeros(len(index), KINDS)
@@ -72,9 +75,13 @@ def write_shard(
             yield mask
 
     name = f"{folder.name}/shard_{number:05}"
-    if form == "parquet":
+    if trainer_of(form):
+        pieces: list[Iterable[memoryview]] = [
+            _for_trainer(form, ids(), masks(), rows, packed=packed)
+        ]
+    elif form == "parquet":
         whole = parquet.dump(np.concatenate([*ids()]), np.concatenate([*masks()]), index, starts)
-        pieces: list[Iterable[memoryview]] = [[whole]]
+        pieces = [[whole]]
     else:
         pieces = [(a.data.cast("B") for a in ids()), (a.data for a in masks()), [_saved(index)]]
         pieces += [[_saved(kinds)]] * preferences
@@ -89,6 +96,30 @@ def write_shard(
         "trained_tokens": trained,
         "files": written,
     }
+
+
+def _for_trainer(
+    form: str,
+    ids: Iterator[TokenIds],
+    masks: Iterator[npt.NDArray[np.uint8]],
+    rows: list[list[Placed]],
+    *,
+    packed: bool,
+) -> Iterator[memoryview]:
+    """Yields the bytes of a file of rows that have no padding: JSONL a few rows at a time."""
+    trainer, of = trainer_of(form), [[placed.length for placed in row] for row in rows]
+    if in_parquet(form):
+        both = np.concatenate([*ids]), np.concatenate([*masks])
+        yield trainer_rows.parquet(trainer, *both, of, packed=packed)
+        return
+    at = 0
+    for some, mask in zip(ids, masks, strict=True):
+        end, left = at, len(some)
+        while left:
+            left -= sum(of[end])
+            end += 1
+        yield from trainer_rows.lines(trainer, some, mask, of[at:end], packed=packed)
+        at = end
 
 
 def _filled(
