@@ -6,6 +6,7 @@ loss mask come, too. This package needs numpy, not torch: samplers that need tor
 """
 
 from mypt_infer.decode.allow_set import AllowSet, BudgetError, Refused
+from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.prompt import PromptError
 from mypt_infer.decode.readable import Skipped
@@ -14,6 +15,7 @@ from mypt_infer.decode.tools import SchemaFault, ToolSpec, declare
 
 __all__ = [
     "AllowSet",
+    "BatchDecoder",
     "BudgetError",
     "Decoder",
     "PromptError",

@@ -258,10 +258,14 @@ class Decoder:
             row[: len(bits)] = bits
         return out.view("<i4")
 
-    def apply(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
+    def apply(
+        self,
+        logits: npt.NDArray[np.floating] | Sequence[npt.NDArray[np.floating]],
+        states: Sequence[int] | States,
+    ) -> None:
         """Sets the logits of refused ids to -inf, in place; shape (rows, vocabulary).
 
-        Writes only what has to change.
+        Writes only what has to change. Rows may be a list of arrays.
         """
         for row, state in zip(logits, states, strict=True):
             found = self.allow(int(state))

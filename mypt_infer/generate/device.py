@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
 from mypt_infer.decode.decoder import BLOCK_BITS, BUDGET_BITS, ENDLESS, UNBOUNDED, AllowSet, Decoder
 from mypt_infer.decode.tables import DEAD_STATE
@@ -219,3 +220,37 @@ class DeviceDecoder:
             block == NO_BLOCK, cap, torch.where(inside == UNBOUNDED, inside, inside - 1)
         )
         return (distance <= left) & (to_close <= within), left, within
+
+
+class DeviceBatch:
+    """A BatchDecoder for tensors of its states: int64, (rows,), on one device.
+
+    `of[row]` is the DeviceDecoder of a row. Rows that share a decoder are one pass on its tensors.
+    """
+
+    def __init__(self, batch: BatchDecoder, device: torch.device | str = "cpu") -> None:
+        self.of = [DeviceDecoder(batch.groups[0][0], device)] * len(batch)
+        self._groups = [(self.of[0], torch.tensor(batch.groups[0][1], device=device))]
+        for decoder, rows in batch.groups[1:]:
+            made = DeviceDecoder(decoder, device)
+            self._groups.append((made, torch.tensor(rows, device=device)))
+            for row in rows:
+                self.of[row] = made
+
+    def step(self, states: Tensor, ids: Tensor) -> Tensor:
+        """Returns the states after one token for each row: int64, (rows,)."""
+        if len(self._groups) == 1:
+            return self.of[0].step(states, ids)
+        out = torch.empty_like(states)
+        for made, rows in self._groups:
+            out[rows] = made.step(states[rows], ids[rows])
+        return out
+
+    def bias(self, states: Tensor) -> Tensor:
+        """Returns biases for logits: float32, (rows, vocabulary)."""
+        if len(self._groups) == 1:
+            return self.of[0].bias(states)
+        out = torch.empty(len(states), len(self.of[0].classes), device=states.device)
+        for made, rows in self._groups:
+            out[rows] = made.bias(states[rows])
+        return out

@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder, machine
 from mypt_infer.decode.one_way import TAIL
 from mypt_infer.decode.tools import Declaration
-from mypt_infer.generate.device import DeviceDecoder
+from mypt_infer.generate.device import DeviceBatch
 from mypt_infer.generate.loop import Model, check_vocabulary, positions, run
 from mypt_infer.generate.sample import Sampling, draw
 from mypt_spec import Dialect, Episode, Finding
@@ -98,7 +99,7 @@ def generate(
     *,
     dialect: Dialect | str | None = None,
     tools: Iterable[Declaration] = (),
-    decoder: Decoder | None = None,
+    decoder: Decoder | Sequence[Decoder] | None = None,
     max_new_tokens: int = 256,
     max_think_tokens: int | None = None,
     max_toolcall_tokens: int | None = None,
@@ -116,7 +117,8 @@ def generate(
 
     A prompt is a partial Episode, or ids.
 
-    - `decoder` takes the place of `dialect`, `tools` and the budgets of blocks.
+    - `decoder` takes the place of `dialect`, `tools` and the budgets of blocks. A list has one for
+      each prompt; these may differ in tools, and in all else but the dialect.
     - `max_new_tokens`: the budget of each answer, in tokens.
     - `temperature`, `top_k`, `top_p`, `greedy_calls`: see `Sampling`.
     - `jump_forward`: where only one text may follow, take the encoder's ids for it without asking
@@ -131,6 +133,8 @@ def generate(
     """
     if isinstance(prompts, Episode):
         prompts = [prompts]
+    if not prompts:
+        return []
     if decoder is None:
         named = next((p.dialect for p in prompts if isinstance(p, Episode)), None)
         if dialect is None and named is None:
@@ -146,23 +150,24 @@ def generate(
     sampling = Sampling(
         temperature=temperature, top_k=top_k, top_p=top_p, greedy_calls=greedy_calls
     )
-    check_vocabulary(model, decoder)
-    loop = _Loop(model, decoder, sampling, _stops(decoder, stop), on_step, device, jump_forward)
-    return loop.run(prompts, max_new_tokens, seed)
+    batch = BatchDecoder([decoder] * len(prompts) if isinstance(decoder, Decoder) else decoder)
+    check_vocabulary(model, batch.decoders[0])
+    stops = _stops(batch.dialect, stop)
+    return _Loop(model, batch, sampling, stops, on_step, device, jump_forward).run(
+        prompts, max_new_tokens, seed
+    )
 
 
-def _stops(decoder: Decoder, stop: Iterable[str]) -> list[bytes]:
+def _stops(dialect: Dialect, stop: Iterable[str]) -> list[bytes]:
     """Returns the tags to stop at, as bytes. Raises ValueError for one that no model can write."""
     found = [stop] if isinstance(stop, str) else list(stop)
     tags = [
-        t.shown.strip()
-        for t in decoder.dialect.table.terminals.values()
-        if t.by_model and not t.patterns
+        t.shown.strip() for t in dialect.table.terminals.values() if t.by_model and not t.patterns
     ]
     for tag in found:
         if tag not in tags:
             raise ValueError(
-                f"stop is {tag!r}; in {decoder.dialect.name} a model can write {', '.join(tags)}"
+                f"stop is {tag!r}; in {dialect.name} a model can write {', '.join(tags)}"
             )
     return [tag.encode() for tag in found]
 
@@ -171,39 +176,39 @@ class _Loop:
     def __init__(
         self,
         model: Model,
-        decoder: Decoder,
+        batch: BatchDecoder,
         sampling: Sampling,
         stops: list[bytes],
         on_step: Listener | None,
         device: Any,
         jump_forward: bool,
     ) -> None:
-        self.model, self.decoder, self.sampling, self.stops, self.on_step = (
+        self.model, self.batch, self.sampling, self.stops, self.on_step = (
             model,
-            decoder,
+            batch,
             sampling,
             stops,
             on_step,
         )
         self.device, self.jump_forward = device, jump_forward
-        self.tensors = DeviceDecoder(decoder)
+        self.tensors = DeviceBatch(batch)
 
     def run(
         self, prompts: Sequence[Episode | Sequence[int]], budget: int, seed: int | None
     ) -> list[Generation]:
-        out = [Generation(self.decoder.dialect, self.decoder.ids_of(p)) for p in prompts]
-        states = [self.decoder.start(g.prompt, max_new_tokens=budget) for g in out]
-        if not out:
-            return []
+        dialect, decoders = self.batch.dialect, self.batch.decoders
+        out = [Generation(dialect, decoders[0].ids_of(p)) for p in prompts]
+        states = self.batch.start([g.prompt for g in out], max_new_tokens=budget)
         chances = [
             random.Random(None if seed is None else f"{seed} {row}") for row in range(len(out))
         ]
 
         def choose(row: int, logits: Tensor) -> list[int] | None:
             state, g, pending = states[row], out[row], list[int]()
-            before = self.decoder.refusals.get(machine(state), 0)
-            drawn = draw(logits, state, self.tensors, self.sampling, chances[row].random())
-            g.redrawn += self.decoder.refusals.get(machine(state), 0) - before
+            refusals, tensors = decoders[row].refusals, self.tensors.of[row]
+            before = refusals.get(machine(state), 0)
+            drawn = draw(logits, state, tensors, self.sampling, chances[row].random())
+            g.redrawn += refusals.get(machine(state), 0) - before
             state = self._add(row, g, state, drawn.token, drawn.refused_mass, pending)
             states[row] = self._forced(row, g, state, pending)
             return None if g.ended else pending
@@ -226,7 +231,7 @@ class _Loop:
     def _forced(self, row: int, g: Generation, state: int, pending: list[int]) -> int:
         """Adds the tokens that have no alternative, and returns the state after them."""
         before = [*g.prompt[-TAIL:], *g.ids[-TAIL:]] if self.jump_forward else None
-        for token in self.decoder.forced(state, before):
+        for token in self.batch.decoders[row].forced(state, before):
             if not g.ended:
                 state = self._add(row, g, state, token, None, pending)
         return state
@@ -249,8 +254,9 @@ class _Loop:
         pending.append(token)
         if self.on_step is not None:
             self.on_step(row, step)
-        state = self.decoder.next(state, token)
-        if self.decoder.final(state):
+        decoder = self.batch.decoders[row]
+        state = decoder.next(state, token)
+        if decoder.final(state):
             g.ended = "call" if self._awaits(g) else "turn"
         elif self.stops and self._stopped(g):
             g.ended = "stop"
@@ -258,7 +264,7 @@ class _Loop:
 
     def _stopped(self, g: Generation) -> bool:
         """Returns whether the last token completes a tag to stop at; no text can spell a tag."""
-        tokenizer = self.decoder.dialect.tokenizer
+        tokenizer = self.batch.dialect.tokenizer
         tail = tokenizer.decode_bytes(g.ids[-32:])
         fresh = len(tokenizer.decode_bytes(g.ids[-1:]))
         return any(s in tail[-fresh - len(s) + 1 :] for s in self.stops)

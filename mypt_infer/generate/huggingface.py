@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.one_way import TAIL
-from mypt_infer.generate.device import DeviceDecoder
+from mypt_infer.generate.device import DeviceBatch, DeviceDecoder
 
 # Where the decoder proves an id only when it is taken, so many of the likeliest are tried before.
 _LIKELIEST = 64
@@ -23,9 +24,10 @@ _LIKELIEST = 64
 class _Path:
     """A row that was seen: its ids, and the states after its first `begun`, `begun` + 1, ... ids.
 
-    A state is None after the end, and after an id that is refused.
+    A state is None after the end, and after an id that is refused. `tensors` are the decoder's.
     """
 
+    tensors: DeviceDecoder
     ids: list[int]
     states: list[int | None]
 
@@ -39,23 +41,25 @@ class TagLogitsProcessor:
     `max_new_tokens` that is larger by one. Where only one text may follow, only the encoder's ids
     for it may, unless `jump_forward` is off. Each search strategy works, also those that draft
     tokens and take some back: the state of a row is that of the longest beginning that was seen,
-    stepped on.
+    stepped on. A list of decoders has one for each prompt; beams and several answers
+    to a prompt share that of the prompt.
     """
 
     def __init__(
         self,
-        decoder: Decoder,
+        decoder: Decoder | Sequence[Decoder],
         *,
         max_new_tokens: int | None = None,
         eos_token_id: int | None = None,
         pad_token_id: int | None = None,
         jump_forward: bool = True,
     ) -> None:
-        self.decoder, self.budget = decoder, max_new_tokens
-        self.eos = decoder.dialect.tokenizer.pad if eos_token_id is None else eos_token_id
+        self.batch = BatchDecoder([decoder] if isinstance(decoder, Decoder) else decoder)
+        self.budget = max_new_tokens
+        self.eos = self.batch.dialect.tokenizer.pad if eos_token_id is None else eos_token_id
         self.pad = self.eos if pad_token_id is None else pad_token_id
         self.jump_forward = jump_forward
-        self.tensors: DeviceDecoder | None = None
+        self.tensors: DeviceBatch | None = None
         # The rows that the last call saw, and the length of their prompts.
         self._paths: list[_Path] = []
         self.begun = 0
@@ -66,69 +70,68 @@ class TagLogitsProcessor:
         The first call raises what `Decoder.start` raises.
         """
         if self.tensors is None:
-            self.tensors = DeviceDecoder(self.decoder, scores.device)
+            self.tensors = DeviceBatch(self.batch, scores.device)
         rows = input_ids.tolist()
-        paths = [self._continued(row) for row in rows]
+        each, over = divmod(len(rows), len(self.batch))
+        if over:
+            raise ValueError(f"{len(rows)} rows for {len(self.batch)} decoders, one a prompt")
+        tensors = [self.tensors.of[i // each] for i in range(len(rows))]
+        paths = [self._continued(*pair) for pair in zip(rows, tensors, strict=True)]
         if None in paths:
             self.begun = len(rows[0])
-            paths = [_Path(row, [self._start(row)]) for row in rows]
+            paths = [
+                _Path(own, row, [self._start(own, row)])
+                for own, row in zip(tensors, rows, strict=True)
+            ]
         self._paths = [path for path in paths if path is not None]
         out = scores.clone()
         for i, path in enumerate(self._paths):
-            state = path.states[-1]
-            if state is None or self.decoder.final(state):
+            state, decoder = path.states[-1], path.tensors.decoder
+            if state is None or decoder.final(state):
                 kept = out[i, self.eos].item()
                 out[i].fill_(-torch.inf)[self.eos] = kept if kept > -torch.inf else 0.0
-            elif forced := self._forced(state, path.ids):
+            elif forced := self._forced(decoder, state, path.ids):
                 out[i].fill_(-torch.inf)[forced[0]] = 0.0
             else:
-                self._proved(state, out[i])
-                self.tensors.apply_(out[i : i + 1], [state])
+                self._proved(decoder, state, out[i])
+                path.tensors.apply_(out[i : i + 1], [state])
         return out
 
-    def _start(self, row: Sequence[int]) -> int:
+    def _start(self, tensors: DeviceDecoder, row: Sequence[int]) -> int:
         at = next((i for i, token in enumerate(row) if token != self.pad), len(row))
-        return self.decoder.start(list(row[at:]), max_new_tokens=self.budget)
+        return tensors.decoder.start(list(row[at:]), max_new_tokens=self.budget)
 
-    def _continued(self, row: list[int]) -> _Path | None:
+    def _continued(self, row: list[int], tensors: DeviceDecoder) -> _Path | None:
         """Returns the path of a row that begins as one that was seen; None for a new prompt."""
         shared, path = 0, None
         for known in self._paths:
-            count = _shared(known.ids, row)
+            count = _shared(known.ids, row) if known.tensors is tensors else 0
             if count > shared:
                 shared, path = count, known
         if path is None or shared < self.begun:
             return None
         states = path.states[: shared - self.begun + 1]
         for token in row[shared:]:
-            states.append(self._after(states[-1], token))
+            states.append(_after(tensors.decoder, states[-1], token))
         if states[-1] is None and states[shared - self.begun] is not None and len(row) > shared + 1:
             return None  # more than a token that was refused: the next prompt of a conversation
-        return _Path(row, states)
+        return _Path(tensors, row, states)
 
-    def _after(self, state: int | None, token: int) -> int | None:
-        if state is None or self.decoder.final(state):
-            return None
-        try:
-            return self.decoder.next(state, token)
-        except ValueError:  # a drafted token, or filler of a beam
-            return None
+    def _forced(self, decoder: Decoder, state: int, ids: list[int]) -> list[int]:
+        return decoder.forced(state, ids[-TAIL:]) if self.jump_forward else []
 
-    def _forced(self, state: int, ids: list[int]) -> list[int]:
-        return self.decoder.forced(state, ids[-TAIL:]) if self.jump_forward else []
-
-    def _proved(self, state: int, scores: Tensor) -> None:
+    def _proved(self, decoder: Decoder, state: int, scores: Tensor) -> None:
         """Refuses ids that the decoder allows but would not take.
 
         The caller cannot draw again, so of ids that are not proved, the likeliest are tried, and
         the others refused.
         """
-        if not self.decoder.unproved(state):
+        if not decoder.unproved(state):
             return
-        allowed = torch.as_tensor(self.decoder.ids(state), device=scores.device).long()
+        allowed = torch.as_tensor(decoder.ids(state), device=scores.device).long()
         order = scores[allowed].topk(min(_LIKELIEST, len(allowed))).indices
-        taken = [i for i in allowed[order].tolist() if self.decoder.takes(state, i)]
-        taken += self.decoder.near_ids(state).tolist() if not taken else []
+        taken = [i for i in allowed[order].tolist() if decoder.takes(state, i)]
+        taken += decoder.near_ids(state).tolist() if not taken else []
         kept = scores[taken]
         scores.fill_(-torch.inf)[taken] = kept
 
@@ -143,3 +146,12 @@ def _shared(known: list[int], row: list[int]) -> int:
     if row[: len(known)] == known:
         return len(known)
     return next(i for i, (a, b) in enumerate(zip([*known, -1], [*row, -2], strict=False)) if a != b)
+
+
+def _after(decoder: Decoder, state: int | None, token: int) -> int | None:
+    if state is None or decoder.final(state):
+        return None
+    try:
+        return decoder.next(state, token)
+    except ValueError:  # a drafted token, or filler of a beam
+        return None

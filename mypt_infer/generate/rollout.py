@@ -62,12 +62,14 @@ class _Watched:
 
 
 def rollout(
-    model: Model, prompts: Sequence[Episode | Sequence[int]], *, decoder: Decoder,
+    model: Model, prompts: Sequence[Episode | Sequence[int]], *,
+    decoder: Decoder | Sequence[Decoder],
     max_new_tokens: int = 256,
     temperature: float = 1.0, group: int = 1, seed: int | None = None,
 ) -> list[Rollout]:  # fmt: skip
     """Returns `group` answers to each prompt; answers to the same prompt are adjacent.
 
+    `decoder` is one for all, or a list with one for each prompt.
     All tokens are sampled, also inside calls. Raises what `generate` raises, and ValueError for a
     temperature of 0, at which nothing is sampled, or a group below 1.
     """
@@ -77,6 +79,10 @@ def rollout(
         raise ValueError(f"group is {group}, expected 1 or more answers to a prompt")
     watched = _Watched(model)
     each = [prompt for prompt in prompts for _ in range(group)]
+    given = [decoder] * len(prompts) if isinstance(decoder, Decoder) else decoder
+    decoders = [one for one in given for _ in range(group)]
+    if len(decoders) != len(each):
+        raise ValueError(f"{len(decoders) // group} decoders for {len(prompts)} prompts")
     found: list[list[tuple[float, float]]] = [[] for _ in each]
 
     def note(row: int, step: Step) -> None:
@@ -85,7 +91,7 @@ def rollout(
             return
         logits = watched.logits[row].float()
         tempered = torch.log_softmax(
-            logits / temperature + torch.from_numpy(decoder.bias([step.state])[0]), dim=-1
+            logits / temperature + torch.from_numpy(decoders[row].bias([step.state])[0]), dim=-1
         )
         found[row].append(
             (float(torch.log_softmax(logits, dim=-1)[step.token]), float(tempered[step.token]))
@@ -94,7 +100,7 @@ def rollout(
     made = generate(
         watched,
         each,
-        decoder=decoder,
+        decoder=decoders,
         max_new_tokens=max_new_tokens,
         temperature=temperature,
         greedy_calls=False,

@@ -28,9 +28,9 @@ class Counting(TagLogitsProcessor):
 
     starts = 0
 
-    def _start(self, row: Any) -> int:
+    def _start(self, *row: Any) -> int:
         self.starts += 1
-        return super()._start(row)
+        return super()._start(*row)
 
 
 @pytest.mark.parametrize("how", ["assistant", "lookup"])

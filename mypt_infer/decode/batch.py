@@ -1,0 +1,109 @@
+"""Decodes a batch whose rows have decoders of their own, for example each with other tools.
+
+Input: a decoder for each row; rows may share one. Output: what one decoder says of a batch, row by
+row. Rows that share a decoder are answered in one call of it.
+
+>>> from mypt_infer.decode import Decoder
+>>> plain, short = Decoder("gabgpt"), Decoder("gabgpt", forbidden_blocks=["think"])
+>>> batch = BatchDecoder([plain, short, plain])
+>>> states = batch.start([[50257]] * 3, max_new_tokens=9)
+>>> [batch.decoders[row].ids(state).tolist() for row, state in enumerate(states)]
+[[50258, 50259], [50259], [50258, 50259]]
+>>> [rows for _, rows in batch.groups]
+[[0, 2], [1]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_infer.decode.decoder import Decoder, States
+from mypt_spec import Episode
+
+
+class BatchDecoder:
+    """Says for each row of a batch which token may come next, by the row's own decoder.
+
+    All decoders are of one dialect. A state means something to the decoder of its row alone.
+    Raises ValueError for no decoders, and for decoders of several dialects.
+    """
+
+    def __init__(self, decoders: Sequence[Decoder]) -> None:
+        self.decoders = list(decoders)
+        if not self.decoders:
+            raise ValueError("a batch needs a decoder for each row, got none")
+        found: dict[int, tuple[Decoder, list[int]]] = {}
+        for row, decoder in enumerate(self.decoders):
+            found.setdefault(id(decoder), (decoder, []))[1].append(row)
+        self.groups = list(found.values())
+        self.dialect = self.decoders[0].dialect
+        for decoder, rows in self.groups:
+            if decoder.dialect.fingerprint != self.dialect.fingerprint:
+                raise ValueError(
+                    f"rows 0 and {rows[0]} have decoders of other dialects or vocabularies "
+                    f"({self.dialect.name}, {decoder.dialect.name}); decode them apart"
+                )
+
+    def __len__(self) -> int:
+        return len(self.decoders)
+
+    def start(
+        self, prompts: Sequence[Episode | Sequence[int]], *, max_new_tokens: int | None = None
+    ) -> list[int]:
+        """Returns the state of each row after its prompt. Raises what `Decoder.start` raises."""
+        self._check(len(prompts), "prompts")
+        return [
+            decoder.start(prompt, max_new_tokens=max_new_tokens)
+            for decoder, prompt in zip(self.decoders, prompts, strict=True)
+        ]
+
+    def bias(self, states: Sequence[int] | States) -> npt.NDArray[np.float32]:
+        """Returns 0 for allowed ids and -inf for others, to add to logits: (rows, vocabulary)."""
+        self._check(len(states), "states")
+        if len(self.groups) == 1:
+            return self.decoders[0].bias(states)
+        out = np.empty((len(states), self.decoders[0].tables.vocabulary), dtype=np.float32)
+        for decoder, rows in self.groups:
+            out[rows] = decoder.bias([int(states[row]) for row in rows])
+        return out
+
+    def bitmask(self, states: Sequence[int] | States) -> npt.NDArray[np.int32]:
+        """Returns a bit for each id, as `Decoder.bitmask` does: (rows, vocabulary / 32)."""
+        self._check(len(states), "states")
+        out = np.empty((len(states), -(-self.decoders[0].tables.vocabulary // 32)), dtype="<i4")
+        for decoder, rows in self.groups:
+            out[rows] = decoder.bitmask([int(states[row]) for row in rows])
+        return out
+
+    def apply(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
+        """Sets the logits of refused ids to -inf, in place; shape (rows, vocabulary)."""
+        self._check(len(states), "states")
+        if len(self.groups) == 1:
+            self.decoders[0].apply(logits, states)
+            return
+        for decoder, rows in self.groups:
+            decoder.apply([logits[row] for row in rows], [int(states[row]) for row in rows])
+
+    def step(
+        self, states: Sequence[int] | States, ids: Sequence[int] | npt.NDArray[np.integer]
+    ) -> States:
+        """Returns the states after one token for each row, int64, shape (rows,).
+
+        Raises ValueError naming the row whose token is refused.
+        """
+        self._check(len(states), "states")
+        self._check(len(ids), "ids")
+        out = np.empty(len(states), dtype=np.int64)
+        for row, decoder in enumerate(self.decoders):
+            try:
+                out[row] = decoder.next(int(states[row]), int(ids[row]))
+            except ValueError as error:
+                raise ValueError(f"row {row}: {error}") from None
+        return out
+
+    def _check(self, count: int, what: str) -> None:
+        if count != len(self.decoders):
+            raise ValueError(f"{count} {what} for {len(self.decoders)} decoders, one a row")
