@@ -63,6 +63,11 @@ def options(out: Parser) -> None:
         const="rows",
     )
     add(
+        "--mask NAME",
+        "with --trainer-rows: what the labels train, as mypt-prepare --mask (default: model)",
+        type=_mask,
+    )
+    add(
         "--exclude PATTERN",
         "in folders and patterns, leave out what matches, written as in .gitignore",
         action="append",
@@ -156,6 +161,16 @@ def options(out: Parser) -> None:
     add = out.group("other")
     add("--explain CODE", "explain a rule (code or name, or `all`) and exit")
     add("--watch", "run again whenever a file changes")
+
+
+def _mask(name: str) -> str:
+    """Returns the name of a mask. Raises ArgumentTypeError."""
+    from mypt_spec.encoder import Mask
+
+    try:
+        return str(Mask.of(name))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _lint(chosen: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from typing import Any, cast
 from mypt_spec import automaton as _automaton
 from mypt_spec.adapters.base import Adapter, Reader, Unread
 from mypt_spec.automaton import Automaton
-from mypt_spec.encoder import Encoded, Segment, encode_events, segments
+from mypt_spec.encoder import Encoded, Mask, Segment, encode_events, segments
 from mypt_spec.episode import Episode, Event
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex, lex_ids
@@ -205,21 +205,26 @@ class Dialect:
         """
         return self.adapter.preference(record)
 
-    def encode(self, episode: Episode, *, partial: bool = False) -> Encoded:
+    def encode(self, episode: Episode, *, partial: bool = False, mask: str = "model") -> Encoded:
         """Returns token ids (uint32, shape (n,)) and loss mask (uint8, shape (n,)) of an Episode.
 
         Text that spells a single-id tag becomes the ordinary ids of its letters. `partial` allows a
-        legal beginning, such as a prompt. Raises ValueError for misplaced blocks, and for content
-        that spells a tag of plain text. Implements "Loss" and "Ids" of each grammar/*/SPEC.md.
+        legal beginning, such as a prompt. `mask` is one of `encoder.MASKS`, or several with "+"
+        between them. Raises ValueError for misplaced blocks, for content that spells a tag of plain
+        text, and for another mask. Implements "Loss" and "Ids" of each grammar/*/SPEC.md.
         """
-        return encode_events(self._encodable(episode, partial), self.table, self.tokenizer)
+        events = self._encodable(episode, partial)
+        return encode_events(events, self.table, self.tokenizer, Mask.of(mask))
 
-    def segments(self, episode: Episode, *, partial: bool = False) -> list[Segment]:
+    def segments(
+        self, episode: Episode, *, partial: bool = False, mask: str = "model"
+    ) -> list[Segment]:
         """Returns what `encode` joins: each tag and text run with ids, loss and open blocks.
 
         Raises ValueError where `encode` does.
         """
-        return list(segments(self._encodable(episode, partial), self.table, self.tokenizer))
+        events = self._encodable(episode, partial)
+        return list(segments(events, self.table, self.tokenizer, Mask.of(mask)))
 
     def refusal(self, episode: Episode) -> str:
         """Returns why `encode` refuses an Episode; empty where it does not."""

@@ -2,12 +2,12 @@
 
 Input are the events of an Episode, the token table and a tokenizer; output are two arrays of equal
 length. Each text run is encoded by itself, so no id crosses a tag; the token table says what is
-trained.
+trained, and a `Mask` may say otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +19,58 @@ from mypt_spec.tokenizer.tokenizer import Tokenizer
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+
+MASKS = {
+    "model": "what the model writes at run time",
+    "trl": "the model's blocks without their headers, as between TRL's {% generation %} tags",
+    "all-assistant": "the model's blocks as a whole",
+    "last": "only the last answer",
+    "no-think": "no thoughts",
+}
+"""What each name of a mask trains. The last two may be added to another: `trl+last`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Which tokens of an episode are trained. `str(Mask.of(name)) == name` for a canonical name.
+
+    - `blocks`: "model" trains what the token table says. "trl" trains all in the outermost blocks
+      of the model, from after the opening tag to the end of the closing tag, white space after it
+      included; "all-assistant" also the opening tag. Marks are as the table says in each.
+    - `last`: of these, only what comes after the last block that opens a turn.
+    - `thoughts`: whether blocks of the role "thought" are trained, tags included.
+    """
+
+    blocks: str = "model"
+    last: bool = False
+    thoughts: bool = True
+
+    @classmethod
+    def of(cls, name: str) -> Mask:
+        """Returns the mask of a name of `MASKS`, or of several with "+" between them.
+
+        Raises ValueError for any other name.
+        """
+        if name == "model":
+            return MODEL
+        names = name.split("+")
+        blocks = [n for n in names if n in ("model", "trl", "all-assistant")]
+        if len(set(names)) < len(names) or len(blocks) > 1 or not set(names) <= set(MASKS):
+            known = ", ".join(MASKS)
+            raise ValueError(
+                f'no mask {name!r}; masks are {known}, and "last" and "no-think" may be added to '
+                "one, such as trl+last"
+            )
+        return cls(blocks[0] if blocks else "model", "last" in names, "no-think" not in names)
+
+    def __str__(self) -> str:
+        named = [self.blocks] * (self.blocks != "model")
+        named += ["last"] * self.last + ["no-think"] * (not self.thoughts)
+        return "+".join(named) or "model"
+
+
+MODEL = Mask()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +90,7 @@ class Encoded:
 class Segment(NamedTuple):
     """The ids of one event, all of one `loss`, but for the last `trailing` ones.
 
-    These are white space that the system writes after a tag, and never trained. `inside` are the
+    These are white space that the system writes after a tag, and not trained. `inside` are the
     blocks around it, outermost first; a tag is inside the block that it opens or closes.
     """
 
@@ -54,12 +106,26 @@ class Segment(NamedTuple):
         return [self.loss] * (len(self.ids) - self.trailing) + [0] * self.trailing
 
 
-def segments(events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer) -> Iterator[Segment]:
+def segments(
+    events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer, mask: Mask = MODEL
+) -> Iterator[Segment]:
     """Yields every event with its ids and loss. Every text run is encoded by itself.
 
-    A token is trained exactly when every block around it is trained, so an outer block that is
-    masked masks all within it. Implements "Loss" of each grammar/*/SPEC.md.
+    By the mask "model" a token is trained exactly when every block around it is trained, so an
+    outer block that is masked masks all within it. Implements "Loss" of each grammar/*/SPEC.md.
+    Raises ValueError for a mask that the table cannot say.
     """
+    if mask.last or not mask.thoughts:
+        events = list(events)
+        return _less(_segments(events, table, tokenizer, mask), events, table, mask)
+    return _segments(events, table, tokenizer, mask)
+
+
+def _segments(
+    events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer, mask: Mask
+) -> Iterator[Segment]:
+    """Yields all segments by the `blocks` of a mask."""
+    whole, headers = mask.blocks != "model", int(mask.blocks == "all-assistant")
     inside: Stack = ()
     within: dict[Stack, int] = {(): 1}  # the loss of content in these blocks
     for event in events:
@@ -68,23 +134,60 @@ def segments(events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer) -
             yield Segment(event, tokenizer.encode(event.text), within[inside], inside)
             continue
         around = before_tag(inside, table)
-        loss = within[around]
+        outer = within[around]
         inside = after_tag(around, terminal, table)
+        loss, body = outer & terminal.loss, outer & terminal.body_loss
+        if whole and around:  # all in a block is as the block is
+            loss = body = outer
+        elif whole and terminal.opens:
+            loss = body & headers
         if terminal.opens:
-            within[inside] = loss & terminal.body_loss
+            within[inside] = body
         shown = inside if terminal.opens else around
         ids = tag_ids(event, table, tokenizer)
         trail = len(tokenizer.encode(terminal.trail)) if terminal.trail else 0
-        yield Segment(event, ids, loss & terminal.loss, shown, trail)
+        yield Segment(event, ids, loss, shown, 0 if whole else trail)
 
 
-def encode_events(events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer) -> Encoded:
+def _less(
+    found: Iterable[Segment], events: Sequence[Event], table: TokenTable, mask: Mask
+) -> Iterator[Segment]:
+    """Yields segments without the loss that a mask takes away from its blocks."""
+    thoughts = table.kinds("thought") if not mask.thoughts else frozenset()
+    begin = _last_turn(events, table) if mask.last else 0
+    for number, segment in enumerate(found):
+        masked = number < begin or not thoughts.isdisjoint(segment.inside)
+        yield segment._replace(loss=0) if masked else segment
+
+
+def _last_turn(events: Sequence[Event], table: TokenTable) -> int:
+    """Returns the number of the event that opens the last turn; 0 if no event opens one."""
+    if not table.turn_opener:
+        raise ValueError(
+            f'the mask "last" needs to know where a turn of {table.name} begins: set turn_opener '
+            "in [dialect] of its tokens.toml"
+        )
+    begin = 0
+    inside: Stack = ()
+    for number, event in enumerate(events):
+        terminal = table.terminals.get(event.terminal)
+        if terminal is not None:
+            around = before_tag(inside, table)
+            inside = after_tag(around, terminal, table)
+            if not around and terminal.opens == table.turn_opener:
+                begin = number
+    return begin
+
+
+def encode_events(
+    events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer, mask: Mask = MODEL
+) -> Encoded:
     """Returns ids and loss of events. Raises ValueError for a lone surrogate in a text."""
     import numpy as np
 
     ids: list[int] = []
     loss: list[int] = []
-    for segment in segments(events, table, tokenizer):
+    for segment in segments(events, table, tokenizer, mask):
         ids += segment.ids
         loss += segment.losses
     return Encoded(np.array(ids, dtype=np.uint32), np.array(loss, dtype=np.uint8))

@@ -170,12 +170,14 @@ def texts(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
         about = []
 
 
-def encoded(dialect: Dialect, episode: Episode | None) -> tuple[tuple[Segment, ...] | None, str]:
-    """Returns the segments of an episode; or None, and why it has none."""
+def encoded(
+    dialect: Dialect, episode: Episode | None, mask: str = "model"
+) -> tuple[tuple[Segment, ...] | None, str]:
+    """Returns the segments of an episode by a mask; or None, and why it has none."""
     if episode is None:
         return None, "it cannot be read without loss"
     try:
-        return tuple(dialect.segments(episode)), ""
+        return tuple(dialect.segments(episode, mask=mask)), ""
     except ValueError as error:
         return None, str(error)
 

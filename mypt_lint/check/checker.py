@@ -46,7 +46,8 @@ class Checker:
     more than their finding; with `proposals`, there are also fixes that are proved only when they
     are made; `edits` adds to each fix what it changes in the line. With a `shape`, the records are
     those of other tools, checked in the dialect too unless `formatless`. Of unknown top-level keys,
-    those `allowed` are no finding, and those that are there `often` are one of the file.
+    those `allowed` are no finding, and those that are there `often` are one of the file. `mask` is
+    what rows for a trainer train (`mypt_spec.encoder.MASKS`).
     """
 
     dialect: Dialect
@@ -64,6 +65,7 @@ class Checker:
     formatless: bool = False
     allowed: frozenset[str] = frozenset()
     often: frozenset[str] = frozenset()
+    mask: str = "model"
 
     @property
     def name(self) -> str:
@@ -124,7 +126,7 @@ class Checker:
 
         text = raw.decode("utf-8", "replace")
         try:
-            findings = list(check_row(self.dialect, loads(text)))
+            findings = list(check_row(self.dialect, loads(text), self.mask))
         except Fault:
             return self.line(raw, row=row, filename=filename)
         return list(self._in_record(findings, text, row, filename))

@@ -36,8 +36,11 @@ _ROW = "a row for a trainer has input_ids and labels, two lists of equal length"
 _Span = tuple[int, int]
 
 
-def check_row(dialect: Dialect, row: Any) -> Iterator[Finding]:
-    """Yields what is wrong with a row, in order. Never raises."""
+def check_row(dialect: Dialect, row: Any, mask: str = "model") -> Iterator[Finding]:
+    """Yields what is wrong with a row, in order. Never raises.
+
+    `mask` names what is trained (`mypt_spec.encoder.MASKS`).
+    """
     wrong = list(_shape(row))
     yield from wrong
     if wrong:
@@ -53,7 +56,8 @@ def check_row(dialect: Dialect, row: Any) -> Iterator[Finding]:
     other = list(_labels(ids, labels, covered))
     yield from other
     for start, end in episodes:
-        yield from _episode(dialect, ids[start:end], None if other else labels[start:end], start)
+        given = None if other else labels[start:end]
+        yield from _episode(dialect, ids[start:end], given, start, mask)
 
 
 def _shape(row: Any) -> Iterator[Finding]:
@@ -164,7 +168,7 @@ def _labels(ids: list[int], labels: list[int], covered: list[bool]) -> Iterator[
 
 
 def _episode(
-    dialect: Dialect, ids: list[int], labels: list[int] | None, start: int
+    dialect: Dialect, ids: list[int], labels: list[int] | None, start: int, mask: str
 ) -> Iterator[Finding]:
     """Yields what is wrong with the ids of an episode, or with its labels, if given."""
     episode, findings = dialect.parse_ids(ids)
@@ -176,12 +180,13 @@ def _episode(
         yield replace(finding, pointer=f"/input_ids/{start + at}", span=None, fix=None)
     if episode is None or labels is None:
         return
-    wanted = [bool(loss) for loss in dialect.encode(episode).loss]
+    wanted = [bool(loss) for loss in dialect.encode(episode, mask=mask).loss]
     if len(wanted) != len(ids):
         return
     differ = [i for i in range(1, len(ids)) if wanted[i] != (labels[i] != IGNORED)]
     if differ:
-        yield _mask(dialect, ids, wanted, differ, start)
+        finding = _mask(dialect, ids, wanted, differ, start)
+        yield finding if mask == "model" else replace(finding, help=f"the mask is {mask}")
 
 
 def _mask(

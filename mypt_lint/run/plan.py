@@ -308,6 +308,7 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
         "baseline",
         "eval-prompts",
         "vocab",
+        "mask",
     )
     out = {name: getattr(options, name.replace("-", "_"), None) for name in names}
     try:
@@ -372,4 +373,5 @@ def checker(
         formatless=formatless,
         allowed=frozenset(own["metadata"] or ()),
         often=frozenset(own["often"] or ()),
+        mask=own["mask"] or "model",
     )

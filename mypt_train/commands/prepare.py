@@ -64,6 +64,12 @@ def _options(out: Parser) -> None:
         default=None,
     )
     add(
+        "--mask NAME",
+        "what is trained: model (default), trl or all-assistant, and last or no-think, which may "
+        "be added: trl+last",
+        default="model",
+    )
+    add(
         "--long",
         "what becomes of episodes that no row can hold",
         choices=("error", "drop", "split-turns"),
@@ -126,6 +132,7 @@ def _run(chosen: argparse.Namespace) -> int:
         "format",
         "vocabulary",
         "preferences",
+        "mask",
     )
     found = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
     dialect, rules, sources = plan.one_dialect(found, say, what="a data set")

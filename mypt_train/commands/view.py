@@ -29,10 +29,10 @@ def shard_items(folder: str, number: int) -> Iterator[Item]:
                 if at + len(shard.index) < number:
                     at += len(shard.index)
                     continue
-                for seen in episodes(reader.dialect, shard):
+                for seen in episodes(reader.dialect, shard, reader.mask):
                     at += 1
                     if at >= number:
-                        segments, lacks = encoded(reader.dialect, seen.episode)
+                        segments, lacks = encoded(reader.dialect, seen.episode, reader.mask)
                         label = f"{folder}:{at} ({shard.name}, episode {seen.number})"
                         text = (
                             reader.dialect.tokenizer.decode(seen.ids)

@@ -90,7 +90,7 @@ class Encoder:
         self.refuses_crlf = bool(self._against([Finding("MYP010", "")]))
         self.templates = None
         if not (self.clean_filter.by_adapter or options.preferences):
-            self.templates = Templates(self.dialect)
+            self.templates = Templates(self.dialect, options.mask)
 
     def lines(self, given: list[bytes], *, first: bool = False) -> list[LineOutcome]:
         """Returns the outcomes of several lines: the same as `line` of each, but faster.
@@ -202,7 +202,7 @@ class Encoder:
 
         Its first token is never a target, because no token before it could predict it.
         """
-        encoded = self.dialect.encode(episode)
+        encoded = self.dialect.encode(episode, mask=self.options.mask)
         mask = encoded.loss.copy()
         mask[:1] = 0
         return Sample(encoded.ids.astype(self.dtype), mask)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta, ValidationError, convert
 
+from mypt_spec.encoder import Mask
 from mypt_train.data.formats import in_parquet
 
 SCHEMA = "toolcall_sft_v1"
@@ -72,6 +73,7 @@ class ReaderOptions(TypedDict):
         Literal["bin", "parquet", "trl", "trl-parquet", "axolotl", "axolotl-parquet"]
     ]
     preferences: NotRequired[bool]
+    mask: NotRequired[str]
 
 
 class Input(TypedDict):
@@ -129,6 +131,7 @@ def read(path: Path) -> dict[str, Any]:
             f"{VERSIONS[found['dtype']]}"
         )
     options = found["options"]
+    Mask.of(options.get("mask", "model"))  # raises ValueError
     for split, made in found["splits"].items():
         for number, shard in enumerate(made["shards"]):
             name = f"{split}/shard_{number:05}"

@@ -6,7 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import mypt_spec
+from mypt_spec.encoder import Mask
 from mypt_train.data.formats import FORMATS, in_parquet, trainer_of
+
+_USUAL = {("mask", "model")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class Options:
     - `format`: of shards, one of `formats.FORMATS`. Of those for trainers, axolotl's needs `pack`
       to be False.
     - `preferences`: keep rejected answers and labels, too.
+    - `mask`: what is trained, a name of `mypt_spec.encoder.MASKS`, or several with "+" between.
     - `vocabulary`: the path of a file of ranks to use in place of the dialect's own vocabulary.
 
     Raises ValueError for values out of range, and for values that exclude one another.
@@ -45,8 +49,10 @@ class Options:
     format: str = "bin"
     preferences: bool = False
     vocabulary: str | None = None
+    mask: str = "model"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "mask", str(Mask.of(self.mask)))
         for name in ("context_length", "tokens_per_shard"):
             if getattr(self, name) < 2:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected 2 or more")
@@ -88,4 +94,5 @@ class Options:
         return dialect
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Returns the options as JSON. Those that came later are left out where they are usual."""
+        return {k: v for k, v in asdict(self).items() if (k, v) not in _USUAL}

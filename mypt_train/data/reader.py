@@ -61,15 +61,18 @@ class Shard:
 class ShardReader:
     """Reads a data set that `mypt-prepare` has made.
 
-    `manifest` is its manifest, `dialect` the dialect on the vocabulary of the data set. Raises
-    ShardError for a folder without a manifest, for a file that is missing, short or altered, and
-    for another version, grammar or vocabulary than the installed one. With `verify`, reads all
+    `manifest` is its manifest, `dialect` the dialect on the vocabulary of the data set, `mask` the
+    name of the mask by which tokens are targets (`mypt_spec.encoder.MASKS`).
+
+    Raises ShardError for a folder without a manifest, for a file that is missing, short or altered,
+    and for another version, grammar or vocabulary than the installed one. With `verify`, reads all
     files and compares their SHA-256; without it, their sizes.
     """
 
     def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
         self.folder = Path(folder)
         self.manifest = self._manifest()
+        self.mask: str = self.manifest["options"].get("mask", "model")
         self._refuse_rows()
         self.dialect = self._dialect()
         if self.manifest["spec_fingerprint"] != self.dialect.fingerprint:
@@ -141,7 +144,8 @@ class ShardReader:
         options = self.manifest["options"]
         trainer = trainer_of(options.get("format", "bin"))
         if trainer:
-            check = f"mypt-lint --trainer-rows {self.folder / 'train'} --dialect"
+            said = "" if self.mask == "model" else f" --mask {self.mask}"
+            check = f"mypt-lint --trainer-rows {self.folder / 'train'}{said} --dialect"
             copy = next((n for n in COPIES if n in self.manifest["vocabulary_sha256"]), None)
             own = copied_to(self.folder) or options["dialect"]
             check += f" {own}" + (f" --vocab {self.folder / copy}" if copy else "")

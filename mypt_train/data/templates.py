@@ -119,10 +119,10 @@ class _Marks:
 
 
 class Templates:
-    """The templates of one dialect's records."""
+    """The templates of one dialect's records, with the loss of one mask."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        self.dialect = dialect
+    def __init__(self, dialect: Dialect, mask: str = "model") -> None:
+        self.dialect, self.mask = dialect, mask
         self.layout = Layout.of(dialect.adapter.SCHEMA)
         # None: seen, and not learnt yet or never to be.
         self.memo = Memo[tuple[Any, ...], Template | None](_ENTRIES, room=_ROOM)
@@ -156,7 +156,7 @@ class Templates:
         ids: list[int] = []
         tags: Counter[str] = Counter()
         met: Counter[int] = Counter()  # of each mark, how often it comes out
-        for segment in self.dialect.segments(episode):
+        for segment in self.dialect.segments(episode, mask=self.mask):
             if segment.event.terminal != TEXT:
                 tags[segment.event.terminal] += 1
             text = segment.event.text

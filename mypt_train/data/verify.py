@@ -68,21 +68,23 @@ def check_folder(path: str, codes: frozenset[str]) -> Iterator[Chunk]:
         yield _report([(0, 0, 0, Finding("MYP505", str(error)))], path, "", codes)
 
 
-def episodes(dialect: Dialect, shard: Shard) -> Iterator[Seen]:
+def episodes(dialect: Dialect, shard: Shard, policy: str = "model") -> Iterator[Seen]:
     """Yields each episode of a shard, read back from its ids, with its findings.
 
-    The mask of the shard is compared with the mask of the episode (section "Loss" of the SPEC.md).
+    The mask of the shard is compared with that of the episode, by the mask named `policy`.
     """
     for number, (entry, (ids, mask)) in enumerate(zip(shard.index, shard.episodes(), strict=True)):
         episode, findings = dialect.parse_ids(ids)
         if episode is not None:
             findings = [*findings, *dialect.validate(episode)]
-            findings += _mask(dialect, episode, mask)
+            findings += _mask(dialect, episode, mask, policy)
         yield Seen(number + 1, int(entry["start"]), ids, episode, tuple(findings))
 
 
-def _mask(dialect: Dialect, episode: Episode, mask: npt.NDArray[np.uint8]) -> list[Finding]:
-    wanted = dialect.encode(episode).loss
+def _mask(
+    dialect: Dialect, episode: Episode, mask: npt.NDArray[np.uint8], policy: str
+) -> list[Finding]:
+    wanted = dialect.encode(episode, mask=policy).loss
     wanted[:1] = 0
     differs = np.flatnonzero(wanted != mask) if len(wanted) == len(mask) else np.zeros(1, int)
     if not len(differs):
@@ -105,7 +107,7 @@ def _shard(reader: ShardReader, shard: Shard, entry: dict[str, int]) -> Iterator
         yield number, start, end, Finding("MYP507", why)
     for why in miscounted(shard, entry):
         yield 0, 0, 0, Finding("MYP508", why)
-    for seen in episodes(reader.dialect, shard):
+    for seen in episodes(reader.dialect, shard, reader.mask):
         for finding in seen.findings:
             start, end = (
                 finding.span if finding.span and not finding.pointer else (0, len(seen.ids))

@@ -193,6 +193,11 @@ def open_data(folders: Sequence[str | Path], *, verify: bool = True) -> list[Sha
                     f"{other.folder}: {key} is {other.manifest[key]}, {first.folder} has "
                     f"{first.manifest[key]}; prepare both alike"
                 )
+        if other.mask != first.mask:
+            raise ShardError(
+                f"{other.folder}: is masked by {other.mask!r}, {first.folder} by {first.mask!r}; "
+                "prepare both alike (mypt-prepare --mask)"
+            )
     if not sum(reader.manifest["splits"]["train"]["trained_tokens"] for reader in readers):
         raise ShardError(
             f"{first.folder}: no token of the data is a target, so there is nothing to learn; look "

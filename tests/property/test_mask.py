@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_spec.encoder import MASKS, Mask
 from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.support.strategies import DIALECTS, episodes
 
@@ -121,3 +122,92 @@ def test_the_reference_example(layout: str) -> None:
         weight for block, weight in zip(blocks, expected, strict=True) for _ in naive(block)[0]
     ]
     assert encoded.loss.tolist() == wanted
+
+
+# What people call the model's own blocks and thoughts, dialect by dialect.
+OWN = {
+    "mypt": ({"assistant"}, {"think"}),
+    "mypt-3b": ({"assistant"}, set()),
+    "gabgpt": ({"assistant", "think"}, {"think"}),
+    "praxis": ({"assistant"}, set()),
+    "usf-omega": ({"assistant"}, {"reasoning", "self_reflection"}),
+    "chatml": ({"assistant"}, set()),
+    "llama3": ({"assistant"}, set()),
+}
+
+
+def naive_policy(d: mypt_spec.Dialect, episode: mypt_spec.Episode, name: str) -> list[int]:
+    """The loss by a mask, from where each segment is, and not from the losses of the table."""
+    own, thoughts = OWN[d.name]
+    found = d.segments(episode)
+    opened = 0  # the segment at which the last turn begins
+    for i, s in enumerate(found):
+        terminal = d.table.terminals.get(s.event.terminal)
+        if terminal and terminal.opens == "user" and s.inside == ("user",):
+            opened = i
+    loss: list[int] = []
+    for i, s in enumerate(found):
+        terminal = d.table.terminals.get(s.event.terminal)
+        header = terminal is not None and bool(terminal.opens) and len(s.inside) == 1
+        in_own = bool(s.inside) and s.inside[0] in own
+        whole = [int(in_own or (not s.inside and s.losses[0]))] * len(s.ids)
+        if "trl" in name and header:
+            whole = [0] * len(s.ids)
+        chosen = s.losses if name in ("model", "last", "no-think", "last+no-think") else whole
+        if "last" in name and i < opened:
+            chosen = [0] * len(s.ids)
+        if "no-think" in name and thoughts & set(s.inside):
+            chosen = [0] * len(s.ids)
+        loss += chosen
+    return loss
+
+
+@pytest.mark.parametrize("name", sorted(set(OWN) & set(DIALECTS)))
+@settings(max_examples=12)
+@given(st.data())
+def test_masks_agree_with_naive_ones(name: str, data: st.DataObject) -> None:
+    d = mypt_spec.dialect(name)
+    episode = data.draw(episodes(name))
+    usual = d.encode(episode)
+    for mask in ("model", "trl", "all-assistant", "last", "no-think", "trl+last", "last+no-think"):
+        encoded = d.encode(episode, mask=mask)
+        assert encoded.ids.tolist() == usual.ids.tolist()
+        assert encoded.loss.tolist() == naive_policy(d, episode, mask), mask
+        assert [loss for s in d.segments(episode, mask=mask) for loss in s.losses] == (
+            encoded.loss.tolist()
+        )
+    for less in ("last", "no-think"):
+        assert (d.encode(episode, mask=less).loss <= usual.loss).all()
+    header_less, whole = (d.encode(episode, mask=m).loss for m in ("trl", "all-assistant"))
+    assert (header_less <= whole).all()
+
+
+def test_masks_of_a_chatml_record() -> None:
+    """<|im_start|> assistant \\n Yes . <|im_end|> \\n, of two turns."""
+    d = mypt_spec.dialect("chatml")
+    messages = [("user", "Hi"), ("assistant", "Yes."), ("user", "Hi"), ("assistant", "Yes.")]
+    episode, _ = d.read({"messages": [{"role": r, "content": c} for r, c in messages]})
+    assert episode is not None
+    size = len(d.encode(episode)) // 2
+    user = size - 8
+    wanted = {
+        "model": [0, 0, 0, 0, 1, 1, 1, 0],
+        "trl": [0, 0, 0, 0, 1, 1, 1, 1],
+        "all-assistant": [1, 1, 1, 1, 1, 1, 1, 1],
+    }
+    for mask, tail in wanted.items():
+        assert d.encode(episode, mask=mask).loss.tolist() == ([0] * user + tail) * 2
+        alone = d.encode(episode, mask=f"{mask}+last" if mask != "model" else "last").loss.tolist()
+        assert alone == [0] * (size + user) + tail
+
+
+@pytest.mark.parametrize("name", ["", "all", "trl+model", "last+last", "trl+all-assistant", "trl+"])
+def test_unknown_masks_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="masks are model, trl"):
+        Mask.of(name)
+
+
+def test_masks_have_one_name() -> None:
+    assert [str(Mask.of(n)) for n in MASKS] == [*MASKS]
+    assert str(Mask.of("no-think+last+trl")) == "trl+last+no-think"
+    assert str(Mask.of("model+last")) == "last"

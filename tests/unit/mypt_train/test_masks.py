@@ -1,0 +1,104 @@
+"""mypt-prepare --mask: what it stores, and what reads it back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_lint.cli import main as lint
+from mypt_train import Options, ShardError, ShardReader
+from mypt_train.commands.prepare import main
+from mypt_train.data.encode_line import Encoder
+from mypt_train.training.corpus import open_data
+from mypt_view.cli import main as view
+from tests.support.strategies import DIALECTS, records
+
+PHASES = "examples/phase*.jsonl"
+D = mypt_spec.dialect("mypt")
+
+
+def made(out: Path, *words: str) -> dict[str, Any]:
+    assert main([PHASES, "--no-config", "-q", "--out", str(out), *words]) == 0
+    found: dict[str, Any] = json.loads((out / "dataset_metadata.json").read_bytes())
+    return found
+
+
+@pytest.mark.parametrize("mask", ["trl", "last+no-think"])
+def test_the_manifest_names_the_mask(
+    mask: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual, found = made(tmp_path / "usual"), made(tmp_path / "other", "--mask", mask)
+    assert "mask" not in usual["options"], "data by the usual mask keep their bytes"
+    assert found["options"].pop("mask") == mask
+    assert found["options"] == usual["options"]
+    reader = ShardReader(tmp_path / "other")
+    assert (reader.mask, ShardReader(tmp_path / "usual").mask) == (mask, "model")
+    for shard, other in zip(reader.shards(), ShardReader(tmp_path / "usual").shards(), strict=True):
+        assert shard.ids.tobytes() == other.ids.tobytes()
+        assert shard.mask.tobytes() != other.mask.tobytes()
+        for ids, loss in shard.episodes():
+            episode, _ = D.parse_ids(ids)
+            assert episode is not None
+            assert loss.tolist() == [0, *D.encode(episode, mask=mask).loss.tolist()[1:]]
+    assert lint(["--no-config", str(tmp_path / "other")]) == 0
+    with pytest.raises(ShardError, match=f"masked by '{mask.replace('+', '.')}'.*prepare both"):
+        open_data([tmp_path / "usual", tmp_path / "other"])
+    capsys.readouterr()
+    assert view([f"{tmp_path / 'other'}:1", "--mask", "--no-config"]) == 0
+    trained = sum(int(shard.mask.sum()) for shard in reader.shards())
+    assert found["splits"]["train"]["trained_tokens"] == trained
+
+
+def test_another_mask_in_the_manifest_is_found(tmp_path: Path) -> None:
+    found = made(tmp_path, "--mask", "trl")
+    path = tmp_path / "dataset_metadata.json"
+    found["options"]["mask"] = "all-assistant"
+    path.write_text(json.dumps(found))
+    assert lint(["--no-config", "--select", "MYP506", str(tmp_path)]) == 1
+    found["options"]["mask"] = "everything"
+    path.write_text(json.dumps(found))
+    with pytest.raises(ShardError, match="no mask 'everything'; masks are"):
+        ShardReader(tmp_path)
+
+
+def test_rows_for_trainers_are_checked_by_their_mask(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(tmp_path, "--mask", "trl", "--format", "trl")
+    run = ["--no-config", "--dialect", "mypt", "--trainer-rows", str(tmp_path / "train")]
+    assert lint([*run, "--mask", "trl"]) == 0
+    assert lint(run) == 1
+    assert "MYP506" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        lint([*run, "--mask", "all"])
+    assert "masks are model" in capsys.readouterr().err
+
+
+def test_a_mask_is_checked_before_anything_is_written(tmp_path: Path) -> None:
+    run = [PHASES, "--no-config", "-q", "--out", str(tmp_path / "x"), "--mask", "none"]
+    assert main(run) == 2
+    assert not (tmp_path / "x").exists()
+    assert Options(mask="no-think+trl").mask == "trl+no-think"
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@settings(max_examples=5)
+@given(st.data())
+def test_templates_have_the_loss_of_the_mask(name: str, data: st.DataObject) -> None:
+    """A record seen three times goes through a template, if its skeleton can have one."""
+    mask = data.draw(st.sampled_from(["trl", "all-assistant", "last", "trl+no-think"]))
+    record = data.draw(records(name))
+    line = json.dumps(record).encode()
+    encoder = Encoder(Options(dialect=name, mask=mask, context_length=1 << 16))
+    outcomes = [encoder.lines([line])[0] for _ in range(3)]
+    episode, _ = mypt_spec.dialect(name).read(record)
+    assert episode is not None
+    loss = mypt_spec.dialect(name).encode(episode, mask=mask).loss.tolist()
+    for outcome in outcomes:
+        assert outcome.samples[0].mask.tolist() == [0, *loss[1:]]
