@@ -9,9 +9,10 @@ grammar/usf_omega/SPEC.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from mypt_spec.adapters.objects import Objects
 from mypt_spec.adapters.usf_omega.shape import (
     ANSWER,
     FLAGS,
@@ -20,11 +21,8 @@ from mypt_spec.adapters.usf_omega.shape import (
     ITEMS,
     LEVELS,
     RECORD,
-    TYPES,
 )
-from mypt_spec.bodies.json_schema import Patience, SchemaError
-from mypt_spec.bodies.strict_json import Fault, escape, faults, key_text, kind_of, loads
-from mypt_spec.bodies.typescript import FUNCTION_KEYS
+from mypt_spec.bodies.strict_json import escape, kind_of
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.record_schema import BOOLEAN, OBJECT, STRING, check_record
 from mypt_spec.record_schema import metadata as notes
@@ -64,24 +62,8 @@ def answer_at(message: dict[str, Any], pointer: str) -> Answer | None:
     return answer if walk.readable else None
 
 
-@dataclass
-class _Walk:
+class _Walk(Objects):
     """Goes through a record of which nothing is known but that it is an object."""
-
-    findings: list[Finding]
-    readable: bool = True
-    patience: Patience = field(default_factory=Patience)
-
-    def add(
-        self, code: str, message: str, pointer: str, *, keep: bool = False, **more: Any
-    ) -> None:
-        """Adds a finding.
-
-        An error makes the record unreadable, unless its Episode can `keep` the fault.
-        """
-        finding = Finding(code, message, pointer, **more)
-        self.findings.append(finding)
-        self.readable = self.readable and (keep or finding.severity != "error")
 
     def record(self, work: dict[str, Any]) -> None:
         given = work.get("messages")
@@ -267,54 +249,6 @@ class _Walk:
             return []
         return [("tool_calls", [self.call(call, f"{at}/{i}") for i, call in enumerate(value)], at)]
 
-    def call(self, call: Any, at: str) -> dict[str, Any] | None:
-        fields = {"id": (STRING, False), "type": (STRING, False), "function": (OBJECT, True)}
-        if not self.is_object(call, at, "a call") or not self.shape(call, fields, at, "the call"):
-            return None
-        if call.get("type", "function") != "function":
-            self.add(
-                "MYP127",
-                f'a call has no type "{call["type"]}"',
-                f"{at}/type",
-                help='write "function"',
-            )
-        if call.get("id") == "":
-            self.add(
-                "MYP127", "the id is empty", f"{at}/id", help="give it an id, or leave the key out"
-            )
-        function, at = dict(call["function"]), f"{at}/function"
-        if isinstance(function.get("arguments"), str):
-            function["arguments"] = self.unquoted(function["arguments"], f"{at}/arguments")
-        self.shape(
-            function,
-            {"name": (STRING, True), "arguments": (OBJECT, True)},
-            at,
-            "the function of the call",
-        )
-        self.named(function, at)
-        return {k: call[k] for k in ("id",) if k in call} | {
-            "type": "function",
-            "function": {k: function[k] for k in ("name", "arguments") if k in function},
-        }
-
-    def unquoted(self, text: str, at: str) -> Any:
-        """Returns arguments that were written as a JSON string, as other formats have them."""
-        try:
-            value = loads(text)
-        except Fault:
-            return text
-        if not isinstance(value, dict) or list(faults(value)):
-            return text
-        fix = Fix(
-            "write the object itself", True, patch=({"op": "replace", "path": at, "value": value},)
-        )
-        self.add("MYP110", '"arguments" is an object written as a string', at, keep=True, fix=fix)
-        return value
-
-    def named(self, function: dict[str, Any], at: str) -> None:
-        if function.get("name") == "":
-            self.add("MYP127", "the name is empty", f"{at}/name", help="name the tool")
-
     def instructions(self, messages: list[Any]) -> None:
         roles = [m.get("role") if isinstance(m, dict) else None for m in messages]
         places = [i for i, role in enumerate(roles) if role in INSTRUCTIONS]
@@ -350,48 +284,6 @@ class _Walk:
             bare = [isinstance(tool, dict) and "function" not in tool for tool in work[key]]
             work[f"{key} without wrapper"] = bare
             work[key] = [self.tool(tool, f"/{key}/{i}", names) for i, tool in enumerate(work[key])]
-
-    def tool(self, tool: Any, at: str, names: set[str]) -> dict[str, Any] | None:
-        """Returns a definition, which may come with or without the "function" around it."""
-        if not self.is_object(tool, at, "a tool"):
-            return None
-        function: Any = tool
-        if "function" in tool or "type" in tool:
-            if not self.shape(
-                tool, {"type": (STRING, False), "function": (OBJECT, True)}, at, "the tool"
-            ):
-                return None
-            if tool.get("type", "function") != "function":
-                self.add(
-                    "MYP127",
-                    f'a tool has no type "{tool["type"]}"',
-                    f"{at}/type",
-                    help='write "function"',
-                )
-            function, at = tool["function"], f"{at}/function"
-        fields = {
-            "name": (STRING, True),
-            "description": (STRING, False),
-            "parameters": (OBJECT, False),
-            "strict": (BOOLEAN, False),
-        }
-        if not self.shape(function, fields, at, "the function"):
-            return None
-        self.named(function, at)
-        if function["name"] in names:
-            self.add(
-                "MYP126",
-                f'the tool "{function["name"]}" is defined twice',
-                f"{at}/name",
-                help="keep one definition",
-            )
-        names.add(function["name"])
-        if "parameters" in function:
-            self.schema(function["parameters"], f"{at}/parameters")
-        return {
-            "type": "function",
-            "function": {k: function[k] for k in FUNCTION_KEYS if k in function},
-        }
 
     def flags(self, work: dict[str, Any]) -> None:
         effort, budget = work.get("reasoning_effort", "none"), work.get("thinking_budget", 0)
@@ -441,56 +333,3 @@ class _Walk:
             inner, fields, "/response_format/json_schema", "the JSON schema", keep=True
         ):
             self.schema(inner["schema"], "/response_format/json_schema/schema")
-
-    def schema(self, schema: Any, at: str) -> None:
-        if next(faults(schema), None) is not None:
-            return
-        try:
-            self.patience.check_schema(schema)
-        except SchemaError as error:
-            what = "this schema was not checked" if error.unchecked else "this is no JSON Schema"
-            self.add("MYP128", f"{what}: {error}", at + error.pointer, keep=True)
-
-    def is_object(self, value: Any, at: str, what: str) -> bool:
-        if not isinstance(value, dict):
-            self.add("MYP104", f"{what} must be an object, got {kind_of(value)}", at)
-        return isinstance(value, dict)
-
-    def shape(
-        self,
-        value: dict[str, Any],
-        fields: dict[str, tuple[str, bool]],
-        at: str,
-        what: str,
-        *,
-        closed: bool = True,
-        keep: bool = False,
-    ) -> bool:
-        """Checks the keys of an inner object. Returns whether it has no fault.
-
-        `fields` maps each key to its type, and whether it must be there; if `closed`, there may be
-        no other.
-        """
-        before = len(self.findings)
-        for key, (kind, required) in fields.items():
-            if key not in value:
-                if required:
-                    self.add("MYP102", f'{what} has no "{key}"', at, keep=keep)
-            elif not isinstance(value[key], TYPES[kind]):
-                self.add(
-                    "MYP104",
-                    f'"{key}" of {what} must be {kind}, got {kind_of(value[key])}',
-                    f"{at}/{key}",
-                    keep=keep,
-                )
-        for key in [key_text(k) for k in value if k not in fields] if closed else ():
-            message = f'{what} has an unknown key "{key}"; the model would never see it'
-            self.add(
-                "MYP103",
-                message,
-                f"{at}/{escape(key)}",
-                keep=keep,
-                on_key=True,
-                help=f"keys are {', '.join(fields)}",
-            )
-        return len(self.findings) == before

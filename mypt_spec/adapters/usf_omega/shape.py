@@ -51,5 +51,4 @@ RECORD = RecordSchema(
 INSTRUCTIONS = ("system", "developer")
 LEVELS = ("none", "minimal", "low", "medium", "high", "max")
 FORMATS = ("text", "json_object", "json_schema")
-TYPES = {STRING: str, OBJECT: dict, BOOLEAN: bool, LIST: list}
 ITEMS = {"reasoning": STRING, "text": STRING, "tool_calls": LIST, "self_reflection": STRING}

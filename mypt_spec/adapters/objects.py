@@ -1,0 +1,198 @@
+"""Checks the objects inside of a record: calls, definitions of tools, JSON Schemas.
+
+Input are values of which nothing is known; output are findings of family 1, and values in one form.
+A `RecordSchema` describes the messages; what is nested in them is checked here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mypt_spec.bodies.json_schema import Patience, SchemaError
+from mypt_spec.bodies.strict_json import Fault, escape, faults, key_text, kind_of, loads
+from mypt_spec.bodies.typescript import FUNCTION_KEYS
+from mypt_spec.findings import Finding, Fix
+from mypt_spec.record_schema import BOOLEAN, LIST, OBJECT, STRING
+
+TYPES = {STRING: str, OBJECT: dict, BOOLEAN: bool, LIST: list}
+
+
+@dataclass
+class Objects:
+    """A walk over the objects of one record, with its findings so far.
+
+    `readable` is whether none of the findings is an error that no Episode can keep. With `quoted`,
+    the arguments of calls may be JSON text; without, that is a finding. With `whole`, definitions
+    of tools are written as they are given, so they may have any further keys.
+    """
+
+    findings: list[Finding]
+    readable: bool = True
+    patience: Patience = field(default_factory=Patience)
+    quoted: bool = False
+    whole: bool = False
+
+    def add(
+        self, code: str, message: str, pointer: str, *, keep: bool = False, **more: Any
+    ) -> None:
+        """Adds a finding.
+
+        An error makes the record unreadable, unless its Episode can `keep` the fault.
+        """
+        finding = Finding(code, message, pointer, **more)
+        self.findings.append(finding)
+        self.readable = self.readable and (keep or finding.severity != "error")
+
+    def call(self, call: Any, at: str) -> dict[str, Any] | None:
+        """Returns a call with its keys in order, and its arguments as an object."""
+        fields = {"id": (STRING, False), "type": (STRING, False), "function": (OBJECT, True)}
+        if not self.is_object(call, at, "a call") or not self.shape(call, fields, at, "the call"):
+            return None
+        if call.get("type", "function") != "function":
+            self.add(
+                "MYP127",
+                f'a call has no type "{call["type"]}"',
+                f"{at}/type",
+                help='write "function"',
+            )
+        if call.get("id") == "":
+            self.add(
+                "MYP127", "the id is empty", f"{at}/id", help="give it an id, or leave the key out"
+            )
+        function, at = dict(call["function"]), f"{at}/function"
+        if isinstance(function.get("arguments"), str):
+            function["arguments"] = self.unquoted(function["arguments"], f"{at}/arguments")
+        self.shape(
+            function,
+            {"name": (STRING, True), "arguments": (OBJECT, True)},
+            at,
+            "the function of the call",
+        )
+        self.named(function, at)
+        return {k: call[k] for k in ("id",) if k in call} | {
+            "type": "function",
+            "function": {k: function[k] for k in ("name", "arguments") if k in function},
+        }
+
+    def unquoted(self, text: str, at: str) -> Any:
+        """Returns arguments that were written as a JSON string, as other formats have them."""
+        try:
+            value = loads(text)
+        except Fault:
+            return text
+        if not isinstance(value, dict) or list(faults(value)):
+            return text
+        if self.quoted:
+            return value
+        fix = Fix(
+            "write the object itself", True, patch=({"op": "replace", "path": at, "value": value},)
+        )
+        self.add("MYP110", '"arguments" is an object written as a string', at, keep=True, fix=fix)
+        return value
+
+    def named(self, function: dict[str, Any], at: str) -> None:
+        """Adds a finding where the name of a function is empty."""
+        if function.get("name") == "":
+            self.add("MYP127", "the name is empty", f"{at}/name", help="name the tool")
+
+    def tool(self, tool: Any, at: str, names: set[str]) -> dict[str, Any] | None:
+        """Returns a definition, which may come with or without the "function" around it."""
+        if not self.is_object(tool, at, "a tool"):
+            return None
+        function: Any = tool
+        if "function" in tool or "type" in tool:
+            if not self.shape(
+                tool,
+                {"type": (STRING, False), "function": (OBJECT, True)},
+                at,
+                "the tool",
+                closed=not self.whole,
+            ):
+                return None
+            if tool.get("type", "function") != "function":
+                self.add(
+                    "MYP127",
+                    f'a tool has no type "{tool["type"]}"',
+                    f"{at}/type",
+                    help='write "function"',
+                )
+            function, at = tool["function"], f"{at}/function"
+        fields = {
+            "name": (STRING, True),
+            "description": (STRING, False),
+            "parameters": (OBJECT, False),
+            "strict": (BOOLEAN, False),
+        }
+        if not self.shape(function, fields, at, "the function", closed=not self.whole):
+            return None
+        self.named(function, at)
+        if function["name"] in names:
+            self.add(
+                "MYP126",
+                f'the tool "{function["name"]}" is defined twice',
+                f"{at}/name",
+                help="keep one definition",
+            )
+        names.add(function["name"])
+        if "parameters" in function:
+            self.schema(function["parameters"], f"{at}/parameters")
+        return {
+            "type": "function",
+            "function": {k: function[k] for k in FUNCTION_KEYS if k in function},
+        }
+
+    def schema(self, schema: Any, at: str) -> None:
+        """Adds a finding where a value is no JSON Schema that can be checked."""
+        if next(faults(schema), None) is not None:
+            return
+        try:
+            self.patience.check_schema(schema)
+        except SchemaError as error:
+            what = "this schema was not checked" if error.unchecked else "this is no JSON Schema"
+            self.add("MYP128", f"{what}: {error}", at + error.pointer, keep=True)
+
+    def is_object(self, value: Any, at: str, what: str) -> bool:
+        """Returns whether a value is an object; if not, there is a finding."""
+        if not isinstance(value, dict):
+            self.add("MYP104", f"{what} must be an object, got {kind_of(value)}", at)
+        return isinstance(value, dict)
+
+    def shape(
+        self,
+        value: dict[str, Any],
+        fields: dict[str, tuple[str, bool]],
+        at: str,
+        what: str,
+        *,
+        closed: bool = True,
+        keep: bool = False,
+    ) -> bool:
+        """Checks the keys of an inner object. Returns whether it has no fault.
+
+        `fields` maps each key to its type, and whether it must be there; if `closed`, there may be
+        no other.
+        """
+        before = len(self.findings)
+        for key, (kind, required) in fields.items():
+            if key not in value:
+                if required:
+                    self.add("MYP102", f'{what} has no "{key}"', at, keep=keep)
+            elif not isinstance(value[key], TYPES[kind]):
+                self.add(
+                    "MYP104",
+                    f'"{key}" of {what} must be {kind}, got {kind_of(value[key])}',
+                    f"{at}/{key}",
+                    keep=keep,
+                )
+        for key in [key_text(k) for k in value if k not in fields] if closed else ():
+            message = f'{what} has an unknown key "{key}"; the model would never see it'
+            self.add(
+                "MYP103",
+                message,
+                f"{at}/{escape(key)}",
+                keep=keep,
+                on_key=True,
+                help=f"keys are {', '.join(fields)}",
+            )
+        return len(self.findings) == before
