@@ -20,8 +20,10 @@ STRAY = "$STRAY"
 # Kinds of body: one tool call; a list of calls, each with an id, or one call alone.
 CALLS = ("call", "arguments", "function")
 LISTS = ("calls",)
+# Kinds of body that declare tools: TypeScript, a JSON object a line, a JSON array.
+DEFINITIONS = ("namespace", "tool_lines", "tool_list")
 ROLES = ("thought", "citation")
-BODIES = ("text", "json", *CALLS, *LISTS, "namespace")
+BODIES = ("text", "json", *CALLS, *LISTS, *DEFINITIONS)
 # Kinds of vocabulary that a table can be made for.
 KINDS = ("ranks", "tekken", "tokenizer.json", "vocabulary.json")
 # Special tokens of vocabularies that fill up rows, the best first.
@@ -113,8 +115,9 @@ class Terminal:
     `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object,
     "name" first, then the arguments; one called "name", or so with "_" after it, gets one more
     "_"), "arguments" (a JSON object; the tool's name is the attribute "name" of the tag),
-    "function" (a JSON object of "name" and "arguments"), "calls" (an array of function calls) or
-    "namespace" (definitions of functions). With `quotes`, blocks inside are quotations, neither
+    "function" (a JSON object of "name" and "arguments"), "calls" (an array of function calls), or
+    definitions of functions: "namespace" (TypeScript), "tool_lines" (a JSON object a line) or
+    "tool_list" (a JSON array). With `quotes`, blocks inside are quotations, neither
     calls nor checked as JSON. `body_loss` is the loss of the content, where that of the tag
     differs; `body_origin` is who writes the content at run time, where that is not the model for
     what it learns, and the system for the rest. `role` is what the block is to people: "thought"

@@ -13,11 +13,15 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from mypt_spec.bodies.definitions import (
+    DefinitionsError,
+    read_definitions,
+    write_definitions,
+)
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, faults, kind_of, loads
-from mypt_spec.bodies.typescript import NamespaceError, read_namespace, write_namespace
 from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, Fix
-from mypt_spec.table import CALLS, LISTS, TokenTable
+from mypt_spec.table import CALLS, DEFINITIONS, LISTS, TokenTable
 
 NAME = "name"
 ID = "id"
@@ -31,6 +35,9 @@ _HELP = {
     "calls": 'write an array of {"type": "function", "function": {"name": ..., "arguments": '
     "{...}}}",
     "json": "write one JSON value; a string in quotes",
+    "namespace": "write them as the specification does: type name = (_: {...}) => any;",
+    "tool_lines": 'write one JSON object a line: {"type": "function", "function": {"name": ...}}',
+    "tool_list": 'write an array of {"type": "function", "function": {"name": ...}}',
 }
 
 
@@ -124,8 +131,8 @@ def read_body(
     `literals` matches the dialect's tags, `at` is the place of the body, and `name_at` is where a
     call's name was read, if elsewhere. Never raises.
     """
-    if kind == "namespace":
-        return _read_namespace(text, literals, at)
+    if kind in DEFINITIONS:
+        return _read_definitions(text, kind, literals, at)
     what = "tool result" if kind == "json" else "tool call"
     try:
         value = loads(text)
@@ -183,17 +190,13 @@ def _function_of(item: Any) -> Any:
     return item.get("function") if isinstance(item, dict) else None
 
 
-def _read_namespace(text: str, literals: re.Pattern[str], at: Place) -> Body:
+def _read_definitions(text: str, kind: str, literals: re.Pattern[str], at: Place) -> Body:
     try:
-        value = read_namespace(text)
-    except NamespaceError as error:
-        hint = "write them as the specification does: type name = (_: {...}) => any;"
-        return Body(
-            None,
-            None,
-            [_at("MYP340", f"not definitions of functions: {error}", at, error.offset, hint=hint)],
-        )
-    clean = write_namespace(value, literals)
+        value = read_definitions(text, kind)
+    except DefinitionsError as error:
+        message = f"not definitions of functions: {error}"
+        return Body(None, None, [_at("MYP340", message, at, error.offset, hint=_HELP[kind])])
+    clean = write_definitions(value, kind, literals)
     return Body(
         clean,
         value,

@@ -1,0 +1,79 @@
+"""Reads and writes declared tools as the text of a block: JSON lines, a JSON array, TypeScript.
+
+Input are definitions as records have them, or the text of a block and its kind of body; output is
+canonical text, or the definitions. JSON keeps each definition as it was given, keys in order.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, faults, loads
+from mypt_spec.bodies.typescript import NamespaceError, read_namespace, write_namespace
+
+
+class DefinitionsError(ValueError):
+    """Why a text holds no definitions; `offset` is where it shows, None if unknown."""
+
+    def __init__(self, message: str, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Pattern[str]) -> str:
+    """Returns definitions as the body of a block, in canonical form. `literals` matches tags."""
+    if kind == "namespace":
+        return write_namespace([_wrapped(tool) for tool in tools], literals)
+    if kind == "tool_list":
+        return canonical(tools, literals)
+    return "\n".join(canonical(tool, literals) for tool in tools)
+
+
+def read_definitions(text: str, kind: str) -> list[dict[str, Any]]:
+    """Returns the definitions in the body of a block. Raises DefinitionsError."""
+    if kind == "namespace":
+        try:
+            return read_namespace(text)
+        except NamespaceError as error:
+            raise DefinitionsError(str(error), error.offset) from None
+    if kind == "tool_list":
+        found = _loaded(text, 0)
+        if not isinstance(found, list) or not found:
+            raise DefinitionsError("expected a JSON array of them", 0)
+        return [_definition(tool, 0) for tool in found]
+    out, at = [], 0
+    for line in text.split("\n"):
+        out.append(_definition(_loaded(line, at), at))
+        at += len(line) + 1
+    return out
+
+
+def _loaded(text: str, at: int) -> Any:
+    try:
+        value = loads(text)
+    except Fault as fault:
+        raise DefinitionsError(fault.message, at + (fault.offset or 0)) from None
+    wrong = next(faults(value), None)
+    if wrong is not None:
+        raise DefinitionsError(wrong.message, at)
+    return value
+
+
+def _definition(tool: Any, at: int) -> dict[str, Any]:
+    if not isinstance(tool, dict):
+        raise DefinitionsError(f"expected an object, got {a_kind_of(tool)}", at)
+    name = function_of(tool).get("name")
+    if not isinstance(name, str) or not name:
+        raise DefinitionsError('a definition has no "name"', at)
+    return tool
+
+
+def function_of(tool: dict[str, Any]) -> dict[str, Any]:
+    """Returns the function in a definition, which may come without a wrapper."""
+    inner = tool.get("function", tool)
+    return inner if isinstance(inner, dict) else {}
+
+
+def _wrapped(tool: dict[str, Any]) -> dict[str, Any]:
+    return tool if "function" in tool else {"type": "function", "function": tool}
