@@ -15,7 +15,8 @@ holds a list of messages, and each `[[message]]` of the file says which block on
 
 "content" is the text of the block itself. Any other key is a block, inside that of the message
 where the grammar takes it there, else before or after it. A block that holds one call has the keys
-"name" and "arguments" in place of its own; one that holds JSON has any JSON value.
+"name" and "arguments" in place of its own; one that holds JSON has any JSON value. A file that says
+`shape = "messages"` is read by `messages.py`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader
+from mypt_spec.adapters.messages import SHAPE, declared_messages
 from mypt_spec.automaton import Automaton
 from mypt_spec.bodies.json_body import calls_in
 from mypt_spec.episode import Episode, Message, Part
@@ -198,12 +200,15 @@ class _File:
         if not ok:
             raise SpecError(f"{self.where}: {entry}: {what}")
 
-    def adapter(self, source: str) -> Declared:
+    def adapter(self, source: str) -> Adapter:
         """Returns the adapter. Raises SpecError."""
         try:
             data = tomllib.loads(source)
         except tomllib.TOMLDecodeError as error:
             raise SpecError(f"{self.where}: is no TOML: {error}") from None
+        if data.get("shape") == SHAPE:
+            return declared_messages(data, self.table, where=self.where)
+        self.need("shape" not in data, '"shape"', f'expected "{SHAPE}", or no "shape"')
         known_keys(data, {"messages", "message", "begin"}, "the file", self.need)
         messages, rows = data.get("messages", "messages"), data.get("message")
         begin = data.get("begin", "")

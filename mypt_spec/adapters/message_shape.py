@@ -1,0 +1,298 @@
+"""Checks records of `messages` and `tools`, as OpenAI and TRL have them, and unites their forms.
+
+Input is any JSON value; output are `Said`s, one a message, with findings of family 1 and of results
+that answer no call. Null is as good as no key, arguments may be JSON text, and thoughts have any of
+three names. The record itself is kept as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mypt_spec.adapters.base import CHAT_ROLES
+from mypt_spec.adapters.objects import Objects
+from mypt_spec.bodies.strict_json import Fault, faults, loads
+from mypt_spec.findings import Finding
+from mypt_spec.record_schema import (
+    LANGUAGE,
+    LIST,
+    ROLE,
+    STRING,
+    Field,
+    RecordSchema,
+    check_record,
+    metadata,
+)
+
+THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # the first that has text is read
+_TEXT, _MAYBE, _LIST = Field(STRING), Field(STRING, required=False), Field(LIST, required=False)
+_ROLES = {
+    "system": {"content": _TEXT},
+    "developer": {"content": _TEXT},
+    "user": {"content": _TEXT},
+    "assistant": {"content": _MAYBE, **dict.fromkeys(THOUGHTS, _MAYBE), "tool_calls": _LIST},
+    "tool": {"content": _TEXT, "tool_call_id": _MAYBE, "name": _MAYBE},
+}
+_RESULTS = ("function", "tool_result", "toolresult")  # what people call a result
+# Keys of a message that are read as if they were not there where they are null.
+_NULLABLE = frozenset({"tool_calls", "tool_call_id", "name", *THOUGHTS})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of a record.
+
+    `thought` is (text, key). Each of `calls` has "function" with "name" and "arguments", and maybe
+    "id". Of a result, `answers` is the id that it names, `name` the name, and `called` the name of
+    the call that it answers; "" where there is none.
+    """
+
+    role: str
+    content: str
+    thought: tuple[str, str] | None = None
+    calls: tuple[dict[str, Any], ...] = ()
+    answers: str = ""
+    name: str = ""
+    called: str = ""
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+def shape_of(roles: frozenset[str], *, tools: bool, calls: bool, thoughts: bool) -> RecordSchema:
+    """Returns the shape of the records of a dialect that has these roles."""
+    absent = {"tool_calls"} if not calls else set()
+    absent |= set() if thoughts else set(THOUGHTS)
+    fields = {
+        role: {key: spec for key, spec in keys.items() if key not in absent}
+        for role, keys in _ROLES.items()
+        if role in roles
+    }
+    aliases = {other: role for other, role in CHAT_ROLES.items() if role in roles}
+    aliases |= dict.fromkeys(_RESULTS, "tool") if "tool" in roles else {}
+    if "system" in roles and "developer" not in roles:
+        aliases["developer"] = "system"
+    top = {"messages": Field(LIST)} | ({"tools": _LIST} if tools else {})
+    top["language"] = Field(LANGUAGE, required=False)
+    return RecordSchema(top, fields, aliases=aliases)
+
+
+def check_messages(
+    record: Any, schema: RecordSchema, *, ordered: bool, whole: bool
+) -> tuple[dict[str, Any] | None, list[Finding], str]:
+    """Returns as `record_schema.check_record` does, with a `Said` for each message.
+
+    With `ordered`, the format tells results apart by their order alone, so that must be the order
+    of their calls. With `whole`, it writes definitions of tools as they are given.
+    """
+    given = _without_nulls(record)
+    checked, findings, _ = check_record(given, schema)
+    walk = _Walk(findings, quoted=True, whole=whole)
+    if isinstance(given.get("tools") if isinstance(given, dict) else None, list):
+        walk.tools(given)
+    if checked is None:
+        return None, findings, ""
+    said = [walk.message(m, f"/messages/{i}") for i, m in enumerate(checked["messages"])]
+    if not walk.readable:
+        return None, findings, ""
+    checked["messages"] = walk.answered(said, ordered=ordered)
+    if not checked.get("tools", True):
+        del checked["tools"]
+    return checked, findings, ""
+
+
+def _without_nulls(record: Any) -> Any:
+    """Returns a record without keys that are null, and with tools that were JSON text."""
+    if not isinstance(record, dict):
+        return record
+    record = {k: v for k, v in record.items() if v is not None or k != "tools"}
+    if isinstance(record.get("tools"), str):
+        try:
+            found = loads(record["tools"])
+            record["tools"] = found if next(faults(found), None) is None else record["tools"]
+        except Fault:
+            pass
+    if isinstance(record.get("messages"), list):
+        record["messages"] = [_filled(message) for message in record["messages"]]
+    return record
+
+
+def _filled(message: Any) -> Any:
+    if not isinstance(message, dict):
+        return message
+    drop = _NULLABLE | (
+        {"content"} if message.get(ROLE) in ("assistant", "gpt", "model") else set()
+    )
+    return {k: v for k, v in message.items() if v is not None or k not in drop}
+
+
+class _Walk(Objects):
+    """Goes through the messages of a record that fits the schema."""
+
+    def tools(self, record: dict[str, Any]) -> None:
+        """Checks the definitions of tools, which stay as they are."""
+        if not record["tools"]:
+            what = '"tools" is empty, and is left out'
+            self.add("MYP125", what, "/tools", help="delete the key")
+        names: set[str] = set()
+        for i, tool in enumerate(record["tools"]):
+            self.tool(tool, f"/tools/{i}", names)
+
+    def message(self, message: dict[str, Any], at: str) -> Said:
+        """Returns what a message says."""
+        calls: list[dict[str, Any]] = []
+        for i, call in enumerate(message.get("tool_calls", ())):
+            made = self.call(call, f"{at}/tool_calls/{i}")
+            calls += [] if made is None else [made]
+        content = message.get("content", "")
+        if message[ROLE] == "assistant" and not {"content", "tool_calls", *THOUGHTS} & set(message):
+            self.add("MYP102", 'the assistant message has no "content"', at)
+        return Said(
+            message[ROLE],
+            content,
+            self.thought(message, at),
+            tuple(calls),
+            message.get("tool_call_id", ""),
+            message.get("name", ""),
+            meta=metadata(message),
+        )
+
+    def thought(self, message: dict[str, Any], at: str) -> tuple[str, str] | None:
+        """Returns (text, key) of a thought. Two keys may hold the same text."""
+        given = [(message[key], key) for key in THOUGHTS if key in message]
+        found = next((pair for pair in given if pair[0]), next(iter(given), None))
+        for text, key in given:
+            if found is not None and text and text != found[0]:
+                what = f'"{key}" has other thoughts than "{found[1]}", which is read'
+                self.add("MYP121", what, f"{at}/{key}", on_key=True, help="keep one of them")
+        return found
+
+    def answered(self, said: list[Said], *, ordered: bool) -> list[Said]:
+        """Returns the messages, each result with the name of its call.
+
+        How many results there are is no matter here.
+        """
+        out: list[Said] = []
+        waiting: list[dict[str, Any]] = []
+        for i, message in enumerate(said):
+            if message.role != "tool":
+                waiting = [*message.calls]
+                self.ids(waiting, f"/messages/{i}/tool_calls")
+            elif waiting:
+                message = self.result(message, waiting, f"/messages/{i}", ordered=ordered)
+            elif message.answers:
+                what = f"no open call has the id {message.answers!r}"
+                self.add("MYP310", what, f"/messages/{i}/tool_call_id", keep=True)
+            out.append(message)
+        return out
+
+    def ids(self, calls: list[dict[str, Any]], at: str) -> None:
+        """Adds a finding for each id of a call that occurs twice in one message."""
+        seen: set[str] = set()
+        for i, call in enumerate(calls):
+            if call.get("id") in seen:
+                what = f"the id {call['id']!r} occurs twice in one message"
+                self.add(
+                    "MYP351", what, f"{at}/{i}/id", keep=True, help="give each call its own id"
+                )
+            seen |= {call["id"]} if "id" in call else set()
+
+    def result(
+        self, message: Said, waiting: list[dict[str, Any]], at: str, *, ordered: bool
+    ) -> Said:
+        """Returns a result with the name of its call, which waits no longer."""
+        ids = [call.get("id") for call in waiting]
+        place, call = 0, waiting[0]
+        if message.answers and any(ids):
+            if message.answers not in ids:
+                what = f"no open call has the id {message.answers!r}"
+                known = ", ".join(repr(i) for i in ids[:10] if i)
+                self.add("MYP310", what, f"{at}/tool_call_id", keep=True, help=f"open are {known}")
+                waiting.pop(0)
+                return message
+            place = ids.index(message.answers)
+            call = waiting[place]
+        waiting.pop(place)
+        if place and ordered:
+            what = f"the result is of the call {message.answers!r}, which is not the next one"
+            hint = "put results in the order of their calls: the format has no ids to tell them by"
+            self.add("MYP312", what, f"{at}/tool_call_id", keep=True, help=hint)
+        called = call["function"]["name"]
+        if message.name and message.name != called:
+            what = f'the result is of "{message.name}", its call is of "{called}"'
+            self.add("MYP312", what, f"{at}/name", keep=True, help=f'write "{called}"')
+        return Said(
+            "tool",
+            message.content,
+            answers=message.answers,
+            name=message.name,
+            called=called,
+            meta=message.meta,
+        )
+
+
+class _Whole(Exception):
+    """Only the whole record tells what rules find."""
+
+
+def skeleton(record: Any) -> tuple[Any, list[str], list[Any]] | None:
+    """Returns (rest, texts, metadata values), as `Adapter.skeleton` does.
+
+    Texts are what is said and thought; calls, names and tools stay in the rest, ids as numbers.
+    """
+    if not isinstance(record, dict):
+        return None
+    texts: list[str] = []
+    notes: list[Any] = []
+    ids: dict[str, int] = {}
+
+    def number(value: Any) -> Any:
+        return ids.setdefault(value, len(ids)) if value and value.__class__ is str else [value]
+
+    def part(message: dict[str, Any]) -> list[Any]:
+        out: list[Any] = []
+        for key, value in message.items():
+            out.append(key)
+            if key[:1] == "_":
+                _shallow(value, _DEPTH)
+                notes.append(value)
+            elif (key == "content" or key in THOUGHTS) and value and value.__class__ is str:
+                texts.append(value)
+            elif key == "tool_call_id":
+                out.append(number(value))
+            elif key == "tool_calls" and value.__class__ is list:
+                out.append([_call(call, number) for call in value])
+            else:
+                out.append([value])
+        return out
+
+    try:
+        rest: list[Any] = []
+        for key, value in record.items():
+            rest.append(key)
+            if key == "messages":
+                rest.append([part(message) for message in value])
+            elif key[:1] == "_":
+                _shallow(value, _DEPTH)
+                notes.append(value)
+            else:
+                rest.append([value])
+    except (_Whole, AttributeError, TypeError, ValueError):
+        return None
+    return rest, texts, notes
+
+
+_DEPTH = 6  # of metadata
+
+
+def _call(call: Any, number: Any) -> Any:
+    """Returns the rest of a call: its id as a number."""
+    return [[key, number(value) if key == "id" else [value]] for key, value in call.items()]
+
+
+def _shallow(value: Any, depth: int) -> None:
+    """Raises _Whole for metadata that is nested too deep."""
+    if value.__class__ in (dict, list):
+        if not depth:
+            raise _Whole
+        for inner in value.values() if value.__class__ is dict else value:
+            _shallow(inner, depth - 1)

@@ -1,0 +1,393 @@
+"""Reads records of `messages` and `tools`, as OpenAI and TRL have them, into a dialect's blocks.
+
+The `records.toml` of a dialect says which block each piece of a record becomes:
+
+    shape = "messages"
+    begin = "bos"                       # a mark before the messages, which no record has
+
+    [blocks]
+    system = "system"
+    tools = "system/tools"              # a block inside another
+    user = "user"
+    thought = "assistant/think"
+    answer = "assistant"
+    said = "commentary"                 # text beside calls; by default, where an answer is
+    call = "assistant/tool_call"
+    result = "user/tool_response"
+
+A piece that is left out, and `developer`, is nothing that a record of the dialect can have. Pieces
+that are inside of the same block share it within a message; results that follow one another do,
+too. A block's attributes "name" and "id" are those of the tool and of the call. What the text
+has no place for, such as ids, is metadata of the Episode, so it returns to the record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from mypt_spec.adapters.base import Adapter, Reader
+from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, shape_of, skeleton
+from mypt_spec.bodies.definitions import read_definitions, write_definitions
+from mypt_spec.bodies.json_body import call_text, calls_in
+from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.episode import Attrs, Episode, Message, Part, Place
+from mypt_spec.findings import Finding
+from mypt_spec.record_schema import ROLE, RecordSchema
+from mypt_spec.rules.context import Context
+from mypt_spec.table import CALLS, DEFINITIONS, LISTS, SpecError, Terminal, TokenTable
+from mypt_spec.table_file import known_keys
+
+SHAPE = "messages"
+_HEADS = ("system", "developer", "user")
+_PIECES = (*_HEADS, "tools", "thought", "said", "call", "answer", "result")
+_SPOKEN = ("thought", "said", "call", "answer")  # of an assistant, in order
+# Metadata of an Episode's messages: ids of calls, and the other keys of the messages of results.
+_IDS, _KEY, _NOTES = "call ids", "thought key", "results"
+
+Path = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Block:
+    """A message of an Episode while it is made. `of` is the record's message, or "result"."""
+
+    role: str
+    of: object
+    at: Place
+    parts: list[Part] = field(default_factory=list)
+    attrs: Attrs = ()
+    meta: dict[str, Any] = field(default_factory=dict)
+    name_at: Place | None = None
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A piece of a record: its text, attributes, and places."""
+
+    kind: str
+    text: str
+    at: Place
+    attrs: Attrs = ()
+    name_at: Place | None = None
+
+
+class Messages(Adapter):
+    """Knows records of messages and tools by what a `records.toml` says of their blocks."""
+
+    def __init__(self, paths: dict[str, Path], table: TokenTable, begin: str = "") -> None:
+        self.paths, self.begin, self.table = paths, begin, table
+        self.shared = {path[0] for path in paths.values() if len(path) > 1}
+        self.pieces: dict[tuple[str, str], str] = {}
+        for piece, path in paths.items():
+            self.pieces.setdefault((path[0], path[1] if len(path) > 1 else "text"), piece)
+        names = {"answer": "assistant", "result": "tool"}
+        roles = frozenset(names.get(p, p) for p in paths if p in (*_HEADS, *names))
+        self.SCHEMA: RecordSchema = shape_of(
+            roles, tools="tools" in paths, calls="call" in paths, thoughts="thought" in paths
+        )
+        self.listed = "call" in paths and self._opener("call").body in LISTS
+        with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
+        self.ordered = not self.listed and len(with_ids) < 2
+
+    def _opener(self, piece: str) -> Terminal:
+        return self.table.openers[self.paths[piece][-1]]
+
+    def _patterns(self, piece: str) -> dict[str, str]:
+        return self._opener(piece).patterns
+
+    def check(self, record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
+        """Returns a record whose messages are `Said`, the findings, and ""."""
+        whole = "tools" not in self.paths or self._opener("tools").body != "namespace"
+        return check_messages(record, self.SCHEMA, ordered=self.ordered, whole=whole)
+
+    def skeleton(self, record: Any) -> tuple[Any, list[str], list[Any]] | None:
+        """Returns the rest of a record, its free texts and its metadata values."""
+        return skeleton(record)
+
+    def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
+        """Returns the findings, and those about numbers of calls and results."""
+        return [*findings, *self._unanswered(context)] if "result" in self.paths else findings
+
+    # Records to messages
+
+    def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
+        """Returns the messages of a record that `check` let through."""
+        blocks: list[_Block] = []
+        said: list[Said] = record[self.SCHEMA.messages]
+        heads = next((i for i, m in enumerate(said) if m.role not in _HEADS[:2]), len(said))
+        for i, message in enumerate(said):
+            if i == heads and "tools" in record:
+                self._add(blocks, self._definitions(record["tools"], reader), "head", Place())
+            of: object = "result" if message.role == "tool" else i
+            begun = len(blocks)
+            for piece in self._spoken(message, i, reader):
+                self._add(blocks, piece, of, reader.at(i, ROLE))
+            self._vanished(message, i, record, reader)
+            own = blocks[-1] if message.role == "tool" else blocks[begun]
+            self._note(own, message)
+        if heads == len(said) and "tools" in record:
+            self._add(blocks, self._definitions(record["tools"], reader), "head", Place())
+        begin = [Message(self.begin, at=reader.at(0, ROLE))] if self.begin else []
+        return begin + [
+            Message(b.role, tuple(b.parts), b.attrs, b.at, b.meta, b.name_at) for b in blocks
+        ]
+
+    def _vanished(self, message: Said, i: int, record: dict[str, Any], reader: Reader) -> None:
+        """Adds a finding for an empty message whose block is there for the tools alone."""
+        shared = self.paths.get("tools", ("",))[0] == self.paths.get(message.role, ("", ""))[0]
+        if shared and "tools" in record and not message.content:
+            what = "an empty text before the tools says nothing and does not come back"
+            pointer = reader.at(i, "content").pointer
+            reader.findings.append(Finding("MYP314", what, pointer, help="leave it out"))
+
+    def _definitions(self, tools: list[dict[str, Any]], reader: Reader) -> _Piece:
+        body = self._opener("tools").body
+        text = write_definitions(tools, body, reader.table.literals)
+        return _Piece("tools", text, reader.top("tools"))
+
+    def _spoken(self, message: Said, i: int, reader: Reader) -> Iterator[_Piece]:
+        """Yields the pieces of a message, in the order of its blocks."""
+        at = reader.at(i, "content")
+        if message.role in _HEADS:
+            yield _Piece(message.role, message.content, at)
+            return
+        if message.role == "tool":
+            name = message.name or message.called
+            attrs = self._attrs("result", name, message.answers)
+            yield _Piece("result", message.content, at, attrs, reader.at(i, "name"))
+            return
+        if message.thought is not None:
+            text, key = message.thought
+            yield _Piece("thought", text, reader.at(i, key))
+        if message.content or not message.calls:
+            said = "said" if message.calls and "said" in self.paths else "answer"
+            yield _Piece(said, message.content, at)
+        yield from self._calls(message, i, reader)
+
+    def _calls(self, message: Said, i: int, reader: Reader) -> Iterator[_Piece]:
+        literals = reader.table.literals
+        if self.listed and message.calls:
+            text = canonical([*message.calls], literals)
+            yield _Piece("call", text, reader.at(i, "tool_calls"))
+            return
+        for n, call in enumerate(message.calls):
+            at = reader.at(i, f"tool_calls/{n}/function")
+            name, arguments = call["function"]["name"], call["function"]["arguments"]
+            body = self._opener("call").body
+            text = (
+                canonical(arguments, literals)
+                if body == "arguments"
+                else call_text(name, arguments, literals, body)
+            )
+            attrs = self._attrs("call", name, call.get("id", ""))
+            values, names = Place(f"{at.pointer}/arguments"), Place(f"{at.pointer}/name")
+            yield _Piece("call", text, values, attrs, names)
+
+    def _attrs(self, piece: str, name: str, ident: str) -> Attrs:
+        values = {"name": name, "id": ident}
+        return tuple((key, values[key]) for key in self._patterns(piece) if values[key])
+
+    def _add(self, blocks: list[_Block], piece: _Piece, of: object, at: Place) -> None:
+        """Puts a piece into the block that it shares with the one before, or into a new one."""
+        block, *inner = self.paths[piece.kind]
+        heads = [b for b in blocks if b.role == block] if of == "head" else blocks[-1:]
+        open_ = next((b for b in heads if b.role == block and of in (b.of, "head")), None)
+        if open_ is None or block not in self.shared:
+            open_ = _Block(block, of, at if of != "head" else piece.at)
+            before = of == "head" and block == self.paths.get("system", ("",))[0]
+            blocks.insert(0 if before else len(blocks), open_)
+        if inner:
+            open_.parts.append(Part(inner[0], piece.text, piece.attrs, piece.at, piece.name_at))
+        else:
+            open_.attrs, open_.name_at = piece.attrs, piece.name_at
+            open_.parts += [Part("text", piece.text, (), piece.at)] if piece.text else []
+
+    def _note(self, block: _Block, message: Said) -> None:
+        """Keeps what a message says that no text has a place for."""
+        if message.role != "tool":
+            block.meta |= message.meta
+            ids = [call.get("id", "") for call in message.calls]
+            if any(ids) and not self.listed and "id" not in self._patterns("call"):
+                block.meta[_IDS] = ids
+            if message.thought is not None and message.thought[1] != THOUGHTS[0]:
+                block.meta[_KEY] = message.thought[1]
+            return
+        patterns = self._patterns("result")
+        given = {"tool_call_id": message.answers} if "id" not in patterns else {}
+        given |= {"name": message.name} if "name" not in patterns else {}
+        notes = {key: value for key, value in given.items() if value} | message.meta
+        block.meta.setdefault(_NOTES, []).append(notes)
+
+    # Messages to records
+
+    def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
+        """Returns the canonical record of an Episode: arguments as objects, thoughts by one name.
+
+        Raises ValueError for a block that belongs to no message.
+        """
+        out: list[dict[str, Any]] = []
+        top: dict[str, Any] = {}
+        rank = len(_SPOKEN)  # of the last piece of the open message; above all where none is open
+        for message in episode.messages:
+            if message.role in table.marks:
+                continue
+            meta = dict(message.meta)
+            ids, results = iter(meta.pop(_IDS, ())), iter(meta.pop(_NOTES, ()))
+            thought = meta.pop(_KEY, THOUGHTS[0])
+            own: dict[str, Any] | None = None
+            for piece, part in self._parts(message):
+                if piece == "tools":
+                    top["tools"] = read_definitions(part.text, self._opener("tools").body)
+                    continue
+                if piece == "result":
+                    out.append({ROLE: "tool"} | self._result(part, next(results, {})))
+                elif piece in _HEADS:
+                    own = {ROLE: piece, "content": part.text}
+                    out.append(own)
+                else:
+                    now = _SPOKEN.index(piece)
+                    fresh = rank > now or (rank == now and piece != "call")
+                    if own is None if message.role in self.shared else fresh:
+                        out.append({ROLE: "assistant"})
+                    own, rank = out[-1], now
+                    ident = next(ids, "") if piece == "call" else ""
+                    self._say(own, piece, part, ident, thought)
+                    continue
+                rank = len(_SPOKEN)
+            if own is None and meta:  # of a message without text, whose block holds tools
+                own = {ROLE: self.pieces[message.role, "text"], "content": ""}
+                out.append(own)
+            if own is not None:
+                own |= meta
+        return {self.SCHEMA.messages: [_ordered(m) for m in out]} | top
+
+    def _parts(self, message: Message) -> list[tuple[str, Part]]:
+        """Returns the parts of a block with the pieces that they are. Raises ValueError."""
+        parts = list(message.parts)
+        if all(part.kind != "text" for part in parts):
+            alone = self.pieces.get((message.role, "text"), "")
+            held = {self.pieces.get((message.role, part.kind)) for part in parts}
+            # Without text, a block is an empty message, unless another piece says why it is there.
+            if alone and not held & {"call", "result", "tools"}:
+                parts.append(Part("text", ""))
+        out = []
+        for part in parts:
+            piece = self.pieces.get((message.role, part.kind))
+            if piece is None:
+                raise ValueError(f"no message of a record holds {part.kind!r} in {message.role!r}")
+            whole = part if part.kind != "text" else Part("text", part.text, message.attrs)
+            out.append((piece, whole))
+        return out
+
+    def _result(self, part: Part, notes: dict[str, Any]) -> dict[str, Any]:
+        given = dict(part.attrs)
+        ids = {"tool_call_id": given["id"]} if "id" in given else {}
+        names = {"name": given["name"]} if "name" in given else {}
+        return ids | names | notes | {"content": part.text}
+
+    def _say(
+        self, message: dict[str, Any], piece: str, part: Part, ident: str, thought: str
+    ) -> None:
+        """Adds what a part says to a message of an assistant."""
+        if piece == "thought":
+            message[thought] = part.text
+        elif piece == "call":
+            body, given = self._opener("call").body, dict(part.attrs)
+            for call in calls_in(json.loads(part.text), body, part.attrs):
+                named = call.id or given.get("id", "") or ident
+                message.setdefault("tool_calls", []).append(
+                    ({"id": named} if named else {})
+                    | {
+                        "type": "function",
+                        "function": {"name": call.name, "arguments": call.arguments},
+                    }
+                )
+        else:
+            message["content"] = part.text
+
+    def _unanswered(self, context: Context) -> Iterator[Finding]:
+        """Yields findings where there are more results than calls, or fewer."""
+        waiting: list[tuple[str, Place]] = []
+        answered = False
+        for message in context.episode.messages:
+            if message.role in context.table.marks:
+                continue
+            try:
+                parts = self._parts(message)
+            except ValueError:
+                return  # no record can be like this, and no grammar takes it
+            for piece, part in parts:
+                if piece == "result":
+                    place = message.at if part.at == Place() else part.at
+                    if not waiting and answered:
+                        what = "every call before it has its result"
+                        yield Finding("MYP310", what, *place, help="delete it")
+                    waiting, answered = waiting[1:], True
+                elif piece != "tools":
+                    if answered:
+                        yield from _missing(waiting)
+                    waiting, answered = ([] if answered else waiting), False
+                    waiting += self._asked(piece, part, message)
+        if answered:
+            yield from _missing(waiting)
+
+    def _asked(self, piece: str, part: Part, message: Message) -> list[tuple[str, Place]]:
+        """Returns the names and places of the calls in a part."""
+        if piece != "call":
+            return []
+        try:
+            calls = calls_in(json.loads(part.text), self._opener("call").body, part.attrs)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return [("", part.at)]  # said where its body is read
+        return [(call.name, part.at) for call in calls]
+
+
+def _missing(waiting: list[tuple[str, Place]]) -> Iterator[Finding]:
+    for name, place in waiting:
+        hint = "put its result after those of the other calls"
+        yield Finding("MYP311", f"the call of {name!r} has no result", *place, help=hint)
+
+
+_ORDER = (ROLE, *THOUGHTS, "content", "tool_calls")
+
+
+def _ordered(message: dict[str, Any]) -> dict[str, Any]:
+    """Returns a message with its keys in their usual order."""
+    return {k: message[k] for k in _ORDER if k in message} | message
+
+
+def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) -> Messages:
+    """Returns the adapter that a `records.toml` with `shape = "messages"` declares.
+
+    Raises SpecError, which names the file `where`, the entry, and what was expected.
+    """
+
+    def need(ok: bool, entry: str, what: str) -> None:
+        if not ok:
+            raise SpecError(f"{where}: {entry}: {what}")
+
+    known_keys(source, {"shape", "begin", "blocks"}, "the file", need)
+    begin, blocks = source.get("begin", ""), source.get("blocks")
+    need(begin == "" or begin in table.marks, '"begin"', f"no mark {begin!r}")
+    need(isinstance(blocks, dict) and bool(blocks), "[blocks]", "expected a table of blocks")
+    known_keys(blocks or {}, set(_PIECES), "[blocks]", need)
+    paths: dict[str, Path] = {}
+    for piece, value in (blocks or {}).items():
+        entry = f"[blocks] {piece}"
+        need(isinstance(value, str), entry, 'expected a block, or "block/inner block"')
+        path = tuple(value.split("/"))
+        fine = len(path) <= 2 and all(kind in table.openers for kind in path)
+        need(fine, entry, f"no block {value!r}; blocks are {', '.join(table.openers)}")
+        body = table.openers[path[-1]].body
+        wanted = {"call": (*CALLS, *LISTS), "tools": DEFINITIONS}.get(piece, ("text",))
+        need(body in wanted, entry, f"its body is {body!r}; expected {' or '.join(wanted)}")
+        attrs = set(table.openers[path[-1]].patterns)
+        allowed = {"name", "id"} if piece in ("call", "result") else set()
+        need(attrs <= allowed, entry, f"{path[-1]!r} has attributes that no record has")
+        paths[piece] = path
+    need({"user", "answer"} <= set(paths), "[blocks]", 'expected "user" and "answer"')
+    need(("call" in paths) == ("result" in paths), "[blocks]", "a call needs a result")
+    return Messages(paths, table, begin)
