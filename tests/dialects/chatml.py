@@ -22,15 +22,17 @@ def text(name: str, *, clean: bool = True) -> st.SearchStrategy[str]:
 
 
 @st.composite
-def chats(draw: st.DrawFn, name: str, clean: bool) -> Record:
-    """`clean` records have no finding at all; the others may have warnings."""
-    content = text(name, clean=clean) | st.just("")
+def chats(draw: st.DrawFn, name: str, clean: bool, *, empty: bool = True) -> Record:
+    """`clean` records have no finding at all; the others may have warnings. Answers may be `empty`."""
+    said = text(name, clean=clean)
+    content = said | st.just("")
     values = json_values(any_text(name))
     messages: list[Record] = []
     if draw(st.booleans()):
         messages.append({"role": "system", "content": draw(content)})
     for _ in range(draw(st.integers(1, 3))):
-        messages += [{"role": role, "content": draw(content)} for role in ("user", "assistant")]
+        messages.append({"role": "user", "content": draw(content)})
+        messages.append({"role": "assistant", "content": draw(content if empty else said)})
     for message in messages:
         if draw(st.integers(0, 9)) == 0:
             message["_note"] = draw(values)

@@ -71,7 +71,7 @@ _TWO_RESULTS = [
 ]
 
 # The formats whose records are messages of system, user and assistant, with text alone.
-_CHATS = ("chatml", "llama3")
+_CHATS = ("chatml", "llama3", "mistral")
 
 # Feature -> format -> a record that has it, and little else.
 FEATURES: dict[str, dict[str, Record]] = {
@@ -95,7 +95,7 @@ FEATURES: dict[str, dict[str, Record]] = {
         name: _openai(_user(), _said(), _user("Bye"), _said("Bye.")) | ({"system": SYSTEM} if name == "mypt" else {})
         for name in ("openai", "mypt", "mypt-3b", "gabgpt", "praxis", "usf-omega", *_CHATS)
     },
-    "an empty answer": {name: _openai(_user(), _said("")) for name in ("openai", "gabgpt", *_CHATS)},
+    "an empty answer": {name: _openai(_user(), _said("")) for name in ("openai", "gabgpt", "chatml", "llama3")},
     "context of a question": {"mypt": _mypt(_user(context="c"), _said()), "mypt-3b": _openai(_user(context="c"), _said())},
     "context of an answer": {"mypt": _mypt(_user(), {"role": "assistant_context", "content": "c"}, _said())},
     "thinking": {

@@ -124,7 +124,9 @@ class Judge:
             if t.patterns
         }
         plain = {re.escape(t.shown.strip()) for t in self.table.plain_tags if not t.patterns}
-        tags = "|".join(sorted({re.escape(t) for t in self.table.special} | plain))
+        tags = "|".join(sorted({re.escape(t) for t in self.table.special} | plain)).replace(
+            "/", "\\/"
+        )
         quoted = "|".join(c + '"' for c in cut)
         self.no_tag = f"~/(?s:.*)({tags}{'|' + quoted if quoted else ''})(?s:.*)/".replace(
             "\\ ", " "
