@@ -12,7 +12,7 @@ from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser, known_dialect
 from mypt_cli.run import saying
-from mypt_lint.options import add_ignore, add_settings
+from mypt_lint.options import add_ignore, add_settings, add_system
 from mypt_records.names import NAMES
 
 if TYPE_CHECKING:
@@ -57,10 +57,7 @@ def _options(out: Parser) -> None:
         choices=("error", "warn", "drop"),
         default="error",
     )
-    add(
-        "--system TEXT",
-        "the system prompt of records that have none, where the target has one",
-    )
+    add_system(add)
     add_ignore(add)
     add = out.group("output")
     add(
@@ -87,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
         """Returns the converter by the settings of a source, and what to read instead of it."""
         name, own, looked = plan.format_of(source, say)
         try:
-            return Converter(name, options.target, system=options.system, rules=own), looked
+            return Converter(name, options.target, system=own["system"], rules=own), looked
         except KeyError as error:
             raise UsageError(error.args[0]) from None
 

@@ -23,7 +23,7 @@ from mypt_records.shapes import SHAPES
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.dialect import Dialect, dialect, dialects, is_folder
 from mypt_spec.episode import Episode
-from mypt_spec.findings import Finding
+from mypt_spec.findings import Finding, told
 
 _FORM = ("role", "type")  # keys of how something is written, which differs in canonical records
 _UNKNOWN = "MYP103"  # an unknown key: it is kept as metadata ...
@@ -79,7 +79,7 @@ class Converter:
         self.source = source
         self.take_apart = reader(source, rules, takes=self.bridge.EXTRAS)
         # Phases and lengths are of the dialect that the settings were written for.
-        not_here = ("phase", "max-tokens", "records", "often")
+        not_here = ("phase", "max-tokens", "records", "often", "system")
         hiding = [pair for pair in rules.values if pair[0] not in not_here]
         usual = checker(Settings(tuple(hiding), ()), self.target, with_fixes=False)
         self.checker = judge or usual
@@ -95,13 +95,12 @@ class Converter:
         out = self._converted(conversation, losses, self.system)
         lost = tuple(as_given(out.losses, findings))
         out = replace(out, losses=lost, kept=held(findings, lost))
-        if out.record is None and self.system is None:
-            prompted = self._converted(conversation, losses, "S")
-            if out.findings[0].code not in {finding.code for finding in prompted.findings}:
-                first, *rest = out.findings
-                first = replace(first, message=f"{first.message}; --system gives it one")
-                return replace(out, findings=(first, *rest))
-        return out
+        if out.record is not None:
+            return out
+        first, *rest = map(told, out.findings)
+        if self._unprompted(conversation, losses, out):
+            first = replace(first, message=f"{first.message}; --system gives it one")
+        return replace(out, findings=(first, *rest))
 
     def read(self, value: Any) -> tuple[Episode | None, list[Finding]]:
         """Returns the Episode of the new record, if any, and findings at places of the source.
@@ -112,12 +111,24 @@ class Converter:
         if conversation is None:
             return None, findings
         out = self._converted(conversation, losses, self.system)
+        if out.record is None and self._unprompted(conversation, losses, out):
+            own = SHAPES[self.source].PROMPT if self.source in SHAPES else ""
+            hint = "; or ".join(filter(None, ["--system TEXT gives it one", own]))
+            first, *rest = out.findings
+            out = replace(out, findings=(replace(first, help=hint), *rest))
         lost = [
             Finding("MYP114", f"{loss.field}: {loss.reason}", loss.pointer)
             for loss in as_given(out.losses, findings)
         ]
         found = chat.placed([*out.findings, *out.said, *lost], value, self.source)
         return (None if out.record is None else self.target.read(out.record)[0]), found
+
+    def _unprompted(self, conversation: Conversation, losses: list[Loss], out: Converted) -> bool:
+        """Returns whether a refused record lacks a system prompt."""
+        if self.system is not None:
+            return False
+        prompted = self._converted(conversation, losses, "S")
+        return out.findings[0].code not in {finding.code for finding in prompted.findings}
 
     def _converted(
         self, conversation: Conversation, losses: list[Loss], system: str | None
@@ -226,11 +237,9 @@ class Converter:
             twin.at: step.at for step, twin in align(given.steps, back).pairs if twin is not None
         }
         for finding in findings:
-            hint = f" ({finding.help})" if finding.help else ""
-            message = f"as {self.target.name}: {finding.message}{hint}"
             yield replace(
                 finding,
-                message=message,
+                message=f"as {self.target.name}: {finding.message}",
                 pointer=_place(finding.pointer, source, given.extras),
                 fix=None,
             )

@@ -16,7 +16,15 @@ from mypt_cli.command import Command
 from mypt_cli.errors import UsageError, nearest
 from mypt_cli.parser import Parser, positive
 from mypt_lint.commands import COMMANDS, subcommand
-from mypt_lint.options import DEFAULTS, KINDS, add_dialect, add_ignore, add_records, add_settings
+from mypt_lint.options import (
+    DEFAULTS,
+    KINDS,
+    add_dialect,
+    add_ignore,
+    add_records,
+    add_settings,
+    add_system,
+)
 from mypt_lint.report import FORMATS
 
 if TYPE_CHECKING:
@@ -49,6 +57,7 @@ def options(out: Parser) -> None:
     add("PATH", "files, folders, patterns, or - for standard input", dest="paths", nargs="*")
     add_dialect(add, "found out, mypt in doubt")
     add_records(add)
+    add_system(add)
     add(
         "--kind",
         "JSONL records, serialised text, what a model wrote, or tokens for a trainer (default: "

@@ -24,6 +24,16 @@ def add_records(add: Options) -> None:
     )
 
 
+def add_system(add: Options) -> None:
+    """Adds the options that give records of other tools a system prompt."""
+    either = add.one_of()
+    either(
+        "--system TEXT",
+        "the system prompt of records of other tools that have none, where the format has one",
+    )
+    either("--system-file FILE", "the same, from a file, without its last line end; - for stdin")
+
+
 def add_settings(parser: Parser) -> Options:
     """Adds the options that say which settings hold; returns what adds to their group."""
     add = parser.group("settings")

@@ -12,6 +12,7 @@ from mypt_records.reading import Reader
 from mypt_spec.bodies.strict_json import kind_of
 
 ABOUT = "Alpaca records (instruction, input, output)"
+PROMPT = 'add a top-level "system"'
 ASKED, MORE = ("instruction", "question", "query", "prompt"), ("input", "context")
 ANSWERED = ("output", "response", "answer")
 TOP = frozenset({

@@ -9,6 +9,7 @@ from mypt_records.reading import Reader
 from mypt_records.sharegpt import message_of, messages_of
 
 ABOUT = "records of prompt and completion"
+PROMPT = 'add a top-level "system"'
 TOP = frozenset({"prompt", "completion", "system", "language", "tools", "chat_template_kwargs"})
 
 

@@ -9,6 +9,7 @@ from mypt_records.chat import Chat
 from mypt_records.reading import LABELS
 
 ABOUT = "KTO records (prompt, completion, label)"
+PROMPT = 'add a top-level "system"'
 
 
 def fit(record: dict[str, Any]) -> int:

@@ -13,6 +13,7 @@ from mypt_records.reading import Reader, below
 from mypt_spec.bodies.strict_json import kind_of
 
 ABOUT = "OpenAI records (messages)"
+PROMPT = 'begin "messages" with {"role": "system", "content": "..."}'
 TOP = frozenset({
     "messages", "system", "language", "tools", "functions", "chat_template_kwargs",
     "response_format", "parallel_tool_calls", "tool_choice", "function_call", "reasoning_effort",

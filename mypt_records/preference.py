@@ -14,6 +14,7 @@ from mypt_records.completion import said, system
 from mypt_records.reading import Reader
 
 ABOUT = "preference records (chosen, rejected)"
+PROMPT = 'add a top-level "system"'
 TOP = frozenset({
     "prompt", "chosen", "rejected", "chosen_messages", "rejected_messages", "system", "language",
     "tools", "chat_template_kwargs",

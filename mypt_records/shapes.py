@@ -13,9 +13,14 @@ from mypt_spec.findings import Finding
 
 
 class Shape(Protocol):
-    """A module that reads the records of one shape. `ABOUT` names them to users."""
+    """A module that reads the records of one shape.
+
+    `ABOUT` names them to users; `PROMPT` tells users how to give a record a system prompt, "" where
+    it has no place for one.
+    """
 
     ABOUT: str
+    PROMPT: str
 
     def fit(self, record: dict[str, Any]) -> int:
         """Returns how many signs there are that a record has this shape; 0 if it has not."""

@@ -13,6 +13,7 @@ from mypt_records.chat import Call, Chat, Given, Message, Text
 from mypt_records.reading import Reader, below
 
 ABOUT = "ShareGPT records (conversations)"
+PROMPT = 'begin with {"from": "system", "value": "..."}, or add a top-level "system"'
 LISTS = ("conversations", "conversation", "messages", "dialogue", "dialog")
 TOP = frozenset({*LISTS, "id", "system", "language", "tools", "images", "videos", "audios"})
 _ROLES = {

@@ -16,6 +16,7 @@ from mypt_records.reading import Reader
 from mypt_spec.table import TEXT
 
 ABOUT = "serialised texts (text)"
+PROMPT = ""
 TOP = frozenset({"text", "language"})
 _BEGINNING = 20_000  # characters that are looked at for tags
 

@@ -78,6 +78,12 @@ def regraded(finding: Finding, severity: str) -> Finding:
     return out
 
 
+def told(finding: Finding) -> Finding:
+    """Returns the finding with its help in its message, for reports that show no more."""
+    hint = f" ({finding.help})" if finding.help else ""
+    return replace(finding, message=finding.message + hint)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A row of `rules/rules.toml`, whose head says what the columns mean.

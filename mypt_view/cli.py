@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser, positive
-from mypt_lint.options import DEFAULTS, add_dialect, add_ignore, add_records, add_settings
+from mypt_lint.options import (
+    DEFAULTS,
+    add_dialect,
+    add_ignore,
+    add_records,
+    add_settings,
+    add_system,
+)
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.blocks import Source
@@ -58,6 +65,7 @@ def _options(out: Parser) -> None:
     some("--all", "show all episodes to the end of the file")
     add_dialect(add, "auto")
     add_records(add)
+    add_system(add)
     add(
         "--kind",
         "JSONL records, or serialised text (default: that of the settings, or record)",

@@ -45,9 +45,10 @@ class Checker:
     are pairs (code, severity) that differ from the rule's. `with_fixes` looks for fixes that need
     more than their finding; with `proposals`, there are also fixes that are proved only when they
     are made; `edits` adds to each fix what it changes in the line. With a `shape`, the records are
-    those of other tools, checked in the dialect too unless `formatless`. Of unknown top-level keys,
-    those `allowed` are no finding, and those that are there `often` are one of the file. `mask` is
-    what rows for a trainer train (`mypt_spec.encoder.MASKS`).
+    those of other tools, checked in the dialect too unless `formatless`, with `system` as the
+    prompt of those that have none. Of unknown top-level keys, those `allowed` are no finding, and
+    those that are there `often` are one of the file. `mask` is what rows for a trainer train
+    (`mypt_spec.encoder.MASKS`).
     """
 
     dialect: Dialect
@@ -63,6 +64,7 @@ class Checker:
     edits: bool = True
     shape: str = ""
     formatless: bool = False
+    system: str | None = None
     allowed: frozenset[str] = frozenset()
     often: frozenset[str] = frozenset()
     mask: str = "model"

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import mypt_spec
 from mypt_cli.errors import UsageError
+from mypt_cli.inputs import text_of
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.left_out import LeftOut
 from mypt_cli.jsonl.paths import SUFFIXES, expand
@@ -189,6 +190,9 @@ class Plan:
                 own = own.having(dialect=next(iter(names), own["dialect"]))
             if own["records"] in NAMES and self.of(source.path)["records"] != own["records"]:
                 say(f"{source.path}: {said(own['records'], own['dialect'])}")
+            elif own["system"] is not None and own["records"] not in NAMES:
+                of = f"of {own['dialect']}, which --system leaves alone"
+                say(f"{source.path}: records {of}; --records SHAPE reads them as other tools do")
             return own["dialect"], own, source
         guess = detect(source, own["kind"], candidates(self.defaults["dialect"]))
         if guess.sure:
@@ -317,12 +321,20 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
         out["ignore"] = chosen(ignore or ())
     except UnknownRuleError as error:
         raise UsageError(str(error)) from None
+    out["system"] = _system(options)
     out["tools"] = tuple((name, "", "") for name in getattr(options, "tool", ()))
     out["data-set"] = getattr(options, "data_set", None) or None
     out["eval"] = tuple(getattr(options, "eval", None) or ()) or None
     out["exclude"] = tuple(getattr(options, "exclude", ()))
     out["respect-gitignore"] = False if getattr(options, "no_respect_gitignore", False) else None
     return out
+
+
+def _system(options: argparse.Namespace) -> str | None:
+    """Returns the system prompt that a command line names. Raises UsageError."""
+    text: str | None = getattr(options, "system", None)
+    path = getattr(options, "system_file", None)
+    return text_of(path).removesuffix("\n") if path is not None else text
 
 
 def named_dialect(name: str, vocabulary: str | None = None) -> Dialect:
@@ -369,6 +381,7 @@ def checker(
         severities=own["severity"] or (),
         edits=edits,
         with_fixes=with_fixes,
+        system=own["system"],
         shape=own["records"] if own["records"] in NAMES else "",
         formatless=formatless,
         allowed=frozenset(own["metadata"] or ()),

@@ -266,6 +266,7 @@ _ANYWHERE: dict[str, _Check] = {
     "dialect": _dialect,
     "records": _one_of(AUTO, NATIVE, *NAMES),
     "kind": _one_of(*KINDS),
+    "system": _text,
     "phase": _number,
     "max-tokens": _number,
     "select": _rules,

@@ -14,7 +14,7 @@ from typing import Any
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
-from mypt_lint.options import add_dialect, add_ignore, add_records, add_settings
+from mypt_lint.options import add_dialect, add_ignore, add_records, add_settings, add_system
 from mypt_train.data.formats import FORMATS, trainer_of
 
 DONE, REFUSED = 0, 1
@@ -40,6 +40,7 @@ def _options(out: Parser) -> None:
     add("PATH", "files, folders and patterns; .gz and .zst too", dest="paths", nargs="+")
     add_dialect(add)
     add_records(add)
+    add_system(add)
     add = out.group("what is checked")
     add("--phase N", "refuse what the curriculum has not introduced by phase N", type=int)
     add_ignore(add)

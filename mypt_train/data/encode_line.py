@@ -23,7 +23,7 @@ from mypt_lint.fast.scan import Taken
 from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.episode import Episode, events_of
-from mypt_spec.findings import RULES, Finding
+from mypt_spec.findings import RULES, Finding, told
 from mypt_spec.states import turns
 from mypt_spec.table import TEXT
 from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
@@ -167,7 +167,7 @@ class Encoder:
         episode, findings = self.checker.read(record)
         against = self._against([*about, *findings])
         if episode is None or against:
-            return _refused(*against)
+            return _refused(*(map(told, against) if self.checker.shape else against))
         if self.options.preferences:
             return self._preference(record, episode)
         sample = self.sample(episode)
