@@ -16,19 +16,32 @@ _HARMLESS = {"MYP103", "MYP112"}  # an unknown key: the rest is read all the sam
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A JSON text that holds a value, and the pointer of the value in it."""
+
+    text: str
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
-    """A JSON value as it was given, and its pointer."""
+    """A JSON value as it was given, and its pointer.
+
+    Where the value is inside of a JSON text, the pointer is that of the text, which is `held`.
+    """
 
     value: Any
     at: str
+    held: Held | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string, and its pointer."""
+    """A string, and its pointer; see `Given`."""
 
     text: str
     at: str
+    held: Held | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
-from mypt_records.chat import Call, Chat, Given, Message, Text, Tool
+from mypt_records.chat import Call, Chat, Given, Held, Message, Text, Tool
 from mypt_spec.bodies.strict_json import Fault, escape, kind_of, loads
 from mypt_spec.findings import Finding
 
@@ -89,6 +89,14 @@ class Reader:
         self, code: str, message: str, at: str, *, hint: str = "", on_key: bool = False
     ) -> None:
         self.findings.append(Finding(code, message, at, help=hint, on_key=on_key))
+
+    def no_json(self, code: str, what: str, text: str, at: str, fault: Fault) -> None:
+        """Notes a text that is no JSON, at the character where it is not."""
+        span = None
+        if fault.offset is not None:
+            span = min(fault.offset, len(text)), min(fault.offset + 1, len(text))
+        why = fault.message.removeprefix("not JSON: ")
+        self.findings.append(Finding(code, f"{what}: {why}", at, span))
 
     def unknown(self, item: Mapping[str, Any], known: Collection[str], at: str, what: str) -> None:
         """Notes the keys that are not known; those with `_` are metadata, null is void."""
@@ -205,10 +213,14 @@ class Reader:
         try:
             found = loads(value) if isinstance(value, str) else value
         except Fault as fault:
-            self.add("MYP304", f"the call is no JSON: {fault.message}", at)
+            self.no_json("MYP304", "the call is no JSON", value, at, fault)
             return ()
         out = []
-        for call in found if isinstance(found, list) else [found]:
+        several = isinstance(found, list)
+        for i, call in enumerate(found if several else [found]):
+            place = f"/{i}" * several
+            if isinstance(call, dict) and "function" in call:
+                place += "/function"
             inside = call.get("function", call) if isinstance(call, dict) else None
             inside = inside if isinstance(inside, dict) else None
             name = inside.get("name") if inside is not None else None
@@ -217,33 +229,34 @@ class Reader:
                 continue
             arguments = inside.get("arguments")
             self.unknown(inside, ("name", "arguments", "id", "type"), at, "a call")
-            out.append(
-                Call(Text(name, at), None if arguments is None else Given(arguments, at), at)
-            )
+            held = Held(value, f"{place}/arguments") if isinstance(value, str) else None
+            called = Text(name, at, Held(value, f"{place}/name") if held is not None else None)
+            out.append(Call(called, None if arguments is None else Given(arguments, at, held), at))
         return tuple(out)
 
     def tools(self, tools: Any, at: str) -> tuple[Tool, ...] | None:
         """Returns the declared tools: a list, or JSON text of one. None for null."""
         if tools is None:
             return None
-        inside = isinstance(tools, str)
+        text = tools
+        inside = isinstance(text, str)
         if inside:
-            if not tools.strip():
+            if not text.strip():
                 return None
             try:
-                tools = loads(tools)
+                tools = loads(text)
             except Fault as fault:
-                self.add("MYP104", f'"{_last(at)}" is no JSON array: {fault.message}', at)
+                self.no_json("MYP104", f'"{_last(at)}" is no JSON array', text, at, fault)
                 return None
         if not isinstance(tools, list):
             self.add("MYP104", f'"{_last(at)}" must be an array, got {kind_of(tools)}', at)
             return None
         if inside:
-            return tuple([_tool(tool, at, "") for tool in tools])
+            return tuple([_tool(tool, at, "", Held(text, f"/{i}")) for i, tool in enumerate(tools)])
         return tuple([_tool(tool, f"{at}/{i}", f"{at}/{i}/") for i, tool in enumerate(tools)])
 
 
-def _tool(tool: Any, at: str, base: str) -> Tool:
+def _tool(tool: Any, at: str, base: str, held: Held | None = None) -> Tool:
     """Returns a declared tool. `base` begins the pointers below; "" where a text declares it."""
     wrapped = isinstance(tool, dict) and isinstance(tool.get("function"), dict)
     function = tool["function"] if wrapped else tool if isinstance(tool, dict) else {}
@@ -252,11 +265,15 @@ def _tool(tool: Any, at: str, base: str) -> Tool:
     def there(key: str) -> str:
         return base + key if base else at
 
+    def within(key: str) -> Held | None:
+        inner = "/function" * wrapped
+        return None if held is None else Held(held.text, f"{held.pointer}{inner}/{key}")
+
     key = next((k for k in ("parameters", "input_schema") if function.get(k) is not None), None)
     name = function.get("name")
     return Tool(
-        Text(name, there("name")) if isinstance(name, str) and name else None,
-        Given(function[key], there(key)) if key is not None else None,
+        Text(name, there("name"), within("name")) if isinstance(name, str) and name else None,
+        Given(function[key], there(key), within(key)) if key is not None else None,
         tool,
         at,
     )

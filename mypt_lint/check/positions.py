@@ -18,7 +18,7 @@ import re
 from bisect import bisect_left
 
 from mypt_lint.check.json_items import Item, Node, json_items
-from mypt_lint.check.members import Member, Members
+from mypt_spec.bodies.members import Member, Members
 from mypt_spec.bodies.strict_json import unescape
 
 _ESCAPE = re.compile(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from mypt_records.chat import Call, Chat, Given
 from mypt_records.checks.registry import check
 from mypt_records.checks.tools import null_in, without_null
+from mypt_records.inside import located
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, escape, loads
 from mypt_spec.findings import Finding
@@ -26,9 +28,9 @@ def value_of(given: Given) -> Any:
     return loads(given.value) if isinstance(given.value, str) else given.value
 
 
-def in_text(call: Call, given: Given) -> bool:
+def in_text(given: Given) -> bool:
     """Returns whether arguments are in a JSON text, so that no pointer reaches into them."""
-    return isinstance(given.value, str) or given.at == call.at
+    return isinstance(given.value, str) or given.held is not None
 
 
 def _read(chat: Chat) -> Iterator[tuple[Call, Given, Any]]:
@@ -79,7 +81,8 @@ def arguments_not_json(chat: Chat) -> Iterator[Finding]:
             why = fault.message.removeprefix("not JSON: ")
             said = f"arguments of {call.name.text!r} are no JSON: {why}"
             hint = _HINT if not text.strip() else "mend them, or drop the record"
-            yield Finding("MYP304", said, call.arguments.at, span, help=hint)
+            found = located("MYP304", said, call.arguments, hint=hint)
+            yield found if call.arguments.held is not None else replace(found, span=span)
 
 
 @check("MYP332")
@@ -88,7 +91,7 @@ def arguments_no_object(chat: Chat) -> Iterator[Finding]:
     for call, given, value in _read(chat):
         if not isinstance(value, dict):
             said = f"the arguments of {call.name.text!r} are {a_kind_of(value)}"
-            yield Finding("MYP332", said, given.at, help=_HINT)
+            yield located("MYP332", said, given, hint=_HINT)
 
 
 @check("MYP353")
@@ -106,11 +109,9 @@ def arguments_misfit(chat: Chat) -> Iterator[Finding]:
         except SchemaError:
             continue  # the check of the schema says so
         for pointer, message in found:
-            inside = in_text(call, given)
-            at = given.at if inside else given.at + pointer
-            where = f" at {pointer}" if pointer and inside else ""
+            where = f" at {pointer}" if pointer and in_text(given) else ""
             said = f"the arguments of {call.name.text!r} do not fit{where}: {message}"
-            yield Finding("MYP353", said, at)
+            yield located("MYP353", said, given, pointer)
 
 
 @check("MYP357")
@@ -121,12 +122,11 @@ def null_padding(chat: Chat) -> Iterator[Finding]:
         schema = schemas.get(call.name.text)
         padded = padding(value, schema) if schema is not None else []
         if padded:
-            inside = in_text(call, given)
             keys = ", ".join(map(repr, padded[:5])) + ", ..." * (len(padded) > 5)
             said = f"{call.name.text!r} has no parameter {keys}: null pads the arguments"
             hint = "leave out what is null: tables give the keys of all tools to each row"
-            at = given.at if inside else f"{given.at}/{escape(padded[0])}"
-            yield Finding("MYP357", said, at, help=hint, on_key=not inside)
+            at = f"/{escape(padded[0])}"
+            yield located("MYP357", said, given, at, hint=hint, on_key=True)
 
 
 def padding(value: dict[str, Any], schema: dict[str, Any]) -> list[str]:

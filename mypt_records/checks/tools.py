@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from mypt_records.chat import Chat, Given
+from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
+from mypt_records.inside import located
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import escape, value_at
 from mypt_spec.findings import Finding
@@ -42,7 +43,7 @@ def duplicate_tool(chat: Chat) -> Iterator[Finding]:
             continue
         if tool.name.text in seen:
             said = f"the tool {tool.name.text!r} is declared twice"
-            yield Finding("MYP126", said, tool.name.at, help="delete one, or rename it")
+            yield located("MYP126", said, tool.name, hint="delete one, or rename it")
         seen.add(tool.name.text)
 
 
@@ -58,38 +59,32 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
         what = f"the parameters of {name!r}"
         if not isinstance(given.value, dict):
             said = f"{what} are no JSON Schema: expected an object"
-            yield Finding("MYP128", said, given.at, help='write {"type": "object", ...}')
+            yield located("MYP128", said, given, hint='write {"type": "object", ...}')
         elif bare := _without_properties(given.value):
             said = f"{what} are no JSON Schema: {bare!r} is the name of an argument, no keyword"
             hint = 'write {"type": "object", "properties": {...}, "required": [...]}'
-            yield Finding("MYP128", said, _below(given, tool.at, f"/{escape(bare)}"), help=hint)
+            yield located("MYP128", said, given, f"/{escape(bare)}", hint=hint)
         elif void := null_in(given.value):
             said = f"{what} are padded with null, which makes them no JSON Schema"
             hint = "leave out what is null: a table gives the keys of all schemas to each of them"
-            yield Finding("MYP128", said, _below(given, tool.at, void), help=hint)
+            yield located("MYP128", said, given, void, hint=hint)
         elif misplaced := _required_inside(given.value):
             said = f'{what}: "required" is among the properties, where it names an argument'
             hint = 'put it beside "properties", as a list of names'
-            yield Finding("MYP128", said, _below(given, tool.at, misplaced), help=hint)
+            yield located("MYP128", said, given, misplaced, hint=hint)
         elif wrong := list(islice(_wrong_types(given.value, ""), _MOST)):
             for pointer, kind in wrong:
                 said = f"{what} are no JSON Schema: {kind!r} is no type of it"
-                place = _below(given, tool.at, pointer)
-                yield Finding("MYP128", said, place, help=_type_help(kind))
+                yield located("MYP128", said, given, pointer, hint=_type_help(kind))
         else:
             try:
                 patience.check_schema(given.value)
             except SchemaError as error:
                 if error.unchecked:
                     continue
-                place = _below(given, tool.at, error.pointer)
                 said = f"{what} are no JSON Schema: {error}"
-                yield Finding("MYP128", said, place, help=_help(given.value, error.pointer))
-
-
-def _below(given: Given, tool: str, pointer: str) -> str:
-    """Returns the place in a schema; of tools that are JSON text, that of the text."""
-    return given.at if given.at == tool else given.at + pointer
+                hint = _help(given.value, error.pointer)
+                yield located("MYP128", said, given, error.pointer, hint=hint)
 
 
 def _without_properties(schema: dict[str, Any]) -> str:

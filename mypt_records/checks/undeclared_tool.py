@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
+from mypt_records.inside import located
 from mypt_spec.findings import Finding
 
 
@@ -21,9 +22,9 @@ def undeclared_tool(chat: Chat) -> Iterator[Finding]:
     for message in (*chat.messages, *chat.rejected):
         for call in message.calls:
             if call.name.text not in declared:
-                yield Finding(
+                yield located(
                     "MYP313",
                     f"the tool {call.name.text!r} is declared nowhere",
-                    call.name.at,
-                    help=f"declared are {', '.join(sorted(declared))}",
+                    call.name,
+                    hint=f"declared are {', '.join(sorted(declared))}",
                 )

@@ -1,8 +1,8 @@
-"""Finds the members of arrays and objects in a line of JSON, no further than asked.
+"""Finds the members of arrays and objects in a JSON text, no further than asked.
 
 Input is a line and a pointer's tokens; output are offsets in the line. What lies outside of the
 pointer is skipped by the JSON scanner of the standard library, which is many times as fast as a
-look at every item. `json_items` defines the result; lines that this scanner refuses are left to it.
+look at every item. Texts that this scanner refuses are left to the caller.
 """
 
 from __future__ import annotations
