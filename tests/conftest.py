@@ -17,7 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile(
     "ci",
-    max_examples=60,
+    max_examples=40,
     derandomize=True,
     deadline=None,
     database=None,

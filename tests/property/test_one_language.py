@@ -250,7 +250,7 @@ def test_random_long_strings_in_every_reading(name: str, data: st.DataObject) ->
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_validator_accepts_what_the_automaton_accepts(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
     episode = data.draw(any_episodes(name))

@@ -236,11 +236,11 @@ def test_long_texts_take_no_time(seed: str) -> None:
 
     start = time.process_time()
     for head in ("", '[BOS]user\nu\n[SEP]\n[BOS]assistant\n<tin>\n{"a": "'):
-        text = head + seed * 20_000
+        text = head + seed * 6_000
         D.parse(text)
         fragment(text, inner_tags(D.table, D.automaton))
         cuts(D.lex(text), D.table, D.automaton)
-    assert time.process_time() - start < 20
+    assert time.process_time() - start < 6
 
 
 # --- invariant 6: injection

@@ -50,7 +50,7 @@ def plain(outcome: LineOutcome) -> object:
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_fast_path_is_the_segment_path(name: str, data: st.DataObject) -> None:
     options = Options(
         dialect=name,

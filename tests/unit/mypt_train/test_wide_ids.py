@@ -23,7 +23,7 @@ PHASES = sorted(str(p) for p in (ROOT / "examples").glob("phase*.jsonl"))
 
 def made(out: Path, *args: str) -> Path:
     given = [*PHASES, "--out", str(out), "--vocab", str(large()), "--workers", "1", "-q"]
-    assert prepare([*given, "--context-length", "4096", *args]) == 0
+    assert prepare([*given, "--context-length", "1024", *args]) == 0
     return out
 
 
@@ -86,7 +86,7 @@ def test_a_run_that_was_stopped_is_resumed(
 
     out = tmp_path / "out"
     args = [*PHASES, "--out", str(out), "--vocab", str(large()), "--workers", "1", "-q"]
-    args += ["--context-length", "4096"]
+    args += ["--context-length", "1024"]
     with monkeypatch.context() as patched:
         patched.setattr(sys.modules["mypt_train.data.prepare"], "_assemble", stop)
         assert prepare(args) == 130
@@ -121,7 +121,7 @@ def test_a_model_is_trained_and_exported(
     }  # fmt: skip
     run = tmp_path / "run"
     report = train(
-        folder, {"model": model, "train": {"steps": 2, "warmup": 1, "context_length": 4096}}, run
+        folder, {"model": model, "train": {"steps": 2, "warmup": 1, "context_length": 1024}}, run
     )
     assert (report.folder / MADE).read_bytes() == large().read_bytes()
     prompt = tmp_path / "prompt.json"
