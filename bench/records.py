@@ -57,6 +57,12 @@ def sharegpt(rng: random.Random) -> dict[str, Any]:
     return {"conversations": said}
 
 
+def each(checker: Checker, path: Path) -> int:
+    """Asks the checker about each line, with nothing remembered."""
+    lines = path.read_bytes().splitlines()
+    return sum(not checker.line(raw, row=i, filename="") for i, raw in enumerate(lines, 1))
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--mb", type=int, default=5)
@@ -73,6 +79,7 @@ def main() -> None:
             sides: dict[str, Callable[[], int]] = {
                 "orjson.loads": partial(parse_only, path),
                 "without a format": partial(lint, plain, path, 1),
+                "each line checked": partial(each, plain, path),
                 "as usf-omega": partial(lint, Checker(d, shape=shape), path, 1),
             }
             compare(shape, sides, chosen.rounds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.fast.chats import Chats
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.findings_cache import FindingsCache
 
@@ -15,6 +16,7 @@ class FastChecker:
         self.checker = checker
         self.clean_filter = CleanFilter(checker)
         self.cache = FindingsCache(self.clean_filter)
+        self.chats = Chats(checker) if checker.shape else None
 
     def block(
         self, data: bytes, *, row: int, filename: str
@@ -24,5 +26,11 @@ class FastChecker:
         `row` is that of its first line.
         """
         count, doubtful = self.clean_filter.unproved(data)
-        find = self.cache.line
+        find = self.cache.line if self.chats is None else self._chat
         return count, [(raw, find(raw, row=row + i, filename=filename)) for i, raw in doubtful]
+
+    def _chat(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
+        """Returns what is found in a record of other tools."""
+        assert self.chats is not None
+        found = self.chats.line(raw, row=row, filename=filename)
+        return self.checker.line(raw, row=row, filename=filename) if found is None else found

@@ -7,7 +7,7 @@ in the conversation looks like either.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
@@ -27,6 +27,13 @@ _NOTHING = frozenset(
     {"noinput", "<noinput>", "<no input>", "<nooutput>", "<no output>", "nooutput"}
 )
 _LONGEST = 40  # characters of such a sign, with white space
+
+
+def suspicious(texts: Iterable[str], joined: str) -> bool:
+    """Returns whether anything may be found in some texts, here also joined by line ends."""
+    if "{" in joined and _NAME.search(joined):
+        return True
+    return any(len(text) < _LONGEST and text.strip().lower() in _NOTHING for text in texts)
 
 
 @check("MYP358")

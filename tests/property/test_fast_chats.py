@@ -1,0 +1,109 @@
+"""What is remembered of records of other tools is what the checker says, to the letter."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_lint.check.checker import Checker
+from mypt_lint.fast.chats import Chats
+from mypt_lint.fast.fast_checker import FastChecker
+
+TEXTS = st.sampled_from([
+    "Hi", "Yo", "No", "", " ", " x", "a<b", "[INST]", "<|im_end|>", "{{name}}", "use {{ x }} in `code`",
+    "<think>", "noinput", "Zürich \u2028", "\ud800", "\ue000", "<myPT_user>", "<message_start>", "[]", "{}",
+]) | st.text(max_size=6)  # fmt: skip
+ROLES = st.sampled_from(
+    ["user", "assistant", "system", "human", "gpt", "tool", "poet", "function_call"]
+)
+VALUES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.lists(TEXTS, max_size=2)
+)
+MORE = st.dictionaries(
+    st.sampled_from(
+        ["row", "_id", "source", "tools", "language", "system", "label", "weight", "text"]
+    ),
+    VALUES,
+    max_size=3,
+)
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "dict"}}}
+
+
+def message(role: str, text: str) -> st.SearchStrategy[Any]:
+    keys = {role: ROLES, text: TEXTS}
+    part = st.fixed_dictionaries({"type": st.just("text"), "text": TEXTS})
+    call = st.just([{"id": "a", "function": {"name": "f", "arguments": "{}"}}])
+    more = {"content": st.lists(part, max_size=2), "name": TEXTS, "weight": VALUES}
+    return st.fixed_dictionaries(keys, optional={k: v for k, v in more.items() if k != text} | (
+        {"tool_calls": call, "reasoning_content": TEXTS} if role == "role" else {}
+    ))  # fmt: skip
+
+
+RECORDS: dict[str, st.SearchStrategy[Any]] = {
+    "openai": st.fixed_dictionaries({"messages": st.lists(message("role", "content"), max_size=4)}),
+    "sharegpt": st.fixed_dictionaries({"conversations": st.lists(message("from", "value"), max_size=4)}),
+    "alpaca": st.fixed_dictionaries({"instruction": TEXTS, "input": TEXTS, "output": TEXTS}),
+    "completion": st.fixed_dictionaries({"prompt": TEXTS, "completion": TEXTS}),
+    "preference": st.fixed_dictionaries({"prompt": TEXTS, "chosen": TEXTS, "rejected": TEXTS}),
+    "kto": st.fixed_dictionaries({"prompt": TEXTS, "completion": TEXTS, "label": st.booleans()}),
+}  # fmt: skip
+
+
+@cache
+def chats(shape: str, dialect: str) -> Chats:
+    """One for all examples, which remembers what it has seen."""
+    d = mypt_spec.dialect(dialect or "mypt")
+    often = frozenset({"row"})
+    return Chats(Checker(d, shape=shape, formatless=not dialect, often=often, system="S"))
+
+
+@st.composite
+def lines(draw: st.DrawFn, shape: str) -> list[bytes]:
+    """Lines that are like one another: in their texts alone, or in a key that occurs twice."""
+    record = draw(RECORDS[shape]) | draw(MORE)
+    if draw(st.booleans()):
+        record |= {"tools": [TOOL]}
+    first = json.dumps(record, ensure_ascii=False)
+    other = draw(st.sampled_from(["Hi", "No", "", "\\u0020", "\\ud800", "<|im_end|>"]))
+    again = [first.replace("Yo", other), first.replace("{", '{"id": 1, "id": 2, ', 1), first]
+    return [line.encode("utf-8", "surrogatepass") for line in (first, *again)]
+
+
+@pytest.mark.parametrize("dialect", ["", "mypt", "usf-omega"])
+@pytest.mark.parametrize("shape", RECORDS)
+@given(st.data())
+def test_it_agrees_with_the_checker(shape: str, dialect: str, data: st.DataObject) -> None:
+    known = chats(shape, dialect)
+    for line in data.draw(lines(shape)):
+        found = known.line(line, row=2, filename="f")
+        if found is not None:
+            assert found == known.checker.line(line, row=2, filename="f"), line
+
+
+@pytest.mark.parametrize("dialect", ["", "usf-omega"])
+def test_most_records_are_remembered(dialect: str) -> None:
+    known = chats("sharegpt", dialect)
+    for i, text in enumerate(["Hi", "What is a < b?", "[1]"]):
+        said = [{"from": "human", "value": text}, {"from": "gpt", "value": f"Yo {i}"}]
+        line = json.dumps({"row": i, "conversations": said}).encode()
+        (found,) = known.line(line, row=1, filename="f") or [None]
+        assert found is not None
+        assert found.finding.code == "MYP112"
+        assert found.finding.fix is not None
+        assert found.finding.fix.patch[1]["value"] == i
+
+
+def test_the_linter_asks_it() -> None:
+    fast = FastChecker(chats("alpaca", "").checker)
+    asked = []
+    object.__setattr__(fast, "checker", None)  # nobody else is there to ask
+    record = b'{"instruction": "Hi", "output": ""}\n'
+    for raw, found in fast.block(record * 2, row=1, filename="f")[1]:
+        asked.append((raw + b"\n", [item.finding.code for item in found]))
+    assert asked == [(record, ["MYP214"])] * 2
