@@ -10,6 +10,7 @@ from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.prompt import PromptError
 from mypt_infer.decode.readable import Skipped
+from mypt_infer.decode.response import Response, ResponseError
 from mypt_infer.decode.schemas import SchemaWarning
 from mypt_infer.decode.tools import SchemaFault, ToolSpec, declare
 
@@ -20,6 +21,8 @@ __all__ = [
     "Decoder",
     "PromptError",
     "Refused",
+    "Response",
+    "ResponseError",
     "SchemaFault",
     "SchemaWarning",
     "Skipped",

@@ -160,7 +160,7 @@ class Distinct:
                 }
             if len(kinds) == 1:
                 found.clear()
-        return self._number(state, Ids(frozenset(found)))
+        return self._number(self.engine.begin(state, events), Ids(frozenset(found)))
 
     def inner(self, state: int) -> int | None:
         return self.engine.inner(self._split(state)[0])

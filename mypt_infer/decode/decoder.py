@@ -36,6 +36,7 @@ from mypt_infer.decode.limits import caps_of, check_ways, count_of, forbidden_ki
 from mypt_infer.decode.one_way import OneWay
 from mypt_infer.decode.prompt import prompt_ids, start_state
 from mypt_infer.decode.readable import readable
+from mypt_infer.decode.response import Response
 from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_infer.decode.tools import Declaration
 from mypt_spec import Dialect, Episode
@@ -71,6 +72,7 @@ class Decoder:
     of calls: "table"; "llguidance", for schemas that no table holds; "auto", the first if it can.
     `strict` refuses keywords that JSON Schema does not define, which are else read as nothing, with
     a warning. `skip_unreadable` leaves out tools that cannot be read: `skipped` has their reasons.
+    `response` says what the text of the answer has to be.
 
     >>> decoder = Decoder("gabgpt")
     >>> tokenizer = decoder.dialect.tokenizer
@@ -88,6 +90,7 @@ class Decoder:
         max_toolcall_tokens: int | None = None,
         engine: str = "table",
         forbidden_blocks: Iterable[str] = (),
+        response: Response | None = None,
         strict: bool = False,
         skip_unreadable: bool = False,
     ) -> None:
@@ -101,7 +104,9 @@ class Decoder:
             self.forbidden_blocks,
             strict=strict,
             skip_unreadable=skip_unreadable,
+            response=response,
         )
+        self.response = response
         self.tables: Tables = self.engine.tables
         self._limits = max_think_tokens, max_toolcall_tokens
         self._engine_name = engine
@@ -140,6 +145,7 @@ class Decoder:
             max_toolcall_tokens=self._limits[1],
             engine=self._engine_name,
             forbidden_blocks=kinds,
+            response=self.response,
         )
 
     # Beginning.

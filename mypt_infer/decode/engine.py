@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from mypt_infer.decode.compile.grammar_graph import call_ends
-from mypt_infer.decode.compile.nfa import CALLING
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.grammar import EngineError, installed
+from mypt_infer.decode.response import Response
 from mypt_infer.decode.schemas import has_free_object
 from mypt_infer.decode.tables import DEAD_STATE, Tables, build
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
@@ -129,20 +130,28 @@ class LlguidanceEngine:
         dialect: Dialect,
         tools: Sequence[ToolSpec],
         forbidden_blocks: frozenset[str] = frozenset(),
+        *,
+        response: Response | None = None,
+        tables: bool = False,
     ) -> None:
+        """Fills the holes of calls, or with `tables` only that of the answer."""
         from mypt_infer.decode.llguidance.engine import Guided
 
-        self.guided = Guided(dialect, tools, forbidden_blocks)
+        self.guided = Guided(dialect, tools, forbidden_blocks, response=response, tables=tables)
         self.tables, self.whole = self.guided.tables, False
 
     def next(self, state: int, token: int) -> int:
-        if state >= self.tables.size:
-            return self.guided.next(state, token)
-        then = self.tables.next(state, token)
+        if state < self.tables.size:
+            then = self.tables.next(state, token)
+        else:
+            hole = self.guided.beside(state)
+            then = self.tables.next(hole, token) if hole is not None else DEAD_STATE
+            if then == DEAD_STATE:
+                return self.guided.next(state, token)
         return self.guided.enter(then) if then in self.tables.holes else then
 
     def begin(self, state: int, events: Sequence[Event]) -> int:
-        return state
+        return self.guided.enter(state) if state in self.tables.holes else state
 
     def allow(self, state: int) -> Options:
         if state < self.tables.size:
@@ -163,28 +172,31 @@ class LlguidanceEngine:
         return state < self.tables.size or self.guided.offered(state).sure
 
     def _inside(self, state: int, ids: Ints, least: Ints) -> Options:
-        after = self.guided.after(state)
-        return Options(
-            ids,
-            np.full(len(ids), CALLING, dtype=np.int32),
-            least + self.tables.distance[after],
-            least + self.tables.to_close[after],
-        )
+        tables, after, hole = self.tables, self.guided.after(state), self.guided.hole(state)
+        block = np.full(len(ids), tables.block[hole], dtype=np.int32)
+        found = Options(ids, block, least + tables.distance[after], least + tables.to_close[after])
+        if self.guided.beside(state) is None:
+            return found
+        both = [np.concatenate(pair) for pair in zip(found, _options(tables, hole), strict=True)]
+        return Options(*(part[np.argsort(both[0])] for part in both))
 
     def about(self, state: int) -> StateFacts:
         if state < self.tables.size:
             return _facts(self.tables, state)
         least, after = self.guided.minimum(state), self.guided.after(state)
-        tables = self.tables
+        tables, hole = self.tables, self.guided.hole(state)
+        if self.guided.beside(state) is not None:
+            return _facts(tables, hole)._replace(final=False)
         return StateFacts(
-            CALLING,
+            int(tables.block[hole]),
             False,
             least + int(tables.distance[after]),
             least + int(tables.to_close[after]),
         )
 
     def only(self, tool: int) -> Tables:
-        return self.tables.with_holes([self.guided.least_of(tool)] * (1 + len(self.guided.first)))
+        least = self.guided.least_of(tool)
+        return self.tables.with_holes(dict.fromkeys(self.guided.endings, least))
 
 
 def _options(tables: Tables, state: int) -> Options:
@@ -207,6 +219,7 @@ def engine_of(
     tools: Sequence[ToolSpec],
     name: str,
     forbidden_blocks: frozenset[str] = frozenset(),
+    response: Response | None = None,
 ) -> Engine:
     """Returns the engine of that name; if calls have ids, the engine keeps them distinct.
 
@@ -214,7 +227,7 @@ def engine_of(
     it does not name: tables write such an object as {}. Raises SchemaFault for tools
     that the engine cannot hold, and EngineError for an engine that is unknown or not installed.
     """
-    engine = _reader(dialect, tools, name, forbidden_blocks)
+    engine = _reader(dialect, tools, name, forbidden_blocks, response)
     if not tools or call_ends(dialect)[0] not in LISTS:
         return engine
     from mypt_infer.decode.call_ids import Distinct
@@ -227,22 +240,31 @@ def _reader(
     tools: Sequence[ToolSpec],
     name: str,
     forbidden_blocks: frozenset[str] = frozenset(),
+    response: Response | None = None,
 ) -> Engine:
     """Returns the engine of that name, without care for the ids of calls."""
     if name not in ENGINES:
         raise EngineError(f"no engine {name!r}; known are {', '.join(ENGINES)}")
+    if response is not None and not installed():
+        raise EngineError(
+            "a response is read by llguidance, which is not installed: "
+            "pip install 'mypt-tags[llguidance]'"
+        )
+    guided = partial(LlguidanceEngine, dialect, tools, forbidden_blocks, response=response)
     if name == "llguidance":
-        return LlguidanceEngine(dialect, tools, forbidden_blocks)
+        return guided(tables=False)
     if name == "auto" and any(has_free_object(t.schema) for t in tools) and installed():
         with suppress(SchemaFault):  # else the tables, which write such an object as {}
-            return LlguidanceEngine(dialect, tools, forbidden_blocks)
+            return guided(tables=False)
     try:
+        if response is not None:
+            return guided(tables=True)
         return TableEngine(build(dialect, tools, forbidden_blocks=forbidden_blocks))
     except SchemaFault as fault:
         if name == "table":
             raise
         try:
-            return LlguidanceEngine(dialect, tools, forbidden_blocks)
+            return guided(tables=False)
         except SchemaFault as other:
             if other.tool != fault.tool:
                 raise  # the tables' reason is another tool's, which llguidance reads

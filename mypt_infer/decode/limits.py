@@ -42,7 +42,8 @@ def forbidden_kinds(dialect: Dialect, kinds: Iterable[str], *, calls: bool) -> f
 
 def check_ways(tables: Tables, forbidden_blocks: frozenset[str]) -> None:
     """Raises ValueError if a turn could not be ended without the forbidden blocks."""
-    if forbidden_blocks and any(tables.distance[s] >= FAR for s in tables.start.values()):
+    ways = all if tables.answers else any  # after an answer, no other one can be ended
+    if forbidden_blocks and ways(not tables.alive(s) for s in tables.start.values()):
         raise ValueError(
             f"no turn can be ended without {' and '.join(sorted(forbidden_blocks))}, "
             "which is forbidden"

@@ -17,6 +17,7 @@ from mypt_spec.encoder import tag_ids, trail_ids
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_sentinels
 from mypt_spec.parser import messages_of
+from mypt_spec.states import model_writes
 from mypt_spec.table import TEXT
 from mypt_spec.validator import Run
 
@@ -61,10 +62,10 @@ def start_state(
         [c.event for c in cuts]
     )
     states = [outcome.before.get(i) for i in range(len(cuts))] + [outcome.state]
-    found, at = DEAD_STATE, len(cuts)
+    found, at, last = DEAD_STATE, len(cuts), _bound(dialect, tables, cuts, states)
     # From the earliest place on: what follows a later one may be the beginning of a tag, which was
     # read as text.
-    for at in range(max(0, len(cuts) - _BACK), len(cuts) + 1):
+    for at in range(max(0, min(last, len(cuts) - _BACK)), last + 1):
         grammar_state = states[at]
         token = cuts[at].token if at < len(cuts) else len(ids)
         if grammar_state is None or token < 0 or grammar_state not in tables.start:
@@ -77,19 +78,40 @@ def start_state(
             for i in ids[token:]:
                 found = step(found, int(i)) or first
             continue
-        found = begin(found, [c.event for c in cuts[:at]])
+        found = begin(found, [c.event for c in cuts[:at]]) if tables.alive(found) else DEAD_STATE
         for i in ids[token:]:
             found = step(found, int(i)) if found != DEAD_STATE else found
         if found != DEAD_STATE:
             break
     ours = [c.event for c in cuts[:at]] if found != DEAD_STATE else [c.event for c in cuts]
     _check(dialect, ours, names)
+    if found == DEAD_STATE and last < len(cuts):
+        raise PromptError(
+            f"the answer that the prompt has begun with {cuts[last].event.text[:40]!r} cannot be "
+            "ended as the response wants it"
+        )
     if found == DEAD_STATE or final(found):
         ends = f"ends after {cuts[-1].event.text[-40:]!r}" if cuts else "is empty"
         raise PromptError(
             f"the prompt {ends}, where the model may not write; end it where the model is to go on,"
             " such as after a message of the user"
         )
+    return found
+
+
+def _bound(
+    dialect: Dialect, tables: Tables, cuts: Sequence[_Cut], states: Sequence[int | None]
+) -> int:
+    """Returns the last cut at which the model may begin: the text of an answer that a response
+    binds is read from its beginning.
+    """
+    writes, found = model_writes(dialect.automaton, dialect.table), len(cuts)
+    for at in range(len(cuts) - 1, -1, -1) if tables.answers else ():
+        state, terminal = states[at], cuts[at].event.terminal
+        if state is None or terminal not in writes[state]:
+            break
+        if terminal == TEXT and state in tables.answers:
+            found = at
     return found
 
 

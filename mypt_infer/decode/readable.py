@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from mypt_infer.decode.engine import Engine, engine_of
+from mypt_infer.decode.response import Response
 from mypt_infer.decode.schemas import SchemaWarning, plain_tools
 from mypt_infer.decode.tools import Declaration, SchemaFault, ToolSpec, declare
 from mypt_spec import Dialect
@@ -39,6 +40,7 @@ def readable(
     *,
     strict: bool = False,
     skip_unreadable: bool = False,
+    response: Response | None = None,
 ) -> Readable:
     """Returns the tools that an engine reads.
 
@@ -50,7 +52,7 @@ def readable(
     plain, ignored = plain_tools(known, strict=strict)
     while True:
         try:
-            found = engine_of(dialect, plain, engine, forbidden_blocks)
+            found = engine_of(dialect, plain, engine, forbidden_blocks, response)
             break
         except SchemaFault as fault:
             at = [t.name for t in plain].index(fault.tool) if skip_unreadable else -1

@@ -91,6 +91,18 @@ def plain(tool: ToolSpec) -> tuple[ToolSpec, frozenset[str]]:
     return ToolSpec(tool.name, schema, tool.description), frozenset(reader.ignored)
 
 
+def plain_schema(name: str, schema: Any) -> Any:
+    """Returns a schema of any value that says only what binds it; `name` is for errors.
+
+    Raises SchemaFault for what is no schema, and for keywords that JSON Schema does not define.
+    """
+    reader = _Reader(ToolSpec(name, schema if isinstance(schema, Mapping) else {}))
+    found = reader.schema(schema, "", 0)
+    if reader.ignored:
+        raise reader.fault("", f"JSON Schema defines no {', '.join(sorted(reader.ignored))}")
+    return found
+
+
 class _NoValue(SchemaFault):
     """No value fits a part of a schema."""
 

@@ -25,7 +25,7 @@ distance 1. `<|end|>` gives then = -9: column 8 of the node's exits holds state 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -87,7 +87,7 @@ class Tables:
     a budget). `classes` has shape (vocabulary,). `start` maps states of the grammar to states.
     `spine` holds sources, targets and tokens of all steps that begin at states without a leaf.
     `holes` maps the state at the start of a body that another engine reads to (the body's number,
-    the state after it).
+    the state after it); `answers` are the grammar states with such a hole for an answer.
     """
 
     size: int
@@ -106,6 +106,7 @@ class Tables:
     frames: tuple[Frame, ...]
     spine: tuple[Ints, Ints, Ints]
     holes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    answers: frozenset[int] = frozenset()
     unfilled: Tables | None = None  # the same tables before `with_holes`
 
     @property
@@ -157,6 +158,10 @@ class Tables:
         classes = [self.classes, self.after, self.row, self.base]
         edges = [self.edges.first, self.edges.token, self.edges.then]
         return tuple(a.data for a in [*classes, self.exits, self.frame, self.distance, *edges])
+
+    def alive(self, state: int) -> bool:
+        """Returns whether a legal ending can be reached from a state."""
+        return bool(self.distance[state] < FAR)
 
     @cached_property
     def distance(self) -> Ints:
@@ -214,7 +219,7 @@ class Tables:
             if (found == before).all():
                 return found
 
-    def with_holes(self, least: Sequence[int]) -> Tables:
+    def with_holes(self, least: Mapping[int, int] | Sequence[int]) -> Tables:
         """Returns these tables with holes filled: body i takes at least `least[i]` tokens."""
         source, target, cost = self.spine
         cost = cost.copy()
@@ -250,20 +255,22 @@ def build(
     tools: Sequence[ToolSpec],
     bodies: MakeBodies = Bodies,
     forbidden_blocks: frozenset[str] = frozenset(),
+    *,
+    response: bool = False,
 ) -> Tables:
     """Returns the tables of a dialect and some tools; no block of `forbidden_blocks` may open.
 
     Keeps the tables built last. Raises SchemaFault for tools that tables cannot hold. `bodies`
     makes the graphs of calls; those of another engine hold nothing of the tools but their names,
-    and these only where a tag has them.
+    and these only where a tag has them. With `response`, the answer's text is a hole.
     """
     known: object = [(t.name, t.schema) for t in tools]
     if bodies is not Bodies:
         known = [t.name for t in tools] if names_in_tags(dialect) else bool(tools)
-    key = (dialect.fingerprint, repr((bodies.__name__, known, sorted(forbidden_blocks))))
+    key = (dialect.fingerprint, repr((bodies.__name__, known, sorted(forbidden_blocks), response)))
     found = _built.known.get(key)
     if found is None:
-        grammar = GrammarGraph(dialect, tools, bodies, forbidden_blocks).build()
+        grammar = GrammarGraph(dialect, tools, bodies, forbidden_blocks, response=response).build()
         found = tables_of(grammar, token_classes(dialect, grammar.text))
         _built.keep(key, found, found.nbytes)
     return found
@@ -332,7 +339,7 @@ class _Builder:
         return Tables(
             size, leaves.vocabulary.size, classes, after, np.array(exits), self._edges(spine),
             row, base, frame, final, block, owner, start,
-            tuple(frames), (steps[:, 0], steps[:, 1], steps[:, 2]), holes,
+            tuple(frames), (steps[:, 0], steps[:, 1], steps[:, 2]), holes, self.grammar.answers,
         )  # fmt: skip
 
     def _edges(self, spine: dict[int, dict[int, tuple[int, int]]]) -> Edges:

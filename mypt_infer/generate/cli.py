@@ -23,6 +23,7 @@ from mypt_spec.tokenizer.vocabulary import COPIES
 
 if TYPE_CHECKING:
     from mypt_infer.decode.decoder import Decoder
+    from mypt_infer.decode.response import Response
     from mypt_infer.generate.generate import Generation
 
 DONE = 0
@@ -67,6 +68,10 @@ def _options(out: Parser) -> None:
     add("--no-think", "the model may not begin a thought")
     add("--max-toolcall-tokens N", "of each call", type=int)
     add("--stop TAG", "stop after this tag, too; may be repeated", action="append", default=[])
+    add = out.group("answer").one_of()
+    add("--response-regex REGEX", "the text of the answer matches it, as a whole")
+    add("--response-schema FILE", "the text of the answer is JSON that fits this JSON Schema")
+    add("--response-lark FILE", "the text of the answer is what this grammar says")
     add = out.group("sampling")
     add("--temperature T", "0 takes the best", type=float, default=1.0)
     add("--top-k K", "choose among the K best", type=int)
@@ -163,10 +168,28 @@ def _decoder(chosen: argparse.Namespace, dialect: Dialect, tools: list[Any]) -> 
             engine=chosen.engine,
             forbidden_blocks=format_of(dialect).thinking if chosen.no_think else frozenset(),
             skip_unreadable=chosen.skip_unreadable,
+            response=_response(chosen),
         )
     for line in (*(w.message for w in said), *(f"left out: {s.reason}" for s in decoder.skipped)):
         print(f"{PROG}: {line}", file=sys.stderr)
     return decoder
+
+
+def _response(chosen: argparse.Namespace) -> Response | None:
+    """Returns what the answer has to be, None where no option says so."""
+    from mypt_infer.decode.response import Response
+
+    if chosen.response_regex is not None:
+        return Response(regex=chosen.response_regex)
+    if chosen.response_lark is not None:
+        return Response(lark=text_of(chosen.response_lark))
+    if chosen.response_schema is None:
+        return None
+    try:
+        schema = json.loads(text_of(chosen.response_schema))
+    except (ValueError, RecursionError) as error:
+        raise CliError(f"{chosen.response_schema} is not JSON: {error}") from None
+    return Response(schema=schema)
 
 
 def _dialect(chosen: argparse.Namespace) -> Dialect:

@@ -59,6 +59,10 @@ class DeviceDecoder:
         self._parts = put(
             np.stack([tables.row, tables.base, tables.frame, tables.block, begin, count])
         )
+        # The host answers for what follows a step to these states: calls, and holes.
+        hosted = tables.block == CALLING
+        hosted[list(tables.holes)] = True
+        self._hosted = put(hosted, torch.bool)
         self._needs = put(np.stack([decoder.caps[tables.block], tables.distance, tables.to_close]))
         # Each list of edges can be read to the length of the longest.
         self._nth = torch.arange(max(1, int(count.max())), device=device)
@@ -84,8 +88,7 @@ class DeviceDecoder:
         inside = torch.where(self._needs[2][then] == 0, UNBOUNDED, within)  # no block is open
         out = torch.where(ok, then << BUDGET_BITS | left << BLOCK_BITS | inside, DEAD_STATE)
         if not whole:
-            calling = self._parts[3][then] == CALLING
-            rows = ((known != states) | calling).nonzero().flatten().tolist()
+            rows = ((known != states) | self._hosted[then]).nonzero().flatten().tolist()
             if rows:
                 given = zip(states[rows].tolist(), ids[rows].tolist(), strict=True)
                 out[rows] = out.new_tensor([self._next(*pair) for pair in given])

@@ -36,7 +36,9 @@ from mypt_infer.decode.compile.byte_dfa import ByteDfa, text_dfa
 from mypt_infer.decode.compile.call_graph import Bodies
 from mypt_infer.decode.compile.nfa import (
     CALLING,
+    HOLE,
     NO_BLOCK,
+    RESPONSE,
     THINKING,
     Dfa,
     Node,
@@ -75,11 +77,13 @@ class GrammarDfa:
 
     `starts` maps each grammar state in which the model may write to the index of its node. States
     inside a call have none: what may follow there depends on the tool. `text` is the leaf of texts.
+    `answers` are the grammar states in which a hole is for the text of the answer.
     """
 
     dfa: Dfa
     starts: dict[int, int]
     text: ByteDfa
+    answers: frozenset[int] = frozenset()
 
 
 class BodyGraph(Protocol):
@@ -117,7 +121,9 @@ class GrammarGraph:
     """Builds the graph of a dialect with some tools.
 
     `bodies` makes the graphs of calls. `forbidden_blocks` are kinds of block that the model may not
-    open.
+    open. With `response`, the text of the answer is a hole (RESPONSE) that another engine fills:
+    each state of the grammar has a node before the answer's text and one after it (`said`). Before,
+    no turn may end but with a call; after, no more text of the answer may be written.
     """
 
     def __init__(
@@ -126,7 +132,10 @@ class GrammarGraph:
         tools: Sequence[ToolSpec],
         bodies: MakeBodies = Bodies,
         forbidden_blocks: frozenset[str] = frozenset(),
+        *,
+        response: bool = False,
     ) -> None:
+        self.response = response
         self.dialect, self.tools, self.bodies, self.forbidden_blocks = (
             dialect,
             tools,
@@ -145,8 +154,8 @@ class GrammarGraph:
         if dialect.fingerprint not in _texts:
             _texts[dialect.fingerprint] = self._text_leaf()
         self.text = _texts[dialect.fingerprint]
-        self.nodes: dict[tuple[int, bool], Node] = {}
-        self.after: dict[tuple[int, str, int], Node] = {}
+        self.nodes: dict[tuple[int, bool, bool], Node] = {}
+        self.after: dict[tuple[int, str, int, bool], Node] = {}
         # The states directly after a tag of the model.
         self.reached = {
             self.machine.steps[g][n] for g in self.machine.states for n in self._speakable(g)
@@ -164,7 +173,14 @@ class GrammarGraph:
                 "which is forbidden"
             )
         dfa = determinize([self._node(g) for g in states])
-        return GrammarDfa(dfa, dict(zip(states, dfa.starts, strict=True)), self.text)
+        answers = frozenset(g for g in states if self.response and self._answers(g))
+        return GrammarDfa(dfa, dict(zip(states, dfa.starts, strict=True)), self.text, answers)
+
+    def follow(self) -> list[_Head]:
+        """Returns the heads of the tags that may follow the text of an answer."""
+        ends = {self.machine.steps[g][TEXT] for g in self.machine.states if self._answers(g)}
+        names = {name for g in ends for name in self._tags(g)}
+        return [self.heads[name] for name in sorted(names)]
 
     # What the grammar lets the model write.
 
@@ -200,6 +216,18 @@ class GrammarGraph:
             or not (self._speakable(state) or self._writes_text(state))
         )
 
+    def _answers(self, state: int) -> bool:
+        """Returns whether text in a state is that of the answer: no thought, and no citation."""
+        stack = self.stacks[state]
+        if not self._writes_text(state) or not stack or self._block(state) != NO_BLOCK:
+            return False
+        return not self.table.openers[stack[-1]].role
+
+    def _ends(self, state: int, *, said: bool) -> bool:
+        """Returns whether generation may end in a state, with the answer `said` or not."""
+        due = self.response and not said and not awaits_result(state, self.machine, self.table)
+        return self._hands_over(state) and not due
+
     def _block(self, state: int) -> int:
         kind = self.stacks[state][-1] if self.stacks[state] else ""
         if kind and self.table.openers[kind].body in _CALLED:
@@ -208,25 +236,30 @@ class GrammarGraph:
 
     # Nodes.
 
-    def _node(self, state: int, *, text: bool = True) -> Node:
+    def _node(self, state: int, *, text: bool = True, said: bool = False) -> Node:
         """Returns the node of a grammar state; without `text`, only tags may follow it."""
-        if (state, text) not in self.nodes:
-            node = self.nodes[state, text] = Node(
-                block=self._block(state), final=self._hands_over(state)
+        key = (state, text, said)
+        if key not in self.nodes:
+            node = self.nodes[key] = Node(
+                block=self._block(state), final=self._ends(state, said=said)
             )
-            if text and self._writes_text(state):
-                self._with_text(node, state)
+            bound = self.response and self._answers(state)
+            if text and self._writes_text(state) and not bound:
+                self._with_text(node, state, said=said)
             else:
+                if text and bound and not said:
+                    after = self._node(self.machine.steps[state][TEXT], text=False, said=True)
+                    node.edges[HOLE, RESPONSE] = (after, 0)
                 for name in self._tags(state):
                     head = self.heads[name]
                     symbols = spelled(head.lead + head.text)
                     if head.token >= 0:
                         symbols.append(("id", head.token))
-                    then = self._after_head(state, name)
+                    then = self._after_head(state, name, said=said)
                     node.also.append(chain(symbols, then, block=node.block))
-        return self.nodes[state, text]
+        return self.nodes[key]
 
-    def _with_text(self, node: Node, state: int) -> None:
+    def _with_text(self, node: Node, state: int, *, said: bool) -> None:
         """Gives a node the leaf of texts, and the edges for the tags that may follow.
 
         A tag directly at the beginning follows the state itself, a tag after a text the state after
@@ -245,21 +278,23 @@ class GrammarGraph:
                     else ("id" if head.token >= 0 else "tag")
                 )
                 node.edges[kind, head.token if head.token >= 0 else head.text] = (
-                    self._after_head(at, name),
+                    self._after_head(at, name, said=said),
                     0,
                 )
 
-    def _after_head(self, state: int, name: str) -> Node:
+    def _after_head(self, state: int, name: str, *, said: bool) -> Node:
         """Returns the node after the head of a tag: the tag's tail, then what follows the tag."""
         terminal, head = self.table.terminals[name], self.heads[name]
         then = self.machine.steps[state][name]
         block = self._block(state)
-        key = (then, name, block)
+        key = (then, name, block, said)
         if key not in self.after:
-            self.after[key] = self._opened(then, terminal, head, block)
+            self.after[key] = self._opened(then, terminal, head, block, said=said)
         return self.after[key]
 
-    def _opened(self, then: int, terminal: Terminal, head: _Head, block: int) -> Node:
+    def _opened(
+        self, then: int, terminal: Terminal, head: _Head, block: int, *, said: bool
+    ) -> Node:
         if terminal.body not in _CALLED or not terminal.opens:
             if any(kind == "attr" for kind, _ in head.tail):
                 raise ValueError(
@@ -267,9 +302,11 @@ class GrammarGraph:
                     f"`{terminal.shown}`"
                 )
             return chain(
-                spelled("".join(value for _, value in head.tail)), self._node(then), block=block
+                spelled("".join(value for _, value in head.tail)),
+                self._node(then, said=said),
+                block=block,
             )
-        after = self._node(self.machine.steps[then][TEXT], text=False)
+        after = self._node(self.machine.steps[then][TEXT], text=False, said=said)
         bodies = self.bodies(terminal.body, self.tools, self.table.literals, self.forbidden)
         if not any(kind == "attr" for kind, _ in head.tail):
             return chain(

@@ -31,6 +31,8 @@ from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol
 NO_BLOCK, THINKING, CALLING = 0, 1, 2
 # ("hole", i) is an edge along which another engine reads body i.
 HOLE = "hole"
+# The number of the hole for the text of an answer.
+RESPONSE = -1
 
 
 class NfaError(ValueError):

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_infer.decode.compile.vocab import Ints, Vocabulary
-from mypt_infer.decode.llguidance.lexer import Lexemes
+from mypt_infer.decode.llguidance.lexer import Companion, Lexemes
 from mypt_infer.decode.tables import DEAD_STATE
 
 # The most places that a search looks at, about 0.1 s.
@@ -35,6 +35,7 @@ _WORDS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_ .:,"
 # The order in which bytes are tried, inside a string and outside.
 _INSIDE = [*b'"', *_WORDS, *range(0x100)]
 _OUTSIDE = [*b'}]"ntf', *_WORDS, *range(0x100)]
+_ANYWHERE = [*b'}]"', *_WORDS, *range(0x100)]
 _QUOTE = ord('"')
 
 
@@ -90,15 +91,26 @@ class _Place(NamedTuple):
 
 
 class Search:
-    """Searches for endings."""
+    """Searches for endings.
 
-    def __init__(self, lexemes: Lexemes, vocabulary: Vocabulary, bitmask: Bitmask) -> None:
+    With `end`, the id that follows them, they are those of texts of any kind; else of JSON.
+    """
+
+    def __init__(
+        self,
+        lexemes: Companion,
+        vocabulary: Vocabulary,
+        bitmask: Bitmask,
+        *,
+        end: int | None = None,
+    ) -> None:
+        self.end = end
         self.lexemes, self.vocabulary, self.bitmask = lexemes, vocabulary, bitmask
         ids = {token[0]: i for i, token in enumerate(vocabulary.tokens) if len(token) == 1}
         self.id_of = ids
         self.inside, self.outside = (
             np.array([ids[b] for b in dict.fromkeys(order)], dtype=np.int32)
-            for order in (_INSIDE, _OUTSIDE)
+            for order in (_INSIDE, _OUTSIDE if end is None else _ANYWHERE)
         )
         self._orders: dict[int, tuple[Ints, list[tuple[int, int, int]]]] = {}
 
@@ -146,13 +158,22 @@ class Search:
             at, text = self.lexemes.run(at, tokens), text + forced
             if at == DEAD_STATE or not here.consume_tokens(tokens):
                 return None
-        if here.is_accepting():
+        if here.is_accepting() and self.lexemes.may_end(at):
             return text
         order, ways = self._order(at)
         recent = text[-_RECENT:]
         found = [ways[i] for i in np.flatnonzero(self.bitmask.some(here, order)).tolist()]
         possible = frozenset(byte for _, _, byte in found)
-        if at in self.lexemes.strings and _QUOTE not in possible and len(found) > 1:
+        if self.end is not None:
+            new = possible - before if before else possible
+            found.sort(
+                key=lambda way: (
+                    not self._closes(here, way),
+                    way[2] not in new,
+                    recent.count(way[2]),
+                )
+            )
+        elif at in self.lexemes.strings and _QUOTE not in possible and len(found) > 1:
             new = possible - before if before else possible
             found.sort(key=lambda way: (way[2] not in new, recent.count(way[2])))
             if not before:
@@ -162,8 +183,8 @@ class Search:
         return _Place(here, text, iter(found), possible) if found else None
 
     def _closes(self, here: Any, way: tuple[int, int, int]) -> bool:
-        """Returns whether a string may close after one more byte."""
-        quote = self.id_of[_QUOTE]
+        """Returns whether a string, or the text, may close after one more byte."""
+        quote = self.id_of[_QUOTE] if self.end is None else self.end
         return bool(here.validate_tokens([way[0], quote]) == 2)
 
     def _order(self, at: int) -> tuple[Ints, list[tuple[int, int, int]]]:

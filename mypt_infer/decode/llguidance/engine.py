@@ -42,12 +42,14 @@ import numpy.typing as npt
 from mypt_infer.decode.call_ids import Ids
 from mypt_infer.decode.compile.call_graph import OPENED
 from mypt_infer.decode.compile.grammar_graph import call_ends
+from mypt_infer.decode.compile.nfa import RESPONSE
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.grammar import ANY
 from mypt_infer.decode.llguidance.ground import ground
-from mypt_infer.decode.llguidance.position import keys_before, last_call, where
+from mypt_infer.decode.llguidance.position import Position, keys_before, last_call, where
 from mypt_infer.decode.llguidance.proofs import Place, ProvenIds, Prover
 from mypt_infer.decode.llguidance.tools import Calls, Rule, calls_of
+from mypt_infer.decode.response import Response
 from mypt_infer.decode.tables import DEAD_STATE
 from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
@@ -63,6 +65,8 @@ _FEW = 1000
 _REFUSALS = 8
 # Tokens that a token may take beyond the largest part: a comma, a key, the end of a string.
 _SLACK = 16
+# Patterns may bind anything.
+_ALL = frozenset([""])
 # A tool that is not known yet.
 _ANY_RULE = Rule(b"", frozenset([""]), False, 0)
 
@@ -109,10 +113,15 @@ class Guided:
         dialect: Dialect,
         tools: Sequence[ToolSpec],
         forbidden_blocks: frozenset[str] = frozenset(),
+        *,
+        response: Response | None = None,
+        tables: bool = False,
     ) -> None:
         self.dialect, self.ground = dialect, ground(dialect)
         self.kind, self.end = call_ends(dialect)
-        self.calls: Calls = calls_of(dialect, tools, forbidden_blocks)
+        self.calls: Calls = calls_of(
+            dialect, tools, forbidden_blocks, response=response, tables=tables
+        )
         self.tables, self.first, self.endings = (
             self.calls.tables,
             self.calls.first,
@@ -128,7 +137,7 @@ class Guided:
 
     def least_of(self, tool: int) -> int:
         """Returns the least number of tokens that was found for the body of a call of a tool."""
-        return len(self.endings[tool + 1])
+        return len(self.endings.get(tool + 1, ()))
 
     @cached_property
     def _prover(self) -> Prover:
@@ -140,13 +149,32 @@ class Guided:
             tails = [self.ground.search.tokens(text[i:]) for i in range(len(text))]
         return Prover(self.ground, self.end, tails)
 
+    @cached_property
+    def _answers(self) -> Prover:
+        """Returns the prover of answers."""
+        assert self.calls.answer is not None
+        return Prover(self.calls.answer.ground, self.end, [])
+
+    def _prover_of(self, hole: int) -> Prover:
+        """Returns the prover for the body after a hole, with what it knows of texts."""
+        return self._answers if self.tables.holes[hole][0] == RESPONSE else self._prover
+
     # What the decoder asks of an engine.
 
     def enter(self, hole: int) -> int:
         """Returns the state at the start of a body that the tables leave to this engine."""
         ending = self.endings[self.tables.holes[hole][0]]
         with self.calls.lock:
-            return self._number(_BodyState(hole, -1, -1, self.ground.lexemes.first, ending))
+            first = self._prover_of(hole).ground.lexemes.first
+            return self._number(_BodyState(hole, -1, -1, first, ending))
+
+    def beside(self, state: int) -> int | None:
+        """Returns the hole at whose start a state is, if tags may follow there, too; else None."""
+        place = self.places[state - self.size]
+        edges = self.tables.edges.first
+        return (
+            place.hole if place.before < 0 and edges[place.hole] < edges[place.hole + 1] else None
+        )
 
     def next(self, state: int, token: int) -> int:
         """Returns the state after a token: DEAD_STATE if refused, the tables' if the body ends.
@@ -169,12 +197,16 @@ class Guided:
             offered.known[token] = len(ending)
             if not ending:
                 return self.tables.holes[place.hole][1]
-            companion = self.ground.lexemes.next(place.companion, token)
+            companion = self._prover_of(place.hole).ground.lexemes.next(place.companion, token)
             return self._number(_BodyState(place.hole, state, token, companion, tuple(ending)))
 
     def minimum(self, state: int) -> int:
         """Returns the least known number of tokens to the end of the body."""
         return len(self.places[state - self.size].ending)
+
+    def hole(self, state: int) -> int:
+        """Returns the tables' state before the body."""
+        return self.places[state - self.size].hole
 
     def after(self, state: int) -> int:
         """Returns the tables' state after the body."""
@@ -196,7 +228,8 @@ class Guided:
             if found is None:
                 place = self._place(state)
                 ids, then, stays = self._both(state, place)
-                found = self._prover.all(place, ids, then, stays)
+                hole = self.places[state - self.size].hole
+                found = self._prover_of(hole).all(place, ids, then, stays)
                 self._options.keep(state, found, found.size)
             return found
 
@@ -252,11 +285,28 @@ class Guided:
     @cached_property
     def _call(self) -> int:
         """Returns about the most tokens of one more call in a list, with its id."""
-        return 2 * _SLACK + max(map(len, self.endings.values())) if self.kind in LISTS else 0
+        return (
+            2 * _SLACK + max(map(len, self.endings.values()), default=0)
+            if self.kind in LISTS
+            else 0
+        )
 
     def _place(self, state: int) -> Place:
         place = self.places[state - self.size]
         text = self.dialect.tokenizer.decode_bytes(self.tokens(state))
+        answer = self.calls.answer
+        if answer is not None and self.tables.holes[place.hole][0] == RESPONSE:
+            return Place(
+                self._matcher(state),
+                place.companion,
+                text,
+                place.ending,
+                where(text) if answer.json else Position(False, ""),
+                None,
+                _ALL,
+                answer.closed,
+                answer.part + _SLACK,
+            )
         rule = self._rule(place.hole, text)
         return Place(
             self._matcher(state),
@@ -277,10 +327,10 @@ class Guided:
             at = int(np.searchsorted(proved.ids, token))
             if at < len(proved.ids) and proved.ids[at] == token:
                 return proved.endings[int(proved.ending[at])]
-        own = self.places[state - self.size].ending
-        if token == own[0]:
-            return list(own[1:])
-        return self._prover.one(self._place(state), token).ending
+        here = self.places[state - self.size]
+        if token == here.ending[0]:
+            return list(here.ending[1:])
+        return self._prover_of(here.hole).one(self._place(state), token).ending
 
     def _refuse(self, state: int, tokens: list[int]) -> None:
         refused = self._refused.setdefault(state, set())
@@ -299,15 +349,18 @@ class Guided:
 
         `then` is its state after each; `stays`: the id does not leave the string.
         """
-        own = place.ending[0]
+        own, here = place.ending[0], self.places[state - self.size]
+        lexemes = self._prover_of(here.hole).ground.lexemes
         if place.matcher.is_error():  # llguidance gave up: only the known ending is left
             both = np.zeros(self.tables.vocabulary, bool)
-            _, then, stays = self.ground.lexemes.allowed(place.companion)
+            _, then, stays = lexemes.allowed(place.companion)
         else:
-            both, then, stays = self.ground.lexemes.allowed(place.companion)
+            both, then, stays = lexemes.allowed(place.companion)
             both &= self.ground.bitmask.bits(place.matcher)
             both[~self.ground.ordinary] = False
             both[list(self._refused.get(state, ()))] = False
+            if here.before < 0:
+                both[self.calls.taken] = False
         both[own] = True
         ids = np.flatnonzero(both).astype(np.int32)
         if place.at.key and not place.closed:
@@ -332,10 +385,11 @@ class Guided:
         least = len(place.ending)
         known = {place.ending[0]: least - 1}
         few = place.is_bound and len(ids) <= _FEW
-        doubt = np.full(len(ids), few) | self.ground.lexemes.unfinished[then]
+        prover = self._prover_of(self.places[state - self.size].hole)
+        doubt = np.full(len(ids), few) | prover.ground.lexemes.unfinished[then]
         if doubt.any():
             doubt[np.searchsorted(ids, place.ending[0])] = True
-            proved = self._prover.all(place, ids[doubt], then[doubt], stays[doubt])
+            proved = prover.all(place, ids[doubt], then[doubt], stays[doubt])
             if doubt.all():
                 self._options.keep(state, proved, proved.size)
             ids = ids[~np.isin(ids, proved.none)]

@@ -15,8 +15,7 @@ from mypt_infer.decode.compile.token_classes import token_classes
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.completion import Bitmask, Search, fixes
 from mypt_infer.decode.llguidance.grammar import words as words_of
-from mypt_infer.decode.llguidance.lexer import Lexemes, lexemes
-from mypt_infer.decode.tables import DEAD_STATE
+from mypt_infer.decode.llguidance.lexer import Companion, lexemes
 from mypt_spec import Dialect
 from mypt_spec.memo import Memo
 
@@ -29,7 +28,7 @@ class Ground(NamedTuple):
     (vocabulary,), whether the id is text. `fixes`: see `completion`.
     """
 
-    lexemes: Lexemes
+    lexemes: Companion
     bitmask: Bitmask
     search: Search
     characters: Ints
@@ -40,9 +39,8 @@ class Ground(NamedTuple):
     def proved(self, first: Any, body: list[int], end: int) -> bool:
         """Returns whether tokens are a whole body that `end` follows; `first` is its matcher."""
         tokens = [*body, end]
-        return (
-            first.validate_tokens(tokens) == len(tokens)
-            and self.lexemes.run(self.lexemes.first, body) != DEAD_STATE
+        return first.validate_tokens(tokens) == len(tokens) and self.lexemes.may_end(
+            self.lexemes.run(self.lexemes.first, body)
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,21 @@ from mypt_infer.decode.tables import DEAD_STATE, Tables, tables_of
 from mypt_spec import Dialect
 
 _STRUCTURE = b"{}[], :truefalsn"
+
+
+class Companion(Protocol):
+    """What the engine asks of a companion: Lexemes for calls, `texts.Texts` for answers."""
+
+    @property
+    def first(self) -> int: ...
+    @property
+    def strings(self) -> range: ...
+    @property
+    def unfinished(self) -> npt.NDArray[np.bool_]: ...
+    def next(self, state: int, token: int) -> int: ...
+    def run(self, state: int, tokens: list[int]) -> int: ...
+    def may_end(self, state: int) -> bool: ...
+    def allowed(self, state: int) -> tuple[npt.NDArray[np.bool_], Ints, npt.NDArray[np.bool_]]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +70,10 @@ class Lexemes:
         for token in tokens:
             state = self.tables.next(state, token)
         return state
+
+    def may_end(self, state: int) -> bool:
+        """Returns whether a body may end in a state, as far as lexemes say: anywhere."""
+        return state != DEAD_STATE
 
     def allowed(self, state: int) -> tuple[npt.NDArray[np.bool_], Ints, npt.NDArray[np.bool_]]:
         """Returns (allowed, then, stays) for all ids, each of shape (vocabulary,).

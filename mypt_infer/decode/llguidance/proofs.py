@@ -25,7 +25,6 @@ from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.completion import EXPANSIONS
 from mypt_infer.decode.llguidance.ground import Ground
 from mypt_infer.decode.llguidance.position import Position
-from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 
 # A string in which more ids may follow than this is free: it has no list of values.
@@ -227,8 +226,8 @@ class _Endings:
         """
         closes = self._closes.get((after, ending))
         if closes is None:
-            closes = self._closes[after, ending] = (
-                self._lexemes.run(after, self.list[ending]) != DEAD_STATE
+            closes = self._closes[after, ending] = self._lexemes.may_end(
+                self._lexemes.run(after, self.list[ending])
             )
         if not closes:
             return False
@@ -244,7 +243,7 @@ class _Endings:
             tail = [*ending, self._end]
             self.count += 1
             if (
-                self._lexemes.run(after, ending) != DEAD_STATE
+                self._lexemes.may_end(self._lexemes.run(after, ending))
                 and self._here.validate_tokens([token, *tail]) == len(tail) + 1
                 and good(ending)
             ):

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from mypt_infer.decode.compile.call_graph import OPENED, around, body_of, check_named
+import numpy as np
+
+from mypt_infer.decode.compile.call_graph import OPENED, Bodies, around, body_of, check_named
 from mypt_infer.decode.compile.grammar_graph import call_ends
+from mypt_infer.decode.compile.nfa import RESPONSE
+from mypt_infer.decode.compile.token_table import FAR
+from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.grammar import (
     ANY,
     HoleBodies,
@@ -22,6 +27,8 @@ from mypt_infer.decode.llguidance.grammar import (
 )
 from mypt_infer.decode.llguidance.ground import ground
 from mypt_infer.decode.llguidance.minimal_value import Unclear, minimal_value, most_of_a_part
+from mypt_infer.decode.llguidance.responses import Answer, answer
+from mypt_infer.decode.response import Response, ResponseError
 from mypt_infer.decode.tables import Tables, build
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
@@ -49,13 +56,16 @@ class Calls:
     """The calls of some tools.
 
     `tables` have a hole for each body. By hole: `first` is the matcher there, `endings` is one body
-    as tokens. `rules` is by tool. Whoever uses a matcher holds `lock`.
+    as tokens. `rules` is by tool. `answer` is the response, if there is one: its hole is RESPONSE,
+    and no answer begins with an id of `taken`. Whoever uses a matcher holds `lock`.
     """
 
     tables: Tables
     first: dict[int, Any]
     endings: dict[int, tuple[int, ...]]
     rules: tuple[Rule, ...]
+    answer: Answer | None = None
+    taken: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -65,18 +75,53 @@ _calls = Memo[tuple[str, str], Calls](32)  # by lists of tools
 
 
 def calls_of(
-    dialect: Dialect, tools: Sequence[ToolSpec], forbidden_blocks: frozenset[str] = frozenset()
+    dialect: Dialect,
+    tools: Sequence[ToolSpec],
+    forbidden_blocks: frozenset[str] = frozenset(),
+    *,
+    response: Response | None = None,
+    tables: bool = False,
 ) -> Calls:
     """Returns the calls of some tools; no block of `forbidden_blocks` may open.
 
-    Keeps the calls that were asked for last. Raises SchemaFault for a tool that cannot be called.
+    With `response`, the text of the answer is another hole; with `tables`, it is the only one, and
+    tables hold the calls. Keeps the calls that were asked for last. Raises SchemaFault for a tool
+    that cannot be called, ResponseError for a response that cannot be used.
     """
+    named = [(t.name, t.schema) for t in tools]
     key = (
         dialect.fingerprint,
-        repr(([(t.name, t.schema) for t in tools], sorted(forbidden_blocks))),
+        repr((named, sorted(forbidden_blocks), response and response.grammar, tables)),
     )
     found = _calls.known.get(key)
-    return found or _calls.keep(key, _Opening(dialect).calls(tools, forbidden_blocks))
+    if found is None:
+        opening = _Opening(dialect)
+        if tables:
+            base = build(dialect, tools, Bodies, forbidden_blocks, response=True)
+            found = Calls(base, {}, {}, ())
+        else:
+            found = opening.calls(tools, forbidden_blocks, response=response is not None)
+        if response is not None:
+            found = answered(dialect, found, response)
+        _calls.keep(key, found)
+    return found
+
+
+def answered(dialect: Dialect, calls: Calls, response: Response) -> Calls:
+    """Returns calls with the hole of the answer filled."""
+    base = calls.tables
+    holes = [state for state, (hole, _) in base.holes.items() if hole == RESPONSE]
+    if not holes:
+        raise ResponseError(f"no answer can be written in {dialect.name} with these options")
+    taken = np.unique(
+        np.concatenate([base.edges.token[slice(*base.edges.first[s : s + 2])] for s in holes])
+    )
+    found = answer(dialect, response, frozenset(taken.tolist()))
+    endings = {**calls.endings, RESPONSE: found.ending}
+    first = {**calls.first, RESPONSE: found.first}
+    unfilled = base.unfilled or base
+    filled = unfilled.with_holes({hole: len(ending) for hole, ending in endings.items()})
+    return replace(calls, tables=filled, first=first, endings=endings, answer=found, taken=taken)
 
 
 class _Opening:
@@ -84,7 +129,9 @@ class _Opening:
         self.dialect, self.literals, self.ground = dialect, dialect.table.literals, ground(dialect)
         self.kind, self.end = call_ends(dialect)
 
-    def calls(self, tools: Sequence[ToolSpec], forbidden_blocks: frozenset[str]) -> Calls:
+    def calls(
+        self, tools: Sequence[ToolSpec], forbidden_blocks: frozenset[str], *, response: bool = False
+    ) -> Calls:
         for tool in tools:
             check_named(tool, self.kind, self.literals)
         rules = [
@@ -97,8 +144,8 @@ class _Opening:
             for tool in tools
             for s in [schema_of(tool, self.kind)]
         ]
-        base = build(self.dialect, tools, HoleBodies, forbidden_blocks)
-        used = {hole for hole, _ in base.holes.values()}
+        base = build(self.dialect, tools, HoleBodies, forbidden_blocks, response=response)
+        used = {hole for hole, _ in base.holes.values()} - {RESPONSE}
         first: dict[int, Any] = {}
         endings: dict[int, tuple[int, ...]] = {}
         if ANY in used:
@@ -109,7 +156,10 @@ class _Opening:
             endings[i + 1] = self._ending(first.get(i + 1, first.get(ANY)), tool)
         endings[ANY] = min(endings.values(), key=len, default=())
         return Calls(
-            base.with_holes([len(endings.get(i, ())) for i in range(len(tools) + 1)]),
+            base.with_holes(
+                {i: len(endings.get(i, ())) for i in range(len(tools) + 1)}
+                | ({RESPONSE: FAR} if response else {})
+            ),
             first,
             endings,
             tuple(rules),

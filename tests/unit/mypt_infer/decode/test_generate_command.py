@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -387,3 +388,30 @@ def test_no_prompt_is_read_beyond_the_last_position() -> None:
     with pytest.raises(ValueError, match="the model has 40 positions"):
         generate(model, [ids], decoder=decoder("mypt"), max_new_tokens=41 - len(ids))
     assert generate(model, [ids], decoder=decoder("mypt"), max_new_tokens=40 - len(ids))
+
+
+def test_an_answer_may_be_bound(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("llguidance")
+    command = ["--model", str(folder), "--prompt", write(tmp_path / "p.json", json.dumps(RECORD))]
+    command += ["--json", "--seed", "1", "--max-new-tokens", "60", "--no-think"]
+    schema = write(tmp_path / "s.json", '{"type": "object", "properties": {"ok": {"enum": [true]}}, "required": ["ok"], "additionalProperties": false}')  # fmt: skip
+    lark = write(tmp_path / "g.lark", 'start: "A" | "B"')
+    for option, wanted in (
+        (["--response-regex", "^(yes|no)$"], {"yes", "no"}),
+        (["--response-schema", schema], {'{"ok": true}'}),
+        (["--response-lark", lark], {"A", "B"}),
+    ):
+        assert main([*command, *option]) == 0
+        said = json.loads(capsys.readouterr().out)["record"]["messages"][-1]["content"]
+        assert re.sub("<myPT_cite>.*?</myPT_cite>", "", said) in wanted
+    for option, why in (
+        (["--response-regex", "a("], "the regex of the response: invalid regex"),
+        (["--response-schema", lark], "is not JSON"),
+        (["--response-schema", write(tmp_path / "t.json", '{"type": "x"}')], "'x' is no type"),
+    ):
+        assert main([*command, *option]) == 2
+        assert why in capsys.readouterr().err
+    assert main([*command, "--max-new-tokens", "3", "--response-regex", "a{200}"]) == 2
+    assert "max_new_tokens is 3; the shortest legal ending" in capsys.readouterr().err

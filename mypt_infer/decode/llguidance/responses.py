@@ -1,0 +1,139 @@
+"""Prepares a response for the engine: its matcher, and a short text that fits.
+
+Input: a dialect and a Response. Output: an Answer. A response of which no text is found is refused
+here, so that all that is offered later has an ending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from mypt_infer.decode.compile.grammar_graph import call_ends
+from mypt_infer.decode.llguidance.completion import Search
+from mypt_infer.decode.llguidance.grammar import named, words
+from mypt_infer.decode.llguidance.ground import Ground, ground
+from mypt_infer.decode.llguidance.minimal_value import Unclear, minimal_value, most_of_a_part
+from mypt_infer.decode.llguidance.texts import texts
+from mypt_infer.decode.response import Response, ResponseError
+from mypt_spec import Dialect
+from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.memo import Memo
+
+# The most places that the search for a first text looks at, some 40 us each.
+_MOST = 20_000
+# About the most tokens by which an id of a regex or a grammar makes the ending longer.
+_PART = 40
+
+
+class Answer(NamedTuple):
+    """A response, prepared.
+
+    `ending` is a text that fits, as tokens. `closed`: no member of a JSON object can be written
+    twice. `json`: the text is JSON. `part`: see `Rule`.
+    """
+
+    ground: Ground
+    first: Any
+    ending: tuple[int, ...]
+    closed: bool
+    json: bool
+    part: int
+
+
+def answer(dialect: Dialect, response: Response, taken: Collection[int]) -> Answer:
+    """Returns a response, prepared; its text begins with none of the ids `taken`.
+
+    Raises ResponseError for a response that llguidance cannot read, or that no text of the dialect
+    fits; EngineError if llguidance is not installed.
+    """
+    end = call_ends(dialect)[1]
+    first = _matcher(words(dialect, end), response)
+    shared = _ground(dialect, end)
+    schema = response.plain if response.kind == "schema" else None
+    ending = _ending(dialect, shared, first, schema, end, taken)
+    return Answer(
+        shared,
+        first,
+        tuple(ending),
+        schema is None or named(schema),
+        schema is not None,
+        _PART if schema is None else most_of_a_part(schema),
+    )
+
+
+_grounds = Memo[str, Ground](16)
+
+
+def _ground(dialect: Dialect, end: int) -> Ground:
+    found = _grounds.known.get(dialect.fingerprint)
+    if found is None:
+        shared, companion = ground(dialect), texts(dialect)
+        search = Search(companion, shared.search.vocabulary, shared.bitmask, end=end)
+        made = shared._replace(lexemes=companion, search=search, fixes=companion.rests)
+        found = _grounds.keep(dialect.fingerprint, made)
+    return found
+
+
+def _matcher(known: Any, response: Response) -> Any:
+    import llguidance
+
+    found = llguidance.LLMatcher(
+        known, llguidance.grammar_from("lark", response.grammar), log_level=0
+    )
+    if found.is_error():
+        raise ResponseError(f"the {response.kind} of the response: {_reason(found.get_error())}")
+    return found
+
+
+def _reason(error: str) -> str:
+    """Returns what llguidance says is wrong, in one line, without the places in our grammar."""
+    lines = [line.strip() for line in error.splitlines()]
+    said = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    first = lines[0].split("JSON schema: ")[-1].split("): ", 1)[-1].removesuffix(":")
+    return f"{first.split(' (in regex)')[0]}: {said[0]}" if said else first
+
+
+def _ending(
+    dialect: Dialect,
+    shared: Ground,
+    first: Any,
+    schema: dict[str, Any] | None,
+    end: int,
+    taken: Collection[int],
+) -> list[int]:
+    """Returns the shortest text that was found, as tokens; the first is none of `taken`."""
+    search, found = shared.search, []
+    if schema is not None:
+        size = lambda value: len(search.tokens(_spelled(dialect, value)))  # noqa: E731
+        with suppress(Unclear, UnicodeEncodeError):
+            found.append(search.tokens(_spelled(dialect, minimal_value(schema, size))))
+    searched = search.ending(first, shared.lexemes.first, most=_MOST).tokens
+    found += [searched] if searched else []
+    words = search.vocabulary.tokens
+    spelled = [s for tokens in found for s in (tokens, *_other_firsts(search, tokens, words))]
+    fits = [s for s in spelled if s and s[0] not in taken and shared.proved(first, s, end)]
+    if not fits:
+        raise ResponseError(
+            "no text was found that fits the response, spells no tag and does not begin as a tag "
+            f"of {dialect.name} does; an empty text does not count"
+        )
+    return min(fits, key=len)
+
+
+def _other_firsts(search: Search, tokens: list[int], words: tuple[bytes, ...]) -> list[list[int]]:
+    """Returns the same text with other first tokens."""
+    text = b"".join(words[t] for t in tokens)
+    out, tree = [], search.vocabulary.trie
+    for at, byte in enumerate(text):
+        below = tree.below.get(byte)
+        if below is None:
+            break
+        tree = below
+        out += [[token, *search.tokens(text[at + 1 :])] for token in tree.ids]
+    return out
+
+
+def _spelled(dialect: Dialect, value: Any) -> bytes:
+    return canonical(value, dialect.table.literals).encode()

@@ -1,0 +1,204 @@
+"""Answers whose text a caller binds: every generation has a text that fits, within its budget."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import random
+import re
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mypt_infer.decode import BudgetError, Decoder, PromptError, Response, ResponseError
+from mypt_infer.decode.llguidance.grammar import EngineError
+from mypt_infer.decode.tools import SchemaFault
+from mypt_spec.bodies.json_schema import misfits
+from mypt_spec.lexer import lex_ids
+from mypt_spec.states import open_blocks
+from tests.support.decoding import DIALECTS, TOOLS, complete, prompt
+
+pytest.importorskip("llguidance")
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "minLength": 2},
+        "days": {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 31}},
+        "sure": {"type": "boolean"},
+    },
+    "required": ["city", "sure"],
+    "additionalProperties": False,
+}
+LARK = 'start: greeting (", " greeting)*\ngreeting: "Hello " NAME\nNAME: /[A-Z][a-zé]{2,6}/'
+GREETINGS = re.compile("Hello [A-Z][a-zé]{2,6}(, Hello [A-Z][a-zé]{2,6})*")
+WAYS: dict[str, tuple[Response, Any]] = {
+    "regex": (Response(regex=r"^(yes|no|perhaps /[a-z]+/), \d{2,4}$"), re.compile(r"(yes|no|perhaps /[a-z]+/), \d{2,4}").fullmatch),
+    "schema": (Response(schema=SCHEMA), lambda text: misfits(json.loads(text), SCHEMA) == []),
+    "lark": (Response(lark=LARK), GREETINGS.fullmatch),
+    "any": (Response(regex=r"(.|\n)+"), lambda text: text),
+}  # fmt: skip
+
+
+@cache
+def made(name: str, way: str, engine: str = "table") -> Decoder:
+    return Decoder(name, TOOLS[:2], response=WAYS[way][0], engine=engine)
+
+
+def answers(of: Decoder, before: list[int], new: list[int]) -> list[str]:
+    """The texts of answers in what is new, by the automaton alone."""
+    d = of.dialect
+    stacks, state, out, own = open_blocks(d.automaton, d.table), d.automaton.start, [], 0
+    own = len(lex_ids(before, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)[0])
+    ids = before + new
+    events, _ = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
+    for at, event in enumerate(events):
+        opener = d.table.openers[stacks[state][-1]] if stacks[state] else None
+        if at >= own and event.terminal == "TEXT" and opener is not None:
+            out += [event.text] if opener.body == "text" and not opener.role else []
+        state = d.automaton.steps[state][event.terminal]
+    return out
+
+
+def walk(of: Decoder, state: int, choose: random.Random) -> list[int]:
+    out: list[int] = []
+    tags = np.array(sorted(of.dialect.tokenizer.special.values()))
+    while not of.final(state):
+        ids = of.ids(state)
+        assert len(ids), of.dialect.tokenizer.decode(out)
+        some = np.intersect1d(ids, tags) if choose.random() < 0.3 else ids
+        token = int(choose.choice(some if len(some) else ids))
+        if of.takes(state, token):
+            out.append(token)
+            state = of.next(state, token)
+    return out
+
+
+EACH = [
+    *((name, "regex") for name in DIALECTS),
+    *((name, way) for name in ("gabgpt", "mypt", "praxis") for way in ("schema", "lark", "any")),
+]
+
+
+@pytest.mark.parametrize(("name", "way"), EACH)
+def test_each_answer_fits_within_its_budget(name: str, way: str) -> None:
+    of, fits = made(name, way), WAYS[way][1]
+    before = of.ids_of(prompt(name))
+    least, said = of.minimum(of.start(before)), 0
+    with pytest.raises(BudgetError, match=f"takes {least} tokens"):
+        of.start(before, max_new_tokens=least - 1)
+    for budget in (least, least + 2, 40):
+        ids = walk(of, of.start(before, max_new_tokens=budget), random.Random(budget))
+        assert len(ids) <= budget
+        assert complete(of, before + ids), of.dialect.tokenizer.decode(ids)
+        found = answers(of, before, ids)
+        assert len(found) <= 1
+        assert all(map(fits, found)), found
+        episode, _ = of.dialect.parse_ids(before + ids)
+        assert found or episode is None, "without an answer, a call ends the turn"
+        said += len(found)
+    assert said
+
+
+@pytest.mark.parametrize("name", ["mypt", "usf-omega", "praxis"])
+def test_calls_that_llguidance_reads_are_beside_the_answer(name: str) -> None:
+    """The engine "llguidance" has holes for both; tensors and the loop of a model know them."""
+    torch = pytest.importorskip("torch")
+    from mypt_infer.generate.device import DeviceDecoder
+    from mypt_infer.generate.generate import generate
+    from mypt_infer.generate.loop import plain
+
+    of = made(name, "regex", "llguidance")
+    given, device = of.ids_of(prompt(name)), DeviceDecoder(of)
+    ended = set()
+    for seed in range(6):
+        state = of.start(given, max_new_tokens=60)
+        ids = walk(of, state, random.Random(seed))
+        for token in ids:
+            tensor = torch.tensor([state])
+            assert (device.bias(tensor).numpy() == of.bias([state])).all()
+            state = of.next(state, token)
+            assert device.step(tensor, torch.tensor([token])).tolist() == [state]
+        texts = answers(of, given, ids)
+        assert all(map(WAYS["regex"][1], texts))
+        ended.add("answer" if texts else "call")
+    assert "answer" in ended
+    one = generate(
+        plain(lambda ids: torch.zeros(1, ids.shape[1], 50304), 50304), given and [given], decoder=of,
+        max_new_tokens=40, seed=2,
+    )[0]  # fmt: skip
+    assert complete(of, given + one.ids)
+    assert all(map(WAYS["regex"][1], answers(of, given, one.ids)))
+
+
+@pytest.mark.parametrize("name", ["gabgpt", "mypt", "praxis", "mypt-3b"])
+def test_a_prompt_may_stop_within_the_answer(name: str) -> None:
+    of = made(name, "regex")
+    first = of.ids_of(prompt(name))
+    ids = walk(of, of.start(first), random.Random(1))
+    while not answers(of, first, ids):
+        ids = walk(of, of.start(first), random.Random(sum(ids)))
+    state = of.start(first)
+    for n, token in enumerate(ids):
+        assert of.start(first + ids[:n]) == state
+        state = of.next(state, token)
+
+
+def test_an_answer_that_was_begun_otherwise_is_refused() -> None:
+    of = made("gabgpt", "regex")
+    special = of.dialect.tokenizer.special
+    begun = [special["<|user|>"], *of.dialect.tokenizer.encode("Hi"), special["<|assistant|>"]]
+    of.start([*begun, *of.dialect.tokenizer.encode("ye")])
+    with pytest.raises(PromptError, match="begun with 'maybe' cannot be ended as the response"):
+        of.start([*begun, *of.dialect.tokenizer.encode("maybe")])
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({}, "name one"),
+    ({"regex": "a", "lark": 'start: "a"'}, "name one"),
+    ({"regex": 5}, "regex is a text, got int"),
+    ({"schema": False}, "no text fits"),
+    ({"regex": "a("}, 'the regex of the response: invalid regex "\\(a\\(\\)": unclosed group'),
+    ({"regex": "(?=a)b"}, "look-around"),
+    ({"regex": ""}, "no text was found that fits"),
+    ({"regex": r"<\|user\|>"}, "spells no tag"),
+    ({"lark": "start: what"}, 'the lark of the response: unknown name: "what"'),
+    ({"schema": {"not": {"type": "null"}}}, "the schema of the response: .*not"),
+]
+
+
+@pytest.mark.parametrize(("given", "why"), WRONG, ids=[str(i) for i in range(len(WRONG))])
+def test_what_is_no_response_is_refused(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(ResponseError, match=why):
+        Decoder("gabgpt", response=Response(**given))
+
+
+def test_a_bad_schema_is_refused_with_its_place() -> None:
+    with pytest.raises(SchemaFault, match="/properties/a/type: 'text' is no type"):
+        Response(schema={"properties": {"a": {"type": "text"}}})
+    with pytest.raises(SchemaFault, match="defines no optional"):
+        Response(schema={"optional": True})
+
+
+def test_without_llguidance_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.startswith("llguidance"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(EngineError, match=r"not installed: pip install 'mypt-tags\[llguidance\]'"):
+        Decoder("gabgpt", response=Response(regex="a"))
+
+
+def test_a_slash_a_line_and_anchors_in_a_regex() -> None:
+    for regex, text in ((r"^a/b\/c$", "a/b/c"), ("a\nb", "a\nb"), (r"a\$", "a$"), ("a|bb", "a")):
+        of = Decoder("gabgpt", response=Response(regex=regex))
+        ids = of.forced(of.start(prompt("gabgpt"), max_new_tokens=3 + len(text)))
+        state = of.run(of.start(prompt("gabgpt")), [of.dialect.tokenizer.special["<|assistant|>"]])
+        state = of.run(state, of.dialect.tokenizer.encode(text))
+        assert of.dialect.tokenizer.special["<|end|>"] in of.ids(state), (regex, ids)
