@@ -13,7 +13,7 @@ from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser, known_dialect
 from mypt_cli.run import saying
 from mypt_lint.options import add_ignore, add_settings, add_system
-from mypt_records.names import NAMES
+from mypt_records.names import AUTO, NAMES, NATIVE
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.blocks import Source
@@ -42,11 +42,11 @@ def _options(out: Parser) -> None:
         nargs="+",
     )
     add(
-        "--from FORMAT",
-        f"{', '.join(NAMES)}, a dialect, or auto to find out (default: that of the settings, or a "
-        "shape that is found, or mypt)",
+        "--from --records FORMAT",
+        f"{', '.join(NAMES)}, native (of the dialect of the settings), a dialect, or auto to find "
+        "out (default: that of the settings, or a shape that is found, or mypt)",
         dest="source",
-        type=partial(known_dialect, more=(*NAMES, "auto"), what="format"),
+        type=partial(known_dialect, more=(*NAMES, AUTO, NATIVE), what="format"),
     )
     add = out.group("conversion")
     add("--to DIALECT", "the dialect to write", dest="target", type=known_dialect, required=True)
@@ -89,7 +89,9 @@ def _run(options: argparse.Namespace) -> int:
             raise UsageError(error.args[0]) from None
 
     say = saying(PROG, quiet=options.quiet)
-    plan = planned(options, dialect=options.source)
+    native = options.source == NATIVE
+    named = {"records": NATIVE} if native else {"dialect": options.source}
+    plan = planned(options, **named)
     sources = plan.files(options.paths, say=say)
     found = [converter_of(source) for source in sources]
     report = Report(sys.stderr, on_loss=options.on_loss)

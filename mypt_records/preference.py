@@ -15,16 +15,16 @@ from mypt_records.reading import Reader
 
 ABOUT = "preference records (chosen, rejected)"
 PROMPT = 'add a top-level "system"'
+# As TRL, torchtune, axolotl and the pairs of Stack Exchange spell them.
+_CHOSEN, _REJECTED = (
+    (side, f"{side}_messages", f"{side}_conversations", f"{side}_response", paired)
+    for side, paired in (("chosen", "response_j"), ("rejected", "response_k"))
+)
 TOP = frozenset({
-    "prompt", "chosen", "rejected", "chosen_messages", "rejected_messages", "system", "language",
-    "tools", "chat_template_kwargs",
-    "score_chosen", "score_rejected", "margin", *sharegpt.LISTS, "instruction", "input", "history",
+    *_CHOSEN, *_REJECTED, "system", "language", "tools", "chat_template_kwargs",
+    "score_chosen", "score_rejected", "margin", *sharegpt.LISTS, *alpaca.ASKED, "input", "history",
 })  # fmt: skip
-
-_SIDES = {
-    "chosen": ("chosen", "chosen_messages"),
-    "rejected": ("rejected", "rejected_messages"),
-}
+_SIDES = {"chosen": _CHOSEN, "rejected": _REJECTED}
 
 
 def fit(record: dict[str, Any]) -> int:
@@ -69,7 +69,7 @@ def _asked(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[
     for key in sharegpt.LISTS:
         if isinstance(record.get(key), list):
             return [*system(record, reader), *said(record[key], f"/{key}", "user", reader)], [key]
-    if "instruction" in record:
+    if any(record.get(key) is not None for key in alpaca.ASKED):
         return alpaca.question(record, reader)
     return system(record, reader), []
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_lint.fast.chats import Chats
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.findings_cache import FindingsCache
+
+if TYPE_CHECKING:
+    from mypt_lint.fast.chats import Chats
 
 
 class FastChecker:
@@ -16,7 +20,11 @@ class FastChecker:
         self.checker = checker
         self.clean_filter = CleanFilter(checker)
         self.cache = FindingsCache(self.clean_filter)
-        self.chats = Chats(checker) if checker.shape else None
+        self.chats: Chats | None = None
+        if checker.shape:
+            from mypt_lint.fast.chats import Chats  # records of a dialect need none of it
+
+            self.chats = Chats(checker)
 
     def block(
         self, data: bytes, *, row: int, filename: str

@@ -1,0 +1,49 @@
+"""Findings that a file has once, however many of its records have them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from mypt_cli.jsonl.blocks import Source
+from mypt_convert.cli import main as convert
+from mypt_lint.cli import main as lint
+from mypt_lint.editor.document import Document
+from mypt_lint.run.plan import Plan
+from mypt_lint.settings.config import Config
+
+SAID = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]
+TEXT = "".join(json.dumps({"note": i, "messages": SAID}) + "\n" for i in range(9))
+
+
+def test_an_editor_shows_them_once() -> None:
+    source = Source("a.jsonl", stream=io.BytesIO(TEXT.encode()))
+    (group,) = Plan({}, Config()).groups([source], known=None, say=lambda _: None)
+    found = Document.of(TEXT, group._replace(sources=[Source("a.jsonl")])).found
+    assert [(item.finding.code, item.row) for item in found] == [("MYP112", 1)]
+
+
+def test_the_summary_says_that_they_are_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(TEXT)
+    assert lint([str(path), "--no-config"]) == 0
+    assert "1 warning about the file; 9 lines clean (1 file)" in capsys.readouterr().err
+    path.write_text(TEXT.replace("Hi", "Dear {{name}}", 1))
+    lint([str(path), "--no-config"])
+    assert "2 warnings in 1 of 9 lines (8 clean, 1 faulty; 1 file)" in capsys.readouterr().err
+
+
+def test_records_is_the_name_of_the_option_in_all_commands(tmp_path: Path) -> None:
+    path, out = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    path.write_text(TEXT)
+    call = [str(path), "-o", str(out), "--to", "mypt", "--system", "S"]
+    assert convert([*call, "--records", "openai"]) == 0
+    first = out.read_bytes()
+    assert convert([*call, "--from", "openai"]) == 0
+    assert out.read_bytes() == first
+    assert convert([*call, "--records", "native"]) == 1  # records of mypt have a system prompt

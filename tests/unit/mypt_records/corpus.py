@@ -1,0 +1,410 @@
+"""Records as people have them: faulty ones with the fault that is known, and clean ones of odd forms.
+
+A row is (name, record, findings), a finding (code, pointer). What is right was written first.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+Row = tuple[str, dict[str, Any], list[tuple[str, str]]]
+WEATHER = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "integer", "minimum": 1},
+        "unit": {"enum": ["C", "F"]},
+    },
+    "required": ["city"],
+}
+
+
+def tool(name: str = "weather", parameters: Any = WEATHER, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {"name": name, "description": "d", "parameters": parameters, **more},
+    }
+
+
+def u(text: Any = "Hi", **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text, **more}
+
+
+def a(text: Any = "Hello.", **more: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": text, **more}
+
+
+def s(text: Any = "You help.", role: str = "system") -> dict[str, Any]:
+    return {"role": role, "content": text}
+
+
+def call(
+    arguments: Any = '{"city": "Oslo"}', ident: str | None = "c1", name: str = "weather"
+) -> dict[str, Any]:
+    out: dict[str, Any] = {"type": "function", "function": {"name": name, "arguments": arguments}}
+    return out if ident is None else {"id": ident, **out}
+
+
+def c(*calls: dict[str, Any], text: Any = None) -> dict[str, Any]:
+    return {"role": "assistant", "content": text, "tool_calls": list(calls) or [call()]}
+
+
+def r(text: Any = "4 C", ident: str | None = "c1", **more: Any) -> dict[str, Any]:
+    return {
+        "role": "tool",
+        "content": text,
+        **({} if ident is None else {"tool_call_id": ident}),
+        **more,
+    }
+
+
+def o(*messages: dict[str, Any], tools: Any = None, **more: Any) -> dict[str, Any]:
+    return {"messages": list(messages), **({} if tools is None else {"tools": tools}), **more}
+
+
+def used(arguments: Any, parameters: Any = WEATHER) -> dict[str, Any]:
+    return o(u(), c(call(arguments)), r(), a(), tools=[tool(parameters=parameters)])
+
+
+ARGS = "/messages/1/tool_calls/0/function/arguments"
+PARAMS = "/tools/0/function/parameters"
+
+
+def typed(kind: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"x": {"type": kind}}}
+
+
+OPENAI: list[Row] = [
+    ("answer first", o(a(), u(), a()), [("MYP251", "/messages/0")]),
+    ("answer first, after system", o(s(), a(), u(), a()), [("MYP251", "/messages/1")]),
+    ("ends with a question", o(u(), a(), u("And?")), [("MYP252", "/messages/2")]),
+    ("only a question", o(u()), [("MYP252", "/messages/0")]),
+    ("two questions", o(u(), u("And?"), a()), [("MYP257", "/messages/1")]),
+    ("two answers", o(u(), a(), a("And.")), [("MYP257", "/messages/2")]),
+    ("late system", o(u(), a(), s(), u("x"), a("y")), [("MYP250", "/messages/2")]),
+    ("late developer", o(u(), s(role="developer"), a()), [("MYP250", "/messages/1")]),
+    ("orphan result", o(u(), r(), a()), [("MYP310", "/messages/1")]),
+    ("result of another call", o(u(), c(), r(ident="c2"), a()), [("MYP310", "/messages/2/tool_call_id"), ("MYP311", "/messages/1/tool_calls/0")]),
+    ("call without result", o(u(), c(), a()), [("MYP311", "/messages/1/tool_calls/0")]),
+    ("one of two calls without result", o(u(), c(call(), call(ident="c2")), r(), a()), [("MYP311", "/messages/1/tool_calls/1")]),
+    ("result of another name", o(u(), c(), r(name="time"), a()), [("MYP312", "/messages/2/name")]),
+    ("answered twice", o(u(), c(), r(), r(), a()), [("MYP349", "/messages/3/tool_call_id")]),
+    ("an id twice", o(u(), c(call(), call()), r(), r(), a()), [("MYP351", "/messages/1/tool_calls/1/id")]),
+    ("result without id", o(u(), c(call(), call(ident="c2")), r(), r(ident=None), a()), [("MYP352", "/messages/3"), ("MYP311", "/messages/1/tool_calls/1")]),
+    ("arguments in single quotes", used("{'city': 'Oslo'}"), [("MYP304", ARGS)]),
+    ("arguments cut off", used('{"city": "Os'), [("MYP304", ARGS)]),
+    ("arguments empty", used(""), [("MYP304", ARGS)]),
+    ("arguments of Python", used('{"city": None}'), [("MYP304", ARGS)]),
+    ("arguments with a comma too many", used('{"city": "Oslo",}'), [("MYP304", ARGS)]),
+    ("arguments are a list", used('["Oslo"]'), [("MYP332", ARGS)]),
+    ("arguments are a string", used('"Oslo"'), [("MYP332", ARGS)]),
+    ("arguments encoded twice", used(json.dumps(json.dumps({"city": "Oslo"}))), [("MYP332", ARGS)]),
+    ("arguments lack what is required", used('{"days": 1}'), [("MYP353", ARGS)]),
+    ("arguments of a wrong type", used('{"city": 5}'), [("MYP353", ARGS)]),
+    ("arguments out of the enum", used('{"city": "Oslo", "unit": "K"}'), [("MYP353", ARGS)]),
+    ("arguments too small", used('{"city": "Oslo", "days": 0}'), [("MYP353", ARGS)]),
+    ("arguments as an object, misfit", used({"city": 5}), [("MYP353", f"{ARGS}/city")]),
+    ("arguments padded", used('{"city": "Oslo", "query": null}'), [("MYP357", ARGS)]),
+    ("arguments padded, as an object", used({"city": "Oslo", "query": None}), [("MYP357", f"{ARGS}/query")]),
+    *[
+        (f"schema with {kind}", o(u(), a(), tools=[tool(parameters=typed(kind))]), [("MYP128", f"{PARAMS}/properties/x/type")])
+        for kind in ("dict", "float", "str", "int", "list", "bool", "any", "String")
+    ],
+    ("required among the properties", o(u(), a(), tools=[tool(parameters={"type": "object", "properties": {"x": {"type": "string"}, "required": ["x"]}})]), [("MYP128", f"{PARAMS}/properties/required")]),
+    ("required of a property", o(u(), a(), tools=[tool(parameters={"type": "object", "properties": {"x": {"type": "string", "required": True}}})]), [("MYP128", f"{PARAMS}/properties/x/required")]),
+    ("no properties", o(u(), a(), tools=[tool(parameters={"x": {"type": "string"}})]), [("MYP128", f"{PARAMS}/x")]),
+    ("parameters are a list", o(u(), a(), tools=[tool(parameters=["x"])]), [("MYP128", PARAMS)]),
+    ("parameters padded", o(u(), a(), tools=[tool(parameters={"type": "object", "properties": {"x": None}})]), [("MYP128", f"{PARAMS}/properties/x")]),
+    ("undeclared tool", o(u(), c(call(name="time")), r(), a(), tools=[tool()]), [("MYP313", "/messages/1/tool_calls/0/function/name")]),
+    ("declared twice", o(u(), a(), tools=[tool(), tool()]), [("MYP126", "/tools/1/function/name")]),
+    ("empty question", o(u(""), a()), [("MYP214", "/messages/0/content")]),
+    ("empty answer", o(u(), a("")), [("MYP214", "/messages/1/content")]),
+    ("blank answer", o(u(), a(" \n")), [("MYP314", "/messages/1/content")]),
+    ("empty part", o(u([{"type": "text", "text": ""}]), a()), [("MYP214", "/messages/0/content/0/text")]),
+    ("null answer", o(u(), a(None)), [("MYP104", "/messages/1/content")]),
+    ("null question", o(u(None), a()), [("MYP104", "/messages/0/content")]),
+    ("a number for content", o(u(5), a()), [("MYP104", "/messages/0/content")]),
+    ("no role", o({"content": "x"}, a()), [("MYP104", "/messages/0")]),
+    ("unknown role", o(u(), {"role": "poet", "content": "x"}), [("MYP105", "/messages/1/role")]),
+    ("misspelt key", o(u(), {"role": "assistant", "contnet": "x"}), [("MYP103", "/messages/1/contnet"), ("MYP104", "/messages/1/content")]),
+    ("end of sentence", o(u(), a("Yes.</s>")), [("MYP301", "/messages/1/content")]),
+    ("end of ChatML", o(u(), a("Yes.<|im_end|>")), [("MYP301", "/messages/1/content")]),
+    ("Llama 2's instruction", o(u("[INST] Hi"), a()), [("MYP301", "/messages/0/content")]),
+    ("end of Llama 3", o(u(), a("Yes.<|eot_id|>")), [("MYP301", "/messages/1/content")]),
+    ("end of GPT", o(u(), a("Yes.<|endoftext|>")), [("MYP301", "/messages/1/content")]),
+    ("start of Gemma", o(u("<start_of_turn>user"), a()), [("MYP301", "/messages/0/content")]),
+    ("a thought in the answer, others apart", o(u(), a("x", reasoning_content="y"), u(), a("<think>z</think> x")), [("MYP301", "/messages/3/content"), ("MYP301", "/messages/3/content")]),
+    ("other thoughts twice", o(u(), a("x", reasoning_content="y", thinking="z")), [("MYP121", "/messages/1/thinking")]),
+    ("a name left", o(u("Dear {{name}}, how are you?"), a()), [("MYP358", "/messages/0/content")]),
+    ("a format field left", o(u("Answer this: {question}"), a()), [("MYP358", "/messages/0/content")]),
+    ("a sign for nothing", o(u("<noinput>"), a()), [("MYP358", "/messages/0/content")]),
+    ("weight is a word", o(u(), a(weight="no")), [("MYP104", "/messages/1/weight")]),
+    ("tools are an object", o(u(), a(), tools={"name": "x"}), [("MYP104", "/tools")]),
+    ("calls are an object", o(u(), {"role": "assistant", "content": None, "tool_calls": call()}), [("MYP104", "/messages/1/tool_calls")]),
+    ("a call without a name", o(u(), c({"id": "x", "type": "function", "function": {"arguments": "{}"}})), [("MYP104", "/messages/1/tool_calls/0")]),
+]  # fmt: skip
+
+DEFS = {
+    "type": "object",
+    "$defs": {
+        "point": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}
+    },
+    "properties": {
+        "at": {"$ref": "#/$defs/point"},
+        "who": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "n": {"type": ["integer", "null"], "default": None},
+        "kind": {"type": "string", "enum": ["a", "b"], "examples": [None]},
+        "more": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+}
+MANY = c(call(), call('{"city": "Rom"}', "c2"), call('{"city": "Paris", "days": 2}', "c3"))
+IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}}
+CLEAN: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "openai": [
+        ("plain", o(s(), u(), a())),
+        ("several calls, results out of order", o(u(), MANY, r(ident="c3"), r(ident="c1"), r(ident="c2"), a(), tools=[tool()])),
+        ("parts", o(u([{"type": "text", "text": "What"}, {"type": "text", "text": " now?"}]), a([{"type": "text", "text": "x"}]))),
+        ("an image", o(u([{"type": "text", "text": "What is this?"}, IMAGE]), a("A cat."))),
+        ("an image alone", o(u([IMAGE]), a("A cat."))),
+        ("null content with calls", o(u(), c(), r(), a(), tools=[tool()])),
+        ("no content with calls", o(u(), {"role": "assistant", "tool_calls": [call()]}, r(), a())),
+        ("empty content with calls", o(u(), c(text=""), r(), a())),
+        ("text and calls", o(u(), c(text="Let me look."), r(), a())),
+        ("ends with a call", o(u(), c(), tools=[tool()])),
+        ("developer", o(s(role="developer"), u(), a())),
+        ("system and developer", o(s(), s("Be brief.", "developer"), u(), a())),
+        ("two system prompts", o(s(), s("Be brief."), u(), a())),
+        ("weights", o(u(), a(weight=0), u("x"), a("y", weight=1))),
+        ("names", o(u(name="Ada"), u("And I?", name="Bob"), a(name="bot"))),
+        ("refusal", o(u(), a(None, refusal="I cannot."))),
+        ("the older call", o(u(), {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}, {"role": "function", "name": "f", "content": "1"}, a(), functions=[{"name": "f", "parameters": {"type": "object", "properties": {}}}])),
+        ("calls without ids", o(u(), c(call(ident=None)), r(ident=None, name="weather"), a())),
+        ("two rounds of calls", o(u(), c(), r(), c(call('{"city": "Rom"}', "c2")), r(ident="c2"), a())),
+        ("arguments as an object", used({"city": "Oslo", "days": 3})),
+        ("no arguments", o(u(), c(call("{}", name="now")), r(), a(), tools=[tool("now", {"type": "object", "properties": {}})])),
+        ("a tool without parameters", o(u(), c(call("{}", name="now")), r(), a(), tools=[{"type": "function", "function": {"name": "now"}}])),
+        ("strict tool", o(u(), a(), tools=[tool(parameters={**WEATHER, "additionalProperties": False}, strict=True)])),
+        ("definitions", used('{"at": {"x": 1}, "who": null, "n": null, "more": {"y": "z"}}', DEFS)),
+        ("thoughts", o(u(), a("4", reasoning_content="2 + 2"))),
+        ("thoughts in the answer", o(u(), a("<think>2 + 2</think>4"))),
+        ("the same thoughts twice", o(u(), a("4", reasoning_content="2 + 2", reasoning="2 + 2"))),
+        ("Japanese", o(u("東京の天気は?"), a("晴れです。"))),
+        ("Arabic and emoji", o(u("مرحبا 👋🏽"), a("👩‍👩‍👧‍👦 أهلاً"))),
+        ("code with braces", o(u("Use `{{ name }}` in Jinja?"), a("```jinja\n{% for x in y %}{{ x }}{% endfor %}\n```"))),
+        ("f-string", o(u("Explain f-strings"), a('print(f"{question}")'))),
+        ("HTML", o(u("<p>Hello <b>you</b></p>"), a("<s>no</s> <div>yes</div>"))),
+        ("LaTeX", o(u(r"$\frac{a}{b}$"), a(r"\begin{align} x &= {{y}} \end{align}"))),
+        ("Vue", o(u("How do I print in Vue?"), a("<p>{{ message }}</p>"))),
+        ("JSON answer", o(u("as JSON"), a('{"city": "Oslo"}'), response_format={"type": "json_object"})),
+        ("metadata", o(u(), a(), _source="x", language="en")),
+        ("nulls of a table", o({**u(), "tool_calls": None, "name": None}, {**a(), "tool_calls": None, "tool_call_id": None})),
+        ("options of a template", o(u(), a(), chat_template_kwargs={"enable_thinking": False})),
+        ("empty system prompt", o(s(""), u(), a())),
+        ("a result of parts", o(u(), c(), r([{"type": "text", "text": "4 C"}]), a())),
+        ("an empty result", o(u(), c(), r(""), a())),
+        ("comparison", o(u("Is 1 < 2 and [1] fine?"), a("Yes: 1<2, 3>2, [x], </x>"))),
+        ("a long text", o(u("word " * 2000), a("yes " * 2000))),
+        ("tabs around", o(u("\tx"), a("\n\ny\n"))),
+        ("one word", o(u("."), a("?"))),
+        ("parallel off", o(u(), a(), tools=[tool()], parallel_tool_calls=False, tool_choice="auto")),
+    ],
+}  # fmt: skip
+
+
+def g(who: str, value: Any, **more: Any) -> dict[str, Any]:
+    return {"from": who, "value": value, **more}
+
+
+def h(*said: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"conversations": list(said), **more}
+
+
+H, G = g("human", "Hi"), g("gpt", "Hello.")
+F, OBS = (
+    g("function_call", '{"name": "weather", "arguments": {"city": "Oslo"}}'),
+    g("observation", "4 C"),
+)
+
+
+def at(i: int, key: str = "") -> str:
+    return f"/conversations/{i}" + (f"/{key}" if key else "")
+
+
+def fc(value: Any, tools: Any = None) -> dict[str, Any]:
+    return h(H, g("function_call", value), OBS, G, **({} if tools is None else {"tools": tools}))
+
+
+TOOLS = json.dumps(
+    [WEATHER | {} and {"name": "weather", "description": "d", "parameters": WEATHER}]
+)
+
+
+def declared(parameters: Any) -> dict[str, Any]:
+    return h(H, G, tools=json.dumps([{"name": "f", "parameters": parameters}]))
+
+
+SHAREGPT: list[Row] = [
+    ("answer first", h(G, H, G), [("MYP251", at(0))]),
+    ("ends with a question", h(H, G, H), [("MYP252", at(2))]),
+    ("two questions", h(H, g("human", "x"), G), [("MYP257", at(1))]),
+    ("two answers", h(H, G, g("gpt", "x")), [("MYP257", at(2))]),
+    ("late system", h(H, G, g("system", "x"), H, G), [("MYP250", at(2))]),
+    ("orphan result", h(H, OBS, G), [("MYP310", at(1))]),
+    ("call without result", h(H, F, G), [("MYP311", at(1, "value"))]),
+    ("call is no JSON", fc("weather(Oslo)"), [("MYP304", at(1, "value"))]),
+    ("call in single quotes", fc("{'name': 'weather', 'arguments': {}}"), [("MYP304", at(1, "value"))]),
+    ("call cut off", fc('{"name": "weather", "argum'), [("MYP304", at(1, "value"))]),
+    ("call without a name", fc('{"arguments": {}}'), [("MYP104", at(1, "value"))]),
+    ("call is a number", fc("5"), [("MYP104", at(1, "value"))]),
+    ("arguments are a list", fc('{"name": "weather", "arguments": ["Oslo"]}'), [("MYP332", at(1, "value"))]),
+    ("arguments are no JSON", fc('{"name": "weather", "arguments": "{Oslo}"}'), [("MYP304", at(1, "value"))]),
+    ("arguments of a wrong type", fc('{"name": "weather", "arguments": {"city": 5}}', TOOLS), [("MYP353", at(1, "value"))]),
+    ("arguments lack what is required", fc('{"name": "weather", "arguments": {}}', TOOLS), [("MYP353", at(1, "value"))]),
+    ("arguments padded", fc('{"name": "weather", "arguments": {"city": "x", "y": null}}', TOOLS), [("MYP357", at(1, "value"))]),
+    ("undeclared tool", fc('{"name": "time", "arguments": {}}', TOOLS), [("MYP313", at(1, "value"))]),
+    ("declared twice", h(H, G, tools=json.dumps([{"name": "f"}, {"name": "f"}])), [("MYP126", "/tools")]),
+    *[(f"schema with {kind}", declared(typed(kind)), [("MYP128", "/tools")]) for kind in ("dict", "float", "str", "int", "bool", "list")],
+    ("required among the properties", declared({"type": "object", "properties": {"required": ["x"]}}), [("MYP128", "/tools")]),
+    ("parameters are text", declared("city"), [("MYP128", "/tools")]),
+    ("tools are no JSON", h(H, G, tools="[{'name': 'f'}]"), [("MYP104", "/tools")]),
+    ("tools are an object", h(H, G, tools='{"name": "f"}'), [("MYP104", "/tools")]),
+    ("empty question", h(g("human", ""), G), [("MYP214", at(0, "value"))]),
+    ("empty answer", h(H, g("gpt", "")), [("MYP214", at(1, "value"))]),
+    ("blank answer", h(H, g("gpt", "\n")), [("MYP314", at(1, "value"))]),
+    ("null answer", h(H, g("gpt", None)), [("MYP104", at(1, "value"))]),
+    ("a number for a value", h(H, g("gpt", 4)), [("MYP104", at(1, "value"))]),
+    ("no sender", h({"value": "x"}, G), [("MYP104", at(0))]),
+    ("unknown sender", h(g("alien", "x"), G), [("MYP105", at(0, "from"))]),
+    ("misspelt key", h(H, {"from": "gpt", "vlaue": "x"}), [("MYP103", at(1, "vlaue")), ("MYP104", at(1, "value"))]),
+    ("a string for a message", h(H, "Hello."), [("MYP104", at(1))]),  # type: ignore[arg-type]
+    ("end of sentence", h(H, g("gpt", "Yes.</s>")), [("MYP301", at(1, "value"))]),
+    ("end of ChatML", h(H, g("gpt", "Yes.<|im_end|>")), [("MYP301", at(1, "value"))]),
+    ("Llama 2's instruction", h(g("human", "[INST] x [/INST]"), G), [("MYP301", at(0, "value"))] * 2),
+    ("end of GPT", h(H, g("gpt", "x<|endoftext|>")), [("MYP301", at(1, "value"))]),
+    ("a name left", h(g("human", "Dear {{name}}, hello"), G), [("MYP358", at(0, "value"))]),
+    ("an instruction left", h(g("human", "{instruction}"), G), [("MYP358", at(0, "value"))]),
+    ("a sign for nothing", h(g("human", "<noinput>"), G), [("MYP358", at(0, "value"))]),
+    ("misspelt top-level key", h(H, G, sytem="x"), [("MYP103", "/sytem")]),
+    ("system is a number", h(H, G, system=4), [("MYP104", "/system")]),
+]  # fmt: skip
+CLEAN["sharegpt"] = [
+    ("plain", h(H, G)),
+    ("with a prompt", h(g("system", "S"), H, G)),
+    ("a top-level prompt", h(H, G, system="S", id="identity_0", tools="")),
+    ("calls", h(H, F, OBS, G, tools=TOOLS)),
+    ("a list of calls", fc(json.dumps([{"name": "weather", "arguments": {"city": "x"}}]), TOOLS)),
+    ("arguments as text", fc('{"name": "weather", "arguments": "{\\"city\\": \\"x\\"}"}', TOOLS)),
+    ("no tools", h(H, G, tools="[]")),
+    ("two calls, one result", h(H, g("function_call", '[{"name": "a", "arguments": {}}, {"name": "b", "arguments": {}}]'), OBS, G)),
+    ("roles of OpenAI", h(u(), a())),
+    ("weights", h(H, g("gpt", "x", weight=0), H, g("gpt", "y", weight=1))),
+    ("FastChat's keys", h(g("human", "x", text="x", markdown=None), G, id=7)),
+    ("other names", h(g("user", "x"), g("assistant", "y"))),
+    ("thoughts in the answer", h(H, g("gpt", "<think>z</think> x"))),
+    ("Chinese", h(g("human", "你好"), g("gpt", "你好!👋"))),
+    ("code", h(g("human", "Write a template"), g("gpt", "`{{ user }}`"))),
+    ("HTML and LaTeX", h(g("human", "<b>$x_{1}$</b>"), g("gpt", "<i>{x}</i>"))),
+    ("an image", h(g("human", "<image>What is this?"), G, images=["a.jpg"])),
+    ("images parts", h(g("human", [{"type": "text", "value": "x"}, {"type": "image", "value": "a.jpg"}]), G)),
+    ("ends with a call", h(H, F, tools=TOOLS)),
+    ("a schema with definitions", declared(DEFS)),
+]  # fmt: skip
+
+
+def al(instruction: Any = "Add.", output: Any = "2", **more: Any) -> dict[str, Any]:
+    return {"instruction": instruction, "input": "", "output": output, **more}
+
+
+def texts(asked: str, answered: str) -> dict[str, tuple[str, str]]:
+    """Returns the pairs of a question and an answer that are faulty, by the fault."""
+    return {
+        "empty question": ("", "x"), "empty answer": ("x", ""), "blank question": (" \n", "x"),
+        "blank answer": ("x", "\t"), "end of sentence": ("x", "y</s>"), "end of ChatML": ("x", "y<|im_end|>"),
+        "start of ChatML": ("<|im_start|>", "x"), "Llama 2": ("[INST] x", "y"), "Llama 3": ("x", "y<|eot_id|>"),
+        "GPT": ("x", "y<|endoftext|>"), "Gemma": ("x", "y<end_of_turn>"), "Mistral": ("x", "[TOOL_CALLS]"),
+        "harmony": ("x", "<|channel|>final"), "DeepSeek": ("x", "<｜User｜>"), "Phi": ("<|user|>", "x"),
+        "a name left": ("Dear {{name}}", "x"), "a field left": ("x", "{response}"), "noinput": ("noinput", "x"),
+        "nooutput": ("x", "<nooutput>"), "number asked": (asked, answered),
+    }  # fmt: skip
+
+
+_CODES = {
+    "empty": "MYP214", "blank": "MYP314", "a ": "MYP358", "no": "MYP358",
+}  # fmt: skip
+
+
+def of_texts(make: Any, asked: str, answered: str) -> list[Row]:
+    """Returns rows of a shape that has one question and one answer, at these pointers."""
+    rows: list[Row] = []
+    for name, (question, answer) in texts("x", "y").items():
+        if name == "number asked":
+            continue
+        code = next((code for start, code in _CODES.items() if name.startswith(start)), "MYP301")
+        rows.append(
+            (name, make(question, answer), [(code, answered if question == "x" else asked)])
+        )
+    return rows
+
+
+SIMPLE: dict[str, list[Row]] = {
+    "alpaca": [
+        *of_texts(al, "/instruction", "/output"),
+        ("a number", al(5), [("MYP104", "/instruction")]),
+        ("null answer", {"instruction": "x", "output": None}, [("MYP102", "")]),
+        ("input is a list", al(input=["x"]), [("MYP104", "/input")]),
+        ("a sign in the input", al(input="<noinput>"), [("MYP358", "/input")]),
+        ("history of strings", al(history=["x"]), [("MYP104", "/history/0")]),
+        ("empty answer before", al(history=[["x", ""]]), [("MYP214", "/history/0/1")]),
+        ("unknown key", al(note="x"), [("MYP103", "/note")]),
+        ("misspelt key", al(sistem="x"), [("MYP103", "/sistem")]),
+    ],
+    "completion": [
+        *of_texts(lambda q, x: {"prompt": q, "completion": x}, "/prompt", "/completion"),
+        ("a number", {"prompt": 5, "completion": "x"}, [("MYP104", "/prompt")]),
+        ("null", {"prompt": "x", "completion": None}, [("MYP104", "/completion")]),
+        ("unknown role", {"prompt": [{"role": "poet", "content": "x"}], "completion": [a()]}, [("MYP105", "/prompt/0/role")]),
+        ("answer in the prompt", {"prompt": [u(), a()], "completion": [a("x")]}, [("MYP257", "/completion/0")]),
+        ("misspelt key", {"prompt": "x", "completion": "y", "sytem": "z"}, [("MYP103", "/sytem")]),
+    ],
+    "kto": [
+        *of_texts(lambda q, x: {"prompt": q, "completion": x, "label": True}, "/prompt", "/completion"),
+        ("null", {"prompt": "x", "completion": None, "label": True}, [("MYP104", "/completion")]),
+        ("two answers", {"prompt": [u(), a()], "completion": [a("x")], "label": False}, [("MYP257", "/completion/0")]),
+    ],
+    "preference": [
+        *of_texts(lambda q, x: {"prompt": q, "chosen": x, "rejected": "z"}, "/prompt", "/chosen"),
+        ("empty rejected", {"prompt": "x", "chosen": "y", "rejected": ""}, [("MYP214", "/rejected")]),
+        ("tagged rejected", {"prompt": "x", "chosen": "y", "rejected": "z</s>"}, [("MYP301", "/rejected")]),
+        ("null rejected", {"prompt": "x", "chosen": "y", "rejected": None}, [("MYP104", "/rejected")]),
+    ],
+}  # fmt: skip
+CLEAN |= {
+    "alpaca": [
+        ("plain", al()), ("with input", al(input="1 + 1")), ("with a prompt", al(system="S")),
+        ("history", al(history=[["x", "y"]])), ("no input", {"instruction": "x", "output": "y"}),
+        ("questions", {"question": "x", "answer": "y"}), ("Dolly", {"instruction": "x", "context": "", "response": "y"}),
+        ("with the text", al(text="### Instruction: Add.")), ("code", al("Use {{ x }}", "```{{ x }}```")),
+        ("Hindi", al("नमस्ते", "🙏")), ("JSON", al("as JSON", '{"a": {"b": 1}}')),
+    ],
+    "completion": [
+        ("texts", {"prompt": "x", "completion": " y"}),
+        ("messages", {"prompt": [s(), u()], "completion": [a()]}),
+        ("calls", {"prompt": [u()], "completion": [c()], "tools": [tool()]}),
+    ],
+    "kto": [
+        ("good", {"prompt": "x", "completion": "y", "label": True}),
+        ("messages", {"prompt": [u()], "completion": [a()], "label": False}),
+    ],
+    "preference": [
+        ("texts", {"prompt": "x", "chosen": "y", "rejected": "z"}),
+        ("conversations", {"chosen": [u(), a("y")], "rejected": [u(), a("z")], "score_chosen": 1.0, "score_rejected": 0.5}),
+        ("sharegpt", h(H, chosen=G, rejected=g("gpt", "z"))),
+        ("sides of torchtune", {"chosen_conversations": [u(), a("y")], "rejected_conversations": [u(), a("z")]}),
+        ("no question", {"chosen": "y", "rejected": "z"}),
+        ("responses of axolotl", {"prompt": "x", "chosen_response": "y", "rejected_response": "z"}),
+        ("Orca", {"system": "S", "question": "x", "chosen": "y", "rejected": "z"}),
+        ("responses", {"question": "x", "response_j": "y", "response_k": "z"}),
+    ],
+}  # fmt: skip
+FAULTY = {"openai": OPENAI, "sharegpt": SHAREGPT, **SIMPLE}
