@@ -26,6 +26,7 @@ from mypt_spec.lexer import lex, lex_ids
 from mypt_spec.parser import build, parse_text, spacing
 from mypt_spec.rules import Limits, check_episode
 from mypt_spec.serializer import legal_events, prove, to_text
+from mypt_spec.states import told_apart
 from mypt_spec.table import SpecError, TokenTable
 from mypt_spec.table_file import load_table
 from mypt_spec.tokenizer.tokenizer import Tokenizer
@@ -302,6 +303,7 @@ def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
         except SpecError as error:
             raise SpecError(f"{_grammar_file(folder)}: {error}") from None
     _check_terminals(table, machine, folder)
+    machine = told_apart(machine, table)
     digest = hashlib.sha256(f"{grammar}\0{tokens}".encode()).hexdigest()
     if adapter is None:
         coded = shipped and not (folder / RECORDS).is_file()

@@ -73,6 +73,32 @@ def open_blocks(automaton: Automaton, table: TokenTable) -> dict[int, Stack]:
     return stacks
 
 
+def told_apart(automaton: Automaton, table: TokenTable) -> Automaton:
+    """Returns an automaton of the same language in which each state has its own open blocks.
+
+    A minimal automaton makes one state of two blocks after which the same may follow. Where none is
+    shared so, the automaton itself is returned; else its states are numbered anew, breadth first.
+    """
+    first: tuple[int, Stack] = (automaton.start, ())
+    numbers: dict[tuple[int, Stack], int] = {first: 0}
+    steps: list[dict[str, int]] = []
+    queue = [first]
+    for state, stack in queue:
+        row: dict[str, int] = {}
+        for name, following in sorted(automaton.steps[state].items()):
+            tag = table.terminals.get(name)
+            after = following, stack if tag is None else after_tag(stack, tag, table)
+            if after not in numbers:
+                numbers[after] = len(numbers)
+                queue.append(after)
+            row[name] = numbers[after]
+        steps.append(row)
+    if len(steps) == len(automaton.steps):
+        return automaton
+    accepts = frozenset(n for (state, _), n in numbers.items() if state in automaton.accepts)
+    return Automaton(tuple(steps), accepts)
+
+
 def model_writes_in(stack: Stack, table: TokenTable) -> bool:
     """Returns whether the model writes the text inside these blocks."""
     return all(table.openers[kind].body_by_model for kind in stack)
