@@ -30,6 +30,7 @@ from __future__ import annotations
 import codecs
 import re
 from functools import cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import mypt_spec
@@ -59,6 +60,7 @@ class StreamParser:
         self._d, self._table = dialect, dialect.table
         self._by_id = {i: self._table.sentinels[s] for s, i in self._table.special.items()}
         self._beginning = _beginning(dialect.name)
+        self._longer = _longer(dialect.name)
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         # The text that is held back, with tags of one id as sentinels.
         self._text = ""
@@ -150,7 +152,14 @@ class StreamParser:
             match = self._beginning.search(self._text, at, whole, partial=True)
             if match is None:
                 break
-            if match.partial or (match.end() == whole and self._goes_on(match[0])):
+            if (
+                match.partial
+                or (match.end() == whole and self._goes_on(match[0]))
+                or any(
+                    rest.startswith(self._text[match.end() :])
+                    for rest in self._longer.get(match[0], ())
+                )
+            ):
                 free = match.start()
                 break
             at = tags = match.end()
@@ -180,7 +189,20 @@ def _beginning(name: str) -> Any:
         return None
     import regex
 
-    return regex.compile("|".join(_whole(table, name) for name in table.terminals))
+    names = sorted(table.terminals, key=lambda name: -len(table.terminals[name].shown))
+    return regex.compile("|".join(_whole(table, name) for name in names))
+
+
+@cache
+def _longer(name: str) -> dict[str, list[str]]:
+    """Maps each tag to what makes it longer, if it comes next; tags of one id are sentinels."""
+    table = mypt_spec.dialect(name).table
+    spelled = [t.spell((), table.sentinels) for t in table.terminals.values()]
+    out: dict[str, list[str]] = {}
+    for tag, other in product(spelled, spelled):
+        if tag != other and other.startswith(tag) and not other[len(tag) :].isspace():
+            out.setdefault(tag, []).append(other[len(tag) :])
+    return out
 
 
 def _whole(table: TokenTable, name: str) -> str:

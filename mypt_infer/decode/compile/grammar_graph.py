@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mypt_infer.decode.compile.byte_dfa import ByteDfa, text_dfa
+from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
 from mypt_infer.decode.compile.call_graph import Bodies
 from mypt_infer.decode.compile.nfa import (
     CALLING,
@@ -62,7 +62,7 @@ class _Head:
     """The beginning of a tag's spelling, and the rest.
 
     `lead` is white space that comes with the tag. Then follows one id, `token`, or, if it is -1,
-    `text`. `tail` is the rest: pieces ("text", ...) and ("attr", name).
+    `text`. `tail` is the rest: pieces ("text", ...), ("attr", name) and ("special", tag).
     """
 
     lead: str
@@ -301,24 +301,16 @@ class GrammarGraph:
                     f"{self.table.name}: nothing says which attributes a model may write in "
                     f"`{terminal.shown}`"
                 )
-            return chain(
-                spelled("".join(value for _, value in head.tail)),
-                self._node(then, said=said),
-                block=block,
-            )
+            return chain(self._rest(head), self._node(then, said=said), block=block)
         after = self._node(self.machine.steps[then][TEXT], text=False, said=said)
         bodies = self.bodies(terminal.body, self.tools, self.table.literals, self.forbidden)
         if not any(kind == "attr" for kind, _ in head.tail):
-            return chain(
-                spelled("".join(value for _, value in head.tail)),
-                bodies.any_tool(after),
-                block=block,
-            )
+            return chain(self._rest(head), bodies.any_tool(after), block=block)
         named = []
         for i, tool in enumerate(self.tools):
             _check_name(tool, terminal)
-            tag = "".join(tool.name if kind == "attr" else value for kind, value in head.tail)
-            named.append(chain(spelled(tag), bodies.one(i, after), block=block, owner=i))
+            rest = self._rest(head, tool.name)
+            named.append(chain(rest, bodies.one(i, after), block=block, owner=i))
         return Node(also=named, block=block)
 
     # Spellings.
@@ -338,8 +330,18 @@ class GrammarGraph:
             lead,
             token,
             text,
-            tuple((p.kind if p.kind == "attr" else "text", p.value) for p in pieces),
+            tuple((p.kind if p.kind != "space" else "text", p.value) for p in pieces),
         )
+
+    def _rest(self, head: _Head, name: str = "") -> list[Symbol]:
+        """Returns the symbols of a tag after its head; `name` is the value of its attributes."""
+        out: list[Symbol] = []
+        for kind, value in head.tail:
+            if kind == "special":
+                out.append(("id", self.table.special[value]))
+            else:
+                out += spelled(name if kind == "attr" else value)
+        return out
 
     def _text_leaf(self) -> ByteDfa:
         """Returns the leaf of texts. Its exits are all that may end a text in some state.

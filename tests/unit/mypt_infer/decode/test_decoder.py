@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from mypt_infer.decode import BudgetError, Decoder, PromptError, SchemaFault, ToolSpec, declare
+from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Episode, Message, Part
+from mypt_spec.table import TEXT
 from tests.support.decoding import DIALECTS, TOOLS, decoder, prompt, said
 
 
@@ -23,14 +25,13 @@ def tags(made: Decoder, state: int) -> list[str]:
 
 def read(made: Decoder, text: str, start: int | None = None) -> int:
     """The state after a text whose tags are separate from its words."""
-    special = made.dialect.tokenizer.special
     state = made.start(prompt(made.dialect.name)) if start is None else start
     ids: list[int] = []
     for event in made.dialect.lex(text):
         ids += (
-            [special[event.text]]
-            if event.text in special
-            else made.dialect.tokenizer.encode(event.text)
+            made.dialect.tokenizer.encode(event.text)
+            if event.terminal == TEXT
+            else tag_ids(event, made.dialect.table, made.dialect.tokenizer, trail=False)
         )
     return made.run(state, ids)
 
@@ -154,6 +155,7 @@ def test_tags_cannot_be_spelled(name: str) -> None:
         "gabgpt": "<|assistant|>",
         "usf-omega": "<message_start>",
         "mypt-3b": "<assistant>",
+        "harmony": "<|channel|>final<|message|>",
     }.get(name, "")  # in the others the header is the system's
     start = read(made, into)
     letters = {chr(b): made.dialect.tokenizer.encode(chr(b))[0] for b in range(32, 127)}

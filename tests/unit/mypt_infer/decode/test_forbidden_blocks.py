@@ -23,18 +23,19 @@ def silent(name: str, **options: Any) -> Decoder:
 
 
 def openers(of_: Decoder) -> set[int]:
-    """The ids that begin a thought."""
-    table = of_.dialect.table
-    return {
-        table.special[piece.value]
-        for kind in format_of(of_.dialect).thinking
-        for piece in table.openers[kind].spelling
-        if piece.kind == "special"
+    """The ids in the tags that begin a thought."""
+    table, tokenizer = of_.dialect.table, of_.dialect.tokenizer
+    pieces = {p for k in format_of(of_.dialect).thinking for p in table.openers[k].spelling}
+    words = [p.value.encode() for p in pieces if p.kind == "text"]
+    return {table.special[p.value] for p in pieces if p.kind == "special"} | {
+        i
+        for i in tokenizer.ordinary
+        if any(w.startswith(tokenizer.decode_bytes([i])) for w in words)
     }
 
 
 def test_which_dialects_think() -> None:
-    assert set(THINKERS) == {"mypt", "gabgpt", "usf-omega"}
+    assert set(THINKERS) == {"mypt", "gabgpt", "usf-omega", "harmony"}
     assert format_of("usf-omega").thinking == {"reasoning", "self_reflection"}
     assert silent("praxis").forbidden_blocks == frozenset()
 
@@ -78,7 +79,9 @@ def test_every_budget_ends_legal_without_a_thought(name: str, engine: str) -> No
                 state = made.next(state, ids[-1])
         assert len(ids) <= budget
         assert complete(made, before + ids)
-        assert not openers(made) & set(ids)
+        thoughts = {made.dialect.table.openers[k].name for k in made.forbidden_blocks}
+        events, _ = made.dialect.lex_ids(before + ids)
+        assert not thoughts & {event.terminal for event in events}
 
 
 def test_a_thought_that_is_open_is_finished() -> None:
