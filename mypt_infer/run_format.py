@@ -84,13 +84,31 @@ class Format:
     @cached_property
     def final(self) -> str:
         """Returns the mark that ends a conversation for good; "" if the end of a turn is enough."""
-        machine, opener = self.dialect.automaton, self._turn_opener
+        machine = self.dialect.automaton
         for state in machine.states:
-            if opener in machine.steps[state] and not machine.accepting(state):
+            if not machine.accepting(state) and self._must_end_after(state):
                 for name, then in machine.steps[state].items():
                     if machine.accepting(then) and not machine.steps[then]:
                         return name
         return ""
+
+    @cached_property
+    def earlier(self) -> str:
+        """Returns the tag that is in place of `final` where another turn follows; "" for none.
+
+        Where `final` closes a block, that is the closing tag of the block.
+        """
+        mark = self.dialect.table.terminals.get(self.final)
+        return self.dialect.table.closers[mark.closes].name if mark and mark.closes else ""
+
+    def _must_end_after(self, state: int) -> bool:
+        """Returns whether a turn may begin and no conversation may end, here or after a closer."""
+        machine = self.dialect.automaton
+        closers = {t.name for t in self.dialect.table.closers.values()} & set(machine.steps[state])
+        return any(
+            self._turn_opener in machine.steps[s] and not machine.accepting(s)
+            for s in (state, *(machine.steps[state][name] for name in closers))
+        )
 
     @cached_property
     def begins(self) -> frozenset[str]:
@@ -102,12 +120,13 @@ class Format:
     @cached_property
     def between(self) -> frozenset[int]:
         """Returns the states in which a turn has ended and another may begin."""
-        machine = self.dialect.automaton
+        machine, rows = self.dialect.automaton, self.dialect.automaton.steps
+        ended = {rows[s].get(self.earlier) for s in machine.states if self.final in rows[s]}
         return frozenset(
             s
             for s in machine.states
-            if self._turn_opener in machine.steps[s]
-            and (machine.accepting(s) or self.final in machine.steps[s])
+            if self._turn_opener in rows[s]
+            and (machine.accepting(s) or self.final in rows[s] or s in ended)
         )
 
     def ending(self, state: int) -> list[str]:
@@ -122,8 +141,10 @@ class Format:
         ways: dict[int, list[str]] = {state: []}
         last: list[str] | None = None
         for here in (waiting := [state]):
-            if here in self.between:
-                return ways[here] + [self.final] * (not machine.accepting(here))
+            if here in self.between and machine.accepting(here):
+                return ways[here]
+            if self.final in machine.steps[here]:
+                return [*ways[here], self.final]
             if machine.accepting(here) and not machine.steps[here]:
                 last = ways[here] if last is None else last
             for name, following in sorted(

@@ -137,8 +137,8 @@ class Demo:
         """
         d, table = self._format.dialect, self._format.dialect.table
         events: list[Event] = []
-        opener = table.openers["assistant"]
-        if opener.name in d.automaton.allowed(state):  # else the system has opened the block
+        opener = table.openers.get("assistant")
+        if opener is not None and opener.name in d.automaton.allowed(state):
             events.append(Event(opener.name, opener.spell()))
             state = d.automaton.step(state, opener.name)
         for part in self._fitting(parts):
@@ -193,14 +193,22 @@ class Demo:
         kinds = {"text": self._speaking, "think": self._format.thinking}.get(part.kind, {part.kind})
         for kind in sorted(kinds & set(table.openers) - self._forbidden):
             if table.openers[kind].name in allowed:
-                return list(events_of([Message(kind, (Part("text", text),), part.attrs)], table))
+                written = list(events_of([Message(kind, (Part("text", text),), part.attrs)], table))
+                return written[:-1] if kind in self._last else written
         return []
+
+    @property
+    def _last(self) -> tuple[str, ...]:
+        """Returns the kinds of block that the end of a conversation closes."""
+        mark = self._format.dialect.table.terminals.get(self._format.final)
+        return () if mark is None else mark.ends
 
     @property
     def _speaking(self) -> set[str]:
         """Returns the kinds of block that hold the model's answer."""
         mine = (t for t in self._format.dialect.table.openers.values() if t.by_model)
-        return {t.opens for t in mine if t.body == "text"} - self._format.thinking
+        kinds = {t.opens for t in mine if t.body == "text"} - self._format.thinking
+        return kinds & set(self._last) or kinds
 
 
 def _fits(document: Any, asked: str) -> bool:

@@ -145,19 +145,25 @@ class History:
         self.state = state
 
     @property
-    def ended(self) -> tuple[int, int] | None:
-        """Returns (index, state) of the mark that ends the conversation for good.
-
-        The state is that before the mark. Returns None if there is no such mark.
-        """
-        final = self.format.final
-        ends = final and self.state == self.dialect.automaton.steps[self._last[1]].get(final)
-        return self._last if ends else None
+    def open_state(self) -> int:
+        """Returns the state after `reopen`."""
+        machine, final = self.dialect.automaton, self.format.final
+        before = self._last[1]
+        if not final or self.state != machine.steps[before].get(final):
+            return self.state
+        return machine.step(before, self.format.earlier) if self.format.earlier else before
 
     def reopen(self) -> None:
-        """Cuts off the mark that ends the conversation for good, so that it can continue."""
-        if self.ended is not None:
-            self.cut(*self.ended)
+        """Cuts off the mark that ends the conversation for good, so that it can continue.
+
+        Where the mark closes a block, the closing tag of an earlier turn is put in its place.
+        """
+        earlier, state = self.format.earlier, self.open_state
+        if state == self.state:
+            return
+        self.cut(*self._last)
+        if earlier:
+            self.write([Event(earlier, "")], PROMPT)
 
     def cut(self, length: int, state: int) -> None:
         """Cuts off all ids but the first `length`, and returns to `state`, the state there."""

@@ -96,8 +96,9 @@ def _check(events: list[Tag], history: History) -> None:
     d = history.dialect
     run = Run(d.table, d.automaton, spaces=False, complete=False)
     if history.ids:
-        _, state = history.ended or (0, history.state)
-        run = run.start_at(state, (d.table.turn_opener or None) if history.turns else None)
+        run = run.start_at(
+            history.open_state, (d.table.turn_opener or None) if history.turns else None
+        )
     first = next(iter(run.check(events).findings), None)
     if first is not None:
         raise ValueError(

@@ -124,10 +124,15 @@ def written(dialect: Dialect, ids: Sequence[int]) -> dict[str, Any]:
 
     Raises ValueError if no record can hold it.
     """
-    final = format_of(dialect).final
-    end = tag_ids(Tag(final, ""), dialect.table, dialect.tokenizer) if final else []
-    ended = list(ids[-len(end) :]) == end
-    episode, findings = dialect.parse_ids(ids if ended else [*ids, *end])
+    final, earlier = (
+        tag_ids(Tag(name, ""), dialect.table, dialect.tokenizer) if name else []
+        for name in (format_of(dialect).final, format_of(dialect).earlier)
+    )
+    ids = list(ids)
+    if final and ids[-len(final) :] != final:
+        ids = ids[: -len(earlier)] if earlier and ids[-len(earlier) :] == earlier else ids
+        ids += final
+    episode, findings = dialect.parse_ids(ids)
     if episode is None:
         raise ValueError(findings[0].message)
     return dialect.write(episode)
