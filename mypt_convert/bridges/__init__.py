@@ -9,14 +9,16 @@ from importlib import import_module
 from typing import cast
 
 from mypt_convert.steps import Bridge
-from mypt_spec.dialect import dialects, folder, told_by_records
+from mypt_spec.dialect import dialect, dialects, folder, told_by_records
 
 
 def bridge_of(name: str) -> Bridge:
     """Returns the bridge of a dialect. Raises KeyError for one whose records have none."""
     own = folder(name).name
     if name in dialects() and name not in told_by_records():
-        own = "messages"
+        from mypt_convert.bridges.messages import MessageBridge
+
+        return MessageBridge.of(dialect(name))
     try:
         return cast(Bridge, import_module(f"{__name__}.{own}"))
     except ModuleNotFoundError:

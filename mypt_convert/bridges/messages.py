@@ -1,10 +1,16 @@
-"""Turns records that a `records.toml` describes into steps and back: messages of three roles."""
+"""Turns records that a `records.toml` describes into steps and back: OpenAI's messages and tools.
+
+What of these a dialect has is what its adapter has a block for.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mypt_convert.steps import (
+    BOUNDARY,
+    UNNAMED,
     Conversation,
     Step,
     answers,
@@ -12,29 +18,130 @@ from mypt_convert.steps import (
     first_carries,
     kept,
     messages_of,
+    result_text,
+    result_value,
 )
+from mypt_spec.adapters.message_shape import THOUGHTS
+from mypt_spec.adapters.messages import Messages
+from mypt_spec.dialect import Dialect
 from mypt_spec.table import TokenTable
 
-KINDS = frozenset({"system", "user", "text"})
-EXTRAS: frozenset[str] = frozenset()
-HAS_IDS = PARALLEL = False
+_HEADS = ("system", "developer", "user")
+_KINDS = {"thought": "think", "answer": "text"}
+_RANKS = {"think": 0, "text": 1, "call": 2}
 
 
-def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
-    out: list[Step] = []
-    for at, message, meta in messages_of(record):
-        kind = "text" if message["role"] == "assistant" else message["role"]
-        out += first_carries([Step(kind, message["content"], at=f"{at}/content")], meta)
-    return Conversation(tuple(out), extras_of(record))
+@dataclass
+class MessageBridge:
+    """The bridge of a dialect with such records; see `Bridge`."""
+
+    KINDS: frozenset[str] = frozenset({"system", "user", "text"})
+    EXTRAS: frozenset[str] = frozenset()
+    HAS_IDS: bool = False
+    PARALLEL: bool = False
+
+    @classmethod
+    def of(cls, dialect: Dialect) -> MessageBridge:
+        """Returns the bridge of a dialect."""
+        if not isinstance(dialect.adapter, Messages):
+            return cls()
+        paths = dialect.adapter.paths
+        kinds = {_KINDS.get(piece, piece) for piece in paths} - {"tools", "said"}
+        extras = frozenset({"tools"} & set(paths))
+        together = len(paths.get("call", ())) > 1 or dialect.adapter.listed
+        return cls(frozenset(kinds), extras, "call" in paths, together)
+
+    def steps(self, record: dict[str, Any], table: TokenTable) -> Conversation:
+        """Returns a canonical record as steps."""
+        out: list[Step] = []
+        waiting: list[Step] = []  # calls without a result
+        extras, before = extras_of(record), ""
+        messages = list(messages_of(record))
+        results = [message for _, message, _ in messages if message["role"] == "tool"]
+        if results and not any("name" in message for message in results):
+            extras[UNNAMED] = True
+        for at, message, meta in messages:
+            role = message["role"]
+            if role == "assistant":
+                found = _said(message, at)
+                waiting += [step for step in found if step.kind == "call"]
+                meta = meta | ({BOUNDARY: True} if role == before else {})
+            elif role == "tool":
+                found = [_result(message, at, waiting)]
+                meta = meta | ({} if "name" in message or UNNAMED in extras else {"name": None})
+            else:
+                found = [Step(role, message["content"], at=f"{at}/content")]
+            before = role
+            out += first_carries(found, meta)
+        return Conversation(tuple(out), extras)
+
+    def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
+        """Returns a record with the steps that have a place in it."""
+        steps, final = conversation.steps, answers(conversation.steps)
+        unnamed = conversation.extras.get(UNNAMED) is True and "call" in self.KINDS
+        if unnamed:
+            del conversation.extras[UNNAMED]  # results without names say it
+        messages: list[dict[str, Any]] = []
+        rank = len(_RANKS)  # of the last step in the open message; above all where none is open
+        for i, step in enumerate(steps):
+            if step.kind not in self.KINDS or (step.kind == "text" and not self._placed(i, steps)):
+                continue
+            if step.kind in _RANKS:
+                now = _RANKS[step.kind]
+                if now < rank or now == rank != _RANKS["call"] or BOUNDARY in step.meta:
+                    messages.append({"role": "assistant"} | kept(step.meta))
+                _say(step, messages[-1])
+                rank = len(_RANKS) if i in final else now
+                continue
+            rank = len(_RANKS)
+            said: dict[str, Any] = {"role": step.kind, "content": step.value}
+            if step.kind == "result":
+                named = step.id and "tool_call_id" not in step.meta
+                ids = {"tool_call_id": step.id} if named else {}
+                names = {} if unnamed or "name" in step.meta else {"name": step.name}
+                said = {"role": "tool", **ids, **names, "content": result_text(step.value)}
+            messages.append(said | kept(step.meta))
+        return {"messages": messages}
+
+    def _placed(self, at: int, steps: tuple[Step, ...]) -> bool:
+        """Returns whether a text is an answer, or is said before a call."""
+        following = steps[at + 1].kind if at + 1 < len(steps) else ""
+        return at in answers(steps) or (following == "call" and "call" in self.KINDS)
 
 
-def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
-    final = answers(conversation.steps)
-    return {
-        "messages": [
-            {"role": "assistant" if i in final else step.kind, "content": step.value}
-            | kept(step.meta)
-            for i, step in enumerate(conversation.steps)
-            if i in final or step.kind in ("system", "user")
-        ]
-    }
+def _said(message: dict[str, Any], at: str) -> list[Step]:
+    """Returns the steps of a message of an assistant."""
+    key = next((key for key in THOUGHTS if key in message), "")
+    out = [Step("think", message[key], at=f"{at}/{key}")] if key else []
+    if "content" in message:
+        out.append(Step("text", message["content"], at=f"{at}/content"))
+    return out + [
+        Step(
+            "call",
+            call["function"]["arguments"],
+            call["function"]["name"],
+            call.get("id", ""),
+            f"{at}/tool_calls/{i}",
+        )
+        for i, call in enumerate(message.get("tool_calls", ()))
+    ]
+
+
+def _result(message: dict[str, Any], at: str, waiting: list[Step]) -> Step:
+    """Returns a result with the name and id of the call that it answers, which waits no longer."""
+    called = message.get("tool_call_id")
+    mine = next((i for i, call in enumerate(waiting) if called in (None, call.id)), None)
+    call = waiting.pop(mine) if mine is not None else Step("call", {})
+    meta = {"tool_call_id": None} if called is None and call.id else {}
+    value, name = result_value(message["content"]), message.get("name", call.name)
+    return Step("result", value, name, call.id, f"{at}/content", meta)
+
+
+def _say(step: Step, message: dict[str, Any]) -> None:
+    """Adds a step to a message of an assistant."""
+    if step.kind != "call":
+        message[THOUGHTS[0] if step.kind == "think" else "content"] = step.value
+        return
+    function = {"name": step.name, "arguments": step.value}
+    named = {"id": step.id} if step.id else {}
+    message.setdefault("tool_calls", []).append(named | {"type": "function", "function": function})

@@ -4,6 +4,7 @@ The `records.toml` of a dialect says which block each piece of a record becomes:
 
     shape = "messages"
     begin = "bos"                       # a mark before the messages, which no record has
+    finish = "eos"                      # a mark that closes the last block, which no record has
 
     [blocks]
     system = "system"
@@ -77,8 +78,11 @@ class _Piece:
 class Messages(Adapter):
     """Knows records of messages and tools by what a `records.toml` says of their blocks."""
 
-    def __init__(self, paths: dict[str, Path], table: TokenTable, begin: str = "") -> None:
-        self.paths, self.begin, self.table = paths, begin, table
+    def __init__(
+        self, paths: dict[str, Path], table: TokenTable, begin: str = "", finish: str = ""
+    ) -> None:
+        self.paths, self.table = paths, table
+        self.begin, self.finish = begin, finish
         self.shared = {path[0] for path in paths.values() if len(path) > 1}
         self.pieces: dict[tuple[str, str], str] = {}
         for piece, path in paths.items():
@@ -131,8 +135,12 @@ class Messages(Adapter):
         if heads == len(said) and "tools" in record:
             self._add(blocks, self._definitions(record["tools"], reader), "head", Place())
         begin = [Message(self.begin, at=reader.at(0, ROLE))] if self.begin else []
-        return begin + [
-            Message(b.role, tuple(b.parts), b.attrs, b.at, b.meta, b.name_at) for b in blocks
+        ended = self.finish and blocks[-1].role in self.table.marks[self.finish].ends
+        end = [Message(self.finish, at=blocks[-1].at)] if ended else []
+        return [
+            *begin,
+            *(Message(b.role, tuple(b.parts), b.attrs, b.at, b.meta, b.name_at) for b in blocks),
+            *end,
         ]
 
     def _vanished(self, message: Said, i: int, record: dict[str, Any], reader: Reader) -> None:
@@ -369,9 +377,12 @@ def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) 
         if not ok:
             raise SpecError(f"{where}: {entry}: {what}")
 
-    known_keys(source, {"shape", "begin", "blocks"}, "the file", need)
-    begin, blocks = source.get("begin", ""), source.get("blocks")
-    need(begin == "" or begin in table.marks, '"begin"', f"no mark {begin!r}")
+    known_keys(source, {"shape", "begin", "finish", "blocks"}, "the file", need)
+    blocks = source.get("blocks")
+    begin, finish = source.get("begin", ""), source.get("finish", "")
+    for key, mark in (("begin", begin), ("finish", finish)):
+        need(mark == "" or mark in table.marks, f'"{key}"', f"no mark {mark!r}")
+    need(finish == "" or table.marks[finish].mark, '"finish"', f"{finish!r} closes no block")
     need(isinstance(blocks, dict) and bool(blocks), "[blocks]", "expected a table of blocks")
     known_keys(blocks or {}, set(_PIECES), "[blocks]", need)
     paths: dict[str, Path] = {}
@@ -390,4 +401,4 @@ def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) 
         paths[piece] = path
     need({"user", "answer"} <= set(paths), "[blocks]", 'expected "user" and "answer"')
     need(("call" in paths) == ("result" in paths), "[blocks]", "a call needs a result")
-    return Messages(paths, table, begin)
+    return Messages(paths, table, begin, finish)
