@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import zip_longest
 
 import pytest
 from hypothesis import assume, given
@@ -56,7 +57,8 @@ def test_exactly_the_planned_special_ids(name: str, data: st.DataObject) -> None
 def _tags(d: mypt_spec.Dialect, episode: Episode) -> list[str]:
     """The single-id tags of an Episode, from its structure alone."""
     rows = []
-    for message in episode.messages:
+    for message, following in zip_longest(episode.messages, episode.messages[1:]):
+        mark = d.table.marks.get(following.role) if following is not None else None
         if message.role in d.table.marks:
             rows.append(d.table.marks[message.role])
             continue
@@ -64,7 +66,7 @@ def _tags(d: mypt_spec.Dialect, episode: Episode) -> list[str]:
         for part in message.parts:
             if part.kind != "text":
                 rows += [d.table.openers[part.kind], d.table.closers[part.kind]]
-        if message.role in d.table.closers:
+        if message.role in d.table.closers and (mark is None or message.role not in mark.ends):
             rows.append(d.table.closers[message.role])
     return [piece.value for row in rows for piece in row.spelling if piece.kind == "special"]
 

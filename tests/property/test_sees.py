@@ -37,7 +37,7 @@ TEXTS = {"system", "content", "context", "think", "cite", "text", "reasoning", "
 
 def third_answer(context: Context) -> Iterator[Finding]:
     """The third answer is long."""
-    answers = [m for m in context.episode.messages if m.role == "assistant"]
+    answers = [m for m in context.episode.messages if m.role in ("assistant", "final")]
     for message in answers[2:3]:
         length = sum(len(part.text) for part in message.parts)
         if length > LONG:

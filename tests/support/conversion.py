@@ -71,7 +71,7 @@ _TWO_RESULTS = [
 ]
 
 # The formats whose records are messages of system, user and assistant, with text alone.
-_CHATS = ("chatml", "llama3", "mistral")
+_CHATS = ("chatml", "harmony", "llama3", "mistral")
 
 # Feature -> format -> a record that has it, and little else.
 FEATURES: dict[str, dict[str, Record]] = {
@@ -88,7 +88,7 @@ FEATURES: dict[str, dict[str, Record]] = {
     },
     "system and developer": {
         name: _openai({"role": "system", "content": SYSTEM}, {"role": "developer", "content": "Be brief."}, _user(), _said())
-        for name in ("openai", "praxis", "usf-omega")
+        for name in ("openai", "praxis", "usf-omega", "harmony")
     },
     "identity of the model": {"usf-omega": _openai(_user(), _said(), model_identity="I am Ada.")},
     "several turns": {
@@ -99,7 +99,7 @@ FEATURES: dict[str, dict[str, Record]] = {
     "context of a question": {"mypt": _mypt(_user(context="c"), _said()), "mypt-3b": _openai(_user(context="c"), _said())},
     "context of an answer": {"mypt": _mypt(_user(), {"role": "assistant_context", "content": "c"}, _said())},
     "thinking": {
-        "mypt": _mypt(_user(), _said(think="t")), "gabgpt": _openai(_user(), _said(think="t")),
+        "mypt": _mypt(_user(), _said(think="t")), "gabgpt": _openai(_user(), _said(think="t")), "harmony": _openai(_user(), _said(reasoning_content="t")),
         "usf-omega": _openai(_user(), _items({"type": "reasoning", "reasoning": "t"}, {"type": "text", "text": "Hello."})),
     },
     "citation": {"mypt": _mypt(_user(), _said(cite="doc"))},

@@ -188,4 +188,6 @@ def test_an_unknown_dialect_is_named_alike(
     said = capsys.readouterr().err
     assert f"error: no {what} 'other'; known are " in said
     assert ("auto, " in said) == (words[-1] != "--to")
-    assert said.endswith("chatml, gabgpt, llama3, mistral, mypt, mypt-3b, praxis, usf-omega\n")
+    assert said.endswith(
+        "chatml, gabgpt, harmony, llama3, mistral, mypt, mypt-3b, praxis, usf-omega\n"
+    )

@@ -1,0 +1,33 @@
+"""Legal records of harmony."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from tests.dialects.chatml import text
+from tests.support.strategies import Record, any_text, json_values
+
+NAME = "harmony"
+
+
+@st.composite
+def records(draw: st.DrawFn, clean: bool = True) -> Record:
+    """`clean` records have no finding at all; the others may have warnings."""
+    content = text(NAME, clean=clean) | st.just("")
+    said = text(NAME, clean=clean)
+    values = json_values(any_text(NAME))
+    heads = [role for role in ("system", "developer") if draw(st.booleans())]
+    messages: list[Record] = [{"role": role, "content": draw(content)} for role in heads]
+    for _ in range(draw(st.integers(1, 3))):
+        more = st.fixed_dictionaries({}, optional={"reasoning_content": said})
+        messages.append({"role": "user", "content": draw(content)})
+        messages.append({"role": "assistant", **draw(more), "content": draw(content)})
+    for message in messages:
+        if draw(st.integers(0, 9)) == 0:
+            message["_note"] = draw(values)
+    record: Record = {"messages": messages}
+    if draw(st.integers(0, 3)) == 0:
+        record["_meta"] = draw(values)
+    if draw(st.integers(0, 3)) == 0:
+        record["language"] = "de"
+    return record

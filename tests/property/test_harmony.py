@@ -1,0 +1,159 @@
+"""Harmony: ids against OpenAI's library, a mask from the words of the SPEC, and what ends a turn."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_infer.controller import Controller, Options, Script, replay
+from mypt_infer.controller.events import TurnEnd
+from mypt_infer.controller.transcript import trainable
+from mypt_infer.decode.prompt import opening
+from mypt_spec.tokenizer.tokenizer import gpt2
+from mypt_train.export import endings
+from tests.support.decoding import decoder, generated
+from tests.support.harmony import library, ours, theirs
+from tests.support.strategies import episodes, records
+
+D = mypt_spec.dialect("harmony")
+TAGS = D.table.special
+GIVEN = "<|start|>assistant"
+
+
+def naive(text: str) -> tuple[list[int], list[int]]:
+    """Trained is what the model writes: all after the first `<|start|>assistant` of a turn, to the
+    end of its answer, but for an `<|end|>` there.
+    """
+    ids: list[int] = []
+    loss: list[int] = []
+    for turn in re.split(r"(?=<\|start\|>user<\|message\|>)", text):
+        asked, _, said = turn.partition(GIVEN)
+        pieces = [(asked, 0), (GIVEN * (GIVEN in turn), 0)]
+        earlier = said.endswith("<|end|>")
+        pieces += [(said.removesuffix("<|end|>"), 1), ("<|end|>" * earlier, 0)]
+        for piece, weight in pieces:
+            for part in re.split("(" + "|".join(map(re.escape, TAGS)) + ")", piece):
+                words = re.split("(?<=# Instructions\n\n)", part)
+                new = [TAGS[part]] if part in TAGS else [
+                    i for word in words for i in gpt2().encode_ordinary(word)
+                ]  # fmt: skip
+                ids += new
+                loss += [weight] * len(new)
+    return ids, loss
+
+
+@given(episodes("harmony"))
+def test_the_naive_mask_agrees(episode: mypt_spec.Episode) -> None:
+    if any("# Instructions\n\n" in m.text for m in episode.messages):
+        return
+    encoded = D.encode(episode)
+    assert (encoded.ids.tolist(), encoded.loss.tolist()) == naive(D.serialize(episode))
+
+
+@settings(max_examples=300)
+@given(records("harmony", clean=False))
+def test_ids_are_those_of_the_library(record: dict[str, Any]) -> None:
+    """Both ways: their ids are ours, and what they read in ours is what was said."""
+    encoding, d = library(), ours()
+    import openai_harmony as harmony
+
+    for message in record["messages"]:
+        if message["role"] == "developer":  # its tag is encoded by itself
+            message["content"] = "D" + message["content"]
+    keep = harmony.RenderConversationConfig(auto_drop_analysis=False)
+    conversation = harmony.Conversation.from_messages(theirs(record))
+    episode, _ = d.read(record)
+    assert episode is not None
+    try:
+        ids = d.encode(episode).ids.tolist()
+    except ValueError:
+        return  # a text that spells the tags of plain text around a namespace
+    assert encoding.render_conversation_for_training(conversation, config=keep) == ids
+    assert d.parse_ids(ids) == (episode, [])
+    read = encoding.parse_messages_from_completion_tokens(ids, role=None)
+    assert [m.content[0].text for m in read] == [
+        ("# Instructions\n\n" * (m["role"] == "developer")) + text
+        for m in record["messages"]
+        for text in ([m["reasoning_content"]] if "reasoning_content" in m else []) + [m["content"]]
+    ]
+
+
+def test_thoughts_of_earlier_turns_are_kept() -> None:
+    """The library leaves out those before the first answer, unless it is told to keep them."""
+    import_ = pytest.importorskip("openai_harmony")
+    said = {"role": "assistant", "reasoning_content": "t", "content": "a"}
+    record = {"messages": [{"role": "user", "content": "u"}, said] * 3}
+    conversation = import_.Conversation.from_messages(theirs(record))
+    episode, _ = ours().read(record)
+    assert episode is not None
+    text = ours().serialize(episode)
+    assert text.count("analysis") == 3
+    dropped = library().decode(library().render_conversation_for_training(conversation))
+    assert dropped == text.replace(f"<|channel|>analysis<|message|>t<|end|>{GIVEN}", "", 1)
+
+
+@given(st.data())
+def test_the_model_stops_at_return(data: st.DataObject) -> None:
+    """After any history; the prompt ends inside of the header, and what was written is legal."""
+    made = decoder("harmony", tools=False)
+    episode = data.draw(episodes("harmony"))
+    until = [i for i, m in enumerate(episode.messages) if m.role == "user"]
+    cut = data.draw(st.sampled_from(until)) + 1
+    prompt = made.ids_of(mypt_spec.Episode("harmony", episode.messages[:cut]))
+    assert D.tokenizer.decode(prompt).endswith(GIVEN)
+    assert opening(D, prompt) == []
+    budget = data.draw(st.integers(4, 16))
+    state = made.start(prompt, max_new_tokens=budget)
+    out = list(generated(made, state, random.Random(data.draw(st.integers(0, 99)))))
+    assert len(out) <= budget
+    assert out.index(TAGS["<|return|>"]) == len(out) - 1
+    whole, findings = D.parse_ids(prompt + out)
+    assert (whole is not None, findings) == (True, [])
+
+
+def test_generation_stops_at_one_id() -> None:
+    assert endings(D) == ["<|return|>"]
+
+
+def spoken(text: str) -> list[int]:
+    parts = re.split("(" + "|".join(map(re.escape, TAGS)) + ")", text)
+    return [i for p in parts for i in ([TAGS[p]] if p in TAGS else D.tokenizer.encode(p))]
+
+
+def test_the_next_turn_takes_the_return_away() -> None:
+    """Turn by turn, the ids are those of the whole conversation."""
+    said = f"<|channel|>analysis<|message|>t<|end|>{GIVEN}<|channel|>final<|message|>a<|return|>"
+    run = Controller(Script(spoken(said * 3)), dialect="harmony", system="S")
+    for turn in range(1, 4):
+        (*_, end) = run.say("u")
+        assert isinstance(end, TurnEnd)
+        assert end.reason == "stop"
+        question = {"role": "user", "content": "u"}
+        answer = {"role": "assistant", "reasoning_content": "t", "content": "a"}
+        record = {"messages": [{"role": "system", "content": "S"}] + [question, answer] * turn}
+        episode, _ = D.read(record)
+        assert episode is not None
+        assert run.history.ids == D.encode(episode).ids.tolist()
+    assert run.record()["messages"] == record["messages"]
+    assert trainable(run.history) == (run.history.ids, [])
+    assert replay(json.loads(json.dumps(run.record())), "harmony")[0].ids == run.history.ids
+
+
+def test_a_turn_that_is_stopped_ends_with_return() -> None:
+    run = Controller(Script([]), dialect="harmony", options=Options(max_tokens=12))
+    run.source = Script(spoken("<|channel|>analysis<|message|>Hmm and so on and on and on and on"))
+    (*_, end) = run.say("Hi")
+    assert isinstance(end, TurnEnd)
+    assert end.reason == "max_tokens"
+    assert run.history.ids[-1] == TAGS["<|return|>"]
+    run.source = Script(spoken("<|channel|>final<|message|>Bye.<|return|>"))
+    list(run.say("Bye"))
+    assert D.tokenizer.decode(run.history.ids).count("<|return|>") == 1
+    assert run.record()["messages"][-1] == {"role": "assistant", "content": "Bye."}

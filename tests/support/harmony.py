@@ -1,0 +1,97 @@
+"""OpenAI's library for Harmony as a yardstick, and our dialect on the vocabulary that it uses.
+
+`pip install openai-harmony bpe-openai` brings both; without them the tests are skipped.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+import mypt_spec
+from mypt_spec.dialect import folder
+
+# Special tokens of o200k_harmony.
+SPECIAL = {
+    "<|startoftext|>": 199998, "<|endoftext|>": 199999, "<|return|>": 200002, "<|constrain|>": 200003,
+    "<|channel|>": 200005, "<|start|>": 200006, "<|end|>": 200007, "<|message|>": 200008, "<|call|>": 200012,
+}  # fmt: skip
+PATTERN = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def ranks() -> bytes:
+    """The ranks of o200k; skips the test where they are not installed."""
+    found = find_spec("bpe_openai")
+    if found is None or found.origin is None:
+        pytest.skip("bpe-openai is not installed: it holds the vocabulary")
+    packed = Path(found.origin).parent / "data/o200k_base.tiktoken.gz"
+    return gzip.decompress(packed.read_bytes())
+
+
+@cache
+def library() -> Any:
+    """The library's encoding of gpt-oss."""
+    module = pytest.importorskip("openai_harmony", reason="is the yardstick")
+    with TemporaryDirectory() as place:
+        (Path(place) / "o200k_base.tiktoken").write_bytes(ranks())
+        os.environ["TIKTOKEN_ENCODINGS_BASE"] = place
+        return module.load_harmony_encoding(module.HarmonyEncodingName.HARMONY_GPT_OSS)
+
+
+@cache
+def ours() -> mypt_spec.Dialect:
+    """Harmony on o200k, by the copy of a vocabulary that prepared data keep."""
+    with TemporaryDirectory() as place:
+        here = Path(place)
+        (here / "o200k.tiktoken").write_bytes(ranks())
+        table = (folder("harmony") / "tokens.toml").read_text(encoding="utf-8")
+        said = {"kind": "ranks", "file": "o200k.tiktoken", "pattern": PATTERN, "special": SPECIAL}
+        lines = [f"{k} = {_toml(v)}" for k, v in said.items()]
+        for key in ("base_vocabulary", "first_special_id"):
+            table = "\n".join(line for line in table.splitlines() if not line.startswith(key))
+        table = table.replace('name = "harmony"', 'name = "harmony-o200k"')
+        (here / "tokens.toml").write_text("\n".join([table, "[vocabulary]", *lines]))
+        grammar = (folder("harmony") / "harmony.lark").read_text(encoding="utf-8")
+        (here / "own.lark").write_text(grammar)
+        kept = mypt_spec.dialect(f"{place}/").vocabulary
+        assert kept is not None
+        ((name, data),) = kept.copy.items()
+        (here / name).write_bytes(data)
+        return mypt_spec.dialect("harmony", vocabulary=here / name)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(k)} = {v}" for k, v in value.items()) + " }"
+    return f"'''{value}'''"
+
+
+def theirs(record: dict[str, Any]) -> list[Any]:
+    """The messages of a record as the library's."""
+    module = pytest.importorskip("openai_harmony", reason="is the yardstick")
+    role, message = module.Role, module.Message.from_role_and_content
+    out = []
+    for said in record["messages"]:
+        if said["role"] == "developer":
+            content = module.DeveloperContent.new().with_instructions(said["content"])
+            out.append(message(role.DEVELOPER, content))
+        elif said["role"] != "assistant":
+            out.append(message(role(said["role"]), said["content"]))
+        else:
+            if "reasoning_content" in said:
+                thought = message(role.ASSISTANT, said["reasoning_content"])
+                out.append(thought.with_channel("analysis"))
+            out.append(message(role.ASSISTANT, said["content"]).with_channel("final"))
+    return out
