@@ -8,9 +8,10 @@ loss mask come, too. This package needs numpy, not torch: samplers that need tor
 from mypt_infer.decode.allow_set import AllowSet, BudgetError, Refused
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
+from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_infer.decode.prompt import PromptError
 from mypt_infer.decode.readable import Skipped
-from mypt_infer.decode.response import Response, ResponseError
+from mypt_infer.decode.saved import CompiledTools, SavedToolsError, load_tools, save_tools
 from mypt_infer.decode.schemas import SchemaWarning
 from mypt_infer.decode.tools import SchemaFault, ToolSpec, declare
 
@@ -18,14 +19,18 @@ __all__ = [
     "AllowSet",
     "BatchDecoder",
     "BudgetError",
+    "CompiledTools",
     "Decoder",
     "PromptError",
     "Refused",
     "Response",
     "ResponseError",
+    "SavedToolsError",
     "SchemaFault",
     "SchemaWarning",
     "Skipped",
     "ToolSpec",
     "declare",
+    "load_tools",
+    "save_tools",
 ]

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,11 +33,13 @@ import mypt_spec
 from mypt_infer.decode.allow_set import AllowSet, BudgetError, Refused
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
 from mypt_infer.decode.compile.vocab import Ints
+from mypt_infer.decode.engine import Engine
 from mypt_infer.decode.limits import caps_of, check_ways, count_of, forbidden_kinds
+from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.one_way import OneWay
 from mypt_infer.decode.prompt import prompt_ids, start_state
-from mypt_infer.decode.readable import readable
-from mypt_infer.decode.response import Response
+from mypt_infer.decode.readable import Skipped, readable
+from mypt_infer.decode.saved import CompiledTools
 from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_infer.decode.tools import Declaration
 from mypt_spec import Dialect, Episode
@@ -66,8 +69,9 @@ class Decoder:
     """Says which token the model may write next in a dialect, with some tools, within budgets.
 
     `max_think_tokens` and `max_toolcall_tokens` bound the content of each such block. `tools` are
-    JSON schemas, functions or ToolSpecs; without tools there are no calls. `forbidden_blocks` are
-    kinds of block that the model may not open, as the grammar names them: "think", for example.
+    JSON schemas, functions or ToolSpecs, or CompiledTools of a file; without tools there are no
+    calls. `forbidden_blocks` are kinds of block that the model may not open, as the grammar names
+    them: "think", for example.
     A state is an int: keep one to go back to it, use it twice to fork. `engine` reads the bodies
     of calls: "table"; "llguidance", for schemas that no table holds; "auto", the first if it can.
     `strict` refuses keywords that JSON Schema does not define, which are else read as nothing, with
@@ -84,7 +88,7 @@ class Decoder:
     def __init__(
         self,
         dialect: Dialect | str,
-        tools: Iterable[Declaration] = (),
+        tools: Iterable[Declaration] | CompiledTools = (),
         *,
         max_think_tokens: int | None = None,
         max_toolcall_tokens: int | None = None,
@@ -95,17 +99,28 @@ class Decoder:
         skip_unreadable: bool = False,
     ) -> None:
         self.dialect = mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect
-        tools = tools if callable(tools) or isinstance(tools, str | bytes | dict) else tuple(tools)
-        self.forbidden_blocks = forbidden_kinds(self.dialect, forbidden_blocks, calls=bool(tools))
-        self.tools, self.engine, self.skipped = readable(
-            self.dialect,
-            tools,
-            engine,
-            self.forbidden_blocks,
-            strict=strict,
-            skip_unreadable=skip_unreadable,
-            response=response,
-        )
+        self.engine: Engine
+        self.skipped: tuple[Skipped, ...]
+        if isinstance(tools, CompiledTools):
+            if response is not None or tuple(forbidden_blocks):
+                raise ValueError("compiled tools have their forbidden blocks, and no response")
+            self.forbidden_blocks, self.tools = tools.forbidden_blocks, tools.tools
+            self.engine, self.skipped = tools.engine(self.dialect), ()
+        else:
+            plain = callable(tools) or isinstance(tools, str | bytes | dict)
+            given: Any = tools if plain else tuple(tools)
+            self.forbidden_blocks = forbidden_kinds(
+                self.dialect, forbidden_blocks, calls=bool(given)
+            )
+            self.tools, self.engine, self.skipped = readable(
+                self.dialect,
+                given,
+                engine,
+                self.forbidden_blocks,
+                strict=strict,
+                skip_unreadable=skip_unreadable,
+                response=response,
+            )
         self.response = response
         self.tables: Tables = self.engine.tables
         self._limits = max_think_tokens, max_toolcall_tokens

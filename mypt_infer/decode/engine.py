@@ -17,7 +17,7 @@ import numpy as np
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.grammar import EngineError, installed
-from mypt_infer.decode.response import Response
+from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.schemas import has_free_object
 from mypt_infer.decode.tables import DEAD_STATE, Tables, build
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
@@ -227,7 +227,11 @@ def engine_of(
     it does not name: tables write such an object as {}. Raises SchemaFault for tools
     that the engine cannot hold, and EngineError for an engine that is unknown or not installed.
     """
-    engine = _reader(dialect, tools, name, forbidden_blocks, response)
+    return distinct(_reader(dialect, tools, name, forbidden_blocks, response), dialect, tools)
+
+
+def distinct(engine: Engine, dialect: Dialect, tools: Sequence[ToolSpec]) -> Engine:
+    """Returns an engine that also keeps the ids of calls distinct, if calls have ids."""
     if not tools or call_ends(dialect)[0] not in LISTS:
         return engine
     from mypt_infer.decode.call_ids import Distinct

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from mypt_infer.decode.engine import Engine, engine_of
-from mypt_infer.decode.response import Response
+from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.schemas import SchemaWarning, plain_tools
 from mypt_infer.decode.tools import Declaration, SchemaFault, ToolSpec, declare
 from mypt_spec import Dialect

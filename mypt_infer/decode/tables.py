@@ -41,7 +41,7 @@ from mypt_infer.decode.compile.grammar_graph import (
 )
 from mypt_infer.decode.compile.nfa import HOLE, NO_BLOCK, Dfa
 from mypt_infer.decode.compile.token_classes import TokenClasses, token_classes
-from mypt_infer.decode.compile.token_table import FAR, Rows
+from mypt_infer.decode.compile.token_table import FAR
 from mypt_infer.decode.compile.vocab import Ints, Trie
 from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
@@ -52,11 +52,19 @@ DEAD_STATE = 0
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A node with a leaf: its first state, and the leaf's rows and first column of exits."""
+    """A node with a leaf: its first state, and the leaf's first column of exits.
+
+    `away` is that of the leaf's Rows: int32, shape (states of the leaf, exits).
+    """
 
     first: int
-    rows: Rows
     column: int
+    away: Ints
+
+    @property
+    def columns(self) -> slice:
+        """Returns the columns of the leaf's exits."""
+        return slice(self.column, self.column + self.away.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,21 +208,17 @@ class Tables:
         seen = (
             {}
             if above is None
-            else {
-                i: above[self.exits[i + 1, f.column : f.column + len(f.rows.exits)]]
-                for i, f in enumerate(self.frames)
-            }
+            else {i: above[self.exits[i + 1, f.columns]] for i, f in enumerate(self.frames)}
         )
         while True:
             before = found.copy()
             np.minimum.at(found, source, np.minimum(before[target] + cost, FAR))
             for i, frame in enumerate(self.frames):
-                rows = frame.rows
-                beyond = before[self.exits[i + 1, frame.column : frame.column + len(rows.exits)]]
+                beyond = before[self.exits[i + 1, frame.columns]]
                 if i not in seen or (seen[i] != beyond).any():
                     seen[i] = beyond
-                    own = found[frame.first : frame.first + rows.leaf.states]
-                    np.minimum(own, (rows.away + beyond).min(axis=1, initial=FAR), out=own)
+                    own = found[frame.first : frame.first + len(frame.away)]
+                    np.minimum(own, (frame.away + beyond).min(axis=1, initial=FAR), out=own)
             found[avoided] = FAR
             if (found == before).all():
                 return found
@@ -329,7 +333,7 @@ class _Builder:
             else:
                 last = first + node.leaf.states
                 name = node.leaf.name
-                frames.append(Frame(first, leaves.rows[name], 1 + leaves.first_exit[name]))
+                frames.append(Frame(first, 1 + leaves.first_exit[name], leaves.rows[name].away))
                 row[first:last] = leaves.first_row[name] + np.arange(node.leaf.states)
                 base[first:last], frame[first:last] = first, len(frames)
                 exits.append(self._exits(i, name))

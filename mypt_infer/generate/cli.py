@@ -23,7 +23,7 @@ from mypt_spec.tokenizer.vocabulary import COPIES
 
 if TYPE_CHECKING:
     from mypt_infer.decode.decoder import Decoder
-    from mypt_infer.decode.response import Response
+    from mypt_infer.decode.llguidance.response import Response
     from mypt_infer.generate.generate import Generation
 
 DONE = 0
@@ -177,7 +177,7 @@ def _decoder(chosen: argparse.Namespace, dialect: Dialect, tools: list[Any]) -> 
 
 def _response(chosen: argparse.Namespace) -> Response | None:
     """Returns what the answer has to be, None where no option says so."""
-    from mypt_infer.decode.response import Response
+    from mypt_infer.decode.llguidance.response import Response
 
     if chosen.response_regex is not None:
         return Response(regex=chosen.response_regex)

@@ -48,8 +48,8 @@ from mypt_infer.decode.llguidance.grammar import ANY
 from mypt_infer.decode.llguidance.ground import ground
 from mypt_infer.decode.llguidance.position import Position, keys_before, last_call, where
 from mypt_infer.decode.llguidance.proofs import Place, ProvenIds, Prover
+from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.llguidance.tools import Calls, Rule, calls_of
-from mypt_infer.decode.response import Response
 from mypt_infer.decode.tables import DEAD_STATE
 from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect

@@ -17,6 +17,7 @@ from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import RESPONSE
 from mypt_infer.decode.compile.token_table import FAR
 from mypt_infer.decode.compile.vocab import Ints
+from mypt_infer.decode.llguidance.answers import Answer, answer
 from mypt_infer.decode.llguidance.grammar import (
     ANY,
     HoleBodies,
@@ -27,8 +28,7 @@ from mypt_infer.decode.llguidance.grammar import (
 )
 from mypt_infer.decode.llguidance.ground import ground
 from mypt_infer.decode.llguidance.minimal_value import Unclear, minimal_value, most_of_a_part
-from mypt_infer.decode.llguidance.responses import Answer, answer
-from mypt_infer.decode.response import Response, ResponseError
+from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_infer.decode.tables import Tables, build
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect

@@ -15,8 +15,8 @@ from mypt_infer.decode.llguidance.completion import Search
 from mypt_infer.decode.llguidance.grammar import named, words
 from mypt_infer.decode.llguidance.ground import Ground, ground
 from mypt_infer.decode.llguidance.minimal_value import Unclear, minimal_value, most_of_a_part
+from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_infer.decode.llguidance.texts import texts
-from mypt_infer.decode.response import Response, ResponseError
 from mypt_spec import Dialect
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.memo import Memo
