@@ -70,9 +70,8 @@ class Converter:
         rules: Settings = NO_SETTINGS,
         judge: Checker | None = None,
     ) -> None:
-        for name in (source, target):
-            if is_folder(name):
-                raise KeyError(f"{name}: mypt-convert converts the formats of this package only")
+        if is_folder(source):
+            raise KeyError(f"{source}: mypt-convert reads the formats of this package only")
         if source not in readable():
             raise KeyError(f"no format {source!r}; known are {', '.join(readable())}")
         self.target, self.bridge, self.system = dialect(target), bridge_of(target), system

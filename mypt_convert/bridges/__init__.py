@@ -9,7 +9,9 @@ from importlib import import_module
 from typing import cast
 
 from mypt_convert.steps import Bridge
-from mypt_spec.dialect import dialect, dialects, folder, told_by_records
+from mypt_spec.adapters.declared import Declared
+from mypt_spec.adapters.messages import Messages
+from mypt_spec.dialect import dialect, dialects, folder, is_folder, told_by_records
 
 
 def bridge_of(name: str) -> Bridge:
@@ -19,9 +21,24 @@ def bridge_of(name: str) -> Bridge:
         from mypt_convert.bridges.messages import MessageBridge
 
         return MessageBridge.of(dialect(name))
+    if is_folder(name):
+        return _own(name)
     try:
         return cast(Bridge, import_module(f"{__name__}.{own}"))
     except ModuleNotFoundError:
         raise KeyError(
             f"no bridge for {name!r}: records of this dialect cannot be converted"
         ) from None
+
+
+def _own(name: str) -> Bridge:
+    """Returns the bridge of a format of one's own, which its `records.toml` describes."""
+    from mypt_convert.bridges.messages import MessageBridge
+    from mypt_convert.bridges.own import OwnBridge
+
+    found = dialect(name)
+    if isinstance(found.adapter, Messages):
+        return MessageBridge.of(found)
+    if isinstance(found.adapter, Declared):
+        return OwnBridge.of(found.adapter.SCHEMA)
+    raise KeyError(f"{name}: only a records.toml says how other records become its own")

@@ -52,5 +52,5 @@ def _reader(checker: Checker) -> _Read:
     """Returns what reads records of the checker's shape in its dialect."""
     from mypt_convert.engine import Converter
 
-    name, system = checker.dialect.name, checker.system
+    name, system = checker.dialect.spec, checker.system
     return Converter(checker.shape, name, system=system, judge=checker.native()).read

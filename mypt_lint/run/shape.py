@@ -18,7 +18,7 @@ from mypt_lint.check.detect import beginning
 from mypt_lint.check.metadata import common
 from mypt_lint.settings.settings import Settings
 from mypt_records.names import NAMES
-from mypt_spec.dialect import is_folder, told_by_records
+from mypt_spec.dialect import RECORDS, folder, is_folder, told_by_records
 from mypt_spec.findings import Finding
 
 AUTO = "auto"
@@ -35,10 +35,10 @@ def with_shape(own: Settings, source: Source, *, definite: bool) -> tuple[Settin
     if own["kind"] not in (None, "record"):
         return own, source
     wanted, name = own["records"], own["dialect"]
-    if is_folder(name) and wanted in NAMES:
+    if wanted in NAMES and not _reads_others(name):
         raise UsageError(
-            f"records of other tools are checked in a dialect of this package, not in {name}: "
-            "leave out --records or --dialect"
+            f"{name} reads its own records alone, because no records.toml describes them: leave "
+            "out --records or --dialect"
         )
     native = None if name == AUTO else _reader(name)
     if wanted not in NAMES and native is not None:
@@ -49,13 +49,18 @@ def with_shape(own: Settings, source: Source, *, definite: bool) -> tuple[Settin
 
     found, source = beginning(source)
     shape = wanted if wanted in NAMES else ""
-    if wanted in (None, AUTO) and not is_folder(name):
+    if wanted in (None, AUTO) and _reads_others(name):
         shape = guessed(found, name, definite=definite)
     if shape:
         keys = common(found, lambda record: read(record, shape).findings)
         return own.having(records=shape, often=tuple(sorted(keys))), source
     keys = common(found, native) if native is not None else frozenset()
     return own.having(often=tuple(sorted(keys))) if keys else own, source
+
+
+def _reads_others(name: str) -> bool:
+    """Returns whether records of other tools can become records of a dialect."""
+    return not is_folder(name) or (folder(name) / RECORDS).is_file()
 
 
 def formats_of_texts(source: Source) -> tuple[tuple[str, ...], Source]:

@@ -113,4 +113,4 @@ def test_conversion_says_that_it_knows_no_such_records(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert convert(["good.jsonl", "--from", "./my_toy", "--to", "mypt", "-o", "x.jsonl"]) == 2
-    assert "converts the formats of this package only" in capsys.readouterr().err
+    assert "reads the formats of this package only" in capsys.readouterr().err

@@ -1,0 +1,78 @@
+"""Turns records of a format of one's own into steps and back, as its `records.toml` declares them.
+
+The roles are known by their names or their other names: system, user, assistant; a thought by the
+name of its key. All else is a step of its own kind, which no other format has a place for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mypt_convert.steps import Conversation, Step, answers, first_carries, kept
+from mypt_spec.adapters.message_shape import THOUGHTS
+from mypt_spec.record_schema import RecordSchema
+from mypt_spec.table import TokenTable
+
+_NAMES = {
+    "system": ("system",),
+    "developer": ("developer",),
+    "user": ("user", "human"),
+    "text": ("assistant", "gpt"),
+}
+_THOUGHTS = (*THOUGHTS, "think", "thought", "thoughts")
+
+
+@dataclass
+class OwnBridge:
+    """The bridge of a declared format; see `Bridge`. `roles` are its roles by kind of step."""
+
+    schema: RecordSchema
+    roles: dict[str, str]
+    thought: str
+    KINDS: frozenset[str]
+    EXTRAS: frozenset[str] = frozenset()
+    HAS_IDS: bool = False
+    PARALLEL: bool = False
+
+    @classmethod
+    def of(cls, schema: RecordSchema) -> OwnBridge:
+        """Returns the bridge of a format with such records."""
+        roles = {}
+        for kind, names in _NAMES.items():
+            known = (schema.aliases.get(name, name) for name in names)
+            if role := next((r for r in known if schema.text in schema.roles.get(r, ())), ""):
+                roles[kind] = role
+        fields = schema.roles.get(roles.get("text", ""), {})
+        thought = next((key for key in _THOUGHTS if key in fields), "")
+        return cls(schema, roles, thought, frozenset({*roles, *(["think"] if thought else [])}))
+
+    def steps(self, record: dict[str, Any], table: TokenTable) -> Conversation:
+        """Returns a canonical record as steps."""
+        schema = self.schema
+        kinds = {role: kind for kind, role in self.roles.items()}
+        out: list[Step] = []
+        for i, message in enumerate(record[schema.messages]):
+            kind = kinds.get(message[schema.tag], message[schema.tag])
+            said = {schema.text: kind} | ({self.thought: "think"} if kind == "text" else {})
+            found = [
+                Step(said.get(key, key), value, at=f"/{schema.messages}/{i}/{key}")
+                for key, value in message.items()
+                if key != schema.tag and not key.startswith("_")
+            ]
+            out += first_carries(found, kept(message))
+        return Conversation(tuple(out), {k: v for k, v in record.items() if k != schema.messages})
+
+    def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
+        """Returns a record with the steps that have a place in it."""
+        schema, final = self.schema, answers(conversation.steps)
+        messages: list[dict[str, Any]] = []
+        before: dict[str, Any] = {}  # the thought of the answer that follows
+        for i, step in enumerate(conversation.steps):
+            if step.kind == "think" and self.thought:
+                before = {self.thought: step.value} | kept(step.meta)
+            elif step.kind in self.roles and (step.kind != "text" or i in final):
+                said = {schema.tag: self.roles[step.kind]} | before
+                messages.append(said | {schema.text: step.value} | kept(step.meta))
+                before = {}
+        return {schema.messages: messages}
