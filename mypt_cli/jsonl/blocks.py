@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import BinaryIO, Literal
@@ -151,10 +152,17 @@ def blocks(
     """
     if (start or end is not None) and not source.divisible:
         raise ValueError(f"{source.path} cannot be read in parts")
-    stream = source.open()
-    try:
+    with opened(source) as stream:
         reader = FileReader(stream, source.path, start, end)
         yield from cut_lines(content(source, reader, block_size), reader, max_line=max_line)
+
+
+@contextmanager
+def opened(source: Source) -> Iterator[BinaryIO]:
+    """Opens a source, and closes it after use unless it was open before."""
+    stream = source.open()
+    try:
+        yield stream
     finally:
         if not source.stdin and source.stream is None:
             stream.close()

@@ -21,6 +21,7 @@ from mypt_cli.jsonl.blocks import (
     blocks,
     content,
     cut_lines,
+    opened,
     ranges,
 )
 from mypt_cli.jsonl.compression import BrokenDataError, FileReader
@@ -43,8 +44,7 @@ def record_blocks(
     if start or end is not None:
         yield from blocks(source, block_size=block_size, max_line=max_line, start=start, end=end)
         return
-    stream = source.open()
-    try:
+    with opened(source) as stream:
         reader = FileReader(stream, source.path)
         layout, pieces = _looked_at(content(source, reader, block_size))
         if layout.kind == "lines":
@@ -59,9 +59,6 @@ def record_blocks(
             yield from parquet_blocks(source, block_size=block_size, max_line=max_line)
         else:
             yield _in_object(layout, source, reader.offset)
-    finally:
-        if not source.stdin and source.stream is None:
-            stream.close()
 
 
 def record_ranges(source: Source, *, size: int) -> list[tuple[int, int]]:

@@ -27,6 +27,7 @@ from typing import Any
 
 from mypt_spec import Dialect
 from mypt_spec.bodies.strict_json import a_kind_of
+from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 
 IGNORED = -100
@@ -34,6 +35,8 @@ _LISTS = ("input_ids", "labels", "attention_mask", "position_ids", "seq_lengths"
 _APART = "give each its own row, or seq_lengths, or position_ids that begin again at 0"
 _ROW = "a row for a trainer has input_ids and labels, two lists of equal length"
 _Span = tuple[int, int]
+_Read = tuple[Episode | None, list[Finding]]
+_Part = tuple[int, int, _Read]  # an episode: its tokens, and what they are read as
 
 
 def check_row(dialect: Dialect, row: Any, mask: str = "model") -> Iterator[Finding]:
@@ -51,13 +54,13 @@ def check_row(dialect: Dialect, row: Any, mask: str = "model") -> Iterator[Findi
     if not episodes:
         return
     covered = [False] * len(ids)
-    for start, end in episodes:
+    for start, end, _ in episodes:
         covered[start:end] = [True] * (end - start)
     other = list(_labels(ids, labels, covered))
     yield from other
-    for start, end in episodes:
+    for start, end, read in episodes:
         given = None if other else labels[start:end]
-        yield from _episode(dialect, ids[start:end], given, start, mask)
+        yield from _episode(dialect, ids[start:end], read, given, start, mask)
 
 
 def _shape(row: Any) -> Iterator[Finding]:
@@ -86,8 +89,8 @@ def _shape(row: Any) -> Iterator[Finding]:
         yield Finding("MYP510", "the row has no tokens", "/input_ids")
 
 
-def _episodes(dialect: Dialect, row: dict[str, Any]) -> tuple[list[_Span], list[Finding]]:
-    """Returns the spans of the episodes of a row, and what is wrong with how it says them."""
+def _episodes(dialect: Dialect, row: dict[str, Any]) -> tuple[list[_Part], list[Finding]]:
+    """Returns the episodes of a row, as read, and what is wrong with how it says where they are."""
     ids, findings = row["input_ids"], list[Finding]()
     lengths, positions = row.get("seq_lengths"), row.get("position_ids")
     mask = row.get("attention_mask") or [1] * len(ids)
@@ -116,16 +119,21 @@ def _episodes(dialect: Dialect, row: dict[str, Any]) -> tuple[list[_Span], list[
             begun = [i for i, position in enumerate(positions) if position == 0]
             spans = [part for span in spans for part in _cut(span, begun)]
     pad = dialect.tokenizer.pad
-    kept: list[_Span] = []
+    kept: list[_Part] = []
     for start, end in spans:
         while end > start and ids[end - 1] == pad:
             end -= 1
-        inside = _restarts(dialect, ids[start:end])
+        if start == end:
+            continue
+        read = dialect.parse_ids(ids[start:end])
+        # Where the grammar takes all, nothing begins again.
+        inside = _restarts(dialect, ids[start:end]) if read[0] is None else []
         for i in inside:
             what = f"another episode begins here and sees the one before it, from token {start} on"
             findings.append(Finding("MYP512", what, f"/input_ids/{start + i}", help=_APART))
-        kept += _cut((start, end), [start + i for i in inside])
-    return [span for span in kept if span[0] < span[1]], findings
+        parts = _cut((start, end), [start + i for i in inside])
+        kept += [(a, b, dialect.parse_ids(ids[a:b]) if inside else read) for a, b in parts]
+    return kept, findings
 
 
 def _cut(span: _Span, at: list[int]) -> list[_Span]:
@@ -168,10 +176,10 @@ def _labels(ids: list[int], labels: list[int], covered: list[bool]) -> Iterator[
 
 
 def _episode(
-    dialect: Dialect, ids: list[int], labels: list[int] | None, start: int, mask: str
+    dialect: Dialect, ids: list[int], read: _Read, labels: list[int] | None, start: int, mask: str
 ) -> Iterator[Finding]:
     """Yields what is wrong with the ids of an episode, or with its labels, if given."""
-    episode, findings = dialect.parse_ids(ids)
+    episode, findings = read
     if episode is not None:
         findings = [*findings, *dialect.validate(episode)]
     for finding in findings:
