@@ -59,7 +59,16 @@ def read(record: dict[str, Any]) -> Chat:
     tools = reader.tools(record.get("tools"), "/tools")
     if tools is None:
         tools = reader.tools(record.get("functions"), "/functions")
-    return reader.chat("openai", record, found, tools, known=TOP, read=("messages", "system"))
+    read_keys, known = ["messages", "system"], TOP
+    if _asked_again(record.get("prompt"), found):
+        read_keys, known = [*read_keys, "prompt"], TOP | {"prompt"}
+    return reader.chat("openai", record, found, tools, known=known, read=read_keys)
+
+
+def _asked_again(prompt: Any, found: list[Message]) -> bool:
+    """Returns whether a top-level prompt is the first question once more, as UltraChat has it."""
+    first = next((message for message in found if message.role == "user"), None)
+    return first is not None and isinstance(prompt, str) and prompt == first.text
 
 
 def message_of(message: Any, at: str, reader: Reader) -> Message | None:

@@ -38,9 +38,10 @@ def summary_line(summary: Summary) -> str:
         return (
             f"{units} clean ({files})" if summary.units else f"nothing to check: {units} ({files})"
         )
-    if summary.units and not summary.faulty:  # a key that all records have, a file that is cut off
+    if not summary.faulty:  # a key that all records have, a file that is cut off
         about = "the file" if summary.files == 1 else "whole files"
-        return f"{', '.join(found)} about {about}; {units} clean ({files})"
+        clean = f"; {units} clean" if summary.units else ""
+        return f"{', '.join(found)} about {about}{clean} ({files})"
     where = f"{summary.faulty} of {units}" if summary.units else units
     return (
         f"{', '.join(found) or 'faults'} in {where} ({summary.clean} clean, {summary.faulty} "

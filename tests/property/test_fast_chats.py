@@ -27,7 +27,7 @@ VALUES = (
 )
 MORE = st.dictionaries(
     st.sampled_from(
-        ["row", "_id", "source", "tools", "language", "system", "label", "weight", "text"]
+        ["row", "_id", "source", "tools", "language", "system", "label", "weight", "text", "prompt"]
     ),
     VALUES,
     max_size=3,

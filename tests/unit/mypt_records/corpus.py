@@ -140,6 +140,7 @@ OPENAI: list[Row] = [
     ("a format field left", o(u("Answer this: {question}"), a()), [("MYP358", "/messages/0/content")]),
     ("a sign for nothing", o(u("<noinput>"), a()), [("MYP358", "/messages/0/content")]),
     ("weight is a word", o(u(), a(weight="no")), [("MYP104", "/messages/1/weight")]),
+    ("another question on top", o(u(), a(), prompt="Why?"), [("MYP103", "/prompt")]),
     ("tools are an object", o(u(), a(), tools={"name": "x"}), [("MYP104", "/tools")]),
     ("calls are an object", o(u(), {"role": "assistant", "content": None, "tool_calls": call()}), [("MYP104", "/messages/1/tool_calls")]),
     ("a call without a name", o(u(), c({"id": "x", "type": "function", "function": {"arguments": "{}"}})), [("MYP104", "/messages/1/tool_calls/0")]),
@@ -207,6 +208,7 @@ CLEAN: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("a long text", o(u("word " * 2000), a("yes " * 2000))),
         ("tabs around", o(u("\tx"), a("\n\ny\n"))),
         ("one word", o(u("."), a("?"))),
+        ("the question twice", o(u("What is it?"), a(), prompt="What is it?")),
         ("parallel off", o(u(), a(), tools=[tool()], parallel_tool_calls=False, tool_choice="auto")),
     ],
 }  # fmt: skip
