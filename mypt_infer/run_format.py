@@ -210,7 +210,8 @@ class Format:
         """
         parts = [Part("text", self.result_body(value))]
         assert self.result is not None
-        attrs: Attrs = (("name", name),) if "name" in self.result.patterns else ()
+        given = {"name": name, "id": call}
+        attrs: Attrs = tuple((key, given[key]) for key in self.result.patterns if key in given)
         inner = sorted(
             b
             for a, b in nestings(self.dialect.table, self.dialect.automaton)

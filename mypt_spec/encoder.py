@@ -37,7 +37,8 @@ class Mask:
 
     - `blocks`: "model" trains what the token table says. "trl" trains all in the outermost blocks
       of the model, from after the opening tag to the end of the closing tag, white space after it
-      included; "all-assistant" also the opening tag. Marks are as the table says in each.
+      included, but for masked blocks of the system inside, such as results; "all-assistant" also
+      the opening tag. Marks are as the table says in each.
     - `last`: of these, only what comes after the last block that opens a turn.
     - `thoughts`: whether blocks of the role "thought" are trained, tags included.
     """
@@ -135,10 +136,11 @@ def _segments(
             continue
         around = before_tag(inside, table)
         outer = within[around]
-        inside = after_tag(around, terminal, table)
+        inside = after_tag(inside, terminal, table)
         loss, body = outer & terminal.loss, outer & terminal.body_loss
-        if whole and around:  # all in a block is as the block is
-            loss = body = outer
+        if whole and around:  # all in a block is as the block is, but for what the system puts in
+            opener = terminal if terminal.opens else table.openers[around[-1]]
+            loss = body = outer & int(opener.by_model or opener.body_loss)
         elif whole and terminal.opens:
             loss = body & headers
         if terminal.opens:
@@ -173,7 +175,7 @@ def _last_turn(events: Sequence[Event], table: TokenTable) -> int:
         terminal = table.terminals.get(event.terminal)
         if terminal is not None:
             around = before_tag(inside, table)
-            inside = after_tag(around, terminal, table)
+            inside = after_tag(inside, terminal, table)
             if not around and terminal.opens == table.turn_opener:
                 begin = number
     return begin

@@ -18,6 +18,7 @@ from mypt_spec.damage.near_miss import NearMiss, near_miss
 from mypt_spec.episode import Episode, Event, Message, Part, Place, top_level
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.lexer import lex
+from mypt_spec.states import Stack, after_tag, before_tag
 from mypt_spec.table import TEXT, TokenTable
 from mypt_spec.validator import Outcome, Run
 
@@ -209,11 +210,12 @@ def _end_of(events: Sequence[Event], at: int, table: TokenTable) -> int:
 
     That is at its closing tag, or, if it has none, where the next block begins.
     """
-    kind = table.terminals[events[at].terminal].opens
-    closer = table.closers.get(kind)
+    stack: Stack = (table.terminals[events[at].terminal].opens,)
     for pos in range(at + 1, len(events)):
         terminal = table.terminals.get(events[pos].terminal)
-        if terminal is not None and (closer is None or kind in terminal.ends):
+        if terminal is None:
+            continue
+        if not before_tag(stack, table) or not (stack := after_tag(stack, terminal, table)):
             return pos
     return len(events)
 
@@ -239,7 +241,8 @@ def _parts(
             opener.opens, "text" if quotes else opener.body, text, event.attrs, table, findings
         )
         parts.append(replace(part, name_at=event.at) if event.attrs else part)
-        pos = end + 1
+        closed = end < len(events) and opener.opens in table.terminals[events[end].terminal].ends
+        pos = end + closed
     return parts
 
 

@@ -52,10 +52,10 @@ def after_tag(stack: Stack, terminal: Terminal, table: TokenTable) -> Stack:
     >>> after_tag(("assistant",), table.terminals["THINK_OPEN"], table)
     ('assistant', 'think')
     """
-    stack = before_tag(stack, table)
+    around = before_tag(stack, table)
     if terminal.opens:
-        return (*stack, terminal.opens)
-    return stack[:-1] if terminal.closes else stack
+        return (*around, terminal.opens)
+    return around[:-1] if terminal.closes else around
 
 
 @_once
@@ -132,11 +132,12 @@ def result_opener(automaton: Automaton, table: TokenTable) -> Terminal | None:
     This is what only the system may write after a call, perhaps after closing tags.
     """
     stacks, calling, found = open_blocks(automaton, table), calling_blocks(table), None
-    closers = [t.name for t in table.terminals.values() if t.closes in calling]
     for before, row in enumerate(automaton.steps):
-        if not model_writes_in(stacks[before], table):
-            continue  # a quotation
-        for state in [row[name] for name in closers if name in row]:
+        inside = stacks[before][-1:]
+        if calling.isdisjoint(inside) or not model_writes_in(stacks[before], table):
+            continue  # no call, or a quotation
+        closers = [n for n in row if n != TEXT and inside[0] in table.terminals[n].ends]
+        for state in [row[name] for name in closers]:
             openers = _opened_by_the_system(state, automaton, table)
             found = openers if found is None else found & openers
     return table.terminals[min(found)] if found else None

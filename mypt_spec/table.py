@@ -19,7 +19,8 @@ END = "$END"
 STRAY = "$STRAY"
 # Kinds of body: one tool call; a list of calls, each with an id, or one call alone.
 CALLS = ("call", "arguments", "function")
-LISTS = ("calls",)
+LISTS = ("calls", "functions")
+IDS_LAST = ("functions",)  # of lists: a model writes an id in each call, after its arguments
 # Kinds of body that declare tools: TypeScript, a JSON object a line, a JSON array.
 DEFINITIONS = ("namespace", "tool_lines", "tool_list")
 ROLES = ("thought", "citation")
@@ -115,7 +116,8 @@ class Terminal:
     `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object,
     "name" first, then the arguments; one called "name", or so with "_" after it, gets one more
     "_"), "arguments" (a JSON object; the tool's name is the attribute "name" of the tag),
-    "function" (a JSON object of "name" and "arguments"), "calls" (an array of function calls), or
+    "function" (a JSON object of "name" and "arguments"), "calls" (an array of function calls, as
+    OpenAI writes them), "functions" (an array of such functions, each with its "id" last), or
     definitions of functions: "namespace" (TypeScript), "tool_lines" (a JSON object a line) or
     "tool_list" (a JSON array). With `quotes`, blocks inside are quotations, neither
     calls nor checked as JSON. `body_loss` is the loss of the content, where that of the tag

@@ -197,7 +197,7 @@ class Run:
         if not terminal.opens:
             named = terminal.mark or not terminal.closes
             self.last = event.terminal.lower() if named else stack[-1]
-        self.open = after_tag(stack, terminal, self.table)
+        self.open = after_tag(self.open, terminal, self.table)
 
     def _name(self, event: Event, repair: Repair) -> Finding:
         expected = self.automaton.expected(self.out.state)

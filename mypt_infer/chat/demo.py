@@ -10,11 +10,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from mypt_infer.decode.compile.call_graph import body_of
 from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import error_type
 from mypt_spec import Dialect
-from mypt_spec.bodies.json_body import call_text
-from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event, Message, Part, events_of
 from mypt_spec.lexer import lex_ids
@@ -103,9 +102,8 @@ class Demo:
         table = self._format.dialect.table
         kind = min(self._format.calls)
         body = table.openers[kind].body
-        if body == "arguments":
-            return Part(kind, canonical(arguments, table.literals), (("name", name),))
-        return Part(kind, call_text(name, arguments, table.literals, body))
+        attrs = (("name", name),) if body == "arguments" else ()
+        return Part(kind, body_of(body, name, arguments, table.literals), attrs)
 
     def _answer(self, result: Any) -> list[Part]:
         documents = result.get("documents") if isinstance(result, dict) else None

@@ -68,6 +68,9 @@ class Calls:
         read, reason = self._history.format.read_calls(
             block.tag, body, (block.tag.text + body + closer).strip()
         )
+        result = self._history.format.result
+        if result is not None and "id" in result.patterns and not all(call.id for call in read):
+            reason = reason or "a call has no id, so its result could not name it"
         reason = reason or mixed_up([call.tool for call in self.pending], read)
         if reason:
             raise ValueError(reason)

@@ -94,11 +94,14 @@ def record_of(
         "replies": replies.turns,
         "events": [[type(e).__name__, asdict(e)] for e in events], "seed": seed,
     }  # fmt: skip
-    if left_out:
-        transcript["left_out"] = [list(turn) for turn in left_out]
     record: dict[str, Any] = {history.dialect.adapter.SCHEMA.messages: []}
     if len(left_out) < len(history.turns):
-        record = written(history.dialect, ids)
+        try:
+            record = written(history.dialect, ids)
+        except ValueError as error:  # each turn has a record, and no record has them all
+            left_out = [(number + 1, str(error)) for number in range(len(history.turns))]
+    if left_out:
+        transcript["left_out"] = [list(turn) for turn in left_out]
     return record | {KEY: transcript}
 
 

@@ -273,11 +273,15 @@ class Turn:
         yield from self._calls.drop(self._draft.settle())
         while (block := self._draft.unfinished()) is not None:
             yield from self._calls.drop(self._draft.cut(block.begin))
+        said = "the turn was ended before the tool was called or gave an answer"
+        machine, state = self.history.dialect.automaton, self.history.state
+        if self._calls.pending and self._allowed.result and not machine.accepting(state):
+            for call in list(self._calls.pending):  # some results are there: the others, too
+                yield self._calls.give(call, error(reason, said))
         result, inside = self._format.result, ""
         for name in self._format.ending(self.history.state):
             terminal = self._table.terminals.get(name)
             if result is not None and name == result.name:
-                said = "the turn was ended before the tool was called or gave an answer"
                 for call in list(self._calls.pending):
                     yield self._calls.give(call, error(reason, said))
                 inside = result.opens

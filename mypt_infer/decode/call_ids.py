@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import CALLING
 from mypt_infer.decode.compile.vocab import Ints, vocabulary
 from mypt_infer.decode.engine import Engine, Options, StateFacts
@@ -37,7 +38,7 @@ from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID, read_body
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Event, Place
-from mypt_spec.table import LISTS, TEXT
+from mypt_spec.table import IDS_LAST, LISTS, TEXT
 
 # The most bytes of an id.
 LONGEST = 64
@@ -55,6 +56,7 @@ class Ids(NamedTuple):
     - `string`: what was read of the open string; deeper than a call's own members, only an escape.
     - `which`: which string of a call is open, or comes next.
     - `due`: the call must have an id here, and has none yet.
+    - `last`: the id is the last member of its call, not the first.
     """
 
     seen: frozenset[bytes] = frozenset()
@@ -62,6 +64,7 @@ class Ids(NamedTuple):
     string: bytes | None = None
     which: int = _ELSEWHERE
     due: bool = False
+    last: bool = False
 
     def read(self, data: bytes) -> Ids | None:
         """Returns the position after more text; None if an id is empty or occurs twice."""
@@ -89,14 +92,19 @@ class Ids(NamedTuple):
             )
         if byte in b"]}":
             return self._replace(depth=self.depth - 1)
-        return self._replace(due=True) if byte == b"," and self.depth == 1 else self
+        if byte == b"," and self.depth == 1:
+            return self._replace(due=True)
+        key = self.last and byte == b"," and self.depth == 2
+        return self._replace(which=_FIRST) if key else self
 
     def _closed(self, string: bytes) -> Ids | None:
         here = self._replace(string=None)
         if self.depth != 2 or self.which == _ELSEWHERE:
             return here
+        if self.which == _FIRST and string == _KEY:
+            return here._replace(which=_NAMED, due=True)
         if self.which == _FIRST:
-            return here._replace(which=_NAMED, due=True) if string == _KEY else Ids(self.seen, -1)
+            return here._replace(which=_ELSEWHERE) if self.last else Ids(self.seen, -1)
         if not string or string in self.seen:
             return None
         return here._replace(seen=self.seen | {string}, which=_ELSEWHERE, due=False)
@@ -113,7 +121,9 @@ class Ids(NamedTuple):
         The engine would choose any id; if that id is taken, another character is needed.
         """
         if self.inside is not None:
-            return int(not self.inside or self.inside in self.seen)
+            return int(self.inside in self.seen or not (self.inside or self.last))
+        if self.last:  # the engine counts a character of the id, which a token may bring along
+            return int(self.due and bool(self.seen))
         begun = self.depth == 2 and self.which == _FIRST and bool(self.string)
         return int(self.due or (begun and _KEY.startswith(self.string or b"")))
 
@@ -125,6 +135,7 @@ class Distinct:
 
     def __init__(self, engine: Engine, dialect: Dialect) -> None:
         self.engine, self.dialect, self.tables = engine, dialect, engine.tables
+        self._last = call_ends(dialect)[0] in IDS_LAST
         self.words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary).tokens
         self._size = self.tables.size
         self._places: list[tuple[int, Ids]] = []
@@ -158,9 +169,10 @@ class Distinct:
                     for c in read.value or ()
                     if read.text and ID in c
                 }
-            if len(kinds) == 1:
+            if len(kinds) == 1 or (self._last and event.terminal != TEXT):
                 found.clear()
-        return self._number(self.engine.begin(state, events), Ids(frozenset(found)))
+        ids = Ids(frozenset(found), last=self._last)
+        return self._number(self.engine.begin(state, events), ids)
 
     def inner(self, state: int) -> int | None:
         return self.engine.inner(self._split(state)[0])
@@ -196,7 +208,8 @@ class Distinct:
         """Returns the options without those that end an id that is empty or occurs twice."""
         if self.engine.about(inner).block != CALLING:
             return found
-        keep, more = self._goes_on(ids, found.ids), np.zeros(len(found.ids), dtype=np.int32)
+        keep, still = self._goes_on(ids, found.ids), ids.last and ids.inside is None
+        more = np.full(len(found.ids), ids.detour if still else 0, dtype=np.int32)
         for at in np.flatnonzero(keep & self._doubtful(ids, found.ids)).tolist():
             after = ids.read(self.words[int(found.ids[at])])
             keep[at] = after is not None
@@ -233,13 +246,14 @@ class Distinct:
 
     def _after(self, ids: Ids, token: int, then: int) -> Ids | None:
         if self.engine.about(then).block != CALLING:
-            return Ids(ids.seen)
+            return Ids(last=True) if self._last else Ids(ids.seen)
         return ids.read(self.words[token] if token < len(self.words) else b"")
 
     def _split(self, state: int) -> tuple[int, Ids]:
         if state >= self._size:
             return self._places[state - self._size]
-        return state, Ids(depth=-1 if self.tables.block[state] == CALLING else 0)
+        depth = -1 if self.tables.block[state] == CALLING else 0
+        return state, Ids(depth=depth, last=self._last)
 
     def _number(self, inner: int, ids: Ids) -> int:
         if inner < self._size and ids == self._split(inner)[1]:

@@ -5,6 +5,7 @@ The `records.toml` of a dialect says which block each piece of a record becomes:
     shape = "messages"
     begin = "bos"                       # a mark before the messages, which no record has
     finish = "eos"                      # a mark that closes the last block, which no record has
+    tools_before = "last"               # of the users: the one before whom they are; or "first"
 
     [blocks]
     system = "system"
@@ -18,7 +19,8 @@ The `records.toml` of a dialect says which block each piece of a record becomes:
 
 A piece that is left out, and `developer`, is nothing that a record of the dialect can have. Pieces
 that are inside of the same block share it within a message; results that follow one another do,
-too. A block's attributes "name" and "id" are those of the tool and of the call. What the text
+too. Where results are in the block of the answer, one block has all from a user to the next. A
+block's attributes "name" and "id" are those of the tool and of the call. What the text
 has no place for, such as ids, is metadata of the Episode, so it returns to the record.
 """
 
@@ -32,7 +34,7 @@ from typing import Any
 from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, shape_of, skeleton
 from mypt_spec.bodies.definitions import read_definitions, write_definitions
-from mypt_spec.bodies.json_body import call_text, calls_in
+from mypt_spec.bodies.json_body import Call, call_text, calls_in, list_text
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Attrs, Episode, Message, Part, Place
 from mypt_spec.findings import Finding
@@ -47,6 +49,8 @@ _PIECES = (*_HEADS, "tools", "thought", "said", "call", "answer", "result")
 _SPOKEN = ("thought", "said", "call", "answer")  # of an assistant, in order
 # Metadata of an Episode's messages: ids of calls, and the other keys of the messages of results.
 _IDS, _KEY, _NOTES = "call ids", "thought key", "results"
+# All this of each message, where one block has several.
+_SAID = "messages"
 
 Path = tuple[str, ...]
 
@@ -79,10 +83,19 @@ class Messages(Adapter):
     """Knows records of messages and tools by what a `records.toml` says of their blocks."""
 
     def __init__(
-        self, paths: dict[str, Path], table: TokenTable, begin: str = "", finish: str = ""
+        self,
+        paths: dict[str, Path],
+        table: TokenTable,
+        begin: str = "",
+        finish: str = "",
+        *,
+        last: bool = False,
     ) -> None:
         self.paths, self.table = paths, table
         self.begin, self.finish = begin, finish
+        self.last = last  # tools are before the last user, not before the first
+        # One block has all that is said between two users, results too.
+        self.turns = paths.get("result", ("",))[0] == paths["answer"][0]
         self.shared = {path[0] for path in paths.values() if len(path) > 1}
         self.pieces: dict[tuple[str, str], str] = {}
         for piece, path in paths.items():
@@ -121,16 +134,20 @@ class Messages(Adapter):
         """Returns the messages of a record that `check` let through."""
         blocks: list[_Block] = []
         said: list[Said] = record[self.SCHEMA.messages]
-        heads = next((i for i, m in enumerate(said) if m.role not in _HEADS[:2]), len(said))
+        heads = self._tools_before(said)
+        turn = 0
         for i, message in enumerate(said):
             if i == heads and "tools" in record:
                 self._add(blocks, self._definitions(record["tools"], reader), "head", Place())
             of: object = "result" if message.role == "tool" else i
+            if self.turns:
+                goes_on = message.role == "tool" or (i > 0 and said[i - 1].role == "tool")
+                of = turn = turn if goes_on else i
             begun = len(blocks)
             for piece in self._spoken(message, i, reader):
                 self._add(blocks, piece, of, reader.at(i, ROLE))
             self._vanished(message, i, record, reader)
-            own = blocks[-1] if message.role == "tool" else blocks[begun]
+            own = blocks[-1] if message.role == "tool" else blocks[min(begun, len(blocks) - 1)]
             self._note(own, message)
         if heads == len(said) and "tools" in record:
             self._add(blocks, self._definitions(record["tools"], reader), "head", Place())
@@ -142,6 +159,13 @@ class Messages(Adapter):
             *(Message(b.role, tuple(b.parts), b.attrs, b.at, b.meta, b.name_at) for b in blocks),
             *end,
         ]
+
+    def _tools_before(self, said: list[Said]) -> int:
+        """Returns the index of the message before which the tools are."""
+        users = [i for i, message in enumerate(said) if message.role == "user"]
+        if self.last and users:
+            return users[-1]
+        return next((i for i, m in enumerate(said) if m.role not in _HEADS[:2]), len(said))
 
     def _vanished(self, message: Said, i: int, record: dict[str, Any], reader: Reader) -> None:
         """Adds a finding for an empty message whose block is there for the tools alone."""
@@ -165,7 +189,8 @@ class Messages(Adapter):
         if message.role == "tool":
             name = message.name or message.called
             attrs = self._attrs("result", name, message.answers)
-            yield _Piece("result", message.content, at, attrs, reader.at(i, "name"))
+            key = "tool_call_id" if "id" in self._patterns("result") else "name"
+            yield _Piece("result", message.content, at, attrs, reader.at(i, key))
             return
         if message.thought is not None:
             text, key = message.thought
@@ -178,7 +203,11 @@ class Messages(Adapter):
     def _calls(self, message: Said, i: int, reader: Reader) -> Iterator[_Piece]:
         literals = reader.table.literals
         if self.listed and message.calls:
-            text = canonical([*message.calls], literals)
+            calls = [
+                Call(c["function"]["name"], c["function"]["arguments"], c.get("id", ""))
+                for c in message.calls
+            ]
+            text = list_text(calls, literals, self._opener("call").body)
             yield _Piece("call", text, reader.at(i, "tool_calls"))
             return
         for n, call in enumerate(message.calls):
@@ -216,12 +245,16 @@ class Messages(Adapter):
     def _note(self, block: _Block, message: Said) -> None:
         """Keeps what a message says that no text has a place for."""
         if message.role != "tool":
-            block.meta |= message.meta
+            said = dict(message.meta)
             ids = [call.get("id", "") for call in message.calls]
             if any(ids) and not self.listed and "id" not in self._patterns("call"):
-                block.meta[_IDS] = ids
+                said[_IDS] = ids
             if message.thought is not None and message.thought[1] != THOUGHTS[0]:
-                block.meta[_KEY] = message.thought[1]
+                said[_KEY] = message.thought[1]
+            if self.turns and message.role == "assistant":
+                block.meta.setdefault(_SAID, []).append(said)
+            else:
+                block.meta |= said
             return
         patterns = self._patterns("result")
         given = {"tool_call_id": message.answers} if "id" not in patterns else {}
@@ -239,11 +272,13 @@ class Messages(Adapter):
         out: list[dict[str, Any]] = []
         top: dict[str, Any] = {}
         rank = len(_SPOKEN)  # of the last piece of the open message; above all where none is open
+        asked = 0  # questions since the tools
         for message in episode.messages:
             if message.role in table.marks:
                 continue
             meta = dict(message.meta)
             ids, results = iter(meta.pop(_IDS, ())), iter(meta.pop(_NOTES, ()))
+            said = iter(meta.pop(_SAID, ()))
             thought = meta.pop(_KEY, THOUGHTS[0])
             own: dict[str, Any] | None = None
             for piece, part in self._parts(message):
@@ -252,14 +287,19 @@ class Messages(Adapter):
                     continue
                 if piece == "result":
                     out.append({ROLE: "tool"} | self._result(part, next(results, {})))
+                    own = None if self.turns else own
                 elif piece in _HEADS:
                     own = {ROLE: piece, "content": part.text}
                     out.append(own)
+                    asked += piece == "user" and "tools" in top
                 else:
                     now = _SPOKEN.index(piece)
                     fresh = rank > now or (rank == now and piece != "call")
                     if own is None if message.role in self.shared else fresh:
-                        out.append({ROLE: "assistant"})
+                        own = {ROLE: "assistant"} | dict(next(said, {}))
+                        ids = iter(own.pop(_IDS, ())) if self.turns else ids
+                        thought = own.pop(_KEY, THOUGHTS[0]) if self.turns else thought
+                        out.append(own)
                     own, rank = out[-1], now
                     ident = next(ids, "") if piece == "call" else ""
                     self._say(own, piece, part, ident, thought)
@@ -270,6 +310,8 @@ class Messages(Adapter):
                 out.append(own)
             if own is not None:
                 own |= meta
+        if self.last and asked > 1:
+            raise ValueError("no record can say this: the tools are not before the last question")
         return {self.SCHEMA.messages: [_ordered(m) for m in out]} | top
 
     def _parts(self, message: Message) -> list[tuple[str, Part]]:
@@ -377,12 +419,14 @@ def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) 
         if not ok:
             raise SpecError(f"{where}: {entry}: {what}")
 
-    known_keys(source, {"shape", "begin", "finish", "blocks"}, "the file", need)
+    known_keys(source, {"shape", "begin", "finish", "tools_before", "blocks"}, "the file", need)
     blocks = source.get("blocks")
     begin, finish = source.get("begin", ""), source.get("finish", "")
     for key, mark in (("begin", begin), ("finish", finish)):
         need(mark == "" or mark in table.marks, f'"{key}"', f"no mark {mark!r}")
     need(finish == "" or table.marks[finish].mark, '"finish"', f"{finish!r} closes no block")
+    first = source.get("tools_before", "first")
+    need(first in ("first", "last"), '"tools_before"', 'expected "first" or "last"')
     need(isinstance(blocks, dict) and bool(blocks), "[blocks]", "expected a table of blocks")
     known_keys(blocks or {}, set(_PIECES), "[blocks]", need)
     paths: dict[str, Path] = {}
@@ -401,4 +445,4 @@ def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) 
         paths[piece] = path
     need({"user", "answer"} <= set(paths), "[blocks]", 'expected "user" and "answer"')
     need(("call" in paths) == ("result" in paths), "[blocks]", "a call needs a result")
-    return Messages(paths, table, begin, finish)
+    return Messages(paths, table, begin, finish, last=first == "last")

@@ -28,12 +28,15 @@ ID = "id"
 _NAMED = re.compile(f"{NAME}_*")
 _TAKEN = 'the key "name" occurs twice: it is the name of the tool'
 ARGUMENTS = "arguments"
+IDENT = re.compile(r"[a-zA-Z0-9_\-]+")  # the ids of "functions", which tags of results have, too
+_FUNCTION = '{"name": ..., "arguments": {...}}'
 _HELP = {
     "call": "write one JSON object, the name first",
     "arguments": "write the arguments as one JSON object",
     "function": 'write {"name": ..., "arguments": {...}}',
     "calls": 'write an array of {"type": "function", "function": {"name": ..., "arguments": '
     "{...}}}",
+    "functions": 'write an array of {"name": ..., "arguments": {...}, "id": ...}',
     "json": "write one JSON value; a string in quotes",
     "namespace": "write them as the specification does: type name = (_: {...}) => any;",
     "tool_lines": 'write one JSON object a line: {"type": "function", "function": {"name": ...}}',
@@ -84,7 +87,7 @@ def given_key(key: str) -> str:
 def calls_in(value: Any, kind: str, attrs: Attrs) -> list[Call]:
     """Returns the calls in the value of a legal body of `kind`; `attrs` are those of its block."""
     if kind in LISTS:
-        functions = [(item["function"], item.get(ID, "")) for item in value]
+        functions = [(_function_of(item, kind), item.get(ID, "")) for item in value]
         return [Call(f[NAME], f[ARGUMENTS], call) for f, call in functions]
     if kind == "arguments":
         return [Call(dict(attrs).get(NAME, ""), value)]
@@ -118,9 +121,23 @@ def call_text(
     """
     if kind == "call":
         return canonical({NAME: name, **written(arguments)}, literals)
-    function = {NAME: name, ARGUMENTS: arguments}
-    alone = [{"type": "function", "function": function}]
-    return canonical(alone if kind in LISTS else function, literals)
+    if kind in LISTS:
+        return list_text([Call(name, arguments)], literals, kind)
+    return canonical({NAME: name, ARGUMENTS: arguments}, literals)
+
+
+def list_text(calls: Iterable[Call], literals: re.Pattern[str], kind: str) -> str:
+    """Returns the canonical body of a list of calls."""
+    return canonical([_listed(call, kind) for call in calls], literals)
+
+
+def _listed(call: Call, kind: str) -> dict[str, Any]:
+    """Returns a call as an item of a list of this kind, keys in order."""
+    ids = {ID: call.id} if call.id else {}
+    function = {NAME: call.name, ARGUMENTS: call.arguments}
+    if kind == "functions":
+        return function | ids
+    return ids | {"type": "function", "function": function}
 
 
 def read_body(
@@ -147,7 +164,7 @@ def read_body(
     if kind in CALLS:
         found += _call_faults(value, kind, at, name_at or at)
     elif kind in LISTS:
-        value, faulty = _calls(value, at)
+        value, faulty = _calls(value, kind, at)
         found += faulty
     if any(f.severity == "error" for f in found):
         return Body(None, value, found)
@@ -178,16 +195,19 @@ def names_called(text: str, kind: str) -> list[str]:
     except Fault:
         return []
     if kind in LISTS:
-        calls = [_function_of(item) for item in (value if isinstance(value, list) else [value])]
+        items = value if isinstance(value, list) else [value]
+        calls = [_function_of(item, kind) for item in items]
     else:
         calls = [] if kind == "arguments" else [value]
     names = [call.get(NAME) for call in calls if isinstance(call, dict)]
     return [name for name in names if isinstance(name, str)]
 
 
-def _function_of(item: Any) -> Any:
+def _function_of(item: Any, kind: str) -> Any:
     """Returns the call in an item of an array of calls; None where there is none."""
-    return item.get("function") if isinstance(item, dict) else None
+    if not isinstance(item, dict):
+        return None
+    return item if kind == "functions" else item.get("function")
 
 
 def _read_definitions(text: str, kind: str, literals: re.Pattern[str], at: Place) -> Body:
@@ -206,7 +226,7 @@ def _read_definitions(text: str, kind: str, literals: re.Pattern[str], at: Place
     )
 
 
-def _calls(value: Any, at: Place) -> tuple[Any, list[Finding]]:
+def _calls(value: Any, kind: str, at: Place) -> tuple[Any, list[Finding]]:
     """Returns an array of calls with its keys in order, and findings. `id` may be left out."""
     if not isinstance(value, list) or not value:
         return value, [
@@ -219,21 +239,17 @@ def _calls(value: Any, at: Place) -> tuple[Any, list[Finding]]:
         ]
     out, found = [], []
     for i, item in enumerate(value):
-        function = _function_of(item)
+        function = _function_of(item, kind)
         if not isinstance(function, dict):
-            found.append(
-                _at(
-                    "MYP305",
-                    f"call {i} is {a_kind_of(item)}, expected "
-                    f'{{"type": "function", "function": {{...}}}}',
-                    at,
-                )
-            )
+            form = '{"type": "function", "function": {...}}' if kind == "calls" else _FUNCTION
+            what = f"call {i} is {a_kind_of(item)}, expected {form}"
+            found.append(_at("MYP305", what, at))
             continue
-        name, arguments = function.get(NAME), function.get("arguments")
-        strange = sorted({*item} - {"id", "type", "function"}) + sorted(
-            {*function} - {NAME, "arguments"}
-        )
+        name: Any = function.get(NAME)
+        arguments: Any = function.get(ARGUMENTS)
+        outer = {ID, "type", "function"} if function is not item else {ID, NAME, ARGUMENTS}
+        strange = sorted({*item} - outer)
+        strange += sorted({*function} - {NAME, ARGUMENTS}) if function is not item else []
         if not isinstance(name, str) or not name:
             found.append(_at("MYP306", f'call {i} has no "name"', at))
         elif not isinstance(arguments, dict):
@@ -244,12 +260,12 @@ def _calls(value: Any, at: Place) -> tuple[Any, list[Finding]]:
             or item.get("id") == ""
         ):
             found.append(_at("MYP354", f'call {i} has an "id" or "type" that is none', at))
+        elif kind == "functions" and not IDENT.fullmatch(item.get(ID, "_")):
+            what = f'the "id" of call {i} has other characters than letters, digits, _ and -'
+            found.append(_at("MYP354", what, at))
         elif strange:
             found.append(_at("MYP354", f"call {i} has an unknown key {strange[0]!r}", at))
-        out.append(
-            {k: item[k] for k in ("id",) if k in item}
-            | {"type": "function", "function": {NAME: name, "arguments": arguments}}
-        )
+        out.append(_listed(Call(name, arguments, item.get(ID, "")), kind))
     return out, found
 
 

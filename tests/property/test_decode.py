@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -53,10 +54,11 @@ def calls(made: Decoder, text: str) -> list[tuple[str, object]]:
             found.append((tool, {"name" if k == "name_" else k: v for k, v in value.items()}))
         elif body == "arguments":
             found.append((dict(part.attrs)["name"], value))
-        elif body in ("function", "calls"):
+        elif body in ("function", "functions", "calls"):
             found += [
                 (c["name"], c["arguments"])
-                for c in ([value] if body == "function" else [c["function"] for c in value])
+                for one in ([value] if body == "function" else value)
+                for c in [one["function"] if body == "calls" else one]
             ]
     return found
 
@@ -281,6 +283,8 @@ def result(made: Decoder, ids: list[int]) -> list[int]:
         if t.origin != "model" and t.opens and t.opens != d.table.turn_opener
     )
     attrs = next((e.attrs for e in reversed(events) if e.attrs), ())
+    if "id" in opener.patterns:
+        attrs = (("id", re.findall('"id": "([^"]*)"', events[-2].text)[-1]),)
     closer = d.table.closers[opener.opens]
     out = tag_ids(Event(opener.name, opener.spell(attrs), Place(), attrs), d.table, d.tokenizer)
     out += d.tokenizer.encode('{"found": 3}') + tag_ids(

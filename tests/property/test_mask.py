@@ -133,7 +133,9 @@ OWN = {
     "usf-omega": ({"assistant"}, {"reasoning", "self_reflection"}),
     "chatml": ({"assistant"}, set()),
     "llama3": ({"assistant"}, set()),
+    "mistral": ({"assistant"}, set()),
 }
+RESULTS = {"tout", "result"}  # of the system, inside of the model's blocks
 
 
 def naive_policy(d: mypt_spec.Dialect, episode: mypt_spec.Episode, name: str) -> list[int]:
@@ -149,7 +151,7 @@ def naive_policy(d: mypt_spec.Dialect, episode: mypt_spec.Episode, name: str) ->
     for i, s in enumerate(found):
         terminal = d.table.terminals.get(s.event.terminal)
         header = terminal is not None and bool(terminal.opens) and len(s.inside) == 1
-        in_own = bool(s.inside) and s.inside[0] in own
+        in_own = bool(s.inside) and s.inside[0] in own and not RESULTS & set(s.inside)
         whole = [int(in_own or (not s.inside and s.losses[0]))] * len(s.ids)
         if "trl" in name and header:
             whole = [0] * len(s.ids)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer.decode.prompt import opening
 from tests.dialects import mistral
 from tests.support.mistral import on_tekken, their_ids
+from tests.support.strategies import episodes
 from tests.support.vocabulary import texts
 
 # The tags that mistral-common knows, and that a text may spell.
@@ -25,25 +28,103 @@ def ids_of(d: mypt_spec.Dialect, record: dict[str, Any]) -> list[int]:
     return ids
 
 
+def chat(text: str, value: str) -> dict[str, Any]:
+    """A record with a text in all of its messages and definitions, and a value in its arguments."""
+    call = {
+        "id": "abcdefgh1",
+        "type": "function",
+        "function": {"name": "f", "arguments": {value: value}},
+    }
+    schema = {"type": "object", "properties": {text: {"type": "string", "description": text}}}
+    tool = {"name": "f", "description": text, "parameters": schema}
+    return {
+        "messages": [
+            {"role": "system", "content": text},
+            {"role": "user", "content": text},
+            {"role": "assistant", "content": text, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "abcdefgh1", "content": text},
+            {"role": "assistant", "content": text},
+        ],
+        "tools": [{"type": "function", "function": tool}],
+    }  # fmt: skip
+
+
 @settings(max_examples=300)
 @given(mistral.records(clean=False))
 def test_ids_of_chats(record: dict[str, Any]) -> None:
+    """With tools, calls, and results in any order."""
     for message in record["messages"]:
-        if message["role"] == "assistant":  # one that mistral-common does not shorten, nor refuse
+        if "content" in message and message["role"] == "assistant":  # mistral-common cuts spaces
             message["content"] = message["content"].rstrip(" ") or "a"
-    chat = {"messages": [{k: m[k] for k in ("role", "content")} for m in record["messages"]]}
-    assert ids_of(on_tekken("mistral"), record) == their_ids(chat)
+    literals = mypt_spec.dialect("mistral").table.literals
+    if literals.search(str([m.get("tool_calls") for m in record["messages"]])) or (
+        literals.search(str(record.get("tools")))
+    ):
+        return  # JSON escapes tags here, and not there
+    assert ids_of(on_tekken("mistral"), record) == their_ids(record)
+
+
+@given(st.data())
+def test_the_naive_mask_agrees(data: st.DataObject) -> None:
+    """All after a question is trained, but for results."""
+    d = mypt_spec.dialect("mistral")
+    episode = data.draw(episodes("mistral", clean=False))
+    pieces = re.split(f"({d.table.literals.pattern})", d.serialize(episode))
+    ids: list[int] = []
+    loss: list[int] = []
+    on = False
+    for piece in pieces:
+        on = on and piece not in ("[INST]", "[AVAILABLE_TOOLS]", "[TOOL_RESULTS]")
+        new = [d.table.special[piece]] if piece in d.table.special else d.tokenizer.encode(piece)
+        ids += new
+        loss += [int(on)] * len(new)
+        on = on or piece in ("[/INST]", "[/TOOL_RESULTS]")
+    encoded = d.encode(episode)
+    assert (encoded.ids.tolist(), encoded.loss.tolist()) == (ids, loss)
+
+
+def test_a_tag_in_json_is_escaped() -> None:
+    """mistral-common writes it as it is; both are ordinary ids."""
+    record = chat("[INST]", "[/INST]")
+    d = on_tekken("mistral")
+    ids, theirs = ids_of(d, record), their_ids(record)
+    assert ids != theirs
+    assert "\\u005bINST]" in d.tokenizer.decode(ids)
+    ordinary = d.tokenizer.ordinary
+    assert [i for i in ids if i not in ordinary] == [i for i in theirs if i not in ordinary]
+
+
+def test_definitions_are_kept_as_they_are() -> None:
+    """mistral-common adds an empty description, and leaves out what it does not know."""
+    d, record = on_tekken("mistral"), chat("a", "b")
+    del record["tools"][0]["function"]["description"]
+    assert ids_of(d, record) != their_ids(record)
+    record["tools"][0]["function"] = {"name": "f", "description": ""} | record["tools"][0][
+        "function"
+    ]
+    assert ids_of(d, record) == their_ids(record)
+
+
+def test_tools_are_before_the_last_question() -> None:
+    """A conversation that goes on has them earlier: legal, but no record says so."""
+    d = mypt_spec.dialect("mistral")
+    text = '<s>[AVAILABLE_TOOLS][{"name": "f"}][/AVAILABLE_TOOLS]' + "[INST]u[/INST]a</s>" * 2
+    episode, findings = d.parse(text)
+    assert findings == []
+    with pytest.raises(ValueError, match="not before the last question"):
+        d.write(episode)
 
 
 @pytest.mark.parametrize("text", [*texts(), *SPELLED, "a" + "".join(SPELLED)])
 def test_no_text_becomes_a_special_id(text: str) -> None:
     """In any field; what it spells is the ids of its letters, for them and for us."""
-    messages = [{"role": role, "content": f"{text}."} for role in ("system", "user", "assistant")]
+    record, plain = chat(f"{text}.", f"{text}."), chat("a", "b")
     d = on_tekken("mistral")
-    ids = ids_of(d, {"messages": messages})
-    assert ids == their_ids({"messages": messages})
-    tags = [i for i in ids if i not in d.tokenizer.ordinary]
-    assert d.tokenizer.decode(tags) == "<s>[SYSTEM_PROMPT][/SYSTEM_PROMPT][INST][/INST]</s>"
+    ids, usual = ids_of(d, record), ids_of(d, plain)
+    ordinary = d.tokenizer.ordinary
+    assert [i for i in ids if i not in ordinary] == [i for i in usual if i not in ordinary]
+    if not d.table.literals.search(text):
+        assert ids == their_ids(record)
 
 
 def test_spaces_at_the_end_of_an_answer() -> None:
@@ -58,5 +139,5 @@ def test_spaces_at_the_end_of_an_answer() -> None:
 @pytest.mark.parametrize("opened", [False, True])
 def test_a_prompt_ends_with_the_tag_that_opens_the_answer(opened: bool) -> None:
     d = mypt_spec.dialect("mistral")
-    ids, _ = [50257, 50260, 17250], [50261]
-    assert opening(d, ids + [50261] * opened) == [50261] * (not opened)
+    ids, _ = [50257, 50262, 17250], [50263]
+    assert opening(d, ids + [50263] * opened) == [50263] * (not opened)

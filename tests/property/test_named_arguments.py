@@ -14,6 +14,7 @@ import mypt_spec
 from mypt_convert import Converter
 from mypt_infer.controller import Controller, Options, Script
 from mypt_infer.decode import Decoder
+from mypt_infer.decode.compile.call_graph import body_of
 from mypt_infer.parsing import find_last_toolcall
 from mypt_infer.toolbox import Tool, Toolbox
 from mypt_spec.bodies.json_body import (
@@ -162,9 +163,7 @@ def test_a_tool_gets_its_arguments_from_the_controller(name: str) -> None:
     given_ = {"name": "Ada", "name_": True}
     dialect = mypt_spec.dialect(name)
     kind = next(k for k, t in dialect.table.openers.items() if t.body in (*CALLS, *LISTS))
-    body = call_text("t", given_, dialect.table.literals, dialect.table.openers[kind].body)
-    if dialect.table.openers[kind].body == "arguments":
-        body = json.dumps(given_)
+    body = body_of(dialect.table.openers[kind].body, "t", given_, dialect.table.literals)
     text = CALLED[name].replace("BODY", body)
     made = Controller(
         Script(ids_of(text, name)),
@@ -181,6 +180,7 @@ CALLED = {
     "mypt": "<myPT_toolcall>BODY</myPT_toolcall>Done.</myPT_assistant>",
     "mypt-3b": '\n<toolcall name="t">\nBODY\n</toolcall>\nDone.</assistant>',
     "praxis": "I look. <tin>\nBODY\n</tin> Done.\n[SEP]",
+    "mistral": "[TOOL_CALLS]BODY</s>Done.</s>",
     "usf-omega": "<tool_calls_start>BODY<tool_calls_end>\n<end>\n"
     "<message_start>Done.<message_end>\n<end>\n",
 }

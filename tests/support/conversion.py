@@ -105,6 +105,7 @@ FEATURES: dict[str, dict[str, Record]] = {
     "citation": {"mypt": _mypt(_user(), _said(cite="doc"))},
     "citation inside the text": {"mypt": _mypt(_user(), _said("As <myPT_cite>doc</myPT_cite> says."))},
     "call and result": {
+        "mistral": _ANSWERED,
         "openai": _ANSWERED,
         "mypt": _mypt(_user(), *_called(), {"role": "toolresult", "name": "t", "content": 4}, _said()),
         "mypt-3b": _openai(_user(), *_called(), {"role": "tool_result", "name": "t", "content": {"n": [1.5, None]}}, _said()),
@@ -129,6 +130,7 @@ FEATURES: dict[str, dict[str, Record]] = {
         "usf-omega": _openai(_user(), _said_calls, _TWO_RESULTS[0], {"role": "assistant", "tool_calls": _TWO[1:]}, _TWO_RESULTS[1], _said()),
     },
     "calls at once": {
+        "mistral": _openai(_user(), {"role": "assistant", "tool_calls": _TWO}, *_TWO_RESULTS, _said()),
         "openai": _openai(
             _user(), {"role": "assistant", "tool_calls": [_function("t", "{}", "c1"), _function("t", "{}", "c2")]}, *_TWO_RESULTS, _said()
         ),
@@ -137,7 +139,7 @@ FEATURES: dict[str, dict[str, Record]] = {
     "results without a name": {
         "usf-omega": _openai(_user(), _said_calls, {"role": "tool", "tool_call_id": "c1", "content": "Sunny"}, _said()),
     },
-    "definitions of tools": {"openai": _ANSWERED | {"tools": [_TOOL]}, "usf-omega": _openai(_user(), _said(), tools=[_TOOL])},
+    "definitions of tools": {"mistral": _ANSWERED | {"tools": [_TOOL]}, "openai": _ANSWERED | {"tools": [_TOOL]}, "usf-omega": _openai(_user(), _said(), tools=[_TOOL])},
     "self-reflection": {"usf-omega": _openai(_user(), _said(self_reflection="Fine."), self_reflection_enabled=True)},
     "flags of an answer": {"usf-omega": _openai(_user(), _said("{}"), json_mode=True, reasoning_effort="none")},
     "preferred and rejected": {"usf-omega": {"messages": [_user()], "chosen": _said(), "rejected": _said("Go away.")}},

@@ -96,6 +96,10 @@ def calls(kind: str, functions: list[dict[str, Any]]) -> str:
 
     That ids are distinct and not empty it does not say.
     """
+    if kind == "functions":
+        function = "|".join(body("function", f["name"], f["parameters"])[:-2] for f in functions)
+        named = rf'({function}), "id": "[a-zA-Z0-9_-]+"\}}'
+        return rf"\[{named}(, {named})*\]"
     one = "(" + "|".join(body(kind, f["name"], f["parameters"]) for f in functions) + ")"
     named = rf'\{{"id": {STRING}, {one}'
     return rf"\[(\{{{one}|{named}(, {named})*)\]"

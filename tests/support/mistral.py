@@ -34,12 +34,14 @@ def on_tekken(name: str) -> mypt_spec.Dialect:
 
 
 def their_ids(record: dict[str, Any]) -> list[int]:
-    """The ids of a record's messages, by mistral-common."""
+    """The ids of a record's messages and tools, by mistral-common."""
     tekken()
     from mistral_common.protocol.instruct.request import ChatCompletionRequest
 
     normalizer, tokenizer = _oracle()
-    request = ChatCompletionRequest(messages=record["messages"])
+    known = ("role", "content", "tool_calls", "tool_call_id", "name")
+    messages = [{k: m[k] for k in known if k in m} for m in record["messages"]]
+    request = ChatCompletionRequest(messages=messages, tools=record.get("tools"))
     ids: list[int] = tokenizer.encode_instruct(
         normalizer.from_chat_completion_request(request)
     ).tokens

@@ -276,6 +276,8 @@ BODIES = {
     "arguments": "{}",
     "function": '{"name": "n", "arguments": {}}',
     "calls": '[{"id": "c", "type": "function", "function": {"name": "n", "arguments": {}}}]',
+    "functions": '[{"name": "n", "arguments": {}, "id": "c"}]',
+    "tool_list": '[{"name": "n"}]',
     "namespace": "namespace functions {\n\ntype n = () => any;\n\n} // namespace functions",
 }
 

@@ -32,6 +32,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mypt_spec.bodies.json_body import IDENT
+
 DEAD = -1
 # A byte that is assumed before each text, so that a pattern can say "at the very beginning".
 START = 256
@@ -300,6 +302,16 @@ def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
         np.zeros(size, bool),
         (frozenset(),) * size,
     )
+
+
+@lru_cache(maxsize=1)
+def ident_dfa() -> ByteDfa:
+    """Returns the automaton of an id of letters, digits, `_` and `-`, up to the closing quote."""
+    step = np.full((2, 256), DEAD, dtype=np.int32)
+    step[:, [b for b in range(128) if IDENT.fullmatch(chr(b))]] = 1
+    step[1, QUOTE] = -2
+    none = np.zeros(2, bool)
+    return ByteDfa("ident", step, (("byte", QUOTE),), none, none, (frozenset(),) * 2)
 
 
 # The digits that a float keeps: each number with at most as many is canonical as it is written.

@@ -34,13 +34,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, number_dfa, string_dfa
+from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, ident_dfa, number_dfa, string_dfa
 from mypt_infer.decode.compile.nfa import CALLING, Node, Place, chain, spelled
 from mypt_infer.decode.table_schemas import check_schema
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
-from mypt_spec.bodies.json_body import ID, call_text, written, written_key
+from mypt_spec.bodies.json_body import ID, Call, call_text, list_text, written, written_key
 from mypt_spec.bodies.strict_json import canonical
-from mypt_spec.table import LISTS
+from mypt_spec.table import IDS_LAST, LISTS
 
 _NO_ARGUMENTS = "{}"
 # The beginning and the end of a list of calls.
@@ -50,7 +50,7 @@ OPENED, CLOSED = "[{", "]"
 class Bodies:
     """Builds the bodies of one kind of call for some tools.
 
-    `kind` is "call", "arguments", "function" or "calls", as `tokens.toml` names the body.
+    `kind` is a kind of body that holds calls, as `tokens.toml` names it.
     `literals` finds tags, which JSON strings escape; `forbidden` are the spellings that no string
     may contain. Raises SchemaFault for a tool that calls of this kind cannot name, or that tables
     cannot hold.
@@ -73,8 +73,10 @@ class Bodies:
     def any_tool(self, then: Node) -> Node:
         """Returns the start of a call of any of the tools, up to `then`.
 
-        In a list, these are calls with ids or one call without.
+        In a list, these are calls with ids, or, where ids come first, one call without.
         """
+        if self.kind in IDS_LAST:
+            return self._functions(then)
         calls = [self.one(i, then) for i in range(len(self.tools))]
         self.owner = -1
         return self._either([*calls, *([self._list(then)] if self.kind in LISTS else [])])
@@ -99,6 +101,22 @@ class Bodies:
             {self.string.exits[0]: (self._either(calls), 0)}, leaf=self.string, block=CALLING
         )
         first = self._text(f'{{"{ID}": "', inside)
+        more.also = [self._text(CLOSED, then), self._text(", ", first)]
+        return self._text("[", first)
+
+    def _functions(self, then: Node) -> Node:
+        """Returns the start of a list of calls with their ids last, up to `then`."""
+        self.owner = -1
+        more = Node(block=CALLING)
+        closed = self._text("}", more)
+        ident = Node({ident_dfa().exits[0]: (closed, 0)}, leaf=ident_dfa(), block=CALLING)
+        calls = []
+        for i, tool in enumerate(self.tools):
+            before, after = self._around(tool.name)
+            after = f'{after[: -len("}" + CLOSED)]}, "{ID}": "'
+            calls.append(self._call(i, before[1:], after, ident))
+        self.owner = -1
+        first = self._either(calls)
         more.also = [self._text(CLOSED, then), self._text(", ", first)]
         return self._text("[", first)
 
@@ -217,9 +235,11 @@ def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
 
 
 def body_of(kind: str, name: str, arguments: dict[str, Any], literals: re.Pattern[str]) -> str:
-    """Returns the canonical body of a call."""
+    """Returns the canonical body of a call; where ids come last, it has one."""
     if kind == "arguments":
         return canonical(arguments, literals)
+    if kind in IDS_LAST:
+        return list_text([Call(name, arguments, "_")], literals, kind)  # few tokens have it
     return call_text(name, arguments, literals, kind)
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mypt_infer.decode.compile.byte_dfa import ByteDfa, number_dfa, string_dfa
+from mypt_infer.decode.compile.byte_dfa import ByteDfa, ident_dfa, number_dfa, string_dfa
 from mypt_infer.decode.compile.grammar_graph import forbidden_texts
 from mypt_infer.decode.compile.token_table import Exit, Rows, leaf_rows
 from mypt_infer.decode.compile.vocab import Ints, Vocabulary, vocabulary
 from mypt_spec import Dialect
 from mypt_spec.memo import Memo
+from mypt_spec.table import IDS_LAST
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,8 @@ def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
             number_dfa(fraction=False),
             number_dfa(fraction=True),
         ]
+        if any(t.body in IDS_LAST for t in dialect.table.terminals.values()):
+            leaves.append(ident_dfa())
         ids = list(dialect.table.special.values())
         rows = {leaf.name: leaf_rows(leaf, words, ids) for leaf in leaves}
         exits: list[Exit] = []

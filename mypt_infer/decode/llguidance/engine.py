@@ -55,7 +55,7 @@ from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID
 from mypt_spec.memo import Memo
-from mypt_spec.table import LISTS
+from mypt_spec.table import IDS_LAST, LISTS
 
 # The number of matchers that are kept, and the bytes of sets of what may follow.
 _KEPT, _ROOM = 256, 8 << 20
@@ -145,7 +145,8 @@ class Guided:
         tails: list[list[int]] = []
         if self.kind in LISTS:
             call = self.dialect.tokenizer.decode_bytes(self.endings[ANY])[len(OPENED) :]
-            text = f', {{"{ID}": "0", '.encode() + call
+            between = ", {" if self.kind in IDS_LAST else f', {{"{ID}": "0", '
+            text = between.encode() + call
             tails = [self.ground.search.tokens(text[i:]) for i in range(len(text))]
         return Prover(self.ground, self.end, tails)
 
@@ -314,7 +315,7 @@ class Guided:
             text,
             place.ending,
             where(text),
-            Ids().read(text) if self.kind in LISTS else None,
+            Ids(last=self.kind in IDS_LAST).read(text) if self.kind in LISTS else None,
             rule.bound,
             rule.closed,
             rule.part + _SLACK + self._call,

@@ -17,8 +17,8 @@ from mypt_infer.decode.compile.nfa import CALLING, HOLE, Node
 from mypt_infer.decode.compile.vocab import vocabulary
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
-from mypt_spec.bodies.json_body import ID, NAME, written, written_key
-from mypt_spec.table import LISTS
+from mypt_spec.bodies.json_body import ID, IDENT, NAME, written, written_key
+from mypt_spec.table import IDS_LAST, LISTS
 
 # The hole of a call of any tool; a call of tool i has hole i + 1.
 ANY = 0
@@ -172,7 +172,10 @@ def grammar(kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str]) -> 
     ways, rules, named = [], [], []
     for i, tool in enumerate(tools):
         before, after = ("", "") if kind == "call" else around(kind, tool.name, literals)
-        if kind in LISTS:
+        if kind in IDS_LAST:
+            after = f'{after[: -len("}" + CLOSED)]}, "{ID}": '
+            named.append(f'{_row(before[1:], i, after)} id "}}"')
+        elif kind in LISTS:
             before, after = before[1:], after[: -len(CLOSED)]
             named.append(_row(", " + before[1:], i, after))
         ways.append(_row(before, i, after))
@@ -181,10 +184,16 @@ def grammar(kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str]) -> 
             + json.dumps({**schema_of(tool, kind), "x-guidance": _SPACING}, ensure_ascii=False)
         )
     start = " | ".join(ways)
-    if kind in LISTS:  # no lexeme may be the beginning of another
+    if kind in IDS_LAST:
+        start = '"[" named (", " named)* "]"'
+        rules.append(f"named: {' | '.join(named)}")
+    elif kind in LISTS:  # no lexeme may be the beginning of another
         start = f'"[" ({start} | named (", " named)*) "]"'
         key = json.dumps(f'{{"{ID}": ')
         rules.append(f"named: {key} id ({' | '.join(named)})")
+    if kind in IDS_LAST:
+        rules.append(f'id: /"{IDENT.pattern}"/')
+    elif kind in LISTS:
         rules.append(f"id: %json {json.dumps({'type': 'string', 'minLength': 1})}")
     return "\n".join(['%llguidance {"no_forcing": true}', f"start: {start}", *rules])
 

@@ -33,15 +33,21 @@ def usf(*ids: str, said: str = "") -> str:
     return f"{said}<tool_calls_start>{json.dumps(calls)}<tool_calls_end>\n<end>\n"
 
 
+def mistral(*ids: str, said: str = "") -> str:
+    calls = [{"name": "f", "arguments": {"q": i}, "id": i} for i in ids]
+    return f"{said}[TOOL_CALLS]{json.dumps(calls)}</s>"
+
+
 # What a model writes: two calls, one after the other, and an answer.
 SCRIPTS = {
     "mypt": '<myPT_think>Hm.</myPT_think><myPT_toolcall>{"name": "f", "q": "ü 😀"}</myPT_toolcall>' * 2
     + "Done <myPT_cite>d#1</myPT_cite>.</myPT_assistant>",
     "mypt-3b": '\n<toolcall name="f">\n{"q": "ü < 😀"}\n</toolcall>\n' * 2 + "Done.</assistant>",
     "praxis": 'I look. <tin>\n{"name": "f", "arguments": {"q": "ü <t"}}\n</tin>' * 2 + " Done.\n[SEP]",
+    "mistral": mistral("a", "b", said="Two.") + mistral("a") + "Done.</s>",
     "usf-omega": usf("a", "b", said="Two.") + usf("a") + "<message_start>Done.<message_end>\n<end>\n",
 }  # fmt: skip
-NUMBERS = {"mypt": 2, "mypt-3b": 2, "praxis": 2, "usf-omega": 3}
+NUMBERS = {"mypt": 2, "mypt-3b": 2, "praxis": 2, "usf-omega": 3, "mistral": 3}
 
 
 def controller_of(dialect: str, ids: list[int], **options: Any) -> Controller:
@@ -75,7 +81,7 @@ def test_calls_have_numbers_names_and_ids(dialect: str) -> None:
     results = [e for e in events if isinstance(e, ToolResult)]
     assert [e.call for e in parsed] == [e.call for e in results] == list(range(1, count + 1))
     assert [e.name for e in results] == ["f"] * count
-    written = ["a", "b", "a"] * 2 if dialect == "usf-omega" else [""] * count
+    written = ["a", "b", "a"] * 2 if NUMBERS[dialect] == 3 else [""] * count
     assert [e.id for e in parsed] == [e.id for e in results] == written
     for number in {e.call for e in events if isinstance(e, CallStart)}:
         said = "".join(e.text for e in events if isinstance(e, ArgumentsDelta) and e.call == number)

@@ -22,6 +22,10 @@ BODIES: dict[str, tuple[Any, list[Call]]] = {
     "arguments": (X, [Call("t", X)]),
     "function": ({"name": "t", "arguments": X}, [Call("t", X)]),
     "calls": (LISTED, [Call("t", X, "c1"), Call("u", {})]),
+    "functions": (
+        [{"name": "t", "arguments": X, "id": "c1"}, {"name": "u", "arguments": {}}],
+        [Call("t", X, "c1"), Call("u", {})],
+    ),
 }
 
 

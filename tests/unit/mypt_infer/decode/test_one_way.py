@@ -11,10 +11,10 @@ import torch
 
 import mypt_spec
 from mypt_infer.decode import Decoder
+from mypt_infer.decode.compile.call_graph import body_of
 from mypt_infer.generate.generate import generate
 from mypt_infer.generate.huggingface import TagLogitsProcessor
 from mypt_infer.generate.loop import plain
-from mypt_spec.bodies.json_body import call_text
 from mypt_spec.encoder import tag_ids
 from mypt_spec.table import CALLS, LISTS, TEXT
 from tests.support.decoding import CALLERS, DIALECTS, TOOLS, complete, decoder, generated, prompt
@@ -34,11 +34,12 @@ def call_ids(name: str, tool: str, arguments: dict[str, Any]) -> list[int]:
     body = d.table.openers[kind].body
     text = json.dumps(arguments, ensure_ascii=False)
     if body != "arguments":
-        text = call_text(tool, arguments, d.table.literals, body)
+        text = body_of(body, tool, arguments, d.table.literals)
     tags = {
         "mypt": "<myPT_assistant><myPT_toolcall>%s</myPT_toolcall></myPT_assistant>",
         "mypt-3b": f'<assistant>\n<toolcall name="{tool}">\n%s\n</toolcall>\n</assistant>',
         "praxis": "I look. <tin>\n%s\n</tin>",
+        "mistral": "[TOOL_CALLS]%s</s>",
         "usf-omega": "<tool_calls_start>%s<tool_calls_end>\n<end>\n",
     }[name]
     out: list[int] = []
