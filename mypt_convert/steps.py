@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from mypt_spec.bodies.strict_json import Fault, faults, loads
+from mypt_spec.record_schema import WEIGHT
 from mypt_spec.table import TokenTable
 
 TURN = ("system", "developer", "context", "user")  # steps that end the answer before them
@@ -79,16 +80,18 @@ class Bridge(Protocol):
 
 
 def first_carries(steps: Sequence[Step], meta: dict[str, Any]) -> list[Step]:
-    """Returns the steps of one message, the first of them with the message's metadata."""
+    """Returns the steps of one message, the first with its metadata, and all with its weight."""
     if not steps or not meta:
         return list(steps)
-    head = steps[0]
-    return [replace(head, meta=head.meta | meta), *steps[1:]]
+    head, *rest = steps
+    if WEIGHT in meta:
+        rest = [replace(step, meta=step.meta | {WEIGHT: meta[WEIGHT]}) for step in rest]
+    return [replace(head, meta=head.meta | meta), *rest]
 
 
 def kept(meta: dict[str, Any]) -> dict[str, Any]:
-    """Returns the other keys of a message that every dialect keeps: metadata."""
-    return {key: value for key, value in meta.items() if key.startswith("_")}
+    """Returns the other keys of a message that dialects keep: metadata, and its weight."""
+    return {k: v for k, v in meta.items() if k.startswith("_") or k == WEIGHT}
 
 
 def answers(steps: Sequence[Step]) -> set[int]:

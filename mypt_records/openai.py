@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from mypt_records.chat import ROLES, Call, Chat, Given, Message, Text
-from mypt_records.reading import Reader, below
-from mypt_spec.bodies.strict_json import kind_of
+from mypt_records.reading import Reader, below, weight_of
 
 ABOUT = "OpenAI records (messages)"
 PROMPT = 'begin "messages" with {"role": "system", "content": "..."}'
@@ -21,8 +20,9 @@ TOP = frozenset({
 })  # fmt: skip
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # the first that has text is read
 _ANY = frozenset({
-    "role", "content", "name", "weight", "loss_weight", "refusal", "audio", "function_call",
-    "annotations", "logprobs", "tool_calls", "tool_call_id", "prefix", "cache_control", *THOUGHTS,
+    "role", "content", "name", "weight", "loss_weight", "train", "refusal", "audio",
+    "function_call", "annotations", "logprobs", "tool_calls", "tool_call_id", "prefix",
+    "cache_control", *THOUGHTS,
 })  # fmt: skip
 # What a message of a role is read from; all else is `beside`.
 _READ = {
@@ -106,13 +106,6 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
             thoughts += parts[2]
             if not texts and (reader.called or thoughts):
                 texts = None
-    weight = beside.get("weight", beside.get("loss_weight"))
-    if weight is not None and not isinstance(weight.value, int | float):
-        reader.add(
-            "MYP104",
-            f'"{weight.at.rpartition("/")[2]}" must be a number, got {kind_of(weight.value)}',
-            weight.at,
-        )
     return Message(
         role,
         said,
@@ -123,7 +116,7 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
         media,
         answers=reader.string(message.get("tool_call_id"), f"{at}/tool_call_id", "tool_call_id"),
         name=reader.string(message.get("name"), f"{at}/name", "name"),
-        weight=weight,
+        weight=weight_of(beside, reader),
         beside=beside | reader.inner,
     )
 

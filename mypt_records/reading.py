@@ -279,6 +279,23 @@ def _tool(tool: Any, at: str, base: str, held: Held | None = None) -> Tool:
     )
 
 
+_WEIGHTS = ("weight", "loss_weight", "train", "training", "loss")
+
+
+def weight_of(beside: Mapping[str, Given], reader: Reader) -> Given | None:
+    """Returns how much a message is trained: a number, or a boolean. Others are findings."""
+    for key in _WEIGHTS:
+        given = beside.get(key)
+        if given is None or given.value is None:
+            continue
+        fine = isinstance(given.value, bool) if key in _WEIGHTS[2:] else True
+        if fine and isinstance(given.value, int | float):
+            return given
+        wanted = "true or false" if key in _WEIGHTS[2:] else "a number"
+        reader.add("MYP104", f'"{key}" must be {wanted}, got {kind_of(given.value)}', given.at)
+    return None
+
+
 def below(at: str, key: str) -> str:
     """Returns the pointer of a key of the object at a pointer."""
     return f"{at}/{escape(key)}"

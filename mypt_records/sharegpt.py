@@ -10,7 +10,7 @@ from typing import Any
 
 from mypt_records import openai
 from mypt_records.chat import Call, Chat, Given, Message, Text
-from mypt_records.reading import Reader, below
+from mypt_records.reading import Reader, below, weight_of
 
 ABOUT = "ShareGPT records (conversations)"
 PROMPT = 'begin with {"from": "system", "value": "..."}, or add a top-level "system"'
@@ -117,6 +117,6 @@ def _message(item: Any, at: str, reader: Reader) -> Message | None:
         media,
         answers=reader.string(item.get("tool_call_id"), f"{at}/tool_call_id", "tool_call_id"),
         name=reader.string(item.get("name"), f"{at}/name", "name"),
-        weight=beside.get("weight"),
+        weight=weight_of(beside, reader),
         beside=beside | reader.inner,
     )

@@ -19,7 +19,7 @@ from typing import Any, cast
 from mypt_spec import automaton as _automaton
 from mypt_spec.adapters.base import Adapter, Reader, Unread
 from mypt_spec.automaton import Automaton
-from mypt_spec.encoder import Encoded, Mask, Segment, encode_events, segments
+from mypt_spec.encoder import Encoded, Mask, Segment, encode_events, segments, weights_of
 from mypt_spec.episode import Episode, Event
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex, lex_ids
@@ -212,10 +212,12 @@ class Dialect:
         Text that spells a single-id tag becomes the ordinary ids of its letters. `partial` allows a
         legal beginning, such as a prompt. `mask` is one of `encoder.MASKS`, or several with "+"
         between them. Raises ValueError for misplaced blocks, for content that spells a tag of plain
-        text, and for another mask. Implements "Loss" and "Ids" of each grammar/*/SPEC.md.
+        text, and for another mask. A message whose `meta` has a "weight" is trained as much, not at
+        all if it is 0. Implements "Loss" and "Ids" of each grammar/*/SPEC.md.
         """
         events = self._encodable(episode, partial)
-        return encode_events(events, self.table, self.tokenizer, Mask.of(mask))
+        weights = weights_of(episode.messages, self.table)
+        return encode_events(events, self.table, self.tokenizer, Mask.of(mask), weights)
 
     def segments(
         self, episode: Episode, *, partial: bool = False, mask: str = "model"
@@ -225,7 +227,8 @@ class Dialect:
         Raises ValueError where `encode` does.
         """
         events = self._encodable(episode, partial)
-        return list(segments(events, self.table, self.tokenizer, Mask.of(mask)))
+        weights = weights_of(episode.messages, self.table)
+        return list(segments(events, self.table, self.tokenizer, Mask.of(mask), weights))
 
     def refusal(self, episode: Episode) -> str:
         """Returns why `encode` refuses an Episode; empty where it does not."""

@@ -8,10 +8,11 @@ trained, and a `Mask` may say otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from mypt_spec.episode import Event
+from mypt_spec.episode import Event, Message, blocks_of
+from mypt_spec.record_schema import WEIGHT
 from mypt_spec.states import Stack, after_tag, before_tag
 from mypt_spec.table import TokenTable
 from mypt_spec.tokenizer.tokenizer import Tokenizer
@@ -78,11 +79,13 @@ MODEL = Mask()
 class Encoded:
     """Token ids and loss mask: uint32 and uint8, both of shape (n,).
 
-    `loss` is 1 where the token is trained.
+    `loss` is 1 where the token is trained. `weights` say how much, float32, (n,), 0 where it is
+    not; None where each is 0 or 1.
     """
 
     ids: npt.NDArray[np.uint32]
     loss: npt.NDArray[np.uint8]
+    weights: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -92,7 +95,8 @@ class Segment(NamedTuple):
     """The ids of one event, all of one `loss`, but for the last `trailing` ones.
 
     These are white space that the system writes after a tag, and not trained. `inside` are the
-    blocks around it, outermost first; a tag is inside the block that it opens or closes.
+    blocks around it, outermost first; a tag is inside the block that it opens or closes. `weight`
+    is that of its message.
     """
 
     event: Event
@@ -100,6 +104,7 @@ class Segment(NamedTuple):
     loss: int
     inside: Stack
     trailing: int = 0
+    weight: float = 1.0
 
     @property
     def losses(self) -> list[int]:
@@ -108,18 +113,51 @@ class Segment(NamedTuple):
 
 
 def segments(
-    events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer, mask: Mask = MODEL
+    events: Iterable[Event],
+    table: TokenTable,
+    tokenizer: Tokenizer,
+    mask: Mask = MODEL,
+    weights: Sequence[float] | None = None,
 ) -> Iterator[Segment]:
     """Yields every event with its ids and loss. Every text run is encoded by itself.
+
+    `weights` has that of each event; what has weight 0 is not trained.
 
     By the mask "model" a token is trained exactly when every block around it is trained, so an
     outer block that is masked masks all within it. Implements "Loss" of each grammar/*/SPEC.md.
     Raises ValueError for a mask that the table cannot say.
     """
-    if mask.last or not mask.thoughts:
-        events = list(events)
-        return _less(_segments(events, table, tokenizer, mask), events, table, mask)
-    return _segments(events, table, tokenizer, mask)
+    if not (mask.last or weights or not mask.thoughts):
+        return _segments(events, table, tokenizer, mask)
+    events = list(events)
+    found = _less(_segments(events, table, tokenizer, mask), events, table, mask)
+    if not weights:
+        return found
+    both = zip(found, weights, strict=True)
+    return (s._replace(loss=s.loss if w else 0, weight=w) for s, w in both)
+
+
+def weights_of(messages: Sequence[Message], table: TokenTable) -> list[float] | None:
+    """Returns the weight of each event of messages; None where no message has one.
+
+    Blocks that were read from one message of a record share its weight, as do the marks after it.
+    """
+    given = [message.meta.get(WEIGHT) for message in messages]
+    if not any(weight is not None for weight in given):
+        return None
+    sources = [m.at.pointer.rpartition("/")[0] for m in messages]
+    both = zip(sources, given, strict=True)
+    known = {source: w for source, w in both if source and w is not None}
+    out: list[float] = []
+    before = 1.0
+    for message, source, weight, events in zip(
+        messages, sources, given, blocks_of(messages, table), strict=True
+    ):
+        if weight is None:
+            weight = known.get(source, before if message.role in table.marks else 1.0)
+        before = float(weight)
+        out += [before] * len(events)
+    return out
 
 
 def _segments(
@@ -182,17 +220,27 @@ def _last_turn(events: Sequence[Event], table: TokenTable) -> int:
 
 
 def encode_events(
-    events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer, mask: Mask = MODEL
+    events: Iterable[Event],
+    table: TokenTable,
+    tokenizer: Tokenizer,
+    mask: Mask = MODEL,
+    weights: Sequence[float] | None = None,
 ) -> Encoded:
     """Returns ids and loss of events. Raises ValueError for a lone surrogate in a text."""
     import numpy as np
 
     ids: list[int] = []
     loss: list[int] = []
-    for segment in segments(events, table, tokenizer, mask):
+    weighed: list[float] = []
+    for segment in segments(events, table, tokenizer, mask, weights):
         ids += segment.ids
         loss += segment.losses
-    return Encoded(np.array(ids, dtype=np.uint32), np.array(loss, dtype=np.uint8))
+        if weights:
+            weighed += [segment.weight] * len(segment.ids)
+    encoded = Encoded(np.array(ids, dtype=np.uint32), np.array(loss, dtype=np.uint8))
+    if {*weighed} <= {0.0, 1.0}:
+        return encoded
+    return replace(encoded, weights=np.array(weighed, dtype=np.float32) * encoded.loss)
 
 
 def tag_ids(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, zip_longest
 from typing import Any, NamedTuple
 
 from mypt_spec.states import Stack, after_tag, before_tag
@@ -128,7 +128,12 @@ def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]:
-    """Yields the events of messages, in order.
+    """Yields the events of messages, in order. Raises ValueError as `blocks_of` does."""
+    return chain.from_iterable(blocks_of(messages, table))
+
+
+def blocks_of(messages: Iterable[Message], table: TokenTable) -> Iterator[list[Event]]:
+    """Yields the events of each message, in order.
 
     Raises ValueError for a role or part that the dialect does not have, for a mark with parts, and
     for a part inside a block that ends at the next tag.
@@ -141,11 +146,11 @@ def events_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Event]
                 raise ValueError(
                     f"`{mark.shown}` is a mark and holds nothing, got {len(message.parts)} parts"
                 )
-            yield Event(mark.name, mark.spell(message.attrs), message.at, message.attrs)
+            yield [Event(mark.name, mark.spell(message.attrs), message.at, message.attrs)]
         else:
             after = table.marks.get(following.role) if following is not None else None
             closed = after is None or message.role not in after.ends
-            yield from _block(
+            yield _block(
                 message.role, message.attrs, message.parts, message.at, table, closed=closed
             )
 

@@ -52,6 +52,7 @@ from mypt_spec.findings import Finding, Fix
 STRING, NAME, OBJECT = "string", "name", "object"
 JSON, LIST, LANGUAGE = "JSON value", "array", "language"
 ITEMS, BOOLEAN, INTEGER = "array of items", "boolean", "integer"
+NUMBER = "number"  # 0 or more
 _PYTHON = {
     STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str, ITEMS: list, BOOLEAN: bool,
     INTEGER: int,
@@ -61,6 +62,7 @@ _BCP47 = re.compile(
     r"[A-Za-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|[0-9]{3}))?(-([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*|x(-[A-Za-z0-9]{1,8})+"
 )
 ROLE = "role"
+WEIGHT = "weight"  # how much a message of the model is trained; 1 where it does not say
 _CALLS = "OpenAI's records hold calls so; convert the file: mypt-convert --from openai"
 _ALPACA = (
     "this is Alpaca's record: what it asks is a user message here, its output the assistant's; "
@@ -72,6 +74,7 @@ _ELSEWHERE = {
     "conversations": 'ShareGPT calls the messages so; its "from" is the role of each, its "value" '
                      'the content; convert the file: mypt-convert --from sharegpt',
 }  # fmt: skip
+_MOST = 1000  # of a weight; more is a mistake
 _WORD = 60  # characters of a key or role that can be a misspelling
 # No Episode could hold what these name.
 _UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107"}
@@ -100,7 +103,8 @@ class RecordSchema:
     `folded` maps such a role to (role, key): the text of the message belongs under that key of the
     next message, if that has that role. `tag` is the key that names the role, `text` the one that
     holds the text of such messages, and `what` such an object is called in messages. Without
-    `metadata`, keys that begin with `_` are unknown ones.
+    `metadata`, keys that begin with `_` are unknown ones. Messages of the roles in `weighs` may
+    have a `WEIGHT`, which is added to their keys.
     """
 
     top: dict[str, Field]
@@ -113,6 +117,16 @@ class RecordSchema:
     text: str = "content"
     what: str = "message"
     metadata: bool = True
+    weighs: frozenset[str] = frozenset({"assistant"})
+
+    def __post_init__(self) -> None:
+        if self.tag == ROLE and self.what == "message":
+            added = {WEIGHT: Field(NUMBER, required=False)}
+            roles = {
+                role: {**fields, **(added if role in self.weighs and WEIGHT not in fields else {})}
+                for role, fields in self.roles.items()
+            }
+            object.__setattr__(self, "roles", roles)
 
 
 def check_record(
@@ -245,6 +259,8 @@ class _Checker:
     def value(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
         """Checks the value of a key. Returns whether it can be read."""
         value = item[key]
+        if spec.kind == NUMBER:
+            return self.number(value, key, at, what)
         wanted = _PYTHON.get(spec.kind)
         if wanted is None or (
             isinstance(value, wanted) and (wanted is not int or not isinstance(value, bool))
@@ -269,6 +285,16 @@ class _Checker:
             "MYP104", f'"{key}" of {what} must be {_a(kind)}, got {kind_of(value)}', at, help=hint
         )
         return False
+
+    def number(self, value: Any, key: str, at: str, what: str) -> bool:
+        """Checks a number, which is 0 or more."""
+        fine = isinstance(value, int | float) and not isinstance(value, bool)
+        if not fine or not 0 <= value <= _MOST:
+            got = value if fine else kind_of(value)
+            said = f'"{key}" of {what} must be a number from 0 to {_MOST}, got {got}'
+            self.add("MYP104", said, at, help="0 is not trained, 1 as usual; or leave the key out")
+            return False
+        return True
 
     def unquote(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
         """Reads an object that was written as a JSON string, as in OpenAI's records."""
@@ -397,5 +423,5 @@ def _sample(kind: str) -> str:
 
 
 def metadata(item: dict[str, Any]) -> dict[str, Any]:
-    """Returns the metadata keys of an object: those that begin with `_`."""
-    return {k: v for k, v in item.items() if k[:1] == "_"}
+    """Returns what an object says beside its text: keys with `_`, and the weight of a message."""
+    return {k: v for k, v in item.items() if k[:1] == "_" or (k == WEIGHT and ROLE in item)}

@@ -17,12 +17,12 @@ from mypt_records.shapes import read as read_chat
 from mypt_spec.bodies.strict_json import Fault, faults, kind_of, loads, value_at
 from mypt_spec.dialect import dialect
 from mypt_spec.findings import Finding
+from mypt_spec.record_schema import WEIGHT
 
 # What the model sees besides the messages; and what a message says besides its content. Neither is
 # metadata: a target that has no place for it loses it.
 _SEEN = {"language", "tools", "functions", "response_format", "rejected", "label"}
 _SAID = {"refusal", "audio", "function_call"}
-_WEIGHT = ("weight", "loss_weight")
 _KEPT = "MYP103"  # an unknown key: it becomes metadata
 
 
@@ -40,8 +40,8 @@ def unknown(chat: Chat, takes: frozenset[str]) -> list[Finding]:
             # Other pointers are of keys further inside, which no format has a place for.
             if given.at == below(message.at, key)
             and key not in _SAID
-            # "Do not train this answer": no metadata says so.
-            and not (key in _WEIGHT and given.value == 0 and message.role == "assistant")
+            # How much an answer is trained: no metadata says so.
+            and not (message.role == "assistant" and given is message.weight)
         ]
     return [
         Finding(_KEPT, f'unknown key "{key}"', at, on_key=True)
@@ -93,7 +93,12 @@ class _Reader:
         self.findings.append(Finding(code, message, at))
 
     def message(self, message: Message) -> list[Step]:
-        beside = {k: g.value for k, g in message.beside.items() if not _void(k, g.value)}
+        own = message.weight if message.role == "assistant" else None
+        beside = {
+            k: g.value for k, g in message.beside.items() if g is not own and not _void(k, g.value)
+        }
+        if own is not None:
+            beside[WEIGHT] = int(own.value) if isinstance(own.value, bool) else own.value
         if message.role == self.before == "assistant":
             beside[BOUNDARY] = True
         self.before = message.role

@@ -16,7 +16,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mypt_spec.record_schema import ITEMS, LANGUAGE, NAME, ROLE, STRING, Field, RecordSchema
+from mypt_spec.record_schema import (
+    ITEMS,
+    LANGUAGE,
+    NAME,
+    NUMBER,
+    ROLE,
+    STRING,
+    Field,
+    RecordSchema,
+)
 
 BITS = 12  # keys a message can have; the role's number is in the bits above
 STRINGS = (STRING, NAME, LANGUAGE)
@@ -42,9 +51,15 @@ class Layout:
 
     @staticmethod
     def of(schema: RecordSchema) -> Layout:
-        """Returns the layout of a schema, which expects no metadata yet."""
+        """Returns the layout of a schema, which expects no metadata yet.
+
+        Numbers are left out: a line that has one is not read as a shape, but by the checker.
+        """
         top, key = tuple(schema.top.items()), schema.messages
-        roles = tuple((role, tuple(fields.items())) for role, fields in schema.roles.items())
+        roles = tuple(
+            (role, tuple((key, spec) for key, spec in fields.items() if spec.kind != NUMBER))
+            for role, fields in schema.roles.items()
+        )
         heads = tuple(name for name, spec in top if spec.kind in STRINGS)
         return Layout(
             top, heads, schema.top, roles, key, {role: [] for role in ("", *schema.roles)}

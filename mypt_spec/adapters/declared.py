@@ -226,7 +226,10 @@ class _File:
             aliases |= dict.fromkeys(others, role.name)
         usual = {a: r for a, r in CHAT_ROLES.items() if r in roles and a not in roles}
         top = {messages: Field(LIST), "language": Field(LANGUAGE, required=False)}
-        schema = RecordSchema(top, fields, aliases=usual | aliases, messages=messages)
+        weighs = {r.name for r in roles.values() if self.table.openers[r.block].body_loss}
+        schema = RecordSchema(
+            top, fields, aliases=usual | aliases, messages=messages, weighs=frozenset(weighs)
+        )
         return Declared(schema, tuple(roles.values()), begin)
 
     def mark(self, name: object, entry: str) -> None:

@@ -54,4 +54,5 @@ def tool_chat(
         },
         lifted={"system": "system"},
         folded={"user_context": _CONTEXT, "context": _CONTEXT},
+        weighs=frozenset({"assistant", "assistant_toolcall"}),
     )

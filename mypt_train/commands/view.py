@@ -29,7 +29,9 @@ def shard_items(folder: str, number: int) -> Iterator[Item]:
                 if at + len(shard.index) < number:
                     at += len(shard.index)
                     continue
-                for seen in episodes(reader.dialect, shard, reader.mask):
+                for seen in episodes(
+                    reader.dialect, shard, reader.mask, weighed="weighed" in reader.manifest
+                ):
                     at += 1
                     if at >= number:
                         segments, lacks = encoded(reader.dialect, seen.episode, reader.mask)

@@ -24,6 +24,7 @@ from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import RULES, Finding, told
+from mypt_spec.record_schema import WEIGHT
 from mypt_spec.states import turns
 from mypt_spec.table import TEXT
 from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
@@ -41,11 +42,15 @@ class Sample:
     - `ids`: uint16 or uint32, see `manifest.dtype_of`, shape (n,). `mask`: uint8, shape (n,), 1
       where the token is a target.
     - `kind`: what the episode is for, as in `kinds`.
+    - `weights`: float32, shape (n,), how much each token is trained; None if each is 0 or 1.
+      `weighed`: whether a message has another weight than 1.
     """
 
     ids: TokenIds
     mask: npt.NDArray[np.uint8]
     kind: int = SFT
+    weights: npt.NDArray[np.float32] | None = None
+    weighed: bool = False
 
     @property
     def digest(self) -> bytes:
@@ -205,7 +210,11 @@ class Encoder:
         encoded = self.dialect.encode(episode, mask=self.options.mask)
         mask = encoded.loss.copy()
         mask[:1] = 0
-        return Sample(encoded.ids.astype(self.dtype), mask)
+        weights = encoded.weights
+        if weights is not None:
+            weights[:1] = 0
+        weighed = any(m.meta.get(WEIGHT, 1) != 1 for m in episode.messages)
+        return Sample(encoded.ids.astype(self.dtype), mask, weights=weights, weighed=weighed)
 
     def _fits(self, sample: Sample) -> bool:
         return not self.options.pack or len(sample.ids) <= self.options.context_length

@@ -89,6 +89,8 @@ class Manifest(TypedDict):
     version: int
     dtype: Literal["uint16", "uint32"]
     mask_dtype: Literal["uint8"]
+    weights_dtype: NotRequired[Literal["float32"]]
+    weighed: NotRequired[Count]
     byteorder: Literal["little"]
     pad_id: Count
     vocab_size: Count
@@ -135,7 +137,12 @@ def read(path: Path) -> dict[str, Any]:
     for split, made in found["splits"].items():
         for number, shard in enumerate(made["shards"]):
             name = f"{split}/shard_{number:05}"
-            names = files_of(name, options.get("format", "bin"), options.get("preferences", False))
+            names = files_of(
+                name,
+                options.get("format", "bin"),
+                options.get("preferences", False),
+                "weights_dtype" in found,
+            )
             if shard["name"] != name or sorted(shard["files"]) != sorted(names):
                 raise ValueError(
                     f"describes shard {number} of {split} as {shard['name']!r} with "
@@ -145,13 +152,14 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-def files_of(name: str, form: str, preferences: bool) -> list[str]:
+def files_of(name: str, form: str, preferences: bool, weights: bool = False) -> list[str]:
     """Returns the names of the files of a shard.
 
-    In the format "bin" they hold ids, targets, index and, with preferences, kinds; in all others
-    one file holds all.
+    In the format "bin" they hold ids, targets, index and, with preferences, kinds, and weights if
+    there are some; in all others one file holds all.
     """
     if form != "bin":
         return [f"{name}.parquet" if in_parquet(form) else f"{name}.jsonl"]
     ends = [".bin", "_mask.bin", "_idx.npy"] + ["_kinds.npy"] * preferences
+    ends += ["_weights.bin"] * weights
     return [name + end for end in ends]

@@ -325,6 +325,14 @@ def _assemble(
             )
             + _reasons(rejects, out / REJECTS)
         )
+    if found.weights and (options.format != "bin" or options.preferences):
+        shutil.rmtree(folder)
+        why = (
+            "preferences have no weights"
+            if options.preferences
+            else (f"the format {options.format} has no place for weights; use --format bin")
+        )
+        raise PrepareError(f"messages have weights other than 0 and 1, and {why}")
     dtype = dtype_of(options.loaded_dialect.tokenizer.vocab_size)
     on_disk = np.dtype(dtype).itemsize + 1  # the bytes of a token and its mask
     size = on_disk * sum(p.length for items in placed.values() for p in items)
@@ -337,13 +345,17 @@ def _assemble(
 
     with UnitFiles(folder, keys) as units:
         splits = {
-            name: _write_split(out / name, items, options, units, wrote)
+            name: _write_split(out / name, items, options, units, wrote, weights=found.weights)
             for name, items in placed.items()
         }
     dialect = options.loaded_dialect
     for name, content in dialect.kept.items():
         atomic.write(out / name, [content])
     manifest = _manifest(inputs, options, accounts, total, splits, found.tags)
+    if found.weighed:
+        manifest["weighed"] = found.weighed
+    if found.weights:
+        manifest["weights_dtype"] = "float32"
     atomic.write(out / MANIFEST, [json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"])
     shutil.rmtree(folder, ignore_errors=True)
     return manifest
@@ -385,6 +397,7 @@ class _Collection:
         self.divided = [has_lines(source) for source in sources]
         self.seen: set[bytes] = set()
         self.pairs = 0
+        self.weighed, self.weights = 0, False
 
     def take(self, number: int, file: int, unit: UnitFile) -> None:
         """Takes a unit of a file; `number` is that of the unit."""
@@ -394,6 +407,8 @@ class _Collection:
         account.refused += head["statuses"].get(REFUSED, 0)
         account.long += head["statuses"].get(LONG, 0)
         self.tags.update(head["tags"])
+        self.weighed += head.get("weighed", 0)
+        self.weights |= head.get("weights", False)
         for reject in head["rejects"]:
             entry = {"file": self.sources[file].path, "line": base + reject["row"]} | {
                 key: reject[key] for key in ("status", "findings")
@@ -441,6 +456,8 @@ def _write_split(
     options: Options,
     units: UnitFiles,
     wrote: Callable[[int], None],
+    *,
+    weights: bool,
 ) -> list[dict[str, Any]]:
     row_length = options.context_length if options.pack else 0
     tokenizer = options.loaded_dialect.tokenizer
@@ -471,6 +488,7 @@ def _write_split(
             dtype=dtype_of(tokenizer.vocab_size),
             preferences=options.preferences,
             packed=options.pack,
+            weights=weights,
         )
         wrote(entry["episode_tokens"])
         out.append(entry)

@@ -41,6 +41,8 @@ class Shard:
     - `index`: one entry of `shards.INDEX` for each episode: `start`, `length`, `row`, `file`,
       `line`.
     - `row_length`: tokens of a row, 0 if episodes follow one another without rows.
+    - `weights`: float32, shape (n,), how much each token is trained, 0 where it is no target; None
+      if each target counts 1.
     - `kinds`: one entry of `kinds.KINDS` for each episode in data with preferences, or None.
     """
 
@@ -50,6 +52,7 @@ class Shard:
     index: npt.NDArray[np.void]
     row_length: int
     kinds: npt.NDArray[np.void] | None = None
+    weights: npt.NDArray[np.float32] | None = None
 
     def episodes(self) -> Iterator[tuple[manifest.TokenIds, npt.NDArray[np.uint8]]]:
         """Yields the ids and targets of each episode, as views of the shard."""
@@ -113,8 +116,12 @@ class ShardReader:
             if options.get("preferences"):
                 path = base.with_name(f"{base.name}_kinds.npy")
                 kinds = _saved(path, KINDS, entry["episodes"])
+            weights = None
+            if "weights_dtype" in self.manifest:
+                path = base.with_name(f"{base.name}_weights.bin")
+                weights = _mapped(path, np.dtype("<f4"), entry["tokens"])
             row_length = options["context_length"] if options["pack"] else 0
-            shard = Shard(entry["name"], ids, mask, index, row_length, kinds)
+            shard = Shard(entry["name"], ids, mask, index, row_length, kinds, weights)
             if check:
                 self._refuse(shard, entry)
             yield shard
@@ -134,6 +141,8 @@ class ShardReader:
             wrong = f"has mask {marked} at token {int(shard.mask.argmax())}, expected 0 or 1"
         elif kinds is not None and int(kinds["kind"].max(initial=0)) > BAD:
             wrong = f"has an episode of kind {int(kinds['kind'].max())}, expected 0 to {BAD}"
+        elif shard.weights is not None and (why := _misweighed(shard.weights, shard.mask)):
+            wrong = why
         misplaces = (why for *_, why in misplaced(shard, len(self.manifest["inputs"])))
         wrong = wrong or next(chain(misplaces, miscounted(shard, entry)), "")
         if wrong:
@@ -253,6 +262,15 @@ class ShardReader:
                     f"{path}: was altered (SHA-256 {digest[:12]}, expected "
                     f"{entry['sha256'][:12]}); copy or prepare it again"
                 )
+
+
+def _misweighed(weights: npt.NDArray[np.float32], mask: npt.NDArray[np.uint8]) -> str:
+    """Returns what is wrong with weights; empty if nothing is."""
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0) & ((weights > 0) == (mask > 0))))
+    if not len(wrong):
+        return ""
+    at = int(wrong[0])
+    return f"has weight {weights[at]} at token {at}, whose mask is {mask[at]}"
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], count: int, offset: int = 0) -> Any:

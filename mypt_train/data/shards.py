@@ -5,7 +5,8 @@ memory. `shard_00000.bin` holds ids (uint16 or uint32), `shard_00000_mask.bin` a
 1 where the token is a target, `shard_00000_idx.npy` an array of INDEX, one entry for each episode,
 and `shard_00000_kinds.npy`, in data with preferences, an array of KINDS likewise. Rows follow one
 another without a gap; tokens of no episode are padding. `docs/toolcall_sft.md` describes the bytes.
-Other formats, of one file each, are in `formats`.
+`shard_00000_weights.bin`, where messages have weights, is a float32 for each id. Other formats, of
+one file each, are in `formats`.
 """
 
 from __future__ import annotations
@@ -45,12 +46,14 @@ def write_shard(
     dtype: str = "uint16",
     preferences: bool = False,
     packed: bool = True,
+    weights: bool = False,
 ) -> dict[str, Any]:
     """Writes the files of a shard into `folder`; returns the shard's entry in the manifest.
 
     `row_length` 0 puts episodes one after another, without padding. `pad` is the id of padding,
     `dtype` the type of ids. `form` is one of `formats.FORMATS`; `packed` says that a row may hold
-    several episodes. Raises OSError if a file cannot be written.
+    several episodes, and `weights` that targets have weights. Raises OSError if a file cannot be
+    written.
     """
     index = np.zeros(sum(map(len, rows)), INDEX)
     kinds = np.zeros(len(index), KINDS)
@@ -85,7 +88,10 @@ def write_shard(
     else:
         pieces = [(a.data.cast("B") for a in ids()), (a.data for a in masks()), [_saved(index)]]
         pieces += [[_saved(kinds)]] * preferences
-    files = zip(files_of(name, form, preferences), pieces, strict=True)
+        if weights:
+            filled = _filled(rows, row_length, np.dtype("<f4"), 0, units.weights)
+            pieces.append(a.data.cast("B") for a in filled)
+    files = zip(files_of(name, form, preferences, weights), pieces, strict=True)
     written = {file: _write(folder.parent / file, parts) for file, parts in files}
     return {
         "name": name,

@@ -5,7 +5,8 @@ that was killed continues with the units that are missing and ends with the same
 
 A unit file is the length of a JSON header (uint32), the header, then for its n samples and m
 tokens: lengths (uint32, n), rows of the input (uint64, n), digests (16 bytes, n), ids (uint16, or
-as the header's `dtype` says, m), masks (uint8, m); all little-endian.
+as the header's `dtype` says, m), masks (uint8, m) and, if the header has `weights`, these (float32,
+m); all little-endian.
 """
 
 from __future__ import annotations
@@ -147,6 +148,8 @@ class _Unit:
         self.kinds: list[int] = []
         self.ids: list[TokenIds] = []
         self.masks: list[npt.NDArray[np.uint8]] = []
+        self.weights: dict[int, npt.NDArray[np.float32]] = {}  # of samples that have some
+        self.weighed = 0
 
     def add(self, lines: list[bytes], first: int, *, begins: bool) -> None:
         """Encodes lines; `first` is the row of the first, `begins` if row 1 begins the file."""
@@ -188,6 +191,9 @@ class _Unit:
             self.kinds.append(sample.kind)
             self.ids.append(sample.ids)
             self.masks.append(sample.mask)
+            self.weighed += sample.weighed
+            if sample.weights is not None:
+                self.weights[len(self.masks) - 1] = sample.weights
 
     def write(self, folder: Path, key: Key) -> dict[str, Any]:
         """Writes the unit; returns its journal entry."""
@@ -204,6 +210,8 @@ class _Unit:
         dtype = self.encoder.dtype.newbyteorder("<")
         if dtype != _USUAL:
             head["dtype"] = dtype.str
+        if self.weighed:
+            head |= {"weighed": self.weighed, "weights": bool(self.weights)}
         body = json.dumps(head).encode()
         pieces: list[bytes | memoryview] = [
             struct.pack("<I", len(body)), body, np.array(self.lengths, "<u4").tobytes(),
@@ -215,6 +223,9 @@ class _Unit:
                 np.concatenate(self.ids).astype(dtype, copy=False).data.cast("B"),
                 np.concatenate(self.masks).data,
             ]
+        if self.weights:
+            every = [self.weights.get(i, mask) for i, mask in enumerate(self.masks)]
+            pieces.append(np.concatenate(every).astype("<f4", copy=False).data.cast("B"))
         return {"unit": list(key), "crc": atomic.write(path_of(folder, key), pieces)}
 
 
@@ -222,7 +233,7 @@ class _Unit:
 class UnitFile:
     """A unit that was written: what it says of its samples, and where their ids and masks begin.
 
-    `ids_at` and `mask_at` are bytes from the beginning of the file.
+    `ids_at` and `mask_at` are bytes from the beginning of the file, `weights_at` too, or -1.
     """
 
     head: dict[str, Any]
@@ -231,6 +242,7 @@ class UnitFile:
     digests: npt.NDArray[np.void]
     ids_at: int
     mask_at: int
+    weights_at: int = -1
 
     @staticmethod
     def open(path: Path) -> UnitFile:
@@ -244,7 +256,9 @@ class UnitFile:
             ]
             at, width = data.tell(), np.dtype(head.get("dtype", _USUAL)).itemsize
         lengths, rows, digests = arrays
-        return UnitFile(head, lengths, rows, digests, at, at + width * head["tokens"])
+        mask_at = at + width * head["tokens"]
+        weights_at = mask_at + head["tokens"] if head.get("weights") else -1
+        return UnitFile(head, lengths, rows, digests, at, mask_at, weights_at)
 
 
 class Placed(NamedTuple):
@@ -271,7 +285,7 @@ class UnitFiles:
 
     def __init__(self, folder: Path, keys: tuple[Key, ...]) -> None:
         self.paths = [path_of(folder, key) for key in keys]
-        self.places: dict[int, tuple[int, int]] = {}
+        self.places: dict[int, tuple[int, int, int]] = {}
         self.open: dict[int, io.FileIO] = {}
 
     def __enter__(self) -> UnitFiles:
@@ -289,6 +303,22 @@ class UnitFiles:
         """Reads the targets of an episode into `out`. Raises OSError for a short file."""
         self._read(placed, 1, out)
 
+    def weights(self, placed: Placed, out: npt.NDArray[np.float32]) -> None:
+        """Reads how much each token of an episode is trained into `out`. Raises OSError."""
+        if self._places(placed.unit)[2] >= 0:
+            self._read(placed, 2, out)
+            return
+        mask = np.empty(len(out), np.uint8)
+        self.mask(placed, mask)
+        out[:] = mask
+
+    def _places(self, number: int) -> tuple[int, int, int]:
+        """Returns where ids, targets and weights of a unit begin in its file."""
+        if number not in self.places:
+            unit = UnitFile.open(self.paths[number])
+            self.places[number] = unit.ids_at, unit.mask_at, unit.weights_at
+        return self.places[number]
+
     def _read(self, placed: Placed, which: int, out: npt.NDArray[Any]) -> None:
         number = placed.unit
         file = self.open.get(number)
@@ -296,9 +326,6 @@ class UnitFiles:
             if len(self.open) >= _OPEN:
                 self.open.pop(next(iter(self.open))).close()
             file = self.open[number] = io.FileIO(self.paths[number])
-        if number not in self.places:
-            unit = UnitFile.open(self.paths[number])
-            self.places[number] = unit.ids_at, unit.mask_at
-        file.seek(self.places[number][which] + out.itemsize * placed.offset)
+        file.seek(self._places(number)[which] + out.itemsize * placed.offset)
         if file.readinto(out.data) != out.nbytes:
             raise OSError(None, "is shorter than it was written", str(self.paths[number]))

@@ -18,7 +18,7 @@ from mypt_cli.jsonl.paths import MANIFEST
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run.chunk import Chunk
 from mypt_spec.dialect import Dialect
-from mypt_spec.episode import Episode
+from mypt_spec.episode import Episode, blocks_of
 from mypt_spec.findings import Finding
 from mypt_train.data.integrity import miscounted, misplaced, missummed
 from mypt_train.data.manifest import TokenIds
@@ -68,24 +68,33 @@ def check_folder(path: str, codes: frozenset[str]) -> Iterator[Chunk]:
         yield _report([(0, 0, 0, Finding("MYP505", str(error)))], path, "", codes)
 
 
-def episodes(dialect: Dialect, shard: Shard, policy: str = "model") -> Iterator[Seen]:
+def episodes(
+    dialect: Dialect, shard: Shard, policy: str = "model", *, weighed: bool = False
+) -> Iterator[Seen]:
     """Yields each episode of a shard, read back from its ids, with its findings.
 
     The mask of the shard is compared with that of the episode, by the mask named `policy`.
+    If messages are `weighed`, some of them may be trained nowhere.
     """
     for number, (entry, (ids, mask)) in enumerate(zip(shard.index, shard.episodes(), strict=True)):
         episode, findings = dialect.parse_ids(ids)
         if episode is not None:
             findings = [*findings, *dialect.validate(episode)]
-            findings += _mask(dialect, episode, mask, policy)
+            findings += _mask(dialect, episode, mask, policy, weighed)
         yield Seen(number + 1, int(entry["start"]), ids, episode, tuple(findings))
 
 
 def _mask(
-    dialect: Dialect, episode: Episode, mask: npt.NDArray[np.uint8], policy: str
+    dialect: Dialect,
+    episode: Episode,
+    mask: npt.NDArray[np.uint8],
+    policy: str,
+    weighed: bool,
 ) -> list[Finding]:
     wanted = dialect.encode(episode, mask=policy).loss
     wanted[:1] = 0
+    if weighed and len(wanted) == len(mask):
+        _silence(dialect, episode, wanted, mask)
     differs = np.flatnonzero(wanted != mask) if len(wanted) == len(mask) else np.zeros(1, int)
     if not len(differs):
         return []
@@ -95,6 +104,22 @@ def _mask(
         "differ"
     )
     return [Finding("MYP506", message, span=(at, at + 1), help="prepare the data again")]
+
+
+def _silence(
+    dialect: Dialect,
+    episode: Episode,
+    wanted: npt.NDArray[np.uint8],
+    mask: npt.NDArray[np.uint8],
+) -> None:
+    """Clears `wanted` in each message in which `mask` is 0: one of weight 0."""
+    lengths = [len(segment.ids) for segment in dialect.segments(episode)]
+    event = at = 0
+    for events in blocks_of(episode.messages, dialect.table):
+        size = sum(lengths[event : event + len(events)])
+        if not mask[at : at + size].any():
+            wanted[at : at + size] = 0
+        event, at = event + len(events), at + size
 
 
 # Number of the episode from 1, or 0 for none; its first token in the shard; the token after it.
@@ -107,7 +132,7 @@ def _shard(reader: ShardReader, shard: Shard, entry: dict[str, int]) -> Iterator
         yield number, start, end, Finding("MYP507", why)
     for why in miscounted(shard, entry):
         yield 0, 0, 0, Finding("MYP508", why)
-    for seen in episodes(reader.dialect, shard, reader.mask):
+    for seen in episodes(reader.dialect, shard, reader.mask, weighed="weighed" in reader.manifest):
         for finding in seen.findings:
             start, end = (
                 finding.span if finding.span and not finding.pointer else (0, len(seen.ids))

@@ -41,6 +41,7 @@ class Batch:
     - `places`: int64, (m,), the tokens before targets, counted through all rows.
     - `targets`: int64, (m,), the ids to be predicted there.
     - `owner`: int64, (m,), the episode of each target, counted through the batch.
+    - `weights`: float32, (m,), how much each target counts; None if each counts 1.
     - `lengths`: the lengths of the episodes of each row. `rows`: their numbers in the corpus.
     """
 
@@ -51,6 +52,7 @@ class Batch:
     owner: Tensor
     lengths: tuple[tuple[int, ...], ...]
     rows: tuple[Row, ...]
+    weights: Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
         """Returns the batch with its tensors on a device."""
@@ -60,7 +62,8 @@ class Batch:
             t.to(device, non_blocking=True)
             for t in (self.ids, self.at, self.places, self.targets, self.owner)
         )
-        return Batch(ids, at, places, targets, owner, self.lengths, self.rows)
+        weights = None if self.weights is None else self.weights.to(device, non_blocking=True)
+        return Batch(ids, at, places, targets, owner, self.lengths, self.rows, weights)
 
     @property
     def tokens(self) -> int:
@@ -79,6 +82,8 @@ def batch(corpus: Corpus, rows: Sequence[Row], *, every: bool = False) -> Batch:
     at = np.zeros((len(rows), width), np.int64)
     learnt = np.zeros((len(rows), width), bool)
     owner = np.zeros((len(rows), width), np.int64)
+    weighs = corpus.weighed and not every
+    weights = np.ones((len(rows), width), np.float32) if weighs else None
     number = 0
     for i, row in enumerate(rows):
         begin = 0
@@ -88,6 +93,8 @@ def batch(corpus: Corpus, rows: Sequence[Row], *, every: bool = False) -> Batch:
             ids[i, piece], at[i, piece], owner[i, piece] = tokens, np.arange(size), number
             learnt[i, piece] = True if every else mask
             learnt[i, begin] = False
+            if weights is not None and (own := corpus.weights(episode)) is not None:
+                weights[i, piece] = own
             begin, number = begin + size, number + 1
     found = np.flatnonzero(learnt.reshape(-1))
     flat = torch.from_numpy(found)
@@ -100,6 +107,7 @@ def batch(corpus: Corpus, rows: Sequence[Row], *, every: bool = False) -> Batch:
         owners.reshape(-1)[flat],
         tuple(sizes),
         tuple(rows),
+        None if weights is None else torch.from_numpy(weights.reshape(-1)[found]),
     )
 
 

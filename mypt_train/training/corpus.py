@@ -64,6 +64,17 @@ class Corpus:
         end = begin + int(entry["length"])
         return shard.ids[begin:end], shard.mask[begin:end]
 
+    def weights(self, number: int) -> npt.NDArray[np.float32] | None:
+        """Returns how much each token of an episode is trained; None if each target counts 1."""
+        entry = self.episodes[number]
+        weights, begin = self.shards[int(entry["shard"])].weights, int(entry["start"])
+        return None if weights is None else weights[begin : begin + int(entry["length"])]
+
+    @cached_property
+    def weighed(self) -> bool:
+        """Returns whether some shards have weights."""
+        return any(shard.weights is not None for shard in self.shards)
+
     def place(self, number: int) -> str:
         """Returns the file of the input and the line from which an episode was read."""
         entry = self.episodes[number]

@@ -61,23 +61,25 @@ def _run(hidden: Tensor, weight: Tensor, targets: Tensor, slopes: Tensor | float
 
 
 class _Sum(torch.autograd.Function):
-    """The sum of all losses: each slope is 1, so gradients are computed with the logits."""
+    """The weighted sum of all losses: gradients are computed with the logits."""
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, weights: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         learns = hidden.requires_grad or weight.requires_grad
-        found = _run(hidden, weight, targets, 1.0 if learns else None)
+        slopes: Tensor | float = 1.0 if weights is None else weights
+        found = _run(hidden, weight, targets, slopes if learns else None)
         if found.by_hidden is not None and found.by_weight is not None:
             ctx.save_for_backward(found.by_hidden, found.by_weight.to(weight.dtype))
         ctx.mark_non_differentiable(found.losses, found.right)
-        return found.losses.sum(), found.losses, found.right
+        each = found.losses if weights is None else found.losses * weights
+        return each.sum(), found.losses, found.right
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None, None]:
         by_hidden, by_weight = ctx.saved_tensors
-        return by_hidden * slopes[0], by_weight * slopes[0], None
+        return by_hidden * slopes[0], by_weight * slopes[0], None, None
 
 
 class _Each(torch.autograd.Function):
@@ -106,15 +108,16 @@ class _Each(torch.autograd.Function):
 
 
 def chunked_cross_entropy(
-    hidden: Tensor, weight: Tensor, targets: Tensor
+    hidden: Tensor, weight: Tensor, targets: Tensor, weights: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns (sum, losses, right): the summed negative log-likelihood of the targets, and more.
 
     `sum` is float32, (); `losses` float32, (m,); `right` bool, (m,), whether a target is the
     likeliest id. `hidden`: (m, hidden), the states before the targets; `targets`: int64, (m,);
-    `weight`: (vocabulary, hidden). Only the sum has gradients.
+    `weight`: (vocabulary, hidden). `weights`, float32, (m,), multiply the losses in the sum. Only
+    the sum has gradients.
     """
-    found: tuple[Tensor, Tensor, Tensor] = _Sum.apply(hidden, weight, targets)  # type: ignore[no-untyped-call]
+    found: tuple[Tensor, Tensor, Tensor] = _Sum.apply(hidden, weight, targets, weights)  # type: ignore[no-untyped-call]
     return found
 
 

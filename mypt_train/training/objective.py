@@ -46,21 +46,21 @@ class Objective:
         )
         self.pairs = config.objective in ("dpo", "orpo")
 
-    def count(self, batches: Sequence[Batch]) -> int:
+    def count(self, batches: Sequence[Batch]) -> float:
         """Returns the divisor of a step's loss, over all processes.
 
-        It is the number of trained tokens, of pairs, or of answers."""
+        It is the number of trained tokens, or the sum of their weights; of pairs, or of answers.
+        """
         own = [
-            len(b.targets)
+            (len(b.targets) if b.weights is None else float(b.weights.double().sum()))
             if self.config.objective == "sft"
             else sum(map(len, b.rows)) // (2 if self.pairs else 1)
             for b in batches
         ]
-        return int(
-            self.world.sum(torch.tensor(sum(own), dtype=torch.int64, device=self.world.device))
-        )
+        kind = torch.float64 if self.corpus.weighed else torch.int64
+        return self.world.sum(torch.tensor(sum(own), dtype=kind, device=self.world.device)).item()
 
-    def step(self, model: nn.Module, batches: Sequence[Batch], count: int) -> Tensor:
+    def step(self, model: nn.Module, batches: Sequence[Batch], count: float) -> Tensor:
         """Adds the gradients of a step to the model's; returns the loss, float32, ().
 
         The loss is the same on all processes.
@@ -105,7 +105,7 @@ class Objective:
     def tell(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Returns what `chunked_cross_entropy` returns, for the targets of a batch."""
         found: tuple[Tensor, Tensor, Tensor] = self.run(
-            model, batch, lambda h, w: chunked_cross_entropy(h, w, batch.targets)
+            model, batch, lambda h, w: chunked_cross_entropy(h, w, batch.targets, batch.weights)
         )
         return found
 

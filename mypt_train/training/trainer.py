@@ -357,7 +357,7 @@ class _Run:
             self._look(step + 1, last, log)
         return self.result
 
-    def _step(self, batches: list[Batch]) -> tuple[float, float, int]:
+    def _step(self, batches: list[Batch]) -> tuple[float, float, float]:
         """Computes the gradients of a step, and clips them; returns (loss, norm, count).
 
         `norm` is that of the gradients before clipping; `count` divides the loss.

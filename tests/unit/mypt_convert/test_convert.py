@@ -118,7 +118,7 @@ def test_losses(
     ) == (on_loss == "error")
     if written or on_loss == "error":
         assert report["lost"] == {"system": {"records": 2, "values": 2}}
-    assert report["kept_as_metadata"] == ({"weight": 2} if written else {})
+    assert report["kept_as_metadata"] == {}
 
 
 def test_a_system_prompt_for_those_without(tmp_path: Path) -> None:

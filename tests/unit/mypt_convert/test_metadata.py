@@ -116,33 +116,32 @@ def test_keys_that_a_dialect_has_none_for_are_metadata_of_it(target: str) -> Non
     lost = {loss.pointer for loss in out.losses}
     places = {
         "/messages/1/name",
-        "/messages/2/weight",
-        "/messages/4/weight",
         "/messages/4/logprobs",
     }
     assert set(out.kept) == {"/parallel_tool_calls", "/source", "/id"} | places - lost
     if target == "usf-omega":
         messages = out.record["messages"]
-        assert (messages[2]["_weight"], messages[4]["_weight"]) == (1, 1)
+        assert (messages[2]["weight"], messages[4]["weight"]) == (1, 1)
         assert messages[4]["_logprobs"] == WEATHER["messages"][4]["logprobs"]
         assert not lost
     again = Converter(target, target).record(out.record)
     assert (again.record, again.losses, again.kept) == (out.record, (), ())
 
 
-def test_an_answer_that_is_not_to_be_trained_is_not_converted_in_silence() -> None:
+def test_an_answer_that_is_not_to_be_trained_stays_so() -> None:
     out = Converter("openai", "mypt").record(
         openai({"role": "system", "content": "S"}, USER, SAID | {"weight": 0})
     )
-    assert [(loss.field, loss.pointer) for loss in out.losses] == [("weight", "/messages/2/weight")]
-    assert not out.kept
+    assert out.record is not None
+    assert out.record["messages"][-1]["weight"] == 0
+    assert (out.losses, out.kept) == ((), ())
 
 
 def test_metadata_is_never_written_over() -> None:
-    taken = Converter("openai", "gabgpt").record(openai(USER, SAID | {"weight": 1, "_weight": 5}))
+    taken = Converter("openai", "gabgpt").record(openai(USER, SAID | {"name": "a", "_name": 5}))
     assert taken.record is None
-    assert [(f.code, f.pointer) for f in taken.findings] == [("MYP103", "/messages/1/weight")]
-    assert 'cannot be kept as "_weight", which is there' in taken.findings[0].message
+    assert [(f.code, f.pointer) for f in taken.findings] == [("MYP103", "/messages/1/name")]
+    assert 'cannot be kept as "_name", which is there' in taken.findings[0].message
 
 
 @pytest.mark.parametrize("key", ["mypt_lint", "tool_call_ids", "unnamed_results"])
@@ -162,11 +161,11 @@ def test_metadata_of_null_is_kept() -> None:
 def test_keys_of_openai_are_counted_by_field(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    records = [openai(USER, SAID | {"weight": 1}), openai(USER, SAID)]
+    records = [openai(USER, SAID | {"name": "a"}), openai(USER, SAID)]
     status, report = run(tmp_path, "openai", "gabgpt", *records)
     assert (status, report["written"], report["with_losses"]) == (0, 2, 0)
-    assert report["kept_as_metadata"] == {"weight": 1}
+    assert report["kept_as_metadata"] == {"name": 1}
     said = capsys.readouterr().err
     assert said.splitlines()[1:] == [
-        '  key "weight" kept as "_weight" in 1 record: metadata, which has no effect'
+        '  key "name" kept as "_name" in 1 record: metadata, which has no effect'
     ]

@@ -1,0 +1,114 @@
+"""Weights of messages in shards and in the loss."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import mypt_spec
+from mypt_lint.cli import main as lint
+from mypt_train import PrepareError, ShardError, ShardReader
+from mypt_train.commands.prepare import main
+from mypt_train.training.batches import batch
+from mypt_train.training.corpus import corpus, open_data
+from mypt_train.training.head import chunked_cross_entropy
+from tests.unit.mypt_train.test_prepare import jsonl, made
+
+D = mypt_spec.dialect("chatml")
+
+
+def record(text: str, *weights: float | None) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = []
+    for weight in weights:
+        messages += [{"role": "user", "content": text}]
+        said = {} if weight is None else {"weight": weight}
+        messages += [{"role": "assistant", "content": "Yes."} | said]
+    return {"messages": messages}
+
+
+RECORDS = [record("a", None), record("b", 0.5, 2), record("c", 0, 1), record("d", 0, 0.25)]
+
+
+def test_shards_hold_weights(tmp_path: Path) -> None:
+    found = made([jsonl(tmp_path / "in", *RECORDS)], tmp_path / "out", dialect="chatml")
+    assert (found["weighed"], found["weights_dtype"]) == (3, "float32")
+    (shard,) = ShardReader(tmp_path / "out", verify=True).shards()
+    assert shard.weights is not None
+    for entry in shard.index:
+        episode, _ = D.read(RECORDS[int(entry["line"]) - 1])
+        assert episode is not None
+        encoded = D.encode(episode)
+        wanted = encoded.loss.astype(float) if encoded.weights is None else encoded.weights
+        piece = slice(int(entry["start"]), int(entry["start"]) + int(entry["length"]))
+        assert shard.weights[piece].tolist() == wanted.tolist()
+        assert shard.mask[piece].tolist() == encoded.loss.tolist()
+    assert lint(["--no-config", str(tmp_path / "out")]) == 0
+
+
+def test_weights_of_0_and_1_need_no_file(tmp_path: Path) -> None:
+    found = made([jsonl(tmp_path / "in", RECORDS[0], RECORDS[2])], tmp_path / "a", dialect="chatml")
+    assert (found["weighed"], "weights_dtype" in found) == (1, False)
+    (shard,) = ShardReader(tmp_path / "a").shards()
+    assert shard.weights is None
+    assert lint(["--no-config", str(tmp_path / "a")]) == 0
+    plain = made([jsonl(tmp_path / "in", record("a", 1))], tmp_path / "b", dialect="chatml")
+    assert "weighed" not in plain
+
+
+def test_other_formats_refuse_weights(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "in", *RECORDS)
+    for form in ("parquet", "trl"):
+        with pytest.raises(PrepareError, match=f"the format {form} has no place for weights"):
+            made([path], tmp_path / form, dialect="chatml", format=form)
+
+
+def test_weights_that_contradict_the_mask_are_refused(tmp_path: Path) -> None:
+    made([jsonl(tmp_path / "in", *RECORDS)], tmp_path / "out", dialect="chatml")
+    path = tmp_path / "out" / "train" / "shard_00000_weights.bin"
+    weights = np.fromfile(path, "<f4")
+    for bad in (-1.0, float("nan"), 3.0):
+        weights[0] = bad
+        weights.tofile(path)
+        with pytest.raises(ShardError, match=r"has weight .* at token 0, whose mask is 0"):
+            list(ShardReader(tmp_path / "out").shards())
+
+
+def test_the_loss_is_the_weighted_mean(tmp_path: Path) -> None:
+    """Against autograd on dense logits; and a batch has the weights of its targets."""
+    made([jsonl(tmp_path / "in", *RECORDS)], tmp_path / "out", dialect="chatml")
+    data = corpus(open_data([tmp_path / "out"]), "train")
+    found = batch(data, data.rows())
+    assert found.weights is not None
+    assert sorted({*found.weights.tolist()}) == [0.25, 0.5, 1.0, 2.0]
+    assert batch(data, data.rows(), every=True).weights is None
+    generator = torch.Generator().manual_seed(0)
+    targets = found.targets % 50
+    hidden, head = (torch.randn(n, 8, generator=generator) for n in (len(targets), 50))
+    grads = []
+    for ours in (True, False):
+        h, w = (t.clone().requires_grad_() for t in (hidden, head))
+        if ours:
+            total = chunked_cross_entropy(h, w, targets, found.weights)[0]
+        else:
+            losses = torch.nn.functional.cross_entropy(h @ w.T, targets, reduction="none")
+            total = (losses * found.weights).sum()
+        (total / found.weights.sum()).backward()
+        assert h.grad is not None
+        assert w.grad is not None
+        grads.append((total.detach(), h.grad, w.grad))
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_records_of_sharegpt_are_prepared_with_weights(tmp_path: Path) -> None:
+    said = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yes.", "weight": 0.5}]
+    path = jsonl(tmp_path / "in.jsonl", {"conversations": said})
+    run = [path, "--dialect", "chatml", "--no-config", "-q"]
+    assert main([*run, "--out", str(tmp_path / "out")]) == 0
+    told = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())
+    assert (told["weighed"], told["weights_dtype"]) == (1, "float32")
