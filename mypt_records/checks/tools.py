@@ -165,7 +165,10 @@ def _type_help(kind: str) -> str:
     """Returns what to write in the place of a type that JSON Schema does not have."""
     if kind.lower() in _ANY:
         return 'leave "type" out where any value will do'
-    meant = TYPES.get(kind.lower()) or (kind.lower() if kind.lower() in _KINDS else "")
+    word, _, more = kind.lower().partition(",")
+    meant = TYPES.get(word) or (word if word in _KINDS else "")
+    if meant and more.strip() == "optional":
+        return f'write "type": "{meant}", and leave the name out of "required"'
     return f'write "type": "{meant}"' if meant else f"types are {', '.join(_KINDS)}"
 
 

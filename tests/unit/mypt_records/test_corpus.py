@@ -10,7 +10,7 @@ import pytest
 from mypt_records.checks import findings
 from mypt_records.names import NAMES, TEXTS
 from mypt_records.shapes import read, shape_of
-from tests.unit.mypt_records.corpus import CLEAN, FAULTY
+from tests.unit.mypt_records.corpus import CLEAN, FAULTY, a, o, tool, u
 
 BAD = [(shape, *row) for shape, rows in FAULTY.items() for row in rows]
 GOOD = [(shape, *row) for shape, rows in CLEAN.items() for row in rows]
@@ -35,3 +35,9 @@ def test_clean_records_are_clean(shape: str, _: str, record: Any) -> None:
 def test_each_shape_is_tried() -> None:
     assert set(FAULTY) == set(CLEAN) == {*NAMES} - {TEXTS}
     assert min(len(FAULTY[shape]) for shape in ("openai", "sharegpt")) >= 40
+
+
+def test_an_optional_type_of_python_says_what_to_write() -> None:
+    parameters = {"type": "object", "properties": {"x": {"type": "str, optional"}}}
+    (found,) = findings(read(o(u(), a(), tools=[tool(parameters=parameters)]), "openai"))
+    assert found.help == 'write "type": "string", and leave the name out of "required"'
