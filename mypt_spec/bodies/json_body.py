@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mypt_spec.bodies.definitions import (
@@ -99,10 +100,18 @@ def calls_in(value: Any, kind: str, attrs: Attrs) -> list[Call]:
 def call_parts(messages: Iterable[Message], table: TokenTable) -> Iterator[Part]:
     """Yields the parts of messages that hold tool calls, without quoted ones."""
     for message in messages:
-        for part in message.parts:
+        for part in (called(part, message, table) for part in message.parts):
             body = "text" if part.kind == "text" else table.openers[part.kind].body
             if body in (*CALLS, *LISTS) and not table.openers[message.role].quotes:
                 yield part
+
+
+def called(part: Part, message: Message, table: TokenTable) -> Part:
+    """Returns a part; the text of a message that is a call by itself as a part of that kind."""
+    opener = table.openers.get(message.role)
+    if part.kind != "text" or opener is None or opener.body not in (*CALLS, *LISTS):
+        return part
+    return replace(part, kind=message.role, attrs=message.attrs, name_at=message.name_at)
 
 
 def calls_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Call]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from mypt_spec.bodies.json_body import NAME, calls_in, given_key, read_body
+from mypt_spec.bodies.json_body import NAME, called, calls_in, given_key, read_body
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Node, pointer_to
 from mypt_spec.damage.near_miss import near_miss
@@ -188,20 +188,22 @@ def body_not_json(context: Context) -> Iterator[Finding]:
 @check("MYP312")
 def result_name_mismatch(context: Context) -> Iterator[Finding]:
     """Finds tool results that have another name than the call before them."""
-    called: str | None = None
+    name_called: str | None = None
+    before = False  # whether the message before holds calls; the results of several have an order
     for message in context.episode.messages:
         name = dict(message.attrs).get(NAME) if message.attrs else None
-        if called and name and name != called:
-            text = f'the result is of "{name}", the call before it is of "{called}"'
-            yield Finding(
-                "MYP312", text, *(message.name_at or message.at), help=f'write "{called}"'
-            )
+        calls = [called(part, message, context.table) for part in message.parts]
         calls = [
-            p
-            for p in message.parts
-            if p.kind != "text" and context.table.openers[p.kind].body in CALLS
+            p for p in calls if p.kind != "text" and context.table.openers[p.kind].body in CALLS
         ]
-        called = dict(calls[-1].attrs).get(NAME) if calls else None
+        if not calls and name_called and name and name != name_called:
+            text = f'the result is of "{name}", the call before it is of "{name_called}"'
+            yield Finding(
+                "MYP312", text, *(message.name_at or message.at), help=f'write "{name_called}"'
+            )
+        several = bool(calls) and before and context.table.openers[message.role].body in CALLS
+        name_called = dict(calls[-1].attrs).get(NAME) if calls and not several else None
+        before = bool(calls)
 
 
 @check("MYP313")
@@ -302,13 +304,13 @@ def result_misfit(context: Context) -> Iterator[Finding]:
     schemas = {schema.name: schema for schema in context.limits.schemas}
     if not schemas:
         return
-    patience, called = Patience(), ""
+    patience, latest = Patience(), ""
     for message in context.episode.messages:
         opener = context.table.openers.get(message.role)
         if (
             opener is not None
             and opener.body == "json"
-            and (name := dict(message.attrs).get(NAME) or called) in schemas
+            and (name := dict(message.attrs).get(NAME) or latest) in schemas
         ):
             place = next((p.at for p in message.parts), message.at)
             yield from _misfit(
@@ -320,24 +322,25 @@ def result_misfit(context: Context) -> Iterator[Finding]:
                 patience,
             )
         for part in message.parts if opener is not None and not opener.quotes else ():
+            part = called(part, message, context.table)
             body = context.table.openers[part.kind].body if part.kind != "text" else ""
             if body in CALLS:
-                called, arguments = _call(part, body)
-                if called in schemas:
+                latest, arguments = _call(part, body)
+                if latest in schemas:
                     yield from _misfit(
                         "MYP353",
-                        f"the arguments of {called!r}",
+                        f"the arguments of {latest!r}",
                         arguments,
-                        schemas[called].arguments,
+                        schemas[latest].arguments,
                         part.at,
                         patience,
                     )
-            elif body == "json" and called in schemas:
+            elif body == "json" and latest in schemas:
                 yield from _misfit(
                     "MYP356",
-                    f"the result of {called!r}",
+                    f"the result of {latest!r}",
                     part.text,
-                    schemas[called].result,
+                    schemas[latest].result,
                     part.at,
                     patience,
                 )

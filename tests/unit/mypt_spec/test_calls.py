@@ -47,6 +47,9 @@ def test_the_calls_of_messages(name: str) -> None:
         if opener.body in BODIES:
             value, wanted = BODIES[opener.body]
             part = Part(kind, canonical(value, table.literals), (("name", "t"),))
-            for role, block in table.openers.items():
+            alone = Message(kind, (Part("text", part.text),), part.attrs)
+            assert [*calls_of([alone], table)] == wanted
+            others = {k: t for k, t in table.openers.items() if t.body not in BODIES}
+            for role, block in others.items():
                 messages = [Message(role, (Part("text", "T"), part)), *map(Message, table.marks)]
                 assert [*calls_of(messages, table)] == ([] if block.quotes else wanted)
