@@ -58,10 +58,10 @@ def start_state(
     write.
     """
     cuts = _cuts(dialect, ids)
-    outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(
-        [c.event for c in cuts]
-    )
-    states = [outcome.before.get(i) for i in range(len(cuts))] + [outcome.state]
+    states: list[int | None] = [dialect.automaton.start]  # None after what is refused
+    for cut in cuts:
+        steps = dialect.automaton.steps[states[-1]] if states[-1] is not None else {}
+        states.append(steps.get(cut.event.terminal))
     found, at, last = DEAD_STATE, len(cuts), _bound(dialect, tables, cuts, states)
     # From the earliest place on: what follows a later one may be the beginning of a tag, which was
     # read as text.

@@ -347,7 +347,8 @@ class GrammarGraph:
         """Returns the leaf of texts. Its exits are all that may end a text in some state.
 
         The edges of a node say which of these exits are open there."""
-        mine = [self.heads[n] for n, t in self.table.terminals.items() if t.by_model]
+        after_text = {n for s in self.machine.states if self._writes_text(s) for n in self._tags(s)}
+        mine = [self.heads[n] for n in self.table.terminals if n in after_text]
         tags = sorted({h.text for h in mine if h.token < 0 and not h.lead})
         led_tags = {h.text: h.lead for h in mine if h.token < 0 and h.lead}
         led_ids = {h.token: h.lead for h in mine if h.token >= 0 and h.lead}
