@@ -33,12 +33,16 @@ _RANKS = {"think": 0, "text": 1, "call": 2}
 
 @dataclass
 class MessageBridge:
-    """The bridge of a dialect with such records; see `Bridge`."""
+    """The bridge of a dialect with such records; see `Bridge`.
+
+    `named`: whether the text of a result names its tool, so that each result in a record does.
+    """
 
     KINDS: frozenset[str] = frozenset({"system", "user", "text"})
     EXTRAS: frozenset[str] = frozenset()
     HAS_IDS: bool = False
     PARALLEL: bool = False
+    named: bool = False
 
     @classmethod
     def of(cls, dialect: Dialect) -> MessageBridge:
@@ -49,7 +53,9 @@ class MessageBridge:
         kinds = {_KINDS.get(piece, piece) for piece in paths} - {"tools", "said"}
         extras = frozenset({"tools"} & set(paths))
         together = len(paths.get("call", ())) > 1 or dialect.adapter.listed
-        return cls(frozenset(kinds), extras, "call" in paths, together)
+        result = dialect.table.openers[paths["result"][-1]] if "result" in paths else None
+        named = result is not None and "name" in result.patterns
+        return cls(frozenset(kinds), extras, "call" in paths, together, named)
 
     def steps(self, record: dict[str, Any], table: TokenTable) -> Conversation:
         """Returns a canonical record as steps."""
@@ -78,7 +84,8 @@ class MessageBridge:
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
         """Returns a record with the steps that have a place in it."""
         steps, final = conversation.steps, answers(conversation.steps)
-        unnamed = conversation.extras.get(UNNAMED) is True and "call" in self.KINDS
+        unnamed = conversation.extras.get(UNNAMED) is True and not self.named
+        unnamed = unnamed and "call" in self.KINDS
         if unnamed:
             del conversation.extras[UNNAMED]  # results without names say it
         messages: list[dict[str, Any]] = []

@@ -271,13 +271,16 @@ class Messages(Adapter):
         """
         out: list[dict[str, Any]] = []
         top: dict[str, Any] = {}
+        ids: Iterator[str] = iter(())
         rank = len(_SPOKEN)  # of the last piece of the open message; above all where none is open
         asked = 0  # questions since the tools
         for message in episode.messages:
             if message.role in table.marks:
                 continue
             meta = dict(message.meta)
-            ids, results = iter(meta.pop(_IDS, ())), iter(meta.pop(_NOTES, ()))
+            # The first of a message's blocks has the ids; calls may be blocks by themselves.
+            ids = iter(meta.pop(_IDS)) if _IDS in meta else ids
+            results = iter(meta.pop(_NOTES, ()))
             said = iter(meta.pop(_SAID, ()))
             thought = meta.pop(_KEY, THOUGHTS[0])
             own: dict[str, Any] | None = None

@@ -18,6 +18,7 @@ from mypt_infer.decode import BudgetError, Decoder
 from mypt_infer.decode.decoder import machine
 from mypt_infer.decode.limits import closing_tokens
 from mypt_infer.decode.prompt import opening
+from mypt_spec.bodies.json_body import called as as_call
 from mypt_spec.bodies.json_schema import misfits
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event, Place
@@ -46,7 +47,8 @@ def calls(made: Decoder, text: str) -> list[tuple[str, object]]:
     found = []
     messages, findings = messages_of(events, d.table)
     assert not findings, findings
-    for part in (p for m in messages for p in m.parts if p.kind != "text"):
+    parts = [as_call(p, m, d.table) for m in messages for p in m.parts]
+    for part in (p for p in parts if p.kind != "text"):
         body = d.table.openers[part.kind].body
         value = json.loads(part.text) if body != "text" else None
         if body == "call":

@@ -28,12 +28,12 @@ GIVEN = "<|start|>assistant"
 
 
 def naive(text: str) -> tuple[list[int], list[int]]:
-    """Trained is what the model writes: all after the first `<|start|>assistant` of a turn, to the
-    end of its answer, but for an `<|end|>` there.
+    """Trained is what the model writes: all after the first `<|start|>assistant` of a turn or after
+    a result, to the end of its answer or its call, but for an `<|end|>` there.
     """
     ids: list[int] = []
     loss: list[int] = []
-    for turn in re.split(r"(?=<\|start\|>user<\|message\|>)", text):
+    for turn in re.split(r"(?=<\|start\|>(?:user<\|message\|>|functions\.))", text):
         asked, _, said = turn.partition(GIVEN)
         pieces = [(asked, 0), (GIVEN * (GIVEN in turn), 0)]
         earlier = said.endswith("<|end|>")
@@ -57,6 +57,13 @@ def test_the_naive_mask_agrees(episode: mypt_spec.Episode) -> None:
     assert (encoded.ids.tolist(), encoded.loss.tolist()) == naive(D.serialize(episode))
 
 
+def words(message: Any) -> list[str]:
+    """The text of a message of the library; that of the developer as it is written."""
+    (content,) = message.content
+    said = getattr(content, "instructions", None)
+    return [content.text if said is None else f"# Instructions\n\n{said}"]
+
+
 @settings(max_examples=300)
 @given(records("harmony", clean=False))
 def test_ids_are_those_of_the_library(record: dict[str, Any]) -> None:
@@ -78,11 +85,9 @@ def test_ids_are_those_of_the_library(record: dict[str, Any]) -> None:
     assert encoding.render_conversation_for_training(conversation, config=keep) == ids
     assert d.parse_ids(ids) == (episode, [])
     read = encoding.parse_messages_from_completion_tokens(ids, role=None)
-    assert [m.content[0].text for m in read] == [
-        ("# Instructions\n\n" * (m["role"] == "developer")) + text
-        for m in record["messages"]
-        for text in ([m["reasoning_content"]] if "reasoning_content" in m else []) + [m["content"]]
-    ]
+    given = [(m.channel, m.recipient, m.author.name) for m in conversation.messages]
+    assert [(m.channel, m.recipient, m.author.name) for m in read] == given
+    assert [m.content[0].text for m in read] == [text for m in theirs(record) for text in words(m)]
 
 
 def test_thoughts_of_earlier_turns_are_kept() -> None:
@@ -104,9 +109,10 @@ def test_the_model_stops_at_return(data: st.DataObject) -> None:
     """After any history; the prompt ends inside of the header, and what was written is legal."""
     made = decoder("harmony", tools=False)
     episode = data.draw(episodes("harmony"))
-    until = [i for i, m in enumerate(episode.messages) if m.role == "user"]
+    messages = tuple(m for m in episode.messages if m.role not in ("call", "result"))
+    until = [i for i, m in enumerate(messages) if m.role == "user"]
     cut = data.draw(st.sampled_from(until)) + 1
-    prompt = made.ids_of(mypt_spec.Episode("harmony", episode.messages[:cut]))
+    prompt = made.ids_of(mypt_spec.Episode("harmony", messages[:cut]))
     assert D.tokenizer.decode(prompt).endswith(GIVEN)
     assert opening(D, prompt) == []
     budget = data.draw(st.integers(4, 16))
@@ -119,7 +125,7 @@ def test_the_model_stops_at_return(data: st.DataObject) -> None:
 
 
 def test_generation_stops_at_one_id() -> None:
-    assert endings(D) == ["<|return|>"]
+    assert endings(D) == ["<|call|>", "<|return|>"]
 
 
 def spoken(text: str) -> list[int]:

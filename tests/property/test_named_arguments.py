@@ -179,6 +179,8 @@ def test_a_tool_gets_its_arguments_from_the_controller(name: str) -> None:
 CALLED = {
     "mypt": "<myPT_toolcall>BODY</myPT_toolcall>Done.</myPT_assistant>",
     "mypt-3b": '\n<toolcall name="t">\nBODY\n</toolcall>\nDone.</assistant>',
+    "harmony": " to=functions.t<|channel|>commentary <|constrain|>json<|message|>BODY<|call|>"
+    "<|channel|>final<|message|>Done.<|return|>",
     "praxis": "I look. <tin>\nBODY\n</tin> Done.\n[SEP]",
     "mistral": "[TOOL_CALLS]BODY</s>Done.</s>",
     "usf-omega": "<tool_calls_start>BODY<tool_calls_end>\n<end>\n"

@@ -106,6 +106,7 @@ FEATURES: dict[str, dict[str, Record]] = {
     "citation inside the text": {"mypt": _mypt(_user(), _said("As <myPT_cite>doc</myPT_cite> says."))},
     "call and result": {
         "mistral": _ANSWERED,
+        "harmony": _openai(_user(), {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()),
         "openai": _ANSWERED,
         "mypt": _mypt(_user(), *_called(), {"role": "toolresult", "name": "t", "content": 4}, _said()),
         "mypt-3b": _openai(_user(), *_called(), {"role": "tool_result", "name": "t", "content": {"n": [1.5, None]}}, _said()),
@@ -113,17 +114,24 @@ FEATURES: dict[str, dict[str, Record]] = {
         "usf-omega": _openai(_user(), _said_calls := {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()),
     },
     "thinking before a call": {
+        "harmony": _openai(
+            _user(), {"role": "assistant", "reasoning_content": "t", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()
+        ),
         "mypt": _mypt(_user(), *_called(think="t"), {"role": "toolresult", "name": "t", "content": 4}, _said()),
         "usf-omega": _openai(
             _user(), _items({"type": "reasoning", "reasoning": "t"}, {"type": "tool_calls", "tool_calls": _TWO[:1]}), _TWO_RESULTS[0], _said()
         ),
     },
     "text before a call": {
+        "harmony": _openai(_user(), _said("Wait.", tool_calls=_TWO[:1]), _TWO_RESULTS[0], _said()),
         "openai": _openai(_user(), _said("Wait.", tool_calls=[_function("t", "{}", "c1")]), {"role": "tool", "tool_call_id": "c1", "content": "4"}, _said()),
         "praxis": _openai(_user(), _items({"type": "text", "text": "Wait."}, _CALL, _RESULT, {"type": "text", "text": "Hello."})),
         "usf-omega": _openai(_user(), _said("Wait.", tool_calls=_TWO[:1]), _TWO_RESULTS[0], _said()),
     },
     "several calls in turn": {
+        "harmony": _openai(
+            _user(), {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], {"role": "assistant", "tool_calls": _TWO[1:]}, _TWO_RESULTS[1], _said()
+        ),
         "mypt": _mypt(_user(), *2 * (*_called(), {"role": "toolresult", "name": "t", "content": 4}), _said()),
         "mypt-3b": _openai(_user(), *2 * (*_called(), {"role": "tool_result", "name": "t", "content": 4}), _said()),
         "praxis": _openai(_user(), _items(_CALL, _RESULT, _CALL, _RESULT, {"type": "text", "text": "Hello."})),

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.dialect import folder
 
 # Special tokens of o200k_harmony.
@@ -87,11 +88,25 @@ def theirs(record: dict[str, Any]) -> list[Any]:
         if said["role"] == "developer":
             content = module.DeveloperContent.new().with_instructions(said["content"])
             out.append(message(role.DEVELOPER, content))
+        elif said["role"] == "tool":
+            author = module.Author.new(role.TOOL, f"functions.{said['name']}")
+            result = module.Message.from_author_and_content(author, said["content"])
+            out.append(result.with_recipient("assistant").with_channel("commentary"))
         elif said["role"] != "assistant":
             out.append(message(role(said["role"]), said["content"]))
         else:
             if "reasoning_content" in said:
                 thought = message(role.ASSISTANT, said["reasoning_content"])
                 out.append(thought.with_channel("analysis"))
-            out.append(message(role.ASSISTANT, said["content"]).with_channel("final"))
+            for call in said.get("tool_calls", ()):
+                if "content" in said:
+                    out.append(message(role.ASSISTANT, said["content"]).with_channel("commentary"))
+                function = call["function"]
+                literals = mypt_spec.dialect("harmony").table.literals  # tags are escaped in JSON
+                arguments = canonical(function["arguments"], literals)
+                asked = message(role.ASSISTANT, arguments).with_channel("commentary")
+                asked = asked.with_recipient(f"functions.{function['name']}")
+                out.append(asked.with_content_type("<|constrain|>json"))
+            if "tool_calls" not in said:
+                out.append(message(role.ASSISTANT, said["content"]).with_channel("final"))
     return out

@@ -99,7 +99,10 @@ def call_in(of: Decoder, text: str) -> tuple[str, Any]:
     )
     closer = of.dialect.table.closers[opener.opens].shown.strip()
     body, head = text.split(closer, maxsplit=1)[0], ""
-    if opener.body == "arguments":
+    if opener.body == "arguments" and "to=functions." in body:
+        head = body.split("to=functions.")[1].split("<")[0]
+        body = body.split(">")[-1]
+    elif opener.body == "arguments":
         head = body.split('name="')[1].split('"')[0]
         body = body.split(">\n")[-1].strip()
     else:

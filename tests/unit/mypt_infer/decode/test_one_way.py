@@ -38,6 +38,7 @@ def call_ids(name: str, tool: str, arguments: dict[str, Any]) -> list[int]:
     tags = {
         "mypt": "<myPT_assistant><myPT_toolcall>%s</myPT_toolcall></myPT_assistant>",
         "mypt-3b": f'<assistant>\n<toolcall name="{tool}">\n%s\n</toolcall>\n</assistant>',
+        "harmony": f" to=functions.{tool}<|channel|>commentary <|constrain|>json<|message|>%s<|call|>",
         "praxis": "I look. <tin>\n%s\n</tin>",
         "mistral": "[TOOL_CALLS]%s</s>",
         "usf-omega": "<tool_calls_start>%s<tool_calls_end>\n<end>\n",
