@@ -5,7 +5,7 @@ loss mask come, too. This package needs numpy, not torch: samplers that need tor
 `mypt_infer.generate`.
 """
 
-from mypt_infer.decode.allow_set import AllowSet, BudgetError, Refused
+from mypt_infer.decode.allow_set import AllowSet, BudgetError, ForgottenState, Refused
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.llguidance.response import Response, ResponseError
@@ -21,6 +21,7 @@ __all__ = [
     "BudgetError",
     "CompiledTools",
     "Decoder",
+    "ForgottenState",
     "PromptError",
     "Refused",
     "Response",

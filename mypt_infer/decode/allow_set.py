@@ -26,6 +26,13 @@ class Refused(ValueError):
     """
 
 
+class ForgottenState(LookupError):
+    """A state in a body or in a list of calls, of which nothing is known any more.
+
+    Such states are kept within a bound of bytes, the youngest and all that these come from.
+    """
+
+
 @dataclass(frozen=True, eq=False)
 class AllowSet:
     """The ids that may come next, as the shorter of two sorted lists: `only` or all but `refused`.

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import CALLING
 from mypt_infer.decode.compile.vocab import Ints, vocabulary
 from mypt_infer.decode.engine import Engine, Options, StateFacts
+from mypt_infer.decode.llguidance.numbered import Numbered
 from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID, read_body
@@ -43,6 +44,8 @@ from mypt_spec.table import IDS_LAST, LISTS, TEXT
 # The most bytes of an id.
 LONGEST = 64
 _KEY = ID.encode()
+# The bytes of a state, with what the decoder knows of it, without ids.
+_STATE = 1500
 # Strings of a call: the first one is a key, and if this key is ID, the next one is the id.
 _ELSEWHERE, _FIRST, _NAMED = 0, 1, 2
 
@@ -138,9 +141,9 @@ class Distinct:
         self._last = call_ends(dialect)[0] in IDS_LAST
         self.words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary).tokens
         self._size = self.tables.size
-        self._places: list[tuple[int, Ids]] = []
-        self._numbers: dict[tuple[int, Ids], int] = {}
-        self._lock = threading.Lock()
+        self._places = Numbered[tuple[int, Ids], tuple[int, Ids]](self._size)
+        engine.on_forgetting(self._forget)
+        self._lock = threading.RLock()
         self._id_of = {word: i for i, word in enumerate(self.words) if word}
         self._ordinary = np.array([bool(word) for word in self.words])
         self._quoted = np.array([b'"' in w for w in self.words])
@@ -251,7 +254,7 @@ class Distinct:
 
     def _split(self, state: int) -> tuple[int, Ids]:
         if state >= self._size:
-            return self._places[state - self._size]
+            return self._places[state]
         depth = -1 if self.tables.block[state] == CALLING else 0
         return state, Ids(depth=depth, last=self._last)
 
@@ -260,10 +263,14 @@ class Distinct:
             return inner
         key = (inner, ids)
         with self._lock:
-            if key not in self._numbers:
-                self._places.append(key)
-                self._numbers[key] = self._size + len(self._places) - 1
-            return self._numbers[key]
+            return self._places.number(key, key, _STATE + sum(map(len, ids.seen)))
+
+    def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
+        self._places.on_forgetting(told)
+
+    def _forget(self, numbers: set[int]) -> None:
+        with self._lock:
+            self._places.drop(lambda place: place[0] in numbers)
 
 
 def _escaped(text: bytes) -> bool:

@@ -22,7 +22,6 @@ before `<|end|>`. `" Yo"` leads to machine 3 with 1 left: only `<|end|>` is allo
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -33,7 +32,7 @@ import mypt_spec
 from mypt_infer.decode.allow_set import AllowSet, BudgetError, Refused
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
 from mypt_infer.decode.compile.vocab import Ints
-from mypt_infer.decode.engine import Engine
+from mypt_infer.decode.engine import Engine, StateFacts
 from mypt_infer.decode.limits import caps_of, check_ways, count_of, forbidden_kinds
 from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.one_way import OneWay
@@ -43,7 +42,6 @@ from mypt_infer.decode.saved import CompiledTools
 from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_infer.decode.tools import Declaration
 from mypt_spec import Dialect, Episode
-from mypt_spec.episode import Event
 from mypt_spec.memo import Memo
 
 _LEFT_BITS, BLOCK_BITS = 20, 18
@@ -139,14 +137,16 @@ class Decoder:
         self._free = Memo[int, tuple[int, int, AllowSet]](_REMEMBERED, room=_ROOM)
         # Of the machine's states, how many ids were refused there that had been allowed.
         self.refusals: dict[int, int] = {}
-        self._lock = threading.Lock()
         self._one_way = OneWay(self.dialect, self.engine)
         self._steps = Memo[int, int](16 * _REMEMBERED)
         self._jumps = Memo[tuple[int, int], int](16 * _REMEMBERED)
         self._caps, self._size = self.caps.tolist(), self.tables.size
-        # The engine's states are appended as they are reached.
-        self._block, self._distance, self._to_close = map(list, self.tables.lists)
+        self._block, self._distance, self._to_close = self.tables.lists
         self._final: list[bool] = self.tables.final.tolist()
+        # What is known of the engine's own states.
+        self._facts: dict[int, StateFacts] = {}
+        self.epoch = 0  # counts how often the engine has forgotten states
+        self.engine.on_forgetting(self._forget)
 
     def forbidding(self, kinds: Iterable[str]) -> Decoder:
         """Returns a decoder with the same tools and limits that forbids exactly these blocks.
@@ -177,8 +177,8 @@ class Decoder:
             frozenset(t.name for t in self.tools),
             self.ids_of(prompt),
             step=self._step,
-            begin=self._begin,
-            final=self._final.__getitem__,
+            begin=self.engine.begin,
+            final=lambda machine: self._about(machine).final,
         )
         return self.at(state, max_new_tokens=max_new_tokens)
 
@@ -195,14 +195,13 @@ class Decoder:
             if max_new_tokens is None
             else count_of(max_new_tokens, "max_new_tokens", ENDLESS - 1)
         )
-        least = self._distance[machine]
+        block, _, least, _ = self._about(machine)
         if left < least:
             raise BudgetError(
                 f"max_new_tokens is {left}; the shortest legal ending from here takes {least} "
                 "tokens",
                 least,
             )
-        block = self._block[machine]
         return _packed(machine, left, self._caps[block] if block else UNBOUNDED)
 
     # What may come next.
@@ -333,7 +332,9 @@ class Decoder:
             if state & _NO_BUDGETS == _NO_BUDGETS:
                 return known
             spent = (state >> BLOCK_BITS & ENDLESS) - 1
-            if self._distance[known >> BUDGET_BITS] <= spent:
+            there = known >> BUDGET_BITS
+            least = self._distance[there] if there < self._size else self._about(there).distance
+            if least <= spent:
                 return known ^ (ENDLESS ^ spent) << BLOCK_BITS
         machine, left, inside = (
             state >> BUDGET_BITS,
@@ -345,19 +346,27 @@ class Decoder:
                 f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids"
             )
         before = self.allow(state) if machine >= self._size and left else None
+        begun = self._open(machine)  # known before the step: states may be forgotten in it
         then = self._steps.known.get(machine << _ID_BITS | token) or self._step(machine, token)
         if then == DEAD_STATE or left < 1:
             self._refuse(state, token, before)
             raise ValueError(f"id {token} is not allowed in state {state}")
         spent = left if left == ENDLESS else left - 1
-        block = self._block[then]
+        if then < self._size:  # a tuple of facts would take longer than all else
+            block, distance, to_close = (
+                self._block[then],
+                self._distance[then],
+                self._to_close[then],
+            )
+        else:
+            block, _, distance, to_close = self._about(then)
         if block == NO_BLOCK:
             within = UNBOUNDED
-        elif self._block[machine] == NO_BLOCK:
+        elif begun == NO_BLOCK:
             within = self._caps[block]
         else:
             within = inside if inside == UNBOUNDED else inside - 1
-        if self._distance[then] > spent or (block and self._to_close[then] > within):
+        if distance > spent or (block and to_close > within):
             self._refuse(state, token, before)
             raise ValueError(
                 f"id {token} is not allowed in state {state}: no legal ending would fit into the "
@@ -417,25 +426,38 @@ class Decoder:
 
     def _step(self, machine: int, token: int) -> int:
         """Returns the engine's next state, and keeps it for next time if it is not dead."""
-        then = self._noted(self.engine.next(machine, token))
+        then = self.engine.next(machine, token)
         if then != DEAD_STATE:
             self._steps.keep(machine << _ID_BITS | token, then)
         return then
 
-    def _begin(self, machine: int, events: Sequence[Event]) -> int:
-        return self._noted(self.engine.begin(machine, events))
+    def _open(self, machine: int) -> int:
+        """Returns the budget that counts in a state."""
+        return self._block[machine] if machine < self._size else self._about(machine).block
 
-    def _noted(self, machine: int) -> int:
-        """Returns a state after looking up all that `next` needs to know of it."""
-        if machine >= len(self._to_close):
-            with self._lock:
-                for state in range(len(self._to_close), machine + 1):
-                    facts = self.engine.about(state)
-                    self._block.append(facts.block)
-                    self._final.append(facts.final)
-                    self._distance.append(facts.distance)
-                    self._to_close.append(facts.to_close)
-        return machine
+    def _about(self, machine: int) -> StateFacts:
+        """Returns what is known of a state."""
+        if machine < self._size:
+            return StateFacts(
+                self._block[machine],
+                self._final[machine],
+                self._distance[machine],
+                self._to_close[machine],
+            )
+        found = self._facts.get(machine)
+        if found is None:
+            found = self._facts[machine] = self.engine.about(machine)
+        return found
+
+    def _forget(self, machines: set[int]) -> None:
+        """Forgets states that the engine has forgotten, with all that leads to them."""
+        self.epoch += 1
+        for machine in machines:
+            self._facts.pop(machine, None)
+            self.refusals.pop(machine, None)
+            self._free.forget(machine)
+        for memo in (self._steps, self._jumps, self._sets):
+            memo.clear()
 
     def step(
         self, states: Sequence[int] | States, ids: Sequence[int] | npt.NDArray[np.integer]
@@ -462,7 +484,8 @@ class Decoder:
 
     def final(self, state: int) -> bool:
         """Returns whether generation may end: the turn is over, or a tool's result has to come."""
-        return self._final[state >> BUDGET_BITS]
+        machine = state >> BUDGET_BITS
+        return self._final[machine] if machine < self._size else self._about(machine).final
 
     def left(self, state: int) -> int | None:
         """Returns the tokens left of max_new_tokens; None without a budget."""
@@ -474,11 +497,11 @@ class Decoder:
 
         Inside a body that llguidance reads, the least number that is known.
         """
-        return self._distance[state >> BUDGET_BITS]
+        return self._about(state >> BUDGET_BITS).distance
 
     def calling(self, state: int) -> bool:
         """Returns whether the body of a call is open."""
-        return self._block[state >> BUDGET_BITS] == CALLING
+        return self._open(state >> BUDGET_BITS) == CALLING
 
     # Inside.
 
@@ -496,7 +519,7 @@ class Decoder:
         spent = left if left == ENDLESS else left - 1
         within = (
             self.caps[block]
-            if self._block[machine] == NO_BLOCK
+            if self._open(machine) == NO_BLOCK
             else np.int64(inside if inside == UNBOUNDED else inside - 1)
         )
         ok: npt.NDArray[np.bool_] = (distance <= spent) & (
@@ -508,9 +531,7 @@ class Decoder:
         """Returns how many tokens, in all and in the block, must be exceeded for `free` to hold."""
         if machine >= self._size:
             more = self.engine.allow(machine)
-            closing = (
-                more.to_close[more.block != NO_BLOCK] if self._block[machine] else more.ids[:0]
-            )
+            closing = more.to_close[more.block != NO_BLOCK] if self._open(machine) else more.ids[:0]
             return int(more.distance.max(initial=0)), int(closing.max(initial=0))
         if self.tables.frame[machine]:
             found = self.tables.following(machine)

@@ -7,7 +7,7 @@ whose schemas no table can hold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -90,6 +90,9 @@ class Engine(Protocol):
     def inner(self, state: int) -> int | None:
         """Returns the state of the tables in which at least the same bytes follow; None if none."""
 
+    def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
+        """Calls a method with the engine's states whenever it forgets some."""
+
     def only(self, tool: int) -> Tables:
         """Returns the tables with this tool alone, if distances depend on the tool."""
 
@@ -117,6 +120,9 @@ class TableEngine:
 
     def inner(self, state: int) -> int | None:
         return state
+
+    def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
+        """Does nothing: tables forget no state."""
 
     def only(self, tool: int) -> Tables:
         return self.tables
@@ -193,6 +199,9 @@ class LlguidanceEngine:
             least + int(tables.distance[after]),
             least + int(tables.to_close[after]),
         )
+
+    def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
+        self.guided.places.on_forgetting(told)
 
     def only(self, tool: int) -> Tables:
         least = self.guided.least_of(tool)

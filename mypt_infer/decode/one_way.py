@@ -34,7 +34,7 @@ TAIL = 8
 _LONGEST = 4096  # bytes of a way
 # One character of each kind that patterns of pieces tell apart, and the quotes of contractions.
 _KINDS = "aA0 .\n\"'"
-_KEPT = 4096
+_KEPT, _ROOM = 4096, 4 << 20
 
 
 class _Way(NamedTuple):
@@ -51,8 +51,8 @@ class OneWay:
         self.tokenizer, self.engine, self.tables = dialect.tokenizer, engine, engine.tables
         self.vocabulary = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
         self.words = self.vocabulary.tokens
-        self._ways = Memo[int, _Way](_KEPT)
-        self._spelled = Memo[tuple[int, ...], list[int]](_KEPT)
+        self._ways = Memo[int, _Way](_KEPT, room=_ROOM)
+        self._spelled = Memo[tuple[int, ...], list[int]](_KEPT, room=_ROOM)
 
     def ids(self, machine: int, before: Sequence[int]) -> list[int]:
         """Returns the ids of what must follow a state, as far as they are known; often none.
@@ -66,7 +66,8 @@ class OneWay:
         key = (inner, *tail)
         found = self._spelled.known.get(key)
         if found is None:
-            found = self._spelled.keep(key, self._spell(tail, self._way(inner)))
+            spelled = self._spell(tail, self._way(inner))
+            found = self._spelled.keep(key, spelled, 200 + 36 * len(spelled))
         return found
 
     def _tail(self, before: Sequence[int]) -> tuple[int, ...]:
@@ -98,7 +99,7 @@ class OneWay:
                 break
             out.append(following[0])
             at = after
-        return self._ways.keep(state, _Way(bytes(out), then))
+        return self._ways.keep(state, _Way(bytes(out), then), 200 + len(out))
 
     def _spell(self, tail: tuple[int, ...], way: _Way) -> list[int]:
         """Returns the ids of a way after `tail`.

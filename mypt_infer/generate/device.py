@@ -72,6 +72,7 @@ class DeviceDecoder:
             put(np.pad(edges.then, over)),
         )
         self._lists = Memo[AllowSet, Tensor](_KEPT, room=_ROOM)
+        self._epoch = decoder.epoch
         self._ready = Memo[int, _Ready](_PLACES, room=_ROOM)
 
     def step(self, states: Tensor, ids: Tensor) -> Tensor:
@@ -147,6 +148,9 @@ class DeviceDecoder:
         if len(states) == 1:
             state, dtype = states[0], logits.dtype
             machine = state >> BUDGET_BITS
+            if self._epoch != self.decoder.epoch:  # states were forgotten, and numbers are free
+                self._epoch = self.decoder.epoch
+                self._ready.clear()
             if machine in self.decoder.refusals:  # the set that is kept ready is too large
                 self._ready.forget(machine)
             ready = self._ready.known.get(machine)

@@ -50,6 +50,7 @@ from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.damage.cut_tags import inner_tags, pieces
 from mypt_spec.damage.near_miss import near_miss
+from mypt_spec.memo import Memo
 from mypt_spec.states import awaits_result, model_writes, open_blocks
 from mypt_spec.table import CALLS, LISTS, TEXT, Piece, Terminal
 
@@ -114,7 +115,7 @@ class MakeBodies(Protocol):
 
 
 # Leaves of texts by the dialect's fingerprint.
-_texts: dict[str, ByteDfa] = {}
+_texts = Memo[str, ByteDfa](16)
 
 
 class GrammarGraph:
@@ -151,9 +152,8 @@ class GrammarGraph:
         self.begun = {*inner, *self.table.attributed}
         self.heads = {name: self._head(t) for name, t in self.table.terminals.items()}
         self.forbidden = forbidden_texts(dialect)
-        if dialect.fingerprint not in _texts:
-            _texts[dialect.fingerprint] = self._text_leaf()
-        self.text = _texts[dialect.fingerprint]
+        leaf = _texts.known.get(dialect.fingerprint)
+        self.text = leaf or _texts.keep(dialect.fingerprint, self._text_leaf())
         self.nodes: dict[tuple[int, bool, bool], Node] = {}
         self.after: dict[tuple[int, str, int, bool], Node] = {}
         # The states directly after a tag of the model.

@@ -46,6 +46,7 @@ from mypt_infer.decode.compile.nfa import RESPONSE
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.grammar import ANY
 from mypt_infer.decode.llguidance.ground import ground
+from mypt_infer.decode.llguidance.numbered import Numbered
 from mypt_infer.decode.llguidance.position import Position, keys_before, last_call, where
 from mypt_infer.decode.llguidance.proofs import Place, ProvenIds, Prover
 from mypt_infer.decode.llguidance.response import Response
@@ -59,6 +60,8 @@ from mypt_spec.table import IDS_LAST, LISTS
 
 # The number of matchers that are kept, and the bytes of sets of what may follow.
 _KEPT, _ROOM = 256, 8 << 20
+# The bytes of a state, with what the decoder knows of it, without the tokens of its ending.
+_STATE = 1000
 # If a pattern binds a string in which no more ids may follow, all are proved before the offer.
 _FEW = 1000
 # After this many refusals in one state, only what is proved is offered there.
@@ -128,12 +131,14 @@ class Guided:
             self.calls.endings,
         )
         self.size = self.tables.size
-        self.places: list[_BodyState] = []
-        self._numbers: dict[tuple[int, int, int], int] = {}
+        self.places = Numbered[tuple[int, int, int], _BodyState](
+            self.size, before=lambda place: place.before
+        )
         self._matchers = Memo[int, Any](_KEPT)
         self._offered = Memo[int, Offered](_KEPT, room=_ROOM)
         self._options = Memo[int, ProvenIds](_KEPT, room=_ROOM)
         self._refused: dict[int, set[int]] = {}
+        self.places.on_forgetting(self._forget)
 
     def least_of(self, tool: int) -> int:
         """Returns the least number of tokens that was found for the body of a call of a tool."""
@@ -171,7 +176,7 @@ class Guided:
 
     def beside(self, state: int) -> int | None:
         """Returns the hole at whose start a state is, if tags may follow there, too; else None."""
-        place = self.places[state - self.size]
+        place = self.places[state]
         edges = self.tables.edges.first
         return (
             place.hole if place.before < 0 and edges[place.hole] < edges[place.hole + 1] else None
@@ -183,8 +188,8 @@ class Guided:
         A refusal of a token that was offered is remembered, and the token is not offered again.
         """
         with self.calls.lock:
-            place = self.places[state - self.size]
-            known = self._numbers.get((place.hole, state, token))
+            place = self.places[state]
+            known = self.places.known.get((place.hole, state, token))
             if known is not None:
                 return known
             offered = self.offered(state)
@@ -203,15 +208,15 @@ class Guided:
 
     def minimum(self, state: int) -> int:
         """Returns the least known number of tokens to the end of the body."""
-        return len(self.places[state - self.size].ending)
+        return len(self.places[state].ending)
 
     def hole(self, state: int) -> int:
         """Returns the tables' state before the body."""
-        return self.places[state - self.size].hole
+        return self.places[state].hole
 
     def after(self, state: int) -> int:
         """Returns the tables' state after the body."""
-        return self.tables.holes[self.places[state - self.size].hole][1]
+        return self.tables.holes[self.places[state].hole][1]
 
     def offered(self, state: int) -> Offered:
         """Returns what may follow a state, as far as llguidance and the companion say."""
@@ -229,7 +234,7 @@ class Guided:
             if found is None:
                 place = self._place(state)
                 ids, then, stays = self._both(state, place)
-                hole = self.places[state - self.size].hole
+                hole = self.places[state].hole
                 found = self._prover_of(hole).all(place, ids, then, stays)
                 self._options.keep(state, found, found.size)
             return found
@@ -238,15 +243,19 @@ class Guided:
 
     def _number(self, place: _BodyState) -> int:
         key = (place.hole, place.before, place.token)
-        if key not in self._numbers:
-            self.places.append(place)
-            self._numbers[key] = self.size + len(self.places) - 1
-        return self._numbers[key]
+        return self.places.number(key, place, _STATE + 8 * len(place.ending))
+
+    def _forget(self, numbers: set[int]) -> None:
+        for memo in (self._matchers, self._offered, self._options):
+            for number in numbers.intersection(memo.known):
+                memo.forget(number)
+        for number in numbers.intersection(self._refused):
+            del self._refused[number]
 
     def tokens(self, state: int) -> list[int]:
         """Returns the tokens of the body so far."""
         out = []
-        while (place := self.places[state - self.size]).before >= 0:
+        while (place := self.places[state]).before >= 0:
             out.append(place.token)
             state = place.before
         return out[::-1]
@@ -255,7 +264,7 @@ class Guided:
         """Returns the matcher of a state. Callers must leave it as it is."""
         found = self._matchers.known.get(state)
         if found is None:
-            place = self.places[state - self.size]
+            place = self.places[state]
             before = self._matchers.known.get(place.before)
             found = (before or self.first[self.tables.holes[place.hole][0]]).deep_copy()
             if place.before >= 0 and not found.consume_tokens(
@@ -293,7 +302,7 @@ class Guided:
         )
 
     def _place(self, state: int) -> Place:
-        place = self.places[state - self.size]
+        place = self.places[state]
         text = self.dialect.tokenizer.decode_bytes(self.tokens(state))
         answer = self.calls.answer
         if answer is not None and self.tables.holes[place.hole][0] == RESPONSE:
@@ -306,7 +315,7 @@ class Guided:
                 None,
                 _ALL,
                 answer.closed,
-                answer.part + _SLACK,
+                answer.spare,
             )
         rule = self._rule(place.hole, text)
         return Place(
@@ -328,7 +337,7 @@ class Guided:
             at = int(np.searchsorted(proved.ids, token))
             if at < len(proved.ids) and proved.ids[at] == token:
                 return proved.endings[int(proved.ending[at])]
-        here = self.places[state - self.size]
+        here = self.places[state]
         if token == here.ending[0]:
             return list(here.ending[1:])
         return self._prover_of(here.hole).one(self._place(state), token).ending
@@ -350,7 +359,7 @@ class Guided:
 
         `then` is its state after each; `stays`: the id does not leave the string.
         """
-        own, here = place.ending[0], self.places[state - self.size]
+        own, here = place.ending[0], self.places[state]
         lexemes = self._prover_of(here.hole).ground.lexemes
         if place.matcher.is_error():  # llguidance gave up: only the known ending is left
             both = np.zeros(self.tables.vocabulary, bool)
@@ -386,7 +395,7 @@ class Guided:
         least = len(place.ending)
         known = {place.ending[0]: least - 1}
         few = place.is_bound and len(ids) <= _FEW
-        prover = self._prover_of(self.places[state - self.size].hole)
+        prover = self._prover_of(self.places[state].hole)
         doubt = np.full(len(ids), few) | prover.ground.lexemes.unfinished[then]
         if doubt.any():
             doubt[np.searchsorted(ids, place.ending[0])] = True

@@ -18,6 +18,7 @@ from mypt_infer.decode.compile.vocab import vocabulary
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID, IDENT, NAME, written, written_key
+from mypt_spec.memo import Memo
 from mypt_spec.table import IDS_LAST, LISTS
 
 # The hole of a call of any tool; a call of tool i has hole i + 1.
@@ -233,7 +234,7 @@ def installed() -> bool:
     return True
 
 
-_words: dict[tuple[str, int], Any] = {}
+_words = Memo[tuple[str, int], Any](16)
 
 
 def words(dialect: Dialect, end: int) -> Any:
@@ -249,9 +250,11 @@ def words(dialect: Dialect, end: int) -> Any:
             "the engine \"llguidance\" is not installed: pip install 'mypt-tags[llguidance]'"
         ) from None
     key = (dialect.fingerprint, end)
-    if key not in _words:
-        _words[key] = LLTokenizer(TokenizerWrapper(_Words(dialect, end)), slices=[])
-    return _words[key]
+    found = _words.known.get(key)
+    if found is None:
+        made = LLTokenizer(TokenizerWrapper(_Words(dialect, end)), slices=[])
+        found = _words.keep(key, made)
+    return found
 
 
 def matcher(dialect: Dialect, end: int, kind: str, tools: Sequence[ToolSpec]) -> Any:

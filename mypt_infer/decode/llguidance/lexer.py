@@ -21,6 +21,7 @@ from mypt_infer.decode.compile.token_classes import token_classes
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.tables import DEAD_STATE, Tables, tables_of
 from mypt_spec import Dialect
+from mypt_spec.memo import Memo
 
 _STRUCTURE = b"{}[], :truefalsn"
 
@@ -87,12 +88,13 @@ class Lexemes:
         return (then != DEAD_STATE)[tables.classes], then[tables.classes], stays[tables.classes]
 
 
-_lexemes: dict[str, Lexemes] = {}
+_lexemes = Memo[str, Lexemes](16)
 
 
 def lexemes(dialect: Dialect, text: ByteDfa) -> Lexemes:
     """Returns the companion of a dialect, compiled once. `text` is the leaf of texts."""
-    if dialect.fingerprint not in _lexemes:
+    known = _lexemes.known.get(dialect.fingerprint)
+    if known is None:
         string, number = string_dfa(tuple(forbidden_texts(dialect))), number_dfa(fraction=True)
         between = Node(final=True)
         inside = Node({("byte", QUOTE): (between, 0)}, leaf=string)
@@ -110,10 +112,11 @@ def lexemes(dialect: Dialect, text: ByteDfa) -> Lexemes:
         )
         at = tables.start[1]
         words = token_classes(dialect, text).vocabulary.tokens
-        _lexemes[dialect.fingerprint] = Lexemes(
+        known = Lexemes(
             tables,
             tables.start[0],
             range(at, at + string.states),
             tuple(words.index(bytes([b])) for b in b",}]"),
         )
-    return _lexemes[dialect.fingerprint]
+        _lexemes.keep(dialect.fingerprint, known)
+    return known

@@ -1,0 +1,115 @@
+"""Numbers places as they are reached, within a bound of bytes: the oldest are forgotten.
+
+Input: places with keys and sizes. Output: numbers. States are integers, which say nothing when they
+are dropped, so what they stand for cannot be freed with them. A server that runs for long reaches
+more places than memory holds.
+
+Theory of operation. When the room is used up, the older half of the places is forgotten, but for
+those that younger ones come from (`before`): whoever goes on from a state finds all of its past. A
+forgotten number is not used again before all others of a long cycle were; whoever asks for it gets
+an error, not the answer for another place.
+
+>>> numbered = Numbered[str, str](10, room=4)
+>>> [numbered.number(key, key.upper(), 1) for key in "abcde"]
+[10, 11, 12, 13, 14]
+>>> numbered[13], numbered.number("d", "D", 1), len(numbered)
+('D', 13, 3)
+>>> numbered[10]
+Traceback (most recent call last):
+...
+mypt_infer.decode.allow_set.ForgottenState: state 10 of the machine was forgotten: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+from weakref import WeakMethod
+
+from mypt_infer.decode.allow_set import ForgottenState
+
+_K = TypeVar("_K", bound=Hashable)
+_P = TypeVar("_P")
+# Numbers are used again after so many; a state packs them into 25 bits.
+_CYCLE = 1 << 24
+# The bytes of the places of one engine.
+ROOM = 64 << 20
+
+
+class Numbered(Generic[_K, _P]):
+    """Places by number, from `first` on. `before` is the number that a place comes from, or -1.
+
+    Whoever calls `number` holds a lock.
+    """
+
+    def __init__(
+        self, first: int, *, room: int | None = None, before: Callable[[_P], int] | None = None
+    ) -> None:
+        self.first, self.size, self._before = first, 0, before
+        self.room = ROOM if room is None else room
+        self.known: dict[_K, int] = {}
+        self._places: dict[int, tuple[_P, _K, int]] = {}
+        self._next, self._limit = 0, self.room
+        self._told: list[WeakMethod[Callable[[set[int]], None]]] = []
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, number: int) -> _P:
+        found = self._places.get(number)
+        if found is None:
+            raise ForgottenState(
+                f"state {number} of the machine was forgotten: {self.room >> 20} MB of states were "
+                "reached since; start again from the prompt"
+            )
+        return found[0]
+
+    def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
+        """Calls a method with the numbers whenever some are forgotten, as long as it lives."""
+        self._told.append(WeakMethod(told))
+
+    def number(self, key: _K, place: _P, size: int) -> int:
+        """Returns the number of a place; `size` are its bytes, about."""
+        known = self.known.get(key)
+        if known is not None:
+            return known
+        if self.size + size > self._limit:
+            self._forget(place)
+        while (made := self.first + self._next % _CYCLE) in self._places:
+            self._next += 1
+        self._next += 1
+        self._places[made] = place, key, size
+        self.known[key] = made
+        self.size += size
+        return made
+
+    def forget(self, numbers: set[int]) -> None:
+        """Forgets places, and tells those who asked to be told."""
+        for number in numbers:
+            _, key, size = self._places.pop(number)
+            del self.known[key]
+            self.size -= size
+        for told in [method() for method in self._told]:
+            if told is not None:
+                told(numbers)
+        self._told = [method for method in self._told if method() is not None]
+
+    def drop(self, which: Callable[[_P], bool]) -> None:
+        """Forgets the places of which `which` is true."""
+        self.forget({n for n, (place, _, _) in self._places.items() if which(place)})
+
+    def _forget(self, coming: _P) -> None:
+        """Forgets the older half, but for what younger places and the next one come from."""
+        kept = {self._before(coming)} if self._before is not None else set()
+        room = 0
+        for number in reversed(self._places):
+            place, _, size = self._places[number]
+            if room + size > self.room // 2 and number not in kept:
+                continue
+            room += size
+            kept.add(number)
+            if self._before is not None and (before := self._before(place)) >= 0:
+                kept.add(before)
+        self.forget(set(self._places) - kept)
+        # What is kept may fill the room: then the next time comes when it has grown by half.
+        self._limit = max(self.room, self.size + self.room // 2)
