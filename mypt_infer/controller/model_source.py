@@ -126,7 +126,7 @@ class ModelSource:
         cache, self._cache = self._cache, None  # what a model that fails has read is not known
         logits = read(self.model, [self._ids[self._read :]], cache, self._device)
         self._cache, self._read = cache, len(self._ids)
-        return logits[0]
+        return logits[0, : self.decoder.tables.vocabulary]
 
     def _rewind(self, length: int) -> None:
         rewind = getattr(self.model, "rewind", None)

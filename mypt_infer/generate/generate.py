@@ -225,7 +225,8 @@ class _Loop:
             pending = list(g.prompt)
             states[row] = self._forced(row, g, states[row], pending)
             rows.append(None if g.ended else pending)
-        run(self.model, rows, capacity, choose, self.device)
+        vocabulary = self.batch.decoders[0].tables.vocabulary
+        run(self.model, rows, capacity, choose, self.device, vocabulary=vocabulary)
         return out
 
     def _forced(self, row: int, g: Generation, state: int, pending: list[int]) -> int:

@@ -67,6 +67,8 @@ class TagLogitsProcessor:
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Returns the scores with -inf for refused ids; shapes (rows, n) and (rows, vocabulary).
 
+        The model may have more logits than the dialect has ids; those are refused.
+
         The first call raises what `Decoder.start` raises.
         """
         if self.tensors is None:
@@ -84,7 +86,12 @@ class TagLogitsProcessor:
                 for own, row in zip(tensors, rows, strict=True)
             ]
         self._paths = [path for path in paths if path is not None]
+        size, wide = self.batch.decoders[0].tables.vocabulary, scores.shape[-1]
+        if wide < size:
+            dialect = self.batch.dialect.name
+            raise ValueError(f"the model has {wide} logits, {dialect} has {size} ids")
         out = scores.clone()
+        known = out[:, :size]  # some models have more logits than there are ids
         for i, path in enumerate(self._paths):
             state, decoder = path.states[-1], path.tensors.decoder
             if state is None or decoder.final(state):
@@ -93,8 +100,9 @@ class TagLogitsProcessor:
             elif forced := self._forced(decoder, state, path.ids):
                 out[i].fill_(-torch.inf)[forced[0]] = 0.0
             else:
-                self._proved(decoder, state, out[i])
-                path.tensors.apply_(out[i : i + 1], [state])
+                out[i, size:] = -torch.inf
+                self._proved(decoder, state, known[i])
+                path.tensors.apply_(known[i : i + 1], [state])
         return out
 
     def _start(self, tensors: DeviceDecoder, row: Sequence[int]) -> int:

@@ -45,14 +45,17 @@ def run(
     capacity: int,
     choose: Callable[[int, Tensor], Sequence[int] | None],
     device: torch.device | str = "cpu",
+    *,
+    vocabulary: int | None = None,
 ) -> None:
     """Reads rows, and then what `choose(row, logits)` returns for each, until all have ended.
 
     None ends a row, and stands for one that never begins. No row reads more than `capacity` tokens.
+    Of logits, only the first `vocabulary` are shown.
     """
     cache, pending = model.begin(len(rows), capacity), list(rows)
     while any(tokens is not None for tokens in pending):
-        logits = read(model, [tokens or () for tokens in pending], cache, device)
+        logits = read(model, [tokens or () for tokens in pending], cache, device)[:, :vocabulary]
         pending = [
             None if tokens is None else choose(row, logits[row])
             for row, tokens in enumerate(pending)
@@ -71,8 +74,8 @@ def read(
 
 
 def check_vocabulary(model: Model, decoder: Decoder) -> None:
-    """Raises ValueError unless a model has a logit for each id of a decoder."""
-    if model.vocab_size != decoder.tables.vocabulary:
+    """Raises ValueError unless a model has a logit for each id of a decoder; it may have more."""
+    if model.vocab_size < decoder.tables.vocabulary:
         raise ValueError(
             f"the model has {model.vocab_size} logits, {decoder.dialect.name} has "
             f"{decoder.tables.vocabulary} ids"

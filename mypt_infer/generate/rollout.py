@@ -90,9 +90,8 @@ def rollout(
             found[row].append((0.0, 0.0))
             return
         logits = watched.logits[row].float()
-        tempered = torch.log_softmax(
-            logits / temperature + torch.from_numpy(decoders[row].bias([step.state])[0]), dim=-1
-        )
+        bias = torch.from_numpy(decoders[row].bias([step.state])[0])
+        tempered = torch.log_softmax(logits[: len(bias)] / temperature + bias, dim=-1)
         found[row].append(
             (float(torch.log_softmax(logits, dim=-1)[step.token]), float(tempered[step.token]))
         )
