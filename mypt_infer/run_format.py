@@ -16,7 +16,13 @@ from mypt_spec.bodies.json_body import calls_in, read_body
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.damage.cut_tags import nestings
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of
-from mypt_spec.states import calling_blocks, model_writes, result_opener
+from mypt_spec.states import (
+    calling_blocks,
+    model_writes,
+    model_writes_in,
+    open_blocks,
+    result_opener,
+)
 from mypt_spec.table import TEXT, Terminal, pattern
 
 
@@ -53,8 +59,17 @@ class Format:
 
     @cached_property
     def result(self) -> Terminal | None:
-        """Returns the terminal that opens the result of a call; None in a dialect without calls."""
-        return result_opener(self.dialect.automaton, self.dialect.table)
+        """Returns the terminal that opens the result of a call.
+
+        None in a dialect without calls, and where results are inside of another block: that nothing
+        here writes.
+        """
+        found = result_opener(self.dialect.automaton, self.dialect.table)
+        stacks = open_blocks(self.dialect.automaton, self.dialect.table)
+        rows = enumerate(self.dialect.automaton.steps)
+        around = {stacks[s] for s, row in rows if found is not None and found.name in row}
+        writes = all(model_writes_in(stack, self.dialect.table) for stack in around)
+        return found if writes else None
 
     @cached_property
     def model_writes(self) -> dict[int, frozenset[str]]:
@@ -183,7 +198,7 @@ class Format:
         Raises ValueError in a dialect without tool calls.
         """
         if self.result is None:
-            raise ValueError(f"{self.dialect.name} has no tool calls")
+            raise ValueError(f"{self.dialect.name} has no tool calls that can be answered here")
         literals = self.dialect.table.literals
         if self.result.body == "json":
             return canonical(value, literals)

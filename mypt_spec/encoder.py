@@ -1,8 +1,8 @@
 """Encodes events as token ids and loss mask. The only mask (invariants 3 and 6).
 
 Input are the events of an Episode, the token table and a tokenizer; output are two arrays of equal
-length. Each text run is encoded by itself, so no id crosses a tag; the token table says what is
-trained, and a `Mask` may say otherwise.
+length. Each text run is encoded by itself, so no id crosses a tag, unless the table has `glue`; it
+says what is trained, and a `Mask` may say otherwise.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from mypt_spec.episode import Event, Message, blocks_of
 from mypt_spec.record_schema import WEIGHT
 from mypt_spec.states import Stack, after_tag, before_tag
 from mypt_spec.table import TokenTable
+from mypt_spec.tokenizer.runs import encode_run
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def segments(
     mask: Mask = MODEL,
     weights: Sequence[float] | None = None,
 ) -> Iterator[Segment]:
-    """Yields every event with its ids and loss. Every text run is encoded by itself.
+    """Yields every event with its ids and loss.
 
     `weights` has that of each event; what has weight 0 is not trained.
 
@@ -164,13 +165,35 @@ def _segments(
     events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer, mask: Mask
 ) -> Iterator[Segment]:
     """Yields all segments by the `blocks` of a mask."""
+    if table.glue:
+        events = list(events)
+        usual = [loss for _, loss, _ in _losses(events, table, MODEL)]  # ids are those of any mask
+        ids = iter(_glued(events, usual, table, tokenizer))
+    for event, loss, shown in _losses(events, table, mask):
+        terminal = table.terminals.get(event.terminal)
+        trail = tokenizer.encode(terminal.trail) if terminal is not None and terminal.trail else []
+        if table.glue:
+            own = next(ids) + trail
+        elif terminal is None:
+            own = tokenizer.encode(event.text)
+        else:
+            own = tag_ids(event, table, tokenizer)
+        yield Segment(event, own, loss, shown, len(trail) if mask.blocks == "model" else 0)
+
+
+def _losses(
+    events: Iterable[Event], table: TokenTable, mask: Mask, inside: Stack = ()
+) -> Iterator[tuple[Event, int, Stack]]:
+    """Yields (event, loss, blocks around it) of events that come `inside` of some blocks."""
     whole, headers = mask.blocks != "model", int(mask.blocks == "all-assistant")
-    inside: Stack = ()
     within: dict[Stack, int] = {(): 1}  # the loss of content in these blocks
+    for kind in inside:
+        stack = next(reversed(within))
+        within[*stack, kind] = within[stack] & table.openers[kind].body_loss
     for event in events:
         terminal = table.terminals.get(event.terminal)
         if terminal is None:
-            yield Segment(event, tokenizer.encode(event.text), within[inside], inside)
+            yield event, within[inside], inside
             continue
         around = before_tag(inside, table)
         outer = within[around]
@@ -183,10 +206,65 @@ def _segments(
             loss = body & headers
         if terminal.opens:
             within[inside] = body
-        shown = inside if terminal.opens else around
-        ids = tag_ids(event, table, tokenizer)
-        trail = len(tokenizer.encode(terminal.trail)) if terminal.trail else 0
-        yield Segment(event, ids, loss, shown, 0 if whole else trail)
+        yield event, loss, inside if terminal.opens else around
+
+
+def _glued(
+    events: Sequence[Event], losses: Iterable[int], table: TokenTable, tokenizer: Tokenizer
+) -> list[list[int]]:
+    """Returns the ids of each event, without the white space that the system writes after it.
+
+    What is between two special ids is one run, cut where the loss changes and where that white
+    space begins. These are the places where one side writes after the other: so no token is half
+    trained, and none joins a prompt to what the model writes after it.
+    """
+    out: list[list[int]] = [[] for _ in events]
+    run: list[tuple[int, str]] = []
+    last = -1
+
+    def flush() -> None:
+        for number, i in encode_run(run, tokenizer):
+            out[number].append(i)
+        run.clear()
+
+    for number, (event, loss) in enumerate(zip(events, losses, strict=True)):
+        if loss != last:
+            flush()
+        last, terminal = loss, table.terminals.get(event.terminal)
+        if terminal is None:
+            run.append((number, event.text))
+            continue
+        values = dict(event.attrs)
+        for piece in terminal.said:
+            if piece.kind == "special":
+                flush()
+                out[number].append(tokenizer.special[piece.value])
+            else:
+                run.append(
+                    (number, values.get(piece.value, "") if piece.kind == "attr" else piece.value)
+                )
+        if terminal.trail:
+            flush()
+    flush()
+    return out
+
+
+def run_ids(
+    events: Sequence[Event], inside: Stack, table: TokenTable, tokenizer: Tokenizer
+) -> list[list[int]]:
+    """Returns the ids of each of some events that come `inside` of some blocks.
+
+    White space that the system writes after them is left out.
+    """
+    if table.glue:
+        losses = [loss for _, loss, _ in _losses(events, table, MODEL, inside)]
+        return _glued(events, losses, table, tokenizer)
+    return [
+        tag_ids(event, table, tokenizer, trail=False)
+        if event.terminal in table.terminals
+        else tokenizer.encode(event.text)
+        for event in events
+    ]
 
 
 def _less(

@@ -150,9 +150,22 @@ def blocks_of(messages: Iterable[Message], table: TokenTable) -> Iterator[list[E
         else:
             after = table.marks.get(following.role) if following is not None else None
             closed = after is None or message.role not in after.ends
-            yield _block(
+            found = _block(
                 message.role, message.attrs, message.parts, message.at, table, closed=closed
             )
+            yield _joined(found, table) if table.joined else found
+
+
+def _joined(events: list[Event], table: TokenTable) -> list[Event]:
+    """Returns the events of a block, each tag as it is written after what is before it."""
+    out: list[Event] = []
+    for event in events:
+        name = table.join(event.terminal, out[-1].terminal if out else "")
+        if name != event.terminal:
+            text = table.terminals[name].spell(event.attrs)
+            event = event._replace(terminal=name, text=text)
+        out.append(event)
+    return out
 
 
 def _block(

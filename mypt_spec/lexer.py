@@ -45,9 +45,12 @@ def lex(text: str, table: TokenTable) -> Iterator[Event]:
     return _cut(text, table, _same, sentinels=False)
 
 
-def lex_sentinels(text: str, table: TokenTable) -> Iterator[Event]:
-    """Yields events of a text whose single-id tags are sentinels: content cannot spell them."""
-    return _cut(text, table, _same, sentinels=True)
+def lex_sentinels(text: str, table: TokenTable, last: str = "") -> Iterator[Event]:
+    """Yields events of a text whose single-id tags are sentinels: content cannot spell them.
+
+    `last` is the terminal of the event before the text, "" where it is the beginning.
+    """
+    return _cut(text, table, _same, sentinels=True, last=last)
 
 
 def lex_ids(
@@ -137,10 +140,12 @@ def _cut(
     span: Callable[[int, int], tuple[int, int]],
     *,
     sentinels: bool,
+    last: str = "",
 ) -> Iterator[Event]:
     """Yields the tags and text runs of a text, in which single-id tags may be `sentinels`.
 
-    `span` maps a start and an end in the text to those that an event has.
+    `span` maps a start and an end in the text to those that an event has, and `last` is the
+    terminal of the event before the text.
     """
     at = 0
     lexer = table.id_lexer if sentinels else table.lexer
@@ -149,11 +154,15 @@ def _cut(
         start, end = match.span()
         name = match.lastgroup or ""
         terminal = table.terminals.get(name)
-        if terminal is not None and terminal.led:
+        if name in table.joined:
+            other = table.joined[name]
+            start = _led(text, at, start, other.spelling[0])
+            terminal = table.terminals[table.join(name, TEXT if start > at else last)]
+        elif terminal is not None and terminal.led:
             start = _led(text, at, start, terminal.spelling[0])
         if start > at:
             yield Event(TEXT, text[at:start], Place("", span(at, start)))
-        at = end
+        at, last = end, name
         if terminal is None:
             spelled = {mark: tag for tag, mark in table.sentinels.items()}.get(match[0], match[0])
             yield Event(STRAY, spelled, Place("", span(start, end)))
@@ -168,7 +177,8 @@ def _cut(
         spaced = terminal.spaced and text[start:end] != terminal.spell(attrs, special)
         if spaced and sentinels and end == len(text):  # where a model stops
             spaced = text[start:end] + terminal.trail != terminal.spell(attrs, special)
-        yield Event(name, terminal.spell(attrs), Place("", span(start, end)), attrs, spaced=spaced)
+        place = Place("", span(start, end))
+        yield Event(terminal.name, terminal.spell(attrs), place, attrs, spaced=spaced)
     if at < len(text):
         yield Event(TEXT, text[at:], Place("", span(at, len(text))))
 

@@ -149,7 +149,10 @@ def calling_blocks(table: TokenTable) -> frozenset[str]:
 
 
 def _opened_by_the_system(state: int, automaton: Automaton, table: TokenTable) -> set[str]:
-    """Returns the tags that open a block of the system here, perhaps after closing tags."""
+    """Returns the tags that open a block of the system here, perhaps after closing tags.
+
+    A block that begins a turn is no result, but one inside of it may be.
+    """
     seen, out = [state], set()
     for here in seen:
         for name, following in automaton.steps[here].items():
@@ -159,7 +162,9 @@ def _opened_by_the_system(state: int, automaton: Automaton, table: TokenTable) -
             if terminal.closes:
                 seen += [] if following in seen else [following]
             elif terminal.opens and not terminal.by_model and not terminal.body_by_model:
-                out.add(name)
+                inside = terminal.opens == table.turn_opener
+                seen += [following] if inside and following not in seen else []
+                out |= set() if inside else {name}
     return out
 
 
@@ -167,6 +172,14 @@ def awaits_result(state: int, automaton: Automaton, table: TokenTable) -> bool:
     """Returns whether the result of a call may come in a state."""
     opener = result_opener(automaton, table)
     return opener is not None and opener.name in automaton.steps[state]
+
+
+def _answers(
+    state: int | None, message: Sequence[str], automaton: Automaton, table: TokenTable
+) -> bool:
+    """Returns whether a message holds results: whether one may begin after its first tag."""
+    then = None if state is None else automaton.steps[state].get(message[0])
+    return then is not None and awaits_result(then, automaton, table)
 
 
 def turns(
@@ -194,7 +207,13 @@ def turns(
     ends = [
         i
         for i in range(1, len(messages))
-        if states[i] in automaton.accepts and messages[i][0] not in marks
+        if states[i] in automaton.accepts
+        and messages[i][0] not in marks
+        and not _answers(states[i], messages[i], automaton, table)
     ]
-    heads = [i for i in range(ends[0]) if follows[i] == follows[ends[0]]] if ends else []
+    heads = [
+        i
+        for i in range(ends[0] if ends else 0)
+        if follows[i] == follows[ends[0]] and not _answers(states[i], messages[i], automaton, table)
+    ]
     return (heads[-1], [*ends, len(messages)]) if heads else (0, [len(messages)])

@@ -111,7 +111,9 @@ class Terminal:
     `loss` is 1 when the model learns to produce it; `origin` is who writes it at run time, "model"
     or "system". `opens` and `closes` name a kind of block; a terminal with neither is a mark, which
     is complete by itself. `shared` are other kinds of block that it closes too. With `mark`, it
-    closes its block in place of the closing tag and is itself a message.
+    closes its block in place of the closing tag and is itself a message. `joins` names the terminal
+    that it is another spelling of: with white space before it, where it follows a text, or a tag
+    that does not end with white space.
 
     `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object,
     "name" first, then the arguments; one called "name", or so with "_" after it, gets one more
@@ -148,6 +150,7 @@ class Terminal:
     shared: tuple[str, ...] = ()
     mark: bool = False
     role: str = ""
+    joins: str = ""
     ends: tuple[str, ...] = field(init=False, repr=False, compare=False)
     led: bool = field(init=False, repr=False, compare=False)
     trail: str = field(init=False, repr=False, compare=False)
@@ -241,7 +244,8 @@ class TokenTable:
     that means nothing: it fills up rows. All other ids below `vocab_size` mean nothing either.
     Where the table is made for another vocabulary than GPT-2's, `wanted` is that, and `given` are
     the ids that it says of tags. Before `on` was called, there are no ids of text then, and ids of
-    tags that are not given are below zero.
+    tags that are not given are below zero. With `glue`, what is between two special ids is encoded
+    together.
     """
 
     name: str
@@ -263,6 +267,7 @@ class TokenTable:
     pad_vocabulary_to: int = 64
     wanted: Wanted | None = None
     given: tuple[tuple[str, int], ...] = ()
+    glue: bool = False
 
     def on(self, base: str, ordinary: IdSet, taken: Mapping[str, int]) -> TokenTable:
         """Returns the same table on another base vocabulary, which has these ids of text.
@@ -298,8 +303,24 @@ class TokenTable:
 
     @cached_property
     def openers(self) -> dict[str, Terminal]:
-        """Maps each kind of block to its opening tag."""
-        return {t.opens: t for t in self.terminals.values() if t.opens}
+        """Maps each kind of block to its opening tag, without those that join it to others."""
+        return {t.opens: t for t in self.terminals.values() if t.opens and not t.joins}
+
+    @cached_property
+    def joined(self) -> dict[str, Terminal]:
+        """Maps the name of a terminal to the one that is written where it follows on something."""
+        return {t.joins: t for t in self.terminals.values() if t.joins}
+
+    def join(self, name: str, last: str) -> str:
+        """Returns the terminal that is written for `name` after the terminal or text `last`.
+
+        `last` is "" at the beginning.
+        """
+        if name not in self.joined or not last:
+            return name
+        before = self.terminals.get(last)
+        apart = before is not None and before.bare[-1:].isspace()
+        return name if apart else self.joined[name].name
 
     def kinds(self, role: str) -> frozenset[str]:
         """Returns the kinds of block that have this role."""
@@ -350,7 +371,9 @@ class TokenTable:
     def plain_tags(self) -> tuple[Terminal, ...]:
         """Returns the terminals whose spelling has no single-id tag: text to the tokenizer."""
         return tuple(
-            t for t in self.terminals.values() if not any(p.kind == "special" for p in t.spelling)
+            t
+            for t in self.terminals.values()
+            if not t.joins and not any(p.kind == "special" for p in t.spelling)
         )
 
     @cached_property
@@ -398,7 +421,8 @@ class TokenTable:
         return self._lexer(self.sentinels)
 
     def _lexer(self, special: dict[str, str] | None) -> re.Pattern[str]:
-        rows = sorted(self.terminals.values(), key=lambda t: -len(t.shown))
+        rows = [t for t in self.terminals.values() if not t.joins]
+        rows.sort(key=lambda t: -len(t.shown))
         named = [(t.name, replace(t, spelling=t.spelling[t.led :])) for t in rows]
         parts = {special[s] if special else s for s in self.special if s not in self._whole}
         spelled = [(name, _first(t, special), pattern(t, special)) for name, t in named]

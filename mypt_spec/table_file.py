@@ -29,7 +29,7 @@ from mypt_spec.table import (
 _DIALECT_KEYS = {
     "name", "title", "doc", "base_vocabulary", "first_special_id", "pad_vocabulary_to", "layouts",
     "tool_declaration",
-    "multi_turn_phase", "phases", "turn_opener", "prompts",
+    "multi_turn_phase", "phases", "turn_opener", "prompts", "glue",
 }  # fmt: skip
 _TERMINAL_KEYS = {
     "name",
@@ -47,8 +47,10 @@ _TERMINAL_KEYS = {
     "body_origin",
     "mark",
     "role",
+    "joins",
 }
-_OPTIONS = ("opens", "body", "quotes", "body_loss", "body_origin", "mark", "role")
+_JOINING_KEYS = {"name", "joins", "space"}
+_OPTIONS = ("opens", "body", "quotes", "body_loss", "body_origin", "mark", "role", "joins")
 _MISTAKE_KEYS = {"code", "terminal", "inside", "after", "expected", "help"}
 
 
@@ -84,9 +86,8 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     given: dict[str, int] = {}
     for key, number in (("first_special_id", first), ("pad_vocabulary_to", pad)):
         need(isinstance(number, int) and number > 0, "[dialect]", f'"{key}" must be a positive int')
-    need(
-        isinstance(head.get("prompts", False), bool), "[dialect]", '"prompts" must be true or false'
-    )
+    for key in ("prompts", "glue"):
+        need(isinstance(head.get(key, False), bool), "[dialect]", f'"{key}" must be true or false')
     for key in ("terminal", "mistake"):
         rows = data.get(key, [])
         need(
@@ -94,7 +95,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             f"[[{key}]]",
             "expected tables",
         )
-    for row in data.get("terminal", []):
+    for row in _rows(data.get("terminal", []), need):
         entry = f"[[terminal]] {row.get('name', '(no name)')}"
         known_keys(row, _TERMINAL_KEYS, entry, need)
         for key, kind in (
@@ -240,7 +241,28 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         prompts=head.get("prompts", False),
         wanted=wanted,
         given=tuple(given.items()),
+        glue=head.get("glue", False),
     )
+
+
+def _rows(rows: list[dict[str, Any]], need: Any) -> list[dict[str, Any]]:
+    """Returns the rows of terminals; one that `joins` another is like it but for its own keys."""
+    out: list[dict[str, Any]] = []
+    for row in rows:
+        entry = f"[[terminal]] {row.get('name', '(no name)')}"
+        if "joins" not in row:
+            out.append(row)
+            continue
+        known_keys(row, _JOINING_KEYS, entry, need)
+        base = next((r for r in out if r.get("name") == row["joins"] and "joins" not in r), None)
+        fine = base is not None and "opens" in base and isinstance(base.get("spelling"), list)
+        need(fine, entry, f'"joins" names no terminal above that opens a block: {row["joins"]!r}')
+        twice = any(r.get("joins") == row["joins"] for r in out)
+        need(not twice, entry, f"another terminal joins {row['joins']}")
+        spelling = [{"space": row.get("space", ""), "exact": True}, *(base or {})["spelling"]]
+        own = {"name": row.get("name"), "joins": row["joins"], "spelling": spelling}
+        out.append({k: v for k, v in (base or {}).items() if k != "id"} | own)
+    return out
 
 
 def _wanted(raw: Any, need: Any) -> Wanted | None:

@@ -91,7 +91,9 @@ def opened(chosen: argparse.Namespace) -> tuple[Setup, WorkspaceEngine | None]:
         think=False if chosen.no_think else None,
     )
     if chosen.workspace is not None and format_of(spoken).result is None:
-        raise ValueError(f"{spoken.name} has no tool calls; leave --workspace out")
+        raise ValueError(
+            f"{spoken.name} has no tool calls that can be answered here; leave --workspace out"
+        )
     setup = Setup(Script([]), Toolbox(), spoken, options, chosen.system, chosen.seed)
     setup.new()  # what is wrong with it is said before an index is made
     engine = None if chosen.workspace is None else _engine(chosen)

@@ -25,7 +25,9 @@ class Allowed:
         self.forbidden_blocks = (frozenset() if calls else self._format.calls) | (
             self._format.thinking if options.think is False else frozenset()
         )
-        openers = {self._table.openers[kind].name for kind in self.forbidden_blocks}
+        openers = {
+            t.name for t in self._table.terminals.values() if t.opens in self.forbidden_blocks
+        }
         self._own = {s: names - openers for s, names in self._format.model_writes.items()}
 
     @property

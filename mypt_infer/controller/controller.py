@@ -32,6 +32,7 @@ from mypt_infer.controller.read_transcript import reread
 from mypt_infer.controller.source import Feeder, Forbidding, NoRoom, Source
 from mypt_infer.controller.transcript import Replies, record_of, written
 from mypt_infer.controller.turn import Turn
+from mypt_infer.run_format import format_of
 from mypt_infer.tool_run import Unfinished
 from mypt_infer.toolbox import Toolbox
 from mypt_infer.truncate_result import count_result, truncate_result
@@ -72,6 +73,12 @@ class Controller:
             seed,
         )
         self.dialect, self._clock, self._system = dialect, clock, system
+        spoken = format_of(dialect)
+        if len(self.tools) and spoken.calls and spoken.result is None:
+            raise ValueError(
+                f"{spoken.dialect.name} has results inside of another block, which this loop does "
+                "not write; leave the tools out"
+            )
         self._cancelled, self._busy = threading.Event(), threading.Lock()
         self.reset()
 

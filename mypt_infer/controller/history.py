@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import mypt_spec
 from mypt_infer.run_format import format_of
-from mypt_spec.encoder import tag_ids, trail_ids
+from mypt_spec.encoder import run_ids, trail_ids
 from mypt_spec.episode import Event
 from mypt_spec.states import open_blocks
 
@@ -113,11 +113,12 @@ class History:
 
         Raises ValueError for an event that may not occur here.
         """
-        before = len(self.ids)
-        for event in events:
+        before, given = len(self.ids), list(events)
+        table, tokenizer = self.dialect.table, self.dialect.tokenizer
+        for event, ids in zip(given, run_ids(given, self.open, table, tokenizer), strict=True):
             self.add(self.owed, origin)
             self.step(event, len(self.ids))
-            self.add(self.encoded(event), origin)
+            self.add(ids, origin)
         return len(self.ids) - before
 
     @property
@@ -128,10 +129,7 @@ class History:
 
     def encoded(self, event: Event) -> list[int]:
         """Returns the ids of an event, without what `owed` is after it."""
-        table, tokenizer = self.dialect.table, self.dialect.tokenizer
-        if event.terminal in table.terminals:
-            return tag_ids(event, table, tokenizer, trail=False)
-        return tokenizer.encode(event.text)
+        return run_ids([event], self.open, self.dialect.table, self.dialect.tokenizer)[0]
 
     def step(self, event: Event, begin: int) -> None:
         """Steps by an event that begins at index `begin`. Raises ValueError if it may not occur."""

@@ -169,7 +169,7 @@ class _Walk(Objects):
     def answered(self, said: list[Said], *, ordered: bool) -> list[Said]:
         """Returns the messages, each result with the name of its call.
 
-        How many results there are is no matter here.
+        How many results there are, and whether calls are before them, is no matter here.
         """
         out: list[Said] = []
         waiting: list[dict[str, Any]] = []

@@ -48,7 +48,7 @@ _HEADS = ("system", "developer", "user")
 _PIECES = (*_HEADS, "tools", "thought", "said", "call", "answer", "result")
 _SPOKEN = ("thought", "said", "call", "answer")  # of an assistant, in order
 # Metadata of an Episode's messages: ids of calls, and the other keys of the messages of results.
-_IDS, _KEY, _NOTES = "call ids", "thought key", "results"
+_IDS, _NOTES = "call ids", "results"
 # All this of each message, where one block has several.
 _SAID = "messages"
 
@@ -220,8 +220,8 @@ class Messages(Adapter):
                 else call_text(name, arguments, literals, body)
             )
             attrs = self._attrs("call", name, call.get("id", ""))
-            values, names = Place(f"{at.pointer}/arguments"), Place(f"{at.pointer}/name")
-            yield _Piece("call", text, values, attrs, names)
+            values = at if body == "function" else Place(f"{at.pointer}/arguments")
+            yield _Piece("call", text, values, attrs, Place(f"{at.pointer}/name"))
 
     def _attrs(self, piece: str, name: str, ident: str) -> Attrs:
         values = {"name": name, "id": ident}
@@ -249,8 +249,6 @@ class Messages(Adapter):
             ids = [call.get("id", "") for call in message.calls]
             if any(ids) and not self.listed and "id" not in self._patterns("call"):
                 said[_IDS] = ids
-            if message.thought is not None and message.thought[1] != THOUGHTS[0]:
-                said[_KEY] = message.thought[1]
             if self.turns and message.role == "assistant":
                 block.meta.setdefault(_SAID, []).append(said)
             else:
@@ -282,7 +280,6 @@ class Messages(Adapter):
             ids = iter(meta.pop(_IDS)) if _IDS in meta else ids
             results = iter(meta.pop(_NOTES, ()))
             said = iter(meta.pop(_SAID, ()))
-            thought = meta.pop(_KEY, THOUGHTS[0])
             own: dict[str, Any] | None = None
             for piece, part in self._parts(message):
                 if piece == "tools":
@@ -301,11 +298,10 @@ class Messages(Adapter):
                     if own is None if message.role in self.shared else fresh:
                         own = {ROLE: "assistant"} | dict(next(said, {}))
                         ids = iter(own.pop(_IDS, ())) if self.turns else ids
-                        thought = own.pop(_KEY, THOUGHTS[0]) if self.turns else thought
                         out.append(own)
                     own, rank = out[-1], now
                     ident = next(ids, "") if piece == "call" else ""
-                    self._say(own, piece, part, ident, thought)
+                    self._say(own, piece, part, ident)
                     continue
                 rank = len(_SPOKEN)
             if own is None and meta:  # of a message without text, whose block holds tools
@@ -341,12 +337,10 @@ class Messages(Adapter):
         names = {"name": given["name"]} if "name" in given else {}
         return ids | names | notes | {"content": part.text}
 
-    def _say(
-        self, message: dict[str, Any], piece: str, part: Part, ident: str, thought: str
-    ) -> None:
+    def _say(self, message: dict[str, Any], piece: str, part: Part, ident: str) -> None:
         """Adds what a part says to a message of an assistant."""
         if piece == "thought":
-            message[thought] = part.text
+            message[THOUGHTS[0]] = part.text
         elif piece == "call":
             body, given = self._opener("call").body, dict(part.attrs)
             for call in calls_in(json.loads(part.text), body, part.attrs):
@@ -404,7 +398,7 @@ def _missing(waiting: list[tuple[str, Place]]) -> Iterator[Finding]:
         yield Finding("MYP311", f"the call of {name!r} has no result", *place, help=hint)
 
 
-_ORDER = (ROLE, *THOUGHTS, "content", "tool_calls")
+_ORDER = (ROLE, THOUGHTS[0], "content", "tool_calls")
 
 
 def _ordered(message: dict[str, Any]) -> dict[str, Any]:

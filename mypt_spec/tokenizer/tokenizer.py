@@ -121,6 +121,7 @@ class Tokenizer:
             self.files = {vocabulary.file: vocabulary.sha256}
             self._text = Bpe(partial(encoding, vocabulary), vocabulary.patterns)
         self._by_id = {i: s.encode() for s, i in self.special.items()}
+        self._lengths: dict[int, int] = {}
 
     def encode(self, text: str) -> list[int]:
         """Returns ordinary ids only: a tag in the text becomes the ordinary tokens of its letters.
@@ -190,6 +191,13 @@ class Tokenizer:
                     "encode_ordinary; install another version of it, and please report this"
                 )
         return ids, lengths
+
+    def length(self, i: int) -> int:
+        """Returns how many bytes an ordinary id has."""
+        known = self._lengths.get(i)
+        if known is None:
+            known = self._lengths[i] = len(self._text.decode_bytes([i]))
+        return known
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Returns the bytes of the ids; special ids become their spelling.

@@ -94,7 +94,8 @@ class Encoder:
         )
         self.refuses_crlf = bool(self._against([Finding("MYP010", "")]))
         self.templates = None
-        if not (self.clean_filter.by_adapter or options.preferences):
+        known = self.clean_filter.by_adapter or options.preferences or self.dialect.table.glue
+        if not known:  # templates have the ids of each text by itself
             self.templates = Templates(self.dialect, options.mask)
 
     def lines(self, given: list[bytes], *, first: bool = False) -> list[LineOutcome]:

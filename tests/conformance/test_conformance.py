@@ -111,15 +111,17 @@ def test_ids_by_the_vocabulary_files(dialect: Dialect, vector: Vector) -> None:
     """
     ids: list[int] = []
     said = b""
+    plain = ""
     for event in dialect.lex(vector["compact"]):
         pieces = [(TEXT, event.text)]
-        if event.terminal != TEXT:
-            pieces = [
-                (p.kind, dict(event.attrs).get(p.value, p.value))
-                for p in dialect.table.terminals[event.terminal].spelling
-            ]
-        plain = ""
-        for kind, value in [*pieces, ("special", "")]:
+        terminal = dialect.table.terminals.get(event.terminal)
+        if terminal is not None:
+            pieces = [(p.kind, dict(event.attrs).get(p.value, p.value)) for p in terminal.spelling]
+        # A run ends at a special piece, and where the model begins to write after the system.
+        begins = terminal is not None and terminal.opens and terminal.loss != terminal.body_loss
+        ends = [("special", "")] if not dialect.table.glue or begins else []
+        ends = ends or ([("special", "")] if terminal is not None and terminal.trail else [])
+        for kind, value in [*pieces, *ends]:
             if kind != "special":
                 plain += value
                 continue

@@ -14,16 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mypt_spec
 from mypt_infer.decode import BudgetError, Decoder
 from mypt_infer.decode.decoder import machine
 from mypt_infer.decode.limits import closing_tokens
 from mypt_infer.decode.prompt import opening
 from mypt_spec.bodies.json_body import called as as_call
 from mypt_spec.bodies.json_schema import misfits
-from mypt_spec.encoder import tag_ids
-from mypt_spec.episode import Event, Place
+from mypt_spec.encoder import run_ids, trail_ids
+from mypt_spec.episode import Event, Message, Part, events_of
 from mypt_spec.lexer import lex_ids
 from mypt_spec.parser import messages_of
+from mypt_spec.states import awaits_result, result_opener
 from mypt_spec.validator import Run
 from tests.support.decoding import (
     CALLERS,
@@ -257,7 +259,7 @@ def test_a_conversation_goes_on_behind_results(name: str) -> None:
                     made, made.start(ids, max_new_tokens=70), choose, bold=0.5 if turn else 0.2
                 )
             )
-            if d.parse_ids(ids)[0] is not None:
+            if d.parse_ids(ids)[0] is not None and not waits(d, ids):
                 break
             results += 1
             ids += result(made, ids)
@@ -266,30 +268,44 @@ def test_a_conversation_goes_on_behind_results(name: str) -> None:
         episode, findings = d.parse_ids(ids)
         assert episode is not None
         assert not findings
-        assert d.serialize(episode) == d.tokenizer.decode(ids)
+        owed = trail_ids(ids[-1], d.table, d.tokenizer)
+        assert d.serialize(episode) == d.tokenizer.decode(ids + owed)
         assert d.encode(episode).ids.shape
         done += bool(results)
     assert done >= 3
 
 
-def result(made: Decoder, ids: list[int]) -> list[int]:
-    """A tool's result as ids, and the header after it where the system writes one."""
-    d = made.dialect
+def state_of(d: mypt_spec.Dialect, ids: list[int]) -> tuple[list[Event], int]:
     events, _ = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
-    state = Run(d.table, d.automaton, complete=False).check(events).state
-    opener = next(
-        t
-        for n in d.automaton.steps[state]
-        if n != "TEXT"
-        for t in [d.table.terminals[n]]
-        if t.origin != "model" and t.opens and t.opens != d.table.turn_opener
-    )
-    attrs = next((e.attrs for e in reversed(events) if e.attrs), ())
+    return events, Run(d.table, d.automaton, complete=False).check(events).state
+
+
+def waits(d: mypt_spec.Dialect, ids: list[int]) -> bool:
+    """Whether results are due after these ids, perhaps in a block of their own."""
+    state = state_of(d, ids)[1]
+    then = [t for n, t in d.automaton.steps[state].items() if n != "TEXT"]
+    return any(awaits_result(s, d.automaton, d.table) for s in [state, *then])
+
+
+def result(made: Decoder, ids: list[int]) -> list[int]:
+    """A tool's result as ids, and the header after it where the system writes one.
+
+    Where results are in a block of their own, that one too, with a result for each call.
+    """
+    d = made.dialect
+    out = trail_ids(ids[-1], d.table, d.tokenizer)
+    attrs = next((e.attrs for e in reversed(state_of(d, ids)[0]) if e.attrs), ())
+    opener = result_opener(d.automaton, d.table)
+    assert opener is not None
+    state = state_of(d, ids)[1]
     if "id" in opener.patterns:
-        attrs = (("id", re.findall('"id": "([^"]*)"', events[-2].text)[-1]),)
-    closer = d.table.closers[opener.opens]
-    out = tag_ids(Event(opener.name, opener.spell(attrs), Place(), attrs), d.table, d.tokenizer)
-    out += d.tokenizer.encode('{"found": 3}') + tag_ids(
-        Event(closer.name, closer.spell()), d.table, d.tokenizer
-    )
+        attrs = (("id", re.findall('"id": "([^"]*)"', state_of(d, ids)[0][-2].text)[-1]),)
+    if opener.name in d.automaton.steps[state]:
+        message = Message(opener.opens, (Part("text", '{"found": 3}'),), attrs)
+    else:
+        part = Part(opener.opens, '{"found": 3}')
+        message = Message(d.table.turn_opener, (part,))
+    events = list(events_of([message], d.table))
+    for event, new in zip(events, run_ids(events, (), d.table, d.tokenizer), strict=True):
+        out += new + (trail_ids(new[-1], d.table, d.tokenizer) if event is events[-1] else [])
     return out + opening(d, ids + out)

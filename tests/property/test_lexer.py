@@ -23,7 +23,8 @@ def naive(text: str, table: TokenTable) -> list[tuple[str, int, int]]:
     character.
     """
     parts = []
-    for terminal in sorted(table.terminals.values(), key=lambda t: -len(t.shown)):
+    bases = [t for t in table.terminals.values() if t.name not in table.joined]
+    for terminal in sorted(bases, key=lambda t: -len(t.shown)):
         body = ""
         for piece in terminal.spelling:
             if piece.kind == "attr":
@@ -47,6 +48,14 @@ def naive(text: str, table: TokenTable) -> list[tuple[str, int, int]]:
     for match in re.finditer("|".join(parts), text):
         if match.start() > at:
             out.append((TEXT, at, match.start()))
+        base = table.terminals[match.lastgroup].joins if match.lastgroup in table.terminals else ""
+        before = out[-1][0] if out else ""
+        if base and (
+            not out or (before not in (TEXT, STRAY) and table.terminals[before].bare[-1].isspace())
+        ):
+            out.append((base, *match.span()))
+            at = match.end()
+            continue
         out.append(
             (STRAY if match["alone"] is not None else match.lastgroup or "", *match.span())
             if alone

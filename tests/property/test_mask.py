@@ -134,6 +134,7 @@ OWN = {
     "chatml": ({"assistant"}, set()),
     "llama3": ({"assistant"}, set()),
     "mistral": ({"assistant"}, set()),
+    "qwen3": ({"assistant"}, {"think"}),
 }
 RESULTS = {"tout", "result"}  # of the system, inside of the model's blocks
 

@@ -76,7 +76,7 @@ _CHATS = ("chatml", "harmony", "llama3", "mistral")
 # Feature -> format -> a record that has it, and little else.
 FEATURES: dict[str, dict[str, Record]] = {
     "question and answer": {
-        "openai": _openai(_user(), _said()), "mypt": _mypt(_user(), _said()), "mypt-3b": _openai(_user(), _said()),
+        "openai": _openai(_user(), _said()), "qwen3": _openai(_user(), _said()), "mypt": _mypt(_user(), _said()), "mypt-3b": _openai(_user(), _said()),
         "gabgpt": _openai(_user(), _said()), "praxis": _openai(_user(), _said()), "usf-omega": _openai(_user(), _said()),
         **{name: _openai(_user(), _said()) for name in _CHATS},
     },
@@ -84,6 +84,7 @@ FEATURES: dict[str, dict[str, Record]] = {
         "openai": _openai({"role": "system", "content": SYSTEM}, _user(), _said()), "mypt": _mypt(_user(), _said()),
         "mypt-3b": _mypt(_user(), _said()), "praxis": _openai({"role": "system", "content": SYSTEM}, _user(), _said()),
         "usf-omega": _openai({"role": "system", "content": SYSTEM}, _user(), _said()),
+        "qwen3": _openai({"role": "system", "content": SYSTEM}, _user(), _said()),
         **{name: _openai({"role": "system", "content": SYSTEM}, _user(), _said()) for name in _CHATS},
     },
     "system and developer": {
@@ -93,13 +94,14 @@ FEATURES: dict[str, dict[str, Record]] = {
     "identity of the model": {"usf-omega": _openai(_user(), _said(), model_identity="I am Ada.")},
     "several turns": {
         name: _openai(_user(), _said(), _user("Bye"), _said("Bye.")) | ({"system": SYSTEM} if name == "mypt" else {})
-        for name in ("openai", "mypt", "mypt-3b", "gabgpt", "praxis", "usf-omega", *_CHATS)
+        for name in ("openai", "mypt", "mypt-3b", "gabgpt", "praxis", "qwen3", "usf-omega", *_CHATS)
     },
-    "an empty answer": {name: _openai(_user(), _said("")) for name in ("openai", "gabgpt", "chatml", "llama3")},
+    "an empty answer": {name: _openai(_user(), _said("")) for name in ("openai", "gabgpt", "chatml", "llama3", "qwen3")},
     "context of a question": {"mypt": _mypt(_user(context="c"), _said()), "mypt-3b": _openai(_user(context="c"), _said())},
     "context of an answer": {"mypt": _mypt(_user(), {"role": "assistant_context", "content": "c"}, _said())},
     "thinking": {
         "mypt": _mypt(_user(), _said(think="t")), "gabgpt": _openai(_user(), _said(think="t")), "harmony": _openai(_user(), _said(reasoning_content="t")),
+        "qwen3": _openai(_user(), _said(reasoning_content="t")),
         "usf-omega": _openai(_user(), _items({"type": "reasoning", "reasoning": "t"}, {"type": "text", "text": "Hello."})),
     },
     "citation": {"mypt": _mypt(_user(), _said(cite="doc"))},
@@ -112,11 +114,13 @@ FEATURES: dict[str, dict[str, Record]] = {
         "mypt-3b": _openai(_user(), *_called(), {"role": "tool_result", "name": "t", "content": {"n": [1.5, None]}}, _said()),
         "praxis": _openai(_user(), _items(_CALL, _RESULT, {"type": "text", "text": "Hello."})),
         "usf-omega": _openai(_user(), _said_calls := {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()),
+        "qwen3": _openai(_user(), _said_calls, _TWO_RESULTS[0], _said()),
     },
     "thinking before a call": {
         "harmony": _openai(
             _user(), {"role": "assistant", "reasoning_content": "t", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()
         ),
+        "qwen3": _openai(_user(), {"role": "assistant", "reasoning_content": "t", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()),
         "mypt": _mypt(_user(), *_called(think="t"), {"role": "toolresult", "name": "t", "content": 4}, _said()),
         "usf-omega": _openai(
             _user(), _items({"type": "reasoning", "reasoning": "t"}, {"type": "tool_calls", "tool_calls": _TWO[:1]}), _TWO_RESULTS[0], _said()
@@ -127,6 +131,7 @@ FEATURES: dict[str, dict[str, Record]] = {
         "openai": _openai(_user(), _said("Wait.", tool_calls=[_function("t", "{}", "c1")]), {"role": "tool", "tool_call_id": "c1", "content": "4"}, _said()),
         "praxis": _openai(_user(), _items({"type": "text", "text": "Wait."}, _CALL, _RESULT, {"type": "text", "text": "Hello."})),
         "usf-omega": _openai(_user(), _said("Wait.", tool_calls=_TWO[:1]), _TWO_RESULTS[0], _said()),
+        "qwen3": _openai(_user(), _said("Wait.", tool_calls=_TWO[:1]), _TWO_RESULTS[0], _said()),
     },
     "several calls in turn": {
         "harmony": _openai(
@@ -143,11 +148,12 @@ FEATURES: dict[str, dict[str, Record]] = {
             _user(), {"role": "assistant", "tool_calls": [_function("t", "{}", "c1"), _function("t", "{}", "c2")]}, *_TWO_RESULTS, _said()
         ),
         "usf-omega": _openai(_user(), {"role": "assistant", "tool_calls": _TWO}, *_TWO_RESULTS, _said()),
+        "qwen3": _openai(_user(), {"role": "assistant", "tool_calls": _TWO}, *_TWO_RESULTS, _said()),
     },
     "results without a name": {
         "usf-omega": _openai(_user(), _said_calls, {"role": "tool", "tool_call_id": "c1", "content": "Sunny"}, _said()),
     },
-    "definitions of tools": {"mistral": _ANSWERED | {"tools": [_TOOL]}, "openai": _ANSWERED | {"tools": [_TOOL]}, "usf-omega": _openai(_user(), _said(), tools=[_TOOL])},
+    "definitions of tools": {"mistral": _ANSWERED | {"tools": [_TOOL]}, "openai": _ANSWERED | {"tools": [_TOOL]}, "usf-omega": _openai(_user(), _said(), tools=[_TOOL]), "qwen3": _openai(_user(), _said(), tools=[_TOOL])},
     "self-reflection": {"usf-omega": _openai(_user(), _said(self_reflection="Fine."), self_reflection_enabled=True)},
     "flags of an answer": {"usf-omega": _openai(_user(), _said("{}"), json_mode=True, reasoning_effort="none")},
     "preferred and rejected": {"usf-omega": {"messages": [_user()], "chosen": _said(), "rejected": _said("Go away.")}},
@@ -155,11 +161,11 @@ FEATURES: dict[str, dict[str, Record]] = {
     "any other key": {"openai": _openai(_user(), _said(score=0.5), source={"id": 7})},
     "language": {
         name: _openai(_user(), _said(), language="de") | ({"system": SYSTEM} if name == "mypt" else {})
-        for name in ("mypt", "mypt-3b", "gabgpt", "praxis", *_CHATS)
+        for name in ("mypt", "mypt-3b", "gabgpt", "praxis", "qwen3", *_CHATS)
     },
     "metadata of record and message": {
         name: _openai(_user(_n=1), _said(), _source="x") | ({"system": SYSTEM} if name == "mypt" else {})
-        for name in ("openai", "mypt", "mypt-3b", "gabgpt", "praxis", "usf-omega", *_CHATS)
+        for name in ("openai", "mypt", "mypt-3b", "gabgpt", "praxis", "qwen3", "usf-omega", *_CHATS)
     },
 }  # fmt: skip
 

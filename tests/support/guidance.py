@@ -288,8 +288,10 @@ def tokenizer(name: str) -> Any:
 def matcher(name: str, first: int) -> Any:
     import llguidance
 
+    # `re.escape` writes a line end as itself, after a backslash.
+    written = Judge(name).grammar(first).replace("\\\n", "\\n")
     found = llguidance.LLMatcher(
-        tokenizer(name), llguidance.grammar_from("lark", Judge(name).grammar(first)), log_level=0
+        tokenizer(name), llguidance.grammar_from("lark", written), log_level=0
     )
     assert not found.is_error(), found.get_error()
     return found

@@ -127,7 +127,9 @@ def test_schema_and_loader_know_the_same_keys() -> None:
     from mypt_spec import table_file
 
     assert set(SCHEMA["properties"]["dialect"]["properties"]) == table_file._DIALECT_KEYS
-    assert set(SCHEMA["$defs"]["terminal"]["properties"]) == table_file._TERMINAL_KEYS
+    terminal = set(SCHEMA["$defs"]["terminal"]["properties"])
+    assert terminal | {"joins"} == table_file._TERMINAL_KEYS
+    assert set(SCHEMA["$defs"]["joining"]["properties"]) == table_file._JOINING_KEYS
     assert set(SCHEMA["$defs"]["mistake"]["properties"]) == table_file._MISTAKE_KEYS
 
 
@@ -151,12 +153,21 @@ OTHER = TABLE.replace('base_vocabulary = "gpt2"\nfirst_special_id = 50257\n', ""
     "[[terminal]]", '[vocabulary]\nkind = "tekken"\n\n[[terminal]]', 1
 )
 
+# The opening tag of the box, after a line end.
+NEXT = '[[terminal]]\nname = "BOX_NEXT"\njoins = "BOX_OPEN"\nspace = "\\n"\n\n'
+
 BAD: dict[str, tuple[Callable[[str], str], str, str, bool]] = {
     "no dialect": (lambda s: s[s.index("[[terminal]]") :], "[dialect]", "name", True),
     "no name of the dialect": (swap('name = "tiny"\n', ""), "[dialect]", "name", True),
     "unknown key of the dialect": (swap("[dialect]\n", "[dialect]\ncolour = 1\n"), "[dialect]", "unknown key colour", True),
     "unknown key of a terminal": (swap('opens = "box"', 'opens = "box"\nopend = "box"'), "BOX_OPEN", "unknown key opend", True),
     "unknown key of a mistake": (swap('help = "close', 'hlp = ""\nhelp = "close'), "MYP220", "unknown key hlp", True),
+    "glue is a word": (swap("[dialect]\n", '[dialect]\nglue = "yes"\n'), "[dialect]", '"glue" must be true or false', True),
+    "joins nothing": (swap("[[mistake]]", NEXT.replace("BOX_OPEN", "BAG_OPEN") + "[[mistake]]"), "BOX_NEXT", "no terminal above that opens", False),
+    "joins a closing tag": (swap("[[mistake]]", NEXT.replace("BOX_OPEN", "BOX_CLOSE") + "[[mistake]]"), "BOX_NEXT", "no terminal above that opens", False),
+    "joins twice": (swap("[[mistake]]", NEXT + NEXT.replace("NEXT", "MORE") + "[[mistake]]"), "BOX_MORE", "another terminal joins BOX_OPEN", False),
+    "joins by a word": (swap("[[mistake]]", NEXT.replace("\\n", "x") + "[[mistake]]"), "BOX_NEXT", "must be white space", True),
+    "joins with a loss": (swap("[[mistake]]", NEXT.replace("joins", "loss = 1\njoins") + "[[mistake]]"), "BOX_NEXT", "unknown key loss", True),
     "no terminals": (lambda s: s[: s.index("[[terminal]]")], "[[terminal]]", "none", True),
     "no name of a terminal": (swap('name = "STOP"\n', ""), "(no name)", '"name" must be str', True),
     "name in lower case": (swap('"STOP"', '"Stop"'), "Stop", "UPPER_CASE", True),

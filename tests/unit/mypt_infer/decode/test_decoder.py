@@ -158,7 +158,7 @@ def test_tags_cannot_be_spelled(name: str) -> None:
         "harmony": "<|channel|>final<|message|>",
     }.get(name, "")  # in the others the header is the system's
     start = read(made, into)
-    letters = {chr(b): made.dialect.tokenizer.encode(chr(b))[0] for b in range(32, 127)}
+    letters = {chr(b): made.dialect.tokenizer.encode(chr(b))[0] for b in [10, *range(32, 127)]}
     for tag in sorted(
         {t.shown for t in made.dialect.table.plain_tags if not t.patterns}
         | set(made.dialect.tokenizer.special)

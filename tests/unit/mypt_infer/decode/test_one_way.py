@@ -15,8 +15,8 @@ from mypt_infer.decode.compile.call_graph import body_of
 from mypt_infer.generate.generate import generate
 from mypt_infer.generate.huggingface import TagLogitsProcessor
 from mypt_infer.generate.loop import plain
-from mypt_spec.encoder import tag_ids
-from mypt_spec.table import CALLS, LISTS, TEXT
+from mypt_spec.encoder import run_ids
+from mypt_spec.table import CALLS, LISTS
 from tests.support.decoding import CALLERS, DIALECTS, TOOLS, complete, decoder, generated, prompt
 
 ARGUMENTS: list[tuple[str, dict[str, Any]]] = [
@@ -42,12 +42,9 @@ def call_ids(name: str, tool: str, arguments: dict[str, Any]) -> list[int]:
         "praxis": "I look. <tin>\n%s\n</tin>",
         "mistral": "[TOOL_CALLS]%s</s>",
         "usf-omega": "<tool_calls_start>%s<tool_calls_end>\n<end>\n",
+        "qwen3": "<tool_call>\n%s\n</tool_call><|im_end|>",
     }[name]
-    out: list[int] = []
-    for event in d.lex(tags % text):
-        run = event.terminal == TEXT
-        out += d.tokenizer.encode(event.text) if run else tag_ids(event, d.table, d.tokenizer)
-    return out
+    return [i for ids in run_ids(d.lex(tags % text), (), d.table, d.tokenizer) for i in ids]
 
 
 @pytest.mark.parametrize("name", CALLERS)
