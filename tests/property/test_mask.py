@@ -135,6 +135,7 @@ OWN = {
     "llama3": ({"assistant"}, set()),
     "mistral": ({"assistant"}, set()),
     "qwen3": ({"assistant"}, {"think"}),
+    "harmony": ({"analysis", "commentary", "call", "final"}, {"analysis"}),
 }
 RESULTS = {"tout", "result"}  # of the system, inside of the model's blocks
 
