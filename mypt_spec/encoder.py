@@ -285,14 +285,15 @@ def _last_turn(events: Sequence[Event], table: TokenTable) -> int:
             f'the mask "last" needs to know where a turn of {table.name} begins: set turn_opener '
             "in [dialect] of its tokens.toml"
         )
+    found = [table.terminals.get(event.terminal) for event in events]
+    opened = [terminal.opens if terminal else "" for terminal in found] + [""]
     begin = 0
     inside: Stack = ()
-    for number, event in enumerate(events):
-        terminal = table.terminals.get(event.terminal)
+    for number, terminal in enumerate(found):
         if terminal is not None:
             around = before_tag(inside, table)
             inside = after_tag(inside, terminal, table)
-            if not around and terminal.opens == table.turn_opener:
+            if not around and table.begins_turn(terminal.opens, opened[number + 1]):
                 begin = number
     return begin
 

@@ -23,7 +23,7 @@ LISTS = ("calls", "functions")
 IDS_LAST = ("functions",)  # of lists: a model writes an id in each call, after its arguments
 # Kinds of body that declare tools: TypeScript, a JSON object a line, a JSON array.
 DEFINITIONS = ("namespace", "tool_lines", "tool_list")
-ROLES = ("thought", "citation")
+ROLES = ("thought", "citation", "result")
 BODIES = ("text", "json", *CALLS, *LISTS, *DEFINITIONS)
 # Kinds of vocabulary that a table can be made for.
 KINDS = ("ranks", "tekken", "tokenizer.json", "vocabulary.json")
@@ -125,7 +125,8 @@ class Terminal:
     calls nor checked as JSON. `body_loss` is the loss of the content, where that of the tag
     differs; `body_origin` is who writes the content at run time, where that is not the model for
     what it learns, and the system for the rest. `role` is what the block is to people: "thought"
-    (not shown, with its own budget), "citation", or "" for all others.
+    (not shown, with its own budget), "citation", "result" (of a tool, in a block that would begin a
+    turn otherwise), or "" for all others.
 
     The remaining fields follow from these; they are stored because every tag of every record asks
     for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.
@@ -325,6 +326,12 @@ class TokenTable:
     def kinds(self, role: str) -> frozenset[str]:
         """Returns the kinds of block that have this role."""
         return frozenset(kind for kind, t in self.openers.items() if t.role == role)
+
+    def begins_turn(self, kind: str, first: str) -> bool:
+        """Returns whether a block of a kind begins a turn. `first` is the kind of the block that it
+        begins with, or "" where it begins with text.
+        """
+        return bool(kind) and kind == self.turn_opener and first not in self.kinds("result")
 
     @cached_property
     def closers(self) -> dict[str, Terminal]:

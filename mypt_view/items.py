@@ -206,13 +206,12 @@ def outline(item: Item) -> tuple[int, int | None]:
     The phase is None where the dialect has none.
     """
     table = item.dialect.table
-    names = [
-        table.terminals[e.terminal] for e in item.events() or () if e.terminal in table.terminals
-    ]
-    turns = sum(bool(t.opens) and t.opens == table.turn_opener for t in names)
+    found = [table.terminals.get(e.terminal) for e in item.events() or ()]
+    opened = [terminal.opens if terminal else "" for terminal in found]
+    turns = sum(map(table.begins_turn, opened, [*opened[1:], ""]))
     if not table.phases or item.episode is None:
         return turns, None
-    needed = [t.phase for t in names if not t.closes] + [table.multi_turn_phase] * (turns > 1)
+    needed = [t.phase for t in found if t and not t.closes] + [table.multi_turn_phase] * (turns > 1)
     return turns, max(needed, default=1)
 
 

@@ -53,7 +53,7 @@ def of_episode(episode: Episode, table: TokenTable) -> Fingerprint:
     asked = tuple(
         (plain(m.text), next((p.at.pointer for p in m.parts if p.kind == "text"), ""))
         for m in episode.messages
-        if m.role == table.turn_opener
+        if table.begins_turn(m.role, m.parts[0].kind if m.parts else "")
     )
     own = whole(episode.messages, table)
     if answer is None:

@@ -147,7 +147,8 @@ def naive_policy(d: mypt_spec.Dialect, episode: mypt_spec.Episode, name: str) ->
     opened = 0  # the segment at which the last turn begins
     for i, s in enumerate(found):
         terminal = d.table.terminals.get(s.event.terminal)
-        if terminal and terminal.opens == "user" and s.inside == ("user",):
+        question = not (found[i + 1 :] and found[i + 1].event.terminal == "RESPONSE_OPEN")
+        if terminal and terminal.opens == "user" and s.inside == ("user",) and question:
             opened = i
     loss: list[int] = []
     for i, s in enumerate(found):
@@ -203,6 +204,24 @@ def test_masks_of_a_chatml_record() -> None:
         assert d.encode(episode, mask=mask).loss.tolist() == ([0] * user + tail) * 2
         alone = d.encode(episode, mask=f"{mask}+last" if mask != "model" else "last").loss.tolist()
         assert alone == [0] * (size + user) + tail
+
+
+def test_results_begin_no_turn() -> None:
+    """Calls of the last turn are part of the last answer, though results are in a block of a user."""
+    d = mypt_spec.dialect("qwen3")
+    call = {"id": "a", "type": "function", "function": {"name": "t", "arguments": {}}}
+    turn = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "4"},
+        {"role": "assistant", "content": "Yes."},
+    ]
+    once, twice = (d.read({"messages": turn * n})[0] for n in (1, 2))
+    assert once is not None
+    assert twice is not None
+    usual = d.encode(once).loss.tolist()
+    assert d.encode(once, mask="last").loss.tolist() == usual
+    assert d.encode(twice, mask="last").loss.tolist() == [0] * len(usual) + usual
 
 
 @pytest.mark.parametrize("name", ["", "all", "trl+model", "last+last", "trl+all-assistant", "trl+"])
