@@ -107,6 +107,20 @@ def trl(session: nox.Session) -> None:
 
 
 @nox.session
+def oracles(session: nox.Session) -> None:
+    """Ids and texts of the formats of the world, against their own libraries, on 2,000 conversations.
+
+    CHAT_TEMPLATES may name a folder with the official templates, as trl has them.
+    """
+    session.install(".[test,oracles]")
+    files = [
+        f"tests/property/test_{n}.py" for n in ("chat_templates", "harmony", "mistral", "qwen3")
+    ]
+    files.append("tests/unit/mypt_spec/test_real_vocabularies.py")
+    session.run("pytest", "-n", "auto", *files, *session.posargs, env={"ORACLE_EXAMPLES": "2000"})
+
+
+@nox.session
 def pages(session: nox.Session) -> None:
     """The page of `mypt-view --html` in headless Chromium, which must be installed; arguments go to
     pytest.

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from tests.support.oracles import EXAMPLES
 from tests.support.strategies import Record, records
 
 rendering = pytest.importorskip("transformers.utils.chat_template_utils")
@@ -76,7 +77,7 @@ def comparable(name: str, record: Record) -> Record:
 
 
 @pytest.mark.parametrize(("name", "dialect"), ALL)
-@settings(max_examples=300)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_text_is_that_of_the_template(name: str, dialect: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(dialect)
@@ -160,7 +161,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("dialect", SPECIAL)
-@settings(max_examples=300)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_ids_are_those_of_the_rendered_text(
     dialect: str, folder: Path, data: st.DataObject

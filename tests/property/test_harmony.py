@@ -20,6 +20,7 @@ from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.export import endings
 from tests.support.decoding import decoder, generated
 from tests.support.harmony import library, ours, theirs
+from tests.support.oracles import EXAMPLES
 from tests.support.strategies import episodes, records
 
 D = mypt_spec.dialect("harmony")
@@ -64,7 +65,7 @@ def words(message: Any) -> list[str]:
     return [content.text if said is None else f"# Instructions\n\n{said}"]
 
 
-@settings(max_examples=300)
+@settings(max_examples=EXAMPLES)
 @given(records("harmony", clean=False))
 def test_ids_are_those_of_the_library(record: dict[str, Any]) -> None:
     """Both ways: their ids are ours, and what they read in ours is what was said."""

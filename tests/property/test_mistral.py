@@ -13,6 +13,7 @@ import mypt_spec
 from mypt_infer.decode.prompt import opening
 from tests.dialects import mistral
 from tests.support.mistral import on_tekken, their_ids
+from tests.support.oracles import EXAMPLES
 from tests.support.strategies import episodes
 from tests.support.vocabulary import texts
 
@@ -49,7 +50,7 @@ def chat(text: str, value: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=EXAMPLES)
 @given(mistral.records(clean=False))
 def test_ids_of_chats(record: dict[str, Any]) -> None:
     """With tools, calls, and results in any order."""

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec import Dialect, Episode
 from tests.property.test_chat_templates import PATTERN, TEXTS
+from tests.support.oracles import EXAMPLES
 from tests.support.strategies import Record, episodes, records
 
 OPEN = (
@@ -60,7 +61,6 @@ SPECIAL = (
     "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<tool_response>",
     "</tool_response>", "<think>", "</think>",
 )  # fmt: skip
-EXAMPLES = int(os.environ.get("QWEN3_EXAMPLES", "300"))
 
 
 def dialect() -> Dialect:
