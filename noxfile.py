@@ -108,7 +108,7 @@ def trl(session: nox.Session) -> None:
 
 @nox.session
 def oracles(session: nox.Session) -> None:
-    """Ids and texts of the formats of the world, against their own libraries, on 2,000 conversations.
+    """Texts and ids of the formats of the world, against their libraries, on 2,000 conversations.
 
     CHAT_TEMPLATES may name a folder with the official templates, as trl has them.
     """
