@@ -86,6 +86,22 @@ class Adapter(ABC):
         return type(self).skeleton is not Adapter.skeleton
 
 
+class WholeRecord(Exception):
+    """Only the whole record tells what rules find: it has no skeleton."""
+
+
+METADATA_DEPTH = 6
+
+
+def shallow(value: Any, depth: int = METADATA_DEPTH) -> None:
+    """Raises WholeRecord for metadata that is nested too deep."""
+    if value.__class__ in (dict, list):
+        if not depth:
+            raise WholeRecord
+        for inner in value.values() if value.__class__ is dict else value:
+            shallow(inner, depth - 1)
+
+
 class Reader:
     """One reading of one record: the token table, the findings so far, and places in the record.
 

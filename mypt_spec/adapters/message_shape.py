@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mypt_spec.adapters.base import CHAT_ROLES
+from mypt_spec.adapters.base import CHAT_ROLES, WholeRecord, shallow
 from mypt_spec.adapters.objects import Objects
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 from mypt_spec.findings import Finding
@@ -230,10 +230,6 @@ class _Walk(Objects):
         )
 
 
-class _Whole(Exception):
-    """Only the whole record tells what rules find."""
-
-
 def skeleton(record: Any) -> tuple[Any, list[str], list[Any]] | None:
     """Returns (rest, texts, metadata values), as `Adapter.skeleton` does.
 
@@ -253,7 +249,7 @@ def skeleton(record: Any) -> tuple[Any, list[str], list[Any]] | None:
         for key, value in message.items():
             out.append(key)
             if key[:1] == "_":
-                _shallow(value, _DEPTH)
+                shallow(value)
                 notes.append(value)
             elif (key == "content" or key in THOUGHTS) and value and value.__class__ is str:
                 texts.append(value)
@@ -272,27 +268,15 @@ def skeleton(record: Any) -> tuple[Any, list[str], list[Any]] | None:
             if key == "messages":
                 rest.append([part(message) for message in value])
             elif key[:1] == "_":
-                _shallow(value, _DEPTH)
+                shallow(value)
                 notes.append(value)
             else:
                 rest.append([value])
-    except (_Whole, AttributeError, TypeError, ValueError):
+    except (WholeRecord, AttributeError, TypeError, ValueError):
         return None
     return rest, texts, notes
-
-
-_DEPTH = 6  # of metadata
 
 
 def _call(call: Any, number: Any) -> Any:
     """Returns the rest of a call: its id as a number."""
     return [[key, number(value) if key == "id" else [value]] for key, value in call.items()]
-
-
-def _shallow(value: Any, depth: int) -> None:
-    """Raises _Whole for metadata that is nested too deep."""
-    if value.__class__ in (dict, list):
-        if not depth:
-            raise _Whole
-        for inner in value.values() if value.__class__ is dict else value:
-            _shallow(inner, depth - 1)

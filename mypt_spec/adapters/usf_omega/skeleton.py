@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mypt_spec.adapters.base import METADATA_DEPTH, WholeRecord, shallow
+
 _TEXT, _SAME, _ITEMS, _CALLS, _NAMED, _ANSWER = range(6)
 _KINDS = {
     "role": _SAME, "content": _TEXT, "messages": _ITEMS, "contents": _ITEMS, "type": _SAME,
@@ -38,11 +40,6 @@ _TYPES: dict[str, tuple[type, ...]] = {
 # Keywords that refuse nothing but by type; and those of an object that refuse nothing by value.
 _NOTES = frozenset({"type", "description", "title", "default"})
 _OBJECT = _NOTES - {"default"} | {"properties", "required", "additionalProperties"}
-_DEPTH = 6  # of metadata
-
-
-class _Whole(Exception):
-    """Only the whole record tells what rules find: too much depends on its texts."""
 
 
 def skeleton(record: Any) -> tuple[Any, list[str], list[Any]] | None:
@@ -56,7 +53,7 @@ def skeleton(record: Any) -> tuple[Any, list[str], list[Any]] | None:
     try:
         walk = _Walk(record)
         return walk.item(record), walk.texts, walk.metadata
-    except (_Whole, AttributeError, TypeError, ValueError, KeyError):
+    except (WholeRecord, AttributeError, TypeError, ValueError, KeyError):
         return None
 
 
@@ -94,7 +91,7 @@ class _Walk:
                     and self.budget is not None
                     and len(value.encode()) > self.budget
                 ):
-                    raise _Whole  # a token is a byte or more
+                    raise WholeRecord  # a token is a byte or more
                 self.texts.append(value)
                 if self.pairs:
                     self.said.add((key if key in _MARKED else "", value))
@@ -109,16 +106,16 @@ class _Walk:
             elif kind == _ANSWER:
                 add(self.answer(value))
             elif kind is None and key[:1] == "_":
-                _shallow(value, _DEPTH)
+                shallow(value)
                 self.metadata.append(value)
             elif key == "thinking_budget":
                 if value.__class__ is not int or value < 0:
-                    raise _Whole
+                    raise WholeRecord
                 add(value)
             elif (key, value) in _IDLE:
                 add(value)
             else:
-                raise _Whole  # a format of the answer, for one
+                raise WholeRecord  # a format of the answer, for one
         return out
 
     def answer(self, item: dict[str, Any]) -> Any:
@@ -126,7 +123,7 @@ class _Walk:
         before, self.said = self.said, set()
         out = self.item(item)
         if self.said in self.answers:
-            raise _Whole
+            raise WholeRecord
         self.answers.append(self.said)
         self.said = before
         return out
@@ -134,7 +131,7 @@ class _Walk:
     def named(self, name: str) -> int:
         """Returns the number of an id or a name."""
         if name.__class__ is not str:
-            raise _Whole
+            raise WholeRecord
         if name not in self.ids:
             self.ids[name] = len(self.ids)
             self.texts.append(name)
@@ -152,7 +149,7 @@ class _Walk:
             kind = free.get(key) if free is not None else "any"
             given.append(key)
             if kind == "any":
-                given.append([self.any(value, _DEPTH)])
+                given.append([self.any(value, METADATA_DEPTH)])
             elif value.__class__ is str and kind == "string":
                 self.texts.append(value or "x")  # an argument may be empty, a text may not
             elif kind is not None and value.__class__ in _TYPES[kind]:
@@ -171,7 +168,7 @@ class _Walk:
             return ""
         if value.__class__ in (dict, list):
             if not depth:
-                raise _Whole
+                raise WholeRecord
             inner = value.items() if value.__class__ is dict else enumerate(value)
             return [[key, self.any(one, depth - 1)] for key, one in inner]
         return value
@@ -192,12 +189,3 @@ class _Walk:
             for key, row in rows
             if row.keys() <= _NOTES and row.get("type") in _PLAIN
         }
-
-
-def _shallow(value: Any, depth: int) -> None:
-    """Raises _Whole for metadata that is nested too deep."""
-    if value.__class__ in (dict, list):
-        if not depth:
-            raise _Whole
-        for inner in value.values() if value.__class__ is dict else value:
-            _shallow(inner, depth - 1)
