@@ -38,6 +38,7 @@ def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
     """
     fmt = format_of(dialect)
     openers = fmt.dialect.table.openers
+    tags = {name for name, t in fmt.dialect.table.terminals.items() if t.opens in fmt.calls}
     blocks, found, at = Blocks(fmt.dialect.table), None, 0
     events = fmt.dialect.lex(text)
     for number, event in enumerate(events):
@@ -46,7 +47,7 @@ def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
             continue  # inside the body of a call
         own = model_writes_in(tuple(k for k in blocks.open if k in openers), fmt.dialect.table)
         blocks.read(event.terminal)
-        if own and any(openers[kind].name == event.terminal for kind in fmt.calls):
+        if own and event.terminal in tags:
             closer = _closer(text, events, number, fmt)
             if closer is not None:
                 at, end = _span(closer)
@@ -100,11 +101,12 @@ def read_toolresult(text: str, dialect: str = "mypt") -> tuple[str, Any] | None:
     return None if body.text is None else (dict(opener.attrs).get("name", ""), body.value)
 
 
-def render_toolresult(name: str, result: Any, dialect: str = "mypt") -> str:
+def render_toolresult(name: str, result: Any, dialect: str = "mypt", *, call_id: str = "") -> str:
     r"""Returns the text of the result of the tool `name`; tags in it are written with an escape.
 
-    Raises ValueError for a `result` that is no JSON value, and in a dialect without tool calls;
-    KeyError for an unknown dialect.
+    `call_id` is the id of the call, which some dialects write. Raises ValueError for a `result`
+    that is no JSON value, without an id in a dialect that must have one, in a dialect without tool
+    calls, and in one whose results are inside another block; KeyError for an unknown dialect.
 
     >>> render_toolresult("f", {"a": "</myPT_toolresult>"})
     '<myPT_toolresult>{"a": "\\u003c/myPT_toolresult>"}</myPT_toolresult>'
@@ -117,4 +119,5 @@ def render_toolresult(name: str, result: Any, dialect: str = "mypt") -> str:
             "the result is no JSON value: "
             f"{fault.message}{f' at {fault.pointer}' if fault.pointer else ''}"
         )
-    return "".join(event.text for event in format_of(dialect).result_events(name, result))
+    events = format_of(dialect).result_events(name, result, call_id)
+    return "".join(event.text for event in events)

@@ -159,7 +159,9 @@ class Format:
             if here in self.between and machine.accepting(here):
                 return ways[here]
             if self.final in machine.steps[here]:
-                return [*ways[here], self.final]
+                resumed = machine.steps[here].get(self.earlier, here)
+                if resumed in self.between:
+                    return [*ways[here], self.final]
             if machine.accepting(here) and not machine.steps[here]:
                 last = ways[here] if last is None else last
             for name, following in sorted(
@@ -221,10 +223,16 @@ class Format:
         """Returns the events of the result of the tool `name`.
 
         `value` is a JSON value; `call` is the id of the call, if it has one. Raises ValueError in a
-        dialect without calls.
+        dialect without calls, and for an id that its results cannot name.
         """
         parts = [Part("text", self.result_body(value))]
         assert self.result is not None
+        ids = self.result.patterns.get("id")
+        if ids is not None and not re.fullmatch(ids, call):
+            raise ValueError(
+                f"a result of {self.dialect.name} names the id of its call, which is {call!r}; "
+                f"expected {ids}"
+            )
         given = {"name": name, "id": call}
         attrs: Attrs = tuple((key, given[key]) for key in self.result.patterns if key in given)
         inner = sorted(

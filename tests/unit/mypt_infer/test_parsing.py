@@ -16,6 +16,7 @@ from mypt_spec.episode import Episode, Message, Part
 from tests.support.strategies import DIALECTS, episodes
 
 WITH_CALLS = [name for name in DIALECTS if format_of(name).calls]
+WITH_RESULTS = [name for name in WITH_CALLS if format_of(name).result]
 BODIES = {
     "mypt": '<myPT_toolcall>{"name": "f", "q": "}{"}</myPT_toolcall>',
     "mypt-3b": '\n<toolcall name="f">\n{"q": "}{"}\n</toolcall>\n',
@@ -134,18 +135,20 @@ TAGS = st.sampled_from(
 )
 
 
-@given(value=JSON | TAGS | st.lists(TAGS), name=st.sampled_from(WITH_CALLS))
+@given(value=JSON | TAGS | st.lists(TAGS), name=st.sampled_from(WITH_RESULTS))
 def test_a_rendered_result_is_one_block(value: Any, name: str) -> None:
     fmt = format_of(name)
     result = fmt.result
     assert result is not None
-    events = fmt.dialect.lex(render_toolresult("f", value, name))
+    events = fmt.dialect.lex(render_toolresult("f", value, name, call_id="c1"))
     assert [events[0].terminal, events[-1].terminal] == [
         result.name,
         fmt.dialect.table.closers[result.opens].name,
     ]
     assert [e.terminal for e in events].count(result.name) == 1
-    assert len(events) == len(fmt.result_events("f", value)), "nothing in the value became a tag"
+    assert len(events) == len(fmt.result_events("f", value, "c1")), (
+        "nothing in the value became a tag"
+    )
     if result.body == "json":
         assert json.loads(events[1].text) == value
 
@@ -158,6 +161,13 @@ def test_the_seeds_form() -> None:
     assert render_toolresult("calc", "4", "praxis") == "<tout>4</tout>"
     with pytest.raises(ValueError, match="no tool calls"):
         render_toolresult("f", {}, "gabgpt")
+
+
+def test_a_result_names_the_id_of_its_call_where_the_format_has_one() -> None:
+    text = render_toolresult("f", "4", "mistral", call_id="abc")
+    assert text == "[TOOL_RESULTS]abc[TOOL_CONTENT]4[/TOOL_RESULTS]"
+    with pytest.raises(ValueError, match="names the id of its call, which is ''"):
+        render_toolresult("f", "4", "mistral")
     with pytest.raises(ValueError, match="NaN"):
         render_toolresult("f", {"a": float("nan")})
 
