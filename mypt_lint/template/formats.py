@@ -25,12 +25,15 @@ class Format:
         from mypt_convert.engine import Converter
 
         self.dialect = dialect
-        self._converter = Converter("openai", dialect.name, system=_PROMPT)
+        # As it is; and with a prompt, where the format must have one.
+        self._converters = [Converter("openai", dialect.name, system=s) for s in (None, _PROMPT)]
 
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
         """Returns a conversation as a record of the dialect; None where it has no place for it."""
-        out = self._converter.record({key: record[key] for key in record if key[0] != "_"})
-        return None if out.losses else out.record
+        given = {key: record[key] for key in record if key[0] != "_"}
+        tries = (converter.record(given) for converter in self._converters)
+        out = next((out for out in tries if out.record is not None), None)
+        return None if out is None or out.losses else out.record
 
     def messages(self, record: dict[str, Any]) -> list[dict[str, Any]]:
         """Returns the messages of a record of the dialect, as a template takes them."""

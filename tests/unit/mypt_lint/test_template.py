@@ -257,3 +257,20 @@ def test_tokens_of_a_template(tmp_path: Path) -> None:
     text = "<|u|>Which river runs through Vienna?</s><｜a｜>The Danube.[INST]"
     here = case(rows()[0], lambda *_: None, Rendered(text, None))  # type: ignore[arg-type,return-value]
     assert tokens(here, {"bos_token": "<b>"}) == ["<|u|>", "</s>", "<｜a｜>", "[INST]"]
+
+
+def test_no_prompt_is_put_in_where_the_format_needs_none() -> None:
+    from mypt_lint.template.formats import Format
+    from mypt_spec import dialect
+
+    said = {
+        "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes."}]
+    }
+    for name, roles in (
+        ("qwen3", ["user", "assistant"]),
+        ("mypt", ["system", "user", "assistant"]),
+    ):
+        made = Format(dialect(name))
+        record = made.record(said)
+        assert record is not None
+        assert [message["role"] for message in made.messages(record)] == roles
