@@ -131,6 +131,37 @@ def result_value(text: str) -> Any:
     return text if isinstance(value, str) and result_value(value) == value else value
 
 
+def calls_of(calls: Sequence[dict[str, Any]], at: str) -> list[Step]:
+    """Returns the steps of a message's `tool_calls`, as OpenAI has them, which are `at` a place."""
+    return [
+        Step(
+            "call",
+            call["function"]["arguments"],
+            call["function"]["name"],
+            call.get("id", ""),
+            f"{at}/{i}",
+        )
+        for i, call in enumerate(calls)
+    ]
+
+
+def call_of(step: Step) -> dict[str, Any]:
+    """Returns a call as an item of `tool_calls`: the inverse of `calls_of`."""
+    named = {"id": step.id} if step.id else {}
+    function = {"name": step.name, "arguments": step.value}
+    return named | {"type": "function", "function": function}
+
+
+def result_of(message: dict[str, Any], at: str, waiting: list[Step]) -> Step:
+    """Returns a result with the name and id of the call that it answers, which waits no longer."""
+    called = message.get("tool_call_id")
+    mine = next((i for i, call in enumerate(waiting) if called in (None, call.id)), None)
+    call = waiting.pop(mine) if mine is not None else Step("call", {})
+    meta = {"tool_call_id": None} if called is None and call.id else {}
+    value, name = result_value(message["content"]), message.get("name", call.name)
+    return Step("result", value, name, call.id, f"{at}/content", meta)
+
+
 def messages_of(record: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yields pointer, message and its metadata, for each message of a canonical record."""
     for i, message in enumerate(record["messages"]):

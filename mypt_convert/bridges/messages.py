@@ -14,12 +14,14 @@ from mypt_convert.steps import (
     Conversation,
     Step,
     answers,
+    call_of,
+    calls_of,
     extras_of,
     first_carries,
     kept,
     messages_of,
+    result_of,
     result_text,
-    result_value,
 )
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.messages import Messages
@@ -73,7 +75,7 @@ class MessageBridge:
                 waiting += [step for step in found if step.kind == "call"]
                 meta = meta | ({BOUNDARY: True} if role == before else {})
             elif role == "tool":
-                found = [_result(message, at, waiting)]
+                found = [result_of(message, at, waiting)]
                 meta = meta | ({} if "name" in message or UNNAMED in extras else {"name": None})
             else:
                 found = [Step(role, message["content"], at=f"{at}/content")]
@@ -122,26 +124,7 @@ def _said(message: dict[str, Any], at: str) -> list[Step]:
     out = [Step("think", message[key], at=f"{at}/{key}")] if key else []
     if "content" in message:
         out.append(Step("text", message["content"], at=f"{at}/content"))
-    return out + [
-        Step(
-            "call",
-            call["function"]["arguments"],
-            call["function"]["name"],
-            call.get("id", ""),
-            f"{at}/tool_calls/{i}",
-        )
-        for i, call in enumerate(message.get("tool_calls", ()))
-    ]
-
-
-def _result(message: dict[str, Any], at: str, waiting: list[Step]) -> Step:
-    """Returns a result with the name and id of the call that it answers, which waits no longer."""
-    called = message.get("tool_call_id")
-    mine = next((i for i, call in enumerate(waiting) if called in (None, call.id)), None)
-    call = waiting.pop(mine) if mine is not None else Step("call", {})
-    meta = {"tool_call_id": None} if called is None and call.id else {}
-    value, name = result_value(message["content"]), message.get("name", call.name)
-    return Step("result", value, name, call.id, f"{at}/content", meta)
+    return out + calls_of(message.get("tool_calls", ()), f"{at}/tool_calls")
 
 
 def _say(step: Step, message: dict[str, Any]) -> None:
@@ -149,6 +132,4 @@ def _say(step: Step, message: dict[str, Any]) -> None:
     if step.kind != "call":
         message[THOUGHTS[0] if step.kind == "think" else "content"] = step.value
         return
-    function = {"name": step.name, "arguments": step.value}
-    named = {"id": step.id} if step.id else {}
-    message.setdefault("tool_calls", []).append(named | {"type": "function", "function": function})
+    message.setdefault("tool_calls", []).append(call_of(step))

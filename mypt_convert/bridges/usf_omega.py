@@ -12,12 +12,14 @@ from mypt_convert.steps import (
     UNNAMED,
     Conversation,
     Step,
+    call_of,
+    calls_of,
     extras_of,
     first_carries,
     kept,
     messages_of,
+    result_of,
     result_text,
-    result_value,
 )
 from mypt_spec.table import TokenTable
 
@@ -49,7 +51,7 @@ def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
             found = _assistant(message, at)
             waiting += [step for step in found if step.kind == "call"]
         elif message["role"] == "tool":
-            found = [_result(message, at, waiting)]
+            found = [result_of(message, at, waiting)]
             if "name" not in message and UNNAMED not in extras:
                 meta = meta | {"name": None}
         else:
@@ -75,34 +77,8 @@ def _assistant(message: dict[str, Any], at: str) -> list[Step]:
             out.append(Step(_ITEMS[kind], value, at=here))
             continue
         apart = {"tool_calls": "a list of their own"} if out and out[-1].kind == "call" else {}
-        calls = [
-            Step(
-                "call",
-                call["function"]["arguments"],
-                call["function"]["name"],
-                call.get("id", ""),
-                f"{here}/{i}",
-            )
-            for i, call in enumerate(value)
-        ]
-        out += first_carries(calls, apart)
+        out += first_carries(calls_of(value, here), apart)
     return out
-
-
-def _result(message: dict[str, Any], at: str, waiting: list[Step]) -> Step:
-    """Returns a result with the name and id of the call that it answers, which waits no longer."""
-    called = message.get("tool_call_id")
-    mine = next((i for i, call in enumerate(waiting) if called in (None, call.id)), None)
-    call = waiting.pop(mine) if mine is not None else Step("call", {})
-    meta = {"tool_call_id": None} if called is None and call.id else {}
-    return Step(
-        "result",
-        result_value(message["content"]),
-        message.get("name", call.name),
-        call.id,
-        f"{at}/content",
-        meta,
-    )
 
 
 def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
@@ -141,10 +117,7 @@ def _say(step: Step, items: list[dict[str, Any]]) -> None:
     Thinking comes first, and a reflection after something said.
     """
     if step.kind == "call":
-        call = ({"id": step.id} if step.id else {}) | {
-            "type": "function",
-            "function": {"name": step.name, "arguments": step.value},
-        }
+        call = call_of(step)
         if items and items[-1]["type"] == "tool_calls" and "tool_calls" not in step.meta:
             items[-1]["tool_calls"].append(call)
         else:

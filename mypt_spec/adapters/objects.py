@@ -49,13 +49,7 @@ class Objects:
         fields = {"id": (STRING, False), "type": (STRING, False), "function": (OBJECT, True)}
         if not self.is_object(call, at, "a call") or not self.shape(call, fields, at, "the call"):
             return None
-        if call.get("type", "function") != "function":
-            self.add(
-                "MYP127",
-                f'a call has no type "{call["type"]}"',
-                f"{at}/type",
-                help='write "function"',
-            )
+        self.typed(call, at, "a call")
         if call.get("id") == "":
             self.add(
                 "MYP127", "the id is empty", f"{at}/id", help="give it an id, or leave the key out"
@@ -91,6 +85,12 @@ class Objects:
         self.add("MYP110", '"arguments" is an object written as a string', at, keep=True, fix=fix)
         return value
 
+    def typed(self, value: dict[str, Any], at: str, what: str) -> None:
+        """Adds a finding where the type of a call or tool is another than "function"."""
+        if value.get("type", "function") != "function":
+            message = f'{what} has no type "{value["type"]}"'
+            self.add("MYP127", message, f"{at}/type", help='write "function"')
+
     def named(self, function: dict[str, Any], at: str) -> None:
         """Adds a finding where the name of a function is empty."""
         if function.get("name") == "":
@@ -110,13 +110,7 @@ class Objects:
                 closed=not self.whole,
             ):
                 return None
-            if tool.get("type", "function") != "function":
-                self.add(
-                    "MYP127",
-                    f'a tool has no type "{tool["type"]}"',
-                    f"{at}/type",
-                    help='write "function"',
-                )
+            self.typed(tool, at, "a tool")
             function, at = tool["function"], f"{at}/function"
         fields = {
             "name": (STRING, True),
