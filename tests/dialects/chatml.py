@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec.damage.cut_tags import fragment, inner_tags
-from tests.support.strategies import Record, any_text, clean_text, json_values
+from tests.support.strategies import Record, any_text, clean_text, json_values, with_notes
 
 NAME = "chatml"
 
@@ -33,15 +33,7 @@ def chats(draw: st.DrawFn, name: str, clean: bool, *, empty: bool = True) -> Rec
     for _ in range(draw(st.integers(1, 3))):
         messages.append({"role": "user", "content": draw(content)})
         messages.append({"role": "assistant", "content": draw(content if empty else said)})
-    for message in messages:
-        if draw(st.integers(0, 9)) == 0:
-            message["_note"] = draw(values)
-    record: Record = {"messages": messages}
-    if draw(st.integers(0, 3)) == 0:
-        record["_meta"] = draw(values)
-    if draw(st.integers(0, 3)) == 0:
-        record["language"] = "de"
-    return record
+    return with_notes(draw, messages, values)
 
 
 def records(clean: bool = True) -> st.SearchStrategy[Record]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.support.strategies import Record, any_text, clean_text, json_values
+from tests.support.strategies import Record, any_text, clean_text, json_values, with_notes
 
 NAME = "gabgpt"
 
@@ -21,12 +21,4 @@ def records(draw: st.DrawFn, clean: bool = True) -> Record:
         if draw(st.booleans()):
             answer["think"] = draw(text | st.just(""))
         messages.append(answer)
-    for message in messages:
-        if draw(st.integers(0, 9)) == 0:
-            message["_note"] = draw(values)
-    record: Record = {"messages": messages}
-    if draw(st.integers(0, 3)) == 0:
-        record["_meta"] = draw(values)
-    if draw(st.integers(0, 3)) == 0:
-        record["language"] = "de"
-    return record
+    return with_notes(draw, messages, values)

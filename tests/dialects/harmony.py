@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tests.dialects.chatml import text
-from tests.support.strategies import Record, any_text, json_values
+from tests.support.strategies import Record, any_text, json_values, with_notes
 
 NAME = "harmony"
 NAMES = ["f", "get_weather", "workspace.search"]
@@ -37,12 +37,4 @@ def records(draw: st.DrawFn, clean: bool = True) -> Record:
                 result = {"role": "tool", "tool_call_id": "c1", **result}
             messages.append(result)
         messages.append({"role": "assistant", **draw(more), "content": draw(content)})
-    for message in messages:
-        if draw(st.integers(0, 9)) == 0:
-            message["_note"] = draw(values)
-    record: Record = {"messages": messages}
-    if draw(st.integers(0, 3)) == 0:
-        record["_meta"] = draw(values)
-    if draw(st.integers(0, 3)) == 0:
-        record["language"] = "de"
-    return record
+    return with_notes(draw, messages, values)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.dialects.chatml import text
-from tests.support.strategies import Record, any_text, json_values
+from tests.support.strategies import Record, any_text, json_values, with_notes
 
 NAME = "qwen3"
 TOOL_NAMES = ("f", "get_weather")
@@ -38,17 +38,7 @@ def tool_chats(draw: st.DrawFn, name: str, clean: bool, developer: bool = False)
     if draw(st.integers(0, 4)) == 0:
         messages.append({"role": "user", "content": draw(content)})
         messages.append(_steps(draw, content, arguments, ids)[0])
-    for message in messages:
-        if draw(st.integers(0, 9)) == 0:
-            message["_note"] = draw(values)
-    record: Record = {"messages": messages}
-    if draw(st.booleans()):
-        record["tools"] = [tool(name) for name in TOOL_NAMES]
-    if draw(st.integers(0, 3)) == 0:
-        record["_meta"] = draw(values)
-    if draw(st.integers(0, 3)) == 0:
-        record["language"] = "de"
-    return record
+    return with_notes(draw, messages, values, tools=[tool(name) for name in TOOL_NAMES])
 
 
 def _thought(draw: st.DrawFn, content: Any) -> Record:

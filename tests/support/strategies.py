@@ -121,6 +121,23 @@ def json_values(strings: st.SearchStrategy[str], *, leaves: int = 8) -> st.Searc
 _CLEAN_STRINGS = clean_text("mypt") | st.just("")
 
 
+def with_notes(
+    draw: st.DrawFn, messages: list[Record], values: Any, *, tools: list[Record] | None = None
+) -> Record:
+    """A record of messages, here and there with tools, metadata and a language."""
+    for message in messages:
+        if draw(st.integers(0, 9)) == 0:
+            message["_note"] = draw(values)
+    record: Record = {"messages": messages}
+    if tools is not None and draw(st.booleans()):
+        record["tools"] = tools
+    if draw(st.integers(0, 3)) == 0:
+        record["_meta"] = draw(values)
+    if draw(st.integers(0, 3)) == 0:
+        record["language"] = "de"
+    return record
+
+
 @st.composite
 def mypt_records(draw: st.DrawFn, clean: bool = True, phase: int = 5) -> Record:
     text = clean_text("mypt", blank=not clean)
