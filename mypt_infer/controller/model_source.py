@@ -50,7 +50,8 @@ class ModelSource:
         )
         self._forbidding = {frozenset[str](): (decoder, self._tensors)}
         self._ids: list[int] = []
-        self._state: int | None = None
+        self._now: list[int | None] = [None]
+        self._held = decoder.hold(self._now)
         self._cache: Any = None
         self._read = self._room = 0
 
@@ -67,6 +68,16 @@ class ModelSource:
         decoder, tensors = self._forbidding[kinds]
         if decoder is not self.decoder:  # states of one decoder mean nothing to another
             self.decoder, self._tensors, self._state = decoder, tensors, None
+            self._held = decoder.hold(self._now)
+
+    @property
+    def _state(self) -> int | None:
+        """Returns the decoder's state after all ids; None if the next draw has to find it."""
+        return self._now[0]
+
+    @_state.setter
+    def _state(self, state: int | None) -> None:
+        self._now[0] = state
 
     @property
     def context_length(self) -> int | None:

@@ -5,7 +5,7 @@ loss mask come, too. This package needs numpy, not torch: samplers that need tor
 `mypt_infer.generate`.
 """
 
-from mypt_infer.decode.allow_set import AllowSet, BudgetError, ForgottenState, Refused
+from mypt_infer.decode.allow_set import AllowSet, BudgetError, ForgottenState, Held, Refused
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.llguidance.response import Response, ResponseError
@@ -22,6 +22,7 @@ __all__ = [
     "CompiledTools",
     "Decoder",
     "ForgottenState",
+    "Held",
     "PromptError",
     "Refused",
     "Response",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +32,46 @@ class Refused(ValueError):
 class ForgottenState(LookupError):
     """A state in a body or in a list of calls, of which nothing is known any more.
 
-    Such states are kept within a bound of bytes, the youngest and all that these come from.
+    Such states are kept within a bound of bytes: the youngest, those that are held
+    (`Decoder.hold`), and all that these come from.
     """
+
+
+@dataclass(eq=False)
+class Held:
+    """States that are not forgotten while this object lives, or until its `with` block ends.
+
+    `states` is the list that its owner gave, who changes it as rows go on; None is no state.
+    """
+
+    states: Sequence[int | None]
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.states = ()
+
+
+class Holders:
+    """All that holds states of one decoder. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._refs: list[ref[Held]] = []
+        self._lock = Lock()
+
+    def add(self, states: Sequence[int | None] | Held) -> Held:
+        """Returns an object that holds the states of a list."""
+        held = states if isinstance(states, Held) else Held(states)
+        with self._lock:
+            self._refs = [r for r in self._refs if r() is not None] + [ref(held)]
+        return held
+
+    @property
+    def states(self) -> list[int]:
+        """Returns the states that are held."""
+        found = [held() for held in self._refs]
+        return [s for h in found if h is not None for s in tuple(h.states) if s is not None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from mypt_infer.decode.allow_set import Held
 from mypt_infer.decode.decoder import Decoder, States
 from mypt_spec import Episode
 
@@ -59,6 +60,16 @@ class BatchDecoder:
             decoder.start(prompt, max_new_tokens=max_new_tokens)
             for decoder, prompt in zip(self.decoders, prompts, strict=True)
         ]
+
+    def hold(self, states: Sequence[int | None]) -> Held:
+        """Returns an object that keeps the states of a list from being forgotten while it lives.
+
+        The list may have any states of any rows.
+        """
+        held = Held(states)
+        for decoder, _ in self.groups:  # numbers of another's states mean no harm
+            decoder.hold(held)
+        return held
 
     def bias(self, states: Sequence[int] | States) -> npt.NDArray[np.float32]:
         """Returns 0 for allowed ids and -inf for others, to add to logits: (rows, vocabulary)."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -143,6 +143,7 @@ class Distinct:
         self._size = self.tables.size
         self._places = Numbered[tuple[int, Ids], tuple[int, Ids]](self._size)
         engine.on_forgetting(self._forget)
+        engine.hold(self._used)
         self._lock = threading.RLock()
         self._id_of = {word: i for i, word in enumerate(self.words) if word}
         self._ordinary = np.array([bool(word) for word in self.words])
@@ -267,6 +268,13 @@ class Distinct:
 
     def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
         self._places.on_forgetting(told)
+
+    def hold(self, used: Callable[[], Iterable[int]]) -> None:
+        self._places.hold(used)
+
+    def _used(self) -> list[int]:
+        """Returns the other engine's states of the pairs that are in use."""
+        return [self._places[number][0] for number in self._places.held()]
 
     def _forget(self, numbers: set[int]) -> None:
         with self._lock:

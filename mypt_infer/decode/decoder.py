@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
-from mypt_infer.decode.allow_set import AllowSet, BudgetError, Refused
+from mypt_infer.decode.allow_set import AllowSet, BudgetError, Held, Holders, Refused
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.engine import Engine, StateFacts
@@ -147,6 +147,8 @@ class Decoder:
         self._facts: dict[int, StateFacts] = {}
         self.epoch = 0  # counts how often the engine has forgotten states
         self.engine.on_forgetting(self._forget)
+        self._holders = Holders()
+        self.engine.hold(self._used)
 
     def forbidding(self, kinds: Iterable[str]) -> Decoder:
         """Returns a decoder with the same tools and limits that forbids exactly these blocks.
@@ -448,6 +450,18 @@ class Decoder:
         if found is None:
             found = self._facts[machine] = self.engine.about(machine)
         return found
+
+    def hold(self, states: Sequence[int | None] | Held) -> Held:
+        """Returns an object that keeps the states of a list from being forgotten while it lives.
+
+        Inside bodies that llguidance reads, states are kept within a bound of bytes. Rows that wait
+        while others go on hold theirs: what is put into the list later is held, too.
+        """
+        return self._holders.add(states)
+
+    def _used(self) -> list[int]:
+        """Returns the machine's states that are held."""
+        return [machine(int(state)) for state in self._holders.states]
 
     def _forget(self, machines: set[int]) -> None:
         """Forgets states that the engine has forgotten, with all that leads to them."""

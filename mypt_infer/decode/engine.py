@@ -7,7 +7,7 @@ whose schemas no table can hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -93,6 +93,9 @@ class Engine(Protocol):
     def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
         """Calls a method with the engine's states whenever it forgets some."""
 
+    def hold(self, used: Callable[[], Iterable[int]]) -> None:
+        """Forgets none of the states that a method returns, as long as the method lives."""
+
     def only(self, tool: int) -> Tables:
         """Returns the tables with this tool alone, if distances depend on the tool."""
 
@@ -122,6 +125,9 @@ class TableEngine:
         return state
 
     def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
+        """Does nothing: tables forget no state."""
+
+    def hold(self, used: Callable[[], Iterable[int]]) -> None:
         """Does nothing: tables forget no state."""
 
     def only(self, tool: int) -> Tables:
@@ -202,6 +208,9 @@ class LlguidanceEngine:
 
     def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
         self.guided.places.on_forgetting(told)
+
+    def hold(self, used: Callable[[], Iterable[int]]) -> None:
+        self.guided.places.hold(used)
 
     def only(self, tool: int) -> Tables:
         least = self.guided.least_of(tool)

@@ -199,6 +199,7 @@ class _Loop:
         dialect, decoders = self.batch.dialect, self.batch.decoders
         out = [Generation(dialect, decoders[0].ids_of(p)) for p in prompts]
         states = self.batch.start([g.prompt for g in out], max_new_tokens=budget)
+        self._held = self.batch.hold(states)
         chances = [
             random.Random(None if seed is None else f"{seed} {row}") for row in range(len(out))
         ]

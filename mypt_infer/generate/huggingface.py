@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -62,6 +63,7 @@ class TagLogitsProcessor:
         self.tensors: DeviceBatch | None = None
         # The rows that the last call saw, and the length of their prompts.
         self._paths: list[_Path] = []
+        self._held = self.batch.hold(())
         self.begun = 0
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -78,7 +80,12 @@ class TagLogitsProcessor:
         if over:
             raise ValueError(f"{len(rows)} rows for {len(self.batch)} decoders, one a prompt")
         tensors = [self.tensors.of[i // each] for i in range(len(rows))]
-        paths = [self._continued(*pair) for pair in zip(rows, tensors, strict=True)]
+        bodies = not all(decoder.engine.whole for decoder, _ in self.batch.groups)
+        paths: list[_Path | None] = []
+        for pair in zip(rows, tensors, strict=True):
+            paths.append(path := self._continued(*pair))
+            if path is not None and bodies:  # the next row may make it forgotten
+                self._held.states = [*self._held.states, *path.states[-2:]]
         if None in paths:
             self.begun = len(rows[0])
             paths = [
@@ -86,6 +93,8 @@ class TagLogitsProcessor:
                 for own, row in zip(tensors, rows, strict=True)
             ]
         self._paths = [path for path in paths if path is not None]
+        if bodies:
+            self._held.states = list(chain.from_iterable(path.states for path in self._paths))
         size, wide = self.batch.decoders[0].tables.vocabulary, scores.shape[-1]
         if wide < size:
             dialect = self.batch.dialect.name

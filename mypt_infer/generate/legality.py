@@ -81,6 +81,7 @@ def alone(
         return [UNFINISHED] * len(prompts)
     sequences = [list(map(int, prompt)) for prompt in prompts]
     states = [decoder.start(sequence) for sequence in sequences]
+    held = decoder.hold(states)
     results = [UNFINISHED] * len(sequences)
     chances = [random.Random(f"{seed} {row}") for row in range(len(sequences))]
     ends = [len(sequence) + max_new_tokens for sequence in sequences]
@@ -101,7 +102,8 @@ def alone(
             return None
         return [token] if len(sequence) < ends[row] else None
 
-    run(model, [list(sequence) for sequence in sequences], max(ends), choose)
+    with held:
+        run(model, [list(sequence) for sequence in sequences], max(ends), choose)
     return results
 
 

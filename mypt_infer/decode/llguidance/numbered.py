@@ -5,7 +5,8 @@ are dropped, so what they stand for cannot be freed with them. A server that run
 more places than memory holds.
 
 Theory of operation. When the room is used up, the older half of the places is forgotten, but for
-those that younger ones come from (`before`): whoever goes on from a state finds all of its past. A
+those that are in use (`hold`) and those that younger ones come from (`before`): whoever goes on
+from a state finds all of its past. A
 forgotten number is not used again before all others of a long cycle were; whoever asks for it gets
 an error, not the answer for another place.
 
@@ -22,7 +23,7 @@ mypt_infer.decode.allow_set.ForgottenState: state 10 of the machine was forgotte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 from weakref import WeakMethod
 
@@ -51,6 +52,7 @@ class Numbered(Generic[_K, _P]):
         self._places: dict[int, tuple[_P, _K, int]] = {}
         self._next, self._limit = 0, self.room
         self._told: list[WeakMethod[Callable[[set[int]], None]]] = []
+        self._holders: list[WeakMethod[Callable[[], Iterable[int]]]] = []
 
     def __len__(self) -> int:
         return len(self._places)
@@ -60,13 +62,26 @@ class Numbered(Generic[_K, _P]):
         if found is None:
             raise ForgottenState(
                 f"state {number} of the machine was forgotten: {self.room >> 20} MB of states were "
-                "reached since; start again from the prompt"
+                "reached since; start again from the prompt, or hold states "
+                "that wait"
             )
         return found[0]
 
     def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
         """Calls a method with the numbers whenever some are forgotten, as long as it lives."""
         self._told.append(WeakMethod(told))
+
+    def hold(self, used: Callable[[], Iterable[int]]) -> None:
+        """Keeps the numbers that a method returns when places are forgotten, as long as it lives.
+
+        Numbers that are not known have no effect.
+        """
+        self._holders.append(WeakMethod(used))
+
+    def held(self) -> set[int]:
+        """Returns the numbers that are in use."""
+        methods = [method() for method in self._holders]
+        return {n for used in methods if used is not None for n in used() if n in self._places}
 
     def number(self, key: _K, place: _P, size: int) -> int:
         """Returns the number of a place; `size` are its bytes, about."""
@@ -99,8 +114,10 @@ class Numbered(Generic[_K, _P]):
         self.forget({n for n, (place, _, _) in self._places.items() if which(place)})
 
     def _forget(self, coming: _P) -> None:
-        """Forgets the older half, but for what younger places and the next one come from."""
-        kept = {self._before(coming)} if self._before is not None else set()
+        """Forgets the older half, but for what is in use, and what places that stay come from."""
+        kept = self.held()
+        if self._before is not None:
+            kept.add(self._before(coming))
         room = 0
         for number in reversed(self._places):
             place, _, size = self._places[number]

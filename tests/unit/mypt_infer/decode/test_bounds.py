@@ -111,3 +111,32 @@ def test_a_state_that_was_forgotten_is_no_other(monkeypatch: pytest.MonkeyPatch)
         made.allow(old)
     with pytest.raises(ForgottenState):
         made.accepts(old, [0])
+
+
+@pytest.mark.parametrize(("name", "options"), [ANSWERS, CALLS, LISTS], ids=["answers", "calls", "lists"])  # fmt: skip
+def test_a_state_that_is_held_is_kept(
+    name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all that it comes from, as long as its holder lives; the bound holds for the others."""
+    room = room_for(30, monkeypatch)
+    made, alone = Decoder(name, **options), Decoder(name, **options)
+    states, others = request(made, 1), request(alone, 1)
+    inside = [i for i, state in enumerate(states) if machine(state) >= made.tables.size][-3]
+    held = made.hold(states[inside : inside + 1])
+    for seed in range(2, 20):
+        request(made, seed)
+    assert made.epoch > 1
+    assert all(p.size <= 2 * room for p in places(made))
+    at, other = held.states[0], others[inside]
+    assert at is not None
+    for _ in range(2):
+        assert (made.ids(at) == alone.ids(other)).all()
+        token = next(i for i in alone.ids(other)[::-1].tolist() if alone.takes(other, i))
+        at, other = made.next(at, token), alone.next(other, token)
+    old = held.states[0]
+    del held
+    for seed in range(2, 20):
+        request(made, seed)
+    assert old is not None
+    with pytest.raises(ForgottenState):
+        made.allow(old)
