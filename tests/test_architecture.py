@@ -68,7 +68,7 @@ HANDED_ON = {
     # A trainer tells how often its model answers legally, which is for the decoder to say.
     "mypt_train.training.legality": {
         "mypt_infer.decode.decoder",
-        "mypt_infer.decode.table_schemas",
+        "mypt_infer.decode.compile.table_schemas",
         "mypt_infer.decode.tools",
         "mypt_infer.generate.legality",
         "mypt_infer.generate.llama",

@@ -8,6 +8,7 @@ loss mask come, too. This package needs numpy, not torch: samplers that need tor
 from mypt_infer.decode.allow_set import AllowSet, BudgetError, ForgottenState, Held, Refused
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
+from mypt_infer.decode.draft_tree import DraftTree, draft_tree
 from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_infer.decode.prompt import PromptError
 from mypt_infer.decode.readable import Skipped
@@ -21,6 +22,7 @@ __all__ = [
     "BudgetError",
     "CompiledTools",
     "Decoder",
+    "DraftTree",
     "ForgottenState",
     "Held",
     "PromptError",
@@ -33,6 +35,7 @@ __all__ = [
     "Skipped",
     "ToolSpec",
     "declare",
+    "draft_tree",
     "load_tools",
     "save_tools",
 ]

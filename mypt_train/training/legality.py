@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from mypt_infer.decode.compile.table_schemas import check_schema
 from mypt_infer.decode.decoder import Decoder
-from mypt_infer.decode.table_schemas import check_schema
 from mypt_infer.decode.tools import SchemaFault, declare
 from mypt_infer.generate.legality import LEGAL, accepted, alone, constrained, observed_tools
 from mypt_infer.generate.llama import Llama

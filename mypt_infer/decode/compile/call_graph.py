@@ -36,7 +36,7 @@ from typing import Any
 
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, ident_dfa, number_dfa, string_dfa
 from mypt_infer.decode.compile.nfa import CALLING, Node, Place, chain, spelled
-from mypt_infer.decode.table_schemas import check_schema
+from mypt_infer.decode.compile.table_schemas import check_schema
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec.bodies.json_body import ID, Call, call_text, list_text, written, written_key
 from mypt_spec.bodies.strict_json import canonical

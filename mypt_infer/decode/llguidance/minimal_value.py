@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from mypt_infer.decode.compile.table_schemas import MAX_DEPTH
 from mypt_infer.decode.schemas import ANNOTATIONS
-from mypt_infer.decode.table_schemas import MAX_DEPTH
 
 # The most parts of a value, and characters of a string.
 _MOST = 1000

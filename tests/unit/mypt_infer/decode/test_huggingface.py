@@ -113,3 +113,31 @@ def test_where_the_caller_cannot_draw_again() -> None:
     left = torch.isfinite(kept).nonzero().flatten().tolist()
     assert 0 < len(left) <= 64
     assert all(of.takes(state, i) for i in left)
+
+
+@pytest.mark.parametrize("how", ["beams", "sampled beams", "assistant", "lookup"])
+def test_searches_inside_bodies_that_llguidance_reads(how: str) -> None:
+    """Beams that are left and drafts that are taken back keep budget and legality there, too."""
+    pytest.importorskip("llguidance")
+    schema = {"type": "object", "properties": {"q": {"type": "string", "minLength": 3}, "n": {"type": "integer", "minimum": 5}}, "required": ["q", "n"]}  # fmt: skip
+    made = Decoder("mypt", [{"name": "find", "parameters": schema}], engine="llguidance")
+    ids = [*made.ids_of(prompt("mypt")), 50261, 50267]
+    rows, target, budget = torch.tensor([ids]), llama(3), made.minimum(made.start(ids)) + 7
+    more: dict[str, Any] = {
+        "beams": {"num_beams": 3},
+        "sampled beams": {"num_beams": 3, "do_sample": True},
+        "assistant": {"assistant_model": target},
+        "lookup": {"prompt_lookup_num_tokens": 3},
+    }[how]
+    processor = Counting(made, max_new_tokens=budget)
+    out = target.generate(
+        rows,
+        attention_mask=torch.ones_like(rows),
+        max_new_tokens=budget + 1,
+        logits_processor=[processor],
+        **more,
+    )
+    new = processor.generated(out[0])
+    assert processor.starts == (3 if "beams" in how else 1)
+    assert len(new) <= budget
+    assert complete(made, ids + new), made.dialect.tokenizer.decode(new)
