@@ -22,6 +22,8 @@ from mypt_spec.automaton import Automaton
 from mypt_spec.encoder import Encoded, Mask, Segment, encode_events, segments, weights_of
 from mypt_spec.episode import Episode, Event
 from mypt_spec.findings import Finding
+from mypt_spec.history import check as check_history
+from mypt_spec.history import episodes
 from mypt_spec.lexer import lex, lex_ids
 from mypt_spec.parser import build, parse_text, spacing
 from mypt_spec.rules import Limits, check_episode
@@ -230,6 +232,14 @@ class Dialect:
         weights = weights_of(episode.messages, self.table)
         return list(segments(events, self.table, self.tokenizer, Mask.of(mask), weights))
 
+    def trained(self, episode: Episode, *, history: str) -> list[Episode]:
+        """Returns the episodes that a policy of `mypt_spec.history.HISTORIES` makes of one.
+
+        Of "per-turn", `encode` with the mask "last" trains each answer once. Raises ValueError for
+        another policy, and for "per-turn" where the token table has no `turn_opener`.
+        """
+        return episodes(episode, history, self.table, self.automaton)
+
     def refusal(self, episode: Episode) -> str:
         """Returns why `encode` refuses an Episode; empty where it does not."""
         try:
@@ -307,6 +317,10 @@ def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
             raise SpecError(f"{_grammar_file(folder)}: {error}") from None
     _check_terminals(table, machine, folder)
     machine = told_apart(machine, table)
+    try:
+        check_history(table, machine)
+    except SpecError as error:
+        raise SpecError(f"{folder / 'tokens.toml'}: {error}") from None
     digest = hashlib.sha256(f"{grammar}\0{tokens}".encode()).hexdigest()
     if adapter is None:
         coded = shipped and not (folder / RECORDS).is_file()

@@ -237,6 +237,19 @@ class Wanted:
     special: tuple[tuple[str, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the official template writes of earlier turns.
+
+    Blocks of the kinds `drops` are left out of all turns but the last. In that turn, an empty one
+    is left out, too, where a kind of block `last` is named: only the last message holds an empty
+    one, first in it, if it is of that kind and has none otherwise.
+    """
+
+    drops: tuple[str, ...] = ()
+    last: str = ""
+
+
 @dataclass(frozen=True)
 class TokenTable:
     """All of a tokens.toml.
@@ -269,6 +282,7 @@ class TokenTable:
     wanted: Wanted | None = None
     given: tuple[tuple[str, int], ...] = ()
     glue: bool = False
+    history: History = History()
 
     def on(self, base: str, ordinary: IdSet, taken: Mapping[str, int]) -> TokenTable:
         """Returns the same table on another base vocabulary, which has these ids of text.

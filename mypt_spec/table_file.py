@@ -16,6 +16,7 @@ from mypt_spec.table import (
     KINDS,
     ROLES,
     TEXT,
+    History,
     IdSet,
     Mistake,
     Piece,
@@ -242,6 +243,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         wanted=wanted,
         given=tuple(given.items()),
         glue=head.get("glue", False),
+        history=_history(data.get("history"), terminals, head, need),
     )
 
 
@@ -263,6 +265,23 @@ def _rows(rows: list[dict[str, Any]], need: Any) -> list[dict[str, Any]]:
         own = {"name": row.get("name"), "joins": row["joins"], "spelling": spelling}
         out.append({k: v for k, v in (base or {}).items() if k != "id"} | own)
     return out
+
+
+def _history(raw: Any, terminals: dict[str, Terminal], head: dict[str, Any], need: Any) -> History:
+    """Returns what `[history]` says."""
+    entry = "[history]"
+    if raw is None:
+        return History()
+    need(isinstance(raw, dict), entry, "expected a table")
+    known_keys(raw, {"drops", "empty"}, entry, need)
+    kinds = {t.opens for t in terminals.values() if t.opens}
+    drops, empty = raw.get("drops"), raw.get("empty", "")
+    fine = isinstance(drops, list) and drops and set(map(str, drops)) <= kinds
+    need(bool(fine), entry, f'"drops" must list kinds of block, got {drops}')
+    need(empty in {"", *kinds}, entry, f'"empty" must be a kind of block, got {empty!r}')
+    need(not empty or len(drops) == 1, entry, '"empty" needs one kind of block in "drops"')
+    need(bool(head.get("turn_opener")), entry, 'needs "turn_opener" in [dialect]')
+    return History(tuple(drops), empty)
 
 
 def _wanted(raw: Any, need: Any) -> Wanted | None:

@@ -42,6 +42,7 @@ EPILOG = """\
 examples:
   mypt-view data.jsonl                   the first episode, as a chat
   mypt-view data.jsonl:118 --mask        line 118: what is trained, and what is not
+  mypt-view data.jsonl:118 --history per-turn --mask   the same, an episode for each turn
   mypt-view data.jsonl.gz:118 -n 3 --ids
   mypt-view data.jsonl --all --html view.html
   mypt-view sft:3 --mask                 the third episode of a folder that mypt-prepare has made
@@ -84,6 +85,13 @@ def _options(out: Parser) -> None:
         "--layout NAME",
         "of --text: one of the dialect's layouts (default: compact, or the text as it was read)",
     )
+    add(
+        "--history",
+        "show what mypt-prepare --history makes of each record; with per-turn, an episode for each "
+        "turn, its answer trained alone (default: keep)",
+        choices=("keep", "official", "per-turn"),
+        default="keep",
+    )
     add_ignore(add_settings(out))
     out._negative_number_matcher = _LINE_OF_STDIN  # a name, not an option
 
@@ -107,7 +115,7 @@ def split_line(name: str) -> tuple[str, int | None]:
 def _run(options: argparse.Namespace) -> int:
     from mypt_cli.jsonl.paths import is_prepared
     from mypt_lint.settings.settings import NO_SETTINGS
-    from mypt_view.items import first
+    from mypt_view.items import by_history, first
 
     if options.layout is not None and options.view != "text":
         raise UsageError("--layout is of --text: give both")
@@ -115,6 +123,8 @@ def _run(options: argparse.Namespace) -> int:
     if path != "-" and is_prepared(path):
         from mypt_train.commands.view import shard_items
 
+        if options.history != "keep":
+            raise UsageError(f"--history: {path} holds what mypt-prepare has made; leave it out")
         items = first(shard_items(path, line or 1), None if options.all else options.number or 1)
         return _shown(items, path, NO_SETTINGS.counting, options)
     source, line = _source(options.file)
@@ -125,6 +135,8 @@ def _run(options: argparse.Namespace) -> int:
             f"--layout {options.layout}: {checker.dialect.name} has {', '.join(layouts)}"
         )
     items = _items(checker, source, kind, line, doubt, options)
+    if options.history != "keep":
+        items = by_history(items, options.history)
     return _shown(items, source.path, counting, options)
 
 

@@ -182,6 +182,34 @@ def encoded(
         return None, str(error)
 
 
+def by_history(items: Iterable[Item], history: str) -> Iterator[Item]:
+    """Yields for each item the episodes that a policy of `mypt-prepare --history` makes of it.
+
+    An item without an episode stays as it is. Raises UsageError where the policy needs more than
+    the dialect says.
+    """
+    mask = "last" if history == "per-turn" else "model"
+    for item in items:
+        if item.episode is None or item.segments is None:
+            yield item
+            continue
+        try:
+            made = item.dialect.trained(item.episode, history=history)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        for number, episode in enumerate(made, 1):
+            segments, lacks = encoded(item.dialect, episode, mask)
+            yield replace(
+                item,
+                label=item.label + f", episode {number} of {len(made)}" * (len(made) > 1),
+                episode=episode,
+                segments=segments,
+                findings=item.findings if number == 1 else (),
+                lacks=lacks,
+                text=None if history != "keep" else item.text,
+            )
+
+
 def first(items: Iterable[Item], number: int | None) -> Iterator[Item]:
     """Yields the first `number` items (None: all); empty lines are shown and not counted."""
     shown = 0

@@ -71,6 +71,14 @@ def _options(out: Parser) -> None:
         default="model",
     )
     add(
+        "--history",
+        "what becomes of thoughts of earlier turns: keep all (default); official, as the chat "
+        "template writes a conversation; per-turn, as it writes each turn, in its own episode "
+        "that trains this turn alone",
+        choices=("keep", "official", "per-turn"),
+        default="keep",
+    )
+    add(
         "--long",
         "what becomes of episodes that no row can hold",
         choices=("error", "drop", "split-turns"),
@@ -116,6 +124,7 @@ def _options(out: Parser) -> None:
 def _run(chosen: argparse.Namespace) -> int:
     from mypt_cli.progress import Bar
     from mypt_lint.run.plan import checker, planned
+    from mypt_train.data.histories import said
     from mypt_train.data.options import Options
     from mypt_train.data.prepare import prepare
 
@@ -134,6 +143,7 @@ def _run(chosen: argparse.Namespace) -> int:
         "vocabulary",
         "preferences",
         "mask",
+        "history",
     )
     found = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
     dialect, rules, sources = plan.one_dialect(found, say, what="a data set")
@@ -158,6 +168,8 @@ def _run(chosen: argparse.Namespace) -> int:
         )
     if not chosen.quiet:
         _summary(manifest, chosen.out)
+        for line in said(options, manifest):
+            say(line)
     return REFUSED if manifest["lines"]["refused"] else DONE
 
 

@@ -22,11 +22,14 @@ from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.scan import Taken
 from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
+from mypt_spec.encoder import Mask
 from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import RULES, Finding, told
+from mypt_spec.history import beginnings, official, turn_starts
 from mypt_spec.record_schema import WEIGHT
 from mypt_spec.states import turns
 from mypt_spec.table import TEXT
+from mypt_train.data.histories import answers, tally
 from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
 from mypt_train.data.manifest import TokenIds, dtype_of
 from mypt_train.data.options import Options
@@ -63,13 +66,14 @@ class Sample:
 class LineOutcome:
     """The outcome for a line: written as samples, refused with findings, or too long.
 
-    `tags` counts the terminals in the samples.
+    `tags` counts the terminals in the samples, `history` what a policy made of the conversation.
     """
 
     status: str
     samples: tuple[Sample, ...] = ()
     findings: tuple[Finding, ...] = ()
     tags: Counter[str] | None = None
+    history: Counter[str] | None = None
 
 
 class Encoder:
@@ -95,7 +99,7 @@ class Encoder:
         self.refuses_crlf = bool(self._against([Finding("MYP010", "")]))
         self.templates = None
         known = self.clean_filter.by_adapter or options.preferences or self.dialect.table.glue
-        if not known:  # templates have the ids of each text by itself
+        if not known and options.history == "keep":  # templates have the ids of each text by itself
             self.templates = Templates(self.dialect, options.mask)
 
     def lines(self, given: list[bytes], *, first: bool = False) -> list[LineOutcome]:
@@ -176,10 +180,77 @@ class Encoder:
             return _refused(*(map(told, against) if self.checker.shape else against))
         if self.options.preferences:
             return self._preference(record, episode)
+        if self.options.history == "per-turn":
+            return self._turns(episode)
         sample = self.sample(episode)
         if self._fits(sample):
-            return LineOutcome(WRITTEN, (sample,), tags=self._tags([episode]))
+            return self._written([episode], [sample])
         return self._too_long(sample) or self._split_outcome(episode, sample)
+
+    def _written(self, episodes: list[Episode], samples: list[Sample]) -> LineOutcome:
+        """Returns the outcome of a conversation that became some episodes."""
+        counts = None
+        if self.options.history != "keep":
+            last = Mask.of(self.options.mask).last
+            counts = self._tally(episodes, samples)
+            counts["answers"] = sum(answers(e, self.dialect, last=last) for e in episodes)
+            counts["whole_tokens"] = counts["tokens"]
+        return LineOutcome(WRITTEN, tuple(samples), tags=self._tags(episodes), history=counts)
+
+    def _tally(self, episodes: list[Episode], samples: list[Sample]) -> Counter[str]:
+        """Returns what the policy made of some episodes."""
+        found = Counter[str]()
+        for before, sample in zip(episodes, samples, strict=True):
+            after = official(before, self.dialect.table)
+            found.update(
+                tally(before, after, len(sample.ids), int(sample.mask.sum()), self.dialect)
+            )
+        return found
+
+    def _turns(self, episode: Episode) -> LineOutcome:
+        """Returns the outcome of a conversation that becomes an episode for each turn.
+
+        A turn of which nothing is trained gets none, unless no turn would.
+        """
+        parts = beginnings(episode, self.dialect.table, self.dialect.automaton)
+        found: list[tuple[Episode, Sample]] = []
+        counts = Counter[str]()
+        for part in parts[-1:] if Mask.of(self.options.mask).last else parts:
+            sample = self.sample(part)
+            if part is parts[-1]:
+                counts["whole_tokens"] = len(sample.ids)
+            if not sample.mask.any() and (found or part is not parts[-1]):
+                counts["untrained_answers"] += 1
+                continue
+            if not self._fits(sample):
+                none = self._too_long(sample)
+                if none is None:
+                    part, shorter = self._shortened(part)
+                    if shorter is None:
+                        return self._not_split(sample, "its last turn alone does not fit")
+                    sample = shorter
+                    counts["shortened_answers"] += 1
+                elif none.status == REFUSED or (part is parts[-1] and not found):
+                    return none
+                else:
+                    counts["too_long_answers"] += 1
+                    continue
+            counts["answers"] += bool(sample.mask.any())
+            found.append((part, sample))
+        episodes, samples = [e for e, _ in found], [s for _, s in found]
+        counts.update(self._tally(episodes, samples))
+        return LineOutcome(WRITTEN, tuple(samples), tags=self._tags(episodes), history=counts)
+
+    def _shortened(self, episode: Episode) -> tuple[Episode, Sample | None]:
+        """Returns an episode without its first turns, as few as a row needs, and its sample."""
+        messages = episode.messages
+        starts = turn_starts(messages, self.dialect.table)
+        for begin in starts[1:]:
+            part = replace(episode, messages=messages[: starts[0]] + messages[begin:])
+            sample = self.sample(part)
+            if self._fits(sample):
+                return part, sample
+        return episode, None
 
     def _preference(self, record: dict[str, Any], episode: Episode) -> LineOutcome:
         """Returns the outcome of a record of preferences, which is never split.
@@ -208,7 +279,8 @@ class Encoder:
 
         Its first token is never a target, because no token before it could predict it.
         """
-        encoded = self.dialect.encode(episode, mask=self.options.mask)
+        episode = self._shown(episode)
+        encoded = self.dialect.encode(episode, mask=self.options.episode_mask)
         mask = encoded.loss.copy()
         mask[:1] = 0
         weights = encoded.weights
@@ -216,6 +288,11 @@ class Encoder:
             weights[:1] = 0
         weighed = any(m.meta.get(WEIGHT, 1) != 1 for m in episode.messages)
         return Sample(encoded.ids.astype(self.dtype), mask, weights=weights, weighed=weighed)
+
+    def _shown(self, episode: Episode) -> Episode:
+        """Returns an episode as it is trained."""
+        keep = self.options.history == "keep"
+        return episode if keep else official(episode, self.dialect.table)
 
     def _fits(self, sample: Sample) -> bool:
         return not self.options.pack or len(sample.ids) <= self.options.context_length
@@ -237,7 +314,7 @@ class Encoder:
 
     def _split_outcome(self, episode: Episode, sample: Sample) -> LineOutcome:
         """Returns the outcome of an episode that is too long: its parts, or why it has none."""
-        finding, most = self._length_finding(sample), self.options.context_length
+        most = self.options.context_length
         parts = self._split(episode)
         samples = [self.sample(part) for part in parts]
         if not parts or any(len(s.ids) > most for s in samples):
@@ -246,10 +323,12 @@ class Encoder:
                 if parts
                 else "the format has no place to split it"
             )
-            return LineOutcome(
-                REFUSED, findings=(replace(finding, message=f"{finding.message}, and {hint}"),)
-            )
-        return LineOutcome(WRITTEN, tuple(samples), tags=self._tags(parts))
+            return self._not_split(sample, hint)
+        return self._written(parts, samples)
+
+    def _not_split(self, sample: Sample, why: str) -> LineOutcome:
+        finding = self._length_finding(sample)
+        return _refused(replace(finding, message=f"{finding.message}, and {why}"))
 
     def _split(self, episode: Episode) -> list[Episode]:
         """Returns the episode in parts of whole turns; [] if it cannot be split.
@@ -285,7 +364,7 @@ class Encoder:
         return Counter(
             e.terminal
             for episode in episodes
-            for e in events_of(episode.messages, table)
+            for e in events_of(self._shown(episode).messages, table)
             if e.terminal != TEXT
         )
 

@@ -74,6 +74,7 @@ class ReaderOptions(TypedDict):
     ]
     preferences: NotRequired[bool]
     mask: NotRequired[str]
+    history: NotRequired[Literal["keep", "official", "per-turn"]]
 
 
 class Input(TypedDict):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import mypt_spec
 from mypt_spec.encoder import Mask
+from mypt_spec.history import known
 from mypt_train.data.formats import FORMATS, in_parquet, trainer_of
 
-_USUAL = {("mask", "model")}
+_USUAL = {("mask", "model"), ("history", "keep")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Options:
       to be False.
     - `preferences`: keep rejected answers and labels, too.
     - `mask`: what is trained, a name of `mypt_spec.encoder.MASKS`, or several with "+" between.
+    - `history`: what each conversation becomes, a name of `mypt_spec.history.HISTORIES`.
     - `vocabulary`: the path of a file of ranks to use in place of the dialect's own vocabulary.
 
     Raises ValueError for values out of range, and for values that exclude one another.
@@ -50,9 +52,15 @@ class Options:
     preferences: bool = False
     vocabulary: str | None = None
     mask: str = "model"
+    history: str = "keep"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mask", str(Mask.of(self.mask)))
+        if known(self.history) == "per-turn" and self.preferences:
+            raise ValueError(
+                "preferences rank the last answers alone: leave out the history per-turn, or take "
+                "official"
+            )
         for name in ("context_length", "tokens_per_shard"):
             if getattr(self, name) < 2:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected 2 or more")
@@ -82,6 +90,12 @@ class Options:
             raise ValueError(
                 f"a shard of {self.tokens_per_shard} tokens holds no row of {self.context_length}"
             )
+
+    @property
+    def episode_mask(self) -> str:
+        """Returns the mask of each episode: by the history per-turn, only its last answer."""
+        mask = Mask.of(self.mask)
+        return str(replace(mask, last=True) if self.history == "per-turn" else mask)
 
     @property
     def loaded_dialect(self) -> mypt_spec.Dialect:

@@ -34,7 +34,7 @@ from mypt_lint.check.detect import elsewhere_than
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.dialect import told_by_records
 from mypt_spec.tokenizer.vocabulary import VocabularyError
-from mypt_train.data import durable
+from mypt_train.data import durable, histories
 from mypt_train.data.encode_line import LONG, REFUSED
 from mypt_train.data.formats import in_parquet, parquet, trainer_of
 from mypt_train.data.kinds import CHOSEN, REJECTED, SFT
@@ -104,6 +104,11 @@ def prepare(
         if options.preferences and not options.loaded_dialect.preferences:
             raise PrepareError(
                 f"records of {options.dialect} hold no preferences: leave out --preferences"
+            )
+        if options.history == "per-turn" and not options.loaded_dialect.table.turn_opener:
+            raise PrepareError(
+                f"{options.dialect}: the history per-turn needs to know where a turn begins: set "
+                "turn_opener in [dialect] of its tokens.toml"
             )
         usual = {"phase": options.phase, "fail-on": "error"}
         judging = [r.judging(usual) for r in rules] or [NO_SETTINGS] * len(sources)
@@ -354,6 +359,8 @@ def _assemble(
     manifest = _manifest(inputs, options, accounts, total, splits, found.tags)
     if found.weighed:
         manifest["weighed"] = found.weighed
+    if found.history:
+        manifest["history"] = histories.reported(found.history)
     if found.weights:
         manifest["weights_dtype"] = "float32"
     atomic.write(out / MANIFEST, [json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"])
@@ -398,6 +405,7 @@ class _Collection:
         self.seen: set[bytes] = set()
         self.pairs = 0
         self.weighed, self.weights = 0, False
+        self.history: Counter[str] = Counter()
 
     def take(self, number: int, file: int, unit: UnitFile) -> None:
         """Takes a unit of a file; `number` is that of the unit."""
@@ -409,6 +417,7 @@ class _Collection:
         self.tags.update(head["tags"])
         self.weighed += head.get("weighed", 0)
         self.weights |= head.get("weights", False)
+        self.history.update(head.get("history", {}))
         for reject in head["rejects"]:
             entry = {"file": self.sources[file].path, "line": base + reject["row"]} | {
                 key: reject[key] for key in ("status", "findings")
@@ -421,13 +430,16 @@ class _Collection:
 
     def _place(self, number: int, file: int, base: int, unit: UnitFile) -> dict[int, bool]:
         """Puts samples into splits; returns for each row whether any of its samples is new."""
-        offset = 0
+        offset, before, split = 0, -1, "train"
         new: dict[int, bool] = {}
         kinds: list[int] = unit.head.get("kinds") or [SFT] * len(unit.lengths)
         samples = zip(unit.lengths.tolist(), unit.rows.tolist(), kinds, strict=True)
         for i, (length, row, kind) in enumerate(samples):
             if kind != REJECTED:  # which goes where its chosen answer goes
-                split, fresh = self._split(unit, i, kind)
+                own, fresh = self._split(unit, i, kind)
+                if self.options.history != "per-turn" or row != before:  # a record is in one split
+                    split = own
+                before = row
                 self.pairs += kind == CHOSEN
             new[row] = new.get(row, False) or fresh
             if fresh:
@@ -505,6 +517,7 @@ def _manifest(
 ) -> dict[str, Any]:
     dialect = options.loaded_dialect
     dtype = dtype_of(dialect.tokenizer.vocab_size)
+    masked = {"mask": options.episode_mask} if options.history == "per-turn" else {}
     counted = ("tokens", "episodes", "rows", "episode_tokens", "trained_tokens")
     return {
         "schema": SCHEMA,
@@ -518,7 +531,7 @@ def _manifest(
         "special_ids": dict(dialect.tokenizer.special),
         "spec_fingerprint": dialect.fingerprint,
         "vocabulary_sha256": dialect.tokenizer.files,
-        "options": options.as_dict() | {"dialect": dialect.name},
+        "options": options.as_dict() | {"dialect": dialect.name} | masked,
         "inputs": [
             entry | account.as_dict() for entry, account in zip(inputs, accounts, strict=True)
         ],

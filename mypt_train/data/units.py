@@ -150,6 +150,7 @@ class _Unit:
         self.masks: list[npt.NDArray[np.uint8]] = []
         self.weights: dict[int, npt.NDArray[np.float32]] = {}  # of samples that have some
         self.weighed = 0
+        self.history: Counter[str] = Counter()
 
     def add(self, lines: list[bytes], first: int, *, begins: bool) -> None:
         """Encodes lines; `first` is the row of the first, `begins` if row 1 begins the file."""
@@ -184,6 +185,8 @@ class _Unit:
             return
         if outcome.tags:
             self.tagged.setdefault(id(outcome.tags), [outcome.tags, 0])[1] += 1
+        if outcome.history:
+            self.history.update(outcome.history)
         for sample in outcome.samples:
             self.lengths.append(len(sample.ids))
             self.rows.append(row)
@@ -212,6 +215,8 @@ class _Unit:
             head["dtype"] = dtype.str
         if self.weighed:
             head |= {"weighed": self.weighed, "weights": bool(self.weights)}
+        if self.history:
+            head["history"] = dict(sorted(self.history.items()))
         body = json.dumps(head).encode()
         pieces: list[bytes | memoryview] = [
             struct.pack("<I", len(body)), body, np.array(self.lengths, "<u4").tobytes(),

@@ -1,0 +1,170 @@
+"""Makes of a conversation the episodes that are trained: all thoughts, or those of the template.
+
+Input: an Episode; `[history]` of its token table says which blocks the official template leaves out
+of earlier turns. Output: Episodes. At run time a model never sees what the template leaves out, so
+it should not see it in training either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from mypt_spec.automaton import Automaton
+from mypt_spec.episode import Episode, Message, Part, events_of
+from mypt_spec.table import SpecError, TokenTable
+
+HISTORIES = {
+    "keep": "the conversation with all thoughts",
+    "official": "the conversation as the official template writes it",
+    "per-turn": "an episode for each turn, each as the official template writes it",
+}
+"""What each name of a policy makes of a conversation."""
+
+
+def known(policy: str) -> str:
+    """Returns a policy of `HISTORIES`. Raises ValueError for any other name."""
+    if policy not in HISTORIES:
+        raise ValueError(f"no history {policy!r}; known are {', '.join(HISTORIES)}")
+    return policy
+
+
+def episodes(
+    episode: Episode, policy: str, table: TokenTable, automaton: Automaton
+) -> list[Episode]:
+    """Returns what a policy makes of a conversation, in order; of per-turn, `mask` "last" trains
+    each answer once. Raises ValueError for another policy, and where no turn can be told.
+    """
+    if known(policy) == "keep":
+        return [episode]
+    if policy == "official":
+        return [official(episode, table)]
+    return [official(part, table) for part in beginnings(episode, table, automaton)]
+
+
+def official(episode: Episode, table: TokenTable) -> Episode:
+    """Returns a conversation as the official template writes it."""
+    drops, last = table.history.drops, table.history.last
+    starts = turn_starts(episode.messages, table) if drops else []
+    if not starts:
+        return episode
+    messages = [
+        message
+        if i >= starts[-1]
+        else replace(message, parts=tuple(p for p in message.parts if p.kind not in drops))
+        for i, message in enumerate(episode.messages)
+        if i >= starts[-1] or message.role not in drops
+    ]
+    if last:
+        messages = [_filled(m, m is messages[-1], drops[0], last) for m in messages]
+    return replace(episode, messages=tuple(messages))
+
+
+def _filled(message: Message, final: bool, kind: str, last: str) -> Message:
+    """Returns a message with an empty block of a kind where the last one needs it, else without."""
+    if final and message.role == last and all(p.kind != kind for p in message.parts):
+        return replace(message, parts=(Part(kind, ""), *message.parts))
+    if final or all(p.kind != kind or p.text for p in message.parts):
+        return message
+    return replace(message, parts=tuple(p for p in message.parts if p.kind != kind or p.text))
+
+
+def turn_starts(messages: Sequence[Message], table: TokenTable) -> list[int]:
+    """Returns the numbers of the messages that begin a turn."""
+    first = [m.parts[0].kind if m.parts and m.parts[0].kind != "text" else "" for m in messages]
+    return [
+        i
+        for i, message in enumerate(messages)
+        if message.role in table.openers and table.begins_turn(message.role, first[i])
+    ]
+
+
+def beginnings(episode: Episode, table: TokenTable, automaton: Automaton) -> list[Episode]:
+    """Returns the conversation up to the end of each of its turns; the last one is all of it.
+
+    A turn after which no conversation may end belongs to the next one. Raises ValueError where the
+    table does not say what begins a turn.
+    """
+    if not table.turn_opener:
+        raise ValueError(
+            f"the history per-turn needs to know where a turn of {table.name} begins: set "
+            "turn_opener in [dialect] of its tokens.toml"
+        )
+    messages = episode.messages
+    starts = turn_starts(messages, table)
+    rest = len(messages)
+    while rest and messages[rest - 1].role in table.marks:
+        rest -= 1
+    out = []
+    for begin, following in pairwise(starts):
+        said = [i for i in range(begin, following) if by_model(messages[i], table)]
+        part = messages[: said[-1] + 1] if said else ()
+        ended = next((p for p in (part, part + messages[rest:]) if _ends(p, table, automaton)), ())
+        if part and ended:
+            out.append(replace(episode, messages=ended))
+    return [*out, episode]
+
+
+def by_model(message: Message, table: TokenTable) -> bool:
+    """Returns whether the model writes a message."""
+    mark = table.marks.get(message.role)
+    return mark.by_model if mark is not None else table.openers[message.role].body_by_model
+
+
+def _ends(messages: Iterable[Message], table: TokenTable, automaton: Automaton) -> bool:
+    """Returns whether a conversation may end after these messages."""
+    state: int | None = automaton.start
+    for event in events_of(messages, table):
+        state = automaton.steps[state].get(event.terminal) if state is not None else None
+    return state in automaton.accepts
+
+
+def held(messages: Iterable[Message], table: TokenTable) -> tuple[int, int]:
+    """Returns how many blocks there are of those that history drops: with content, and empty."""
+    drops = table.history.drops
+    texts = [p.text for m in messages for p in m.parts if p.kind in drops]
+    texts += [m.text for m in messages if m.role in drops]
+    return sum(map(bool, texts)), sum(not text for text in texts)
+
+
+def check(table: TokenTable, automaton: Automaton) -> None:
+    """Raises SpecError where a conversation without a block that history drops may be illegal."""
+    for kind in table.history.drops:
+        opener, ends = table.openers[kind], {t.name for t in table.terminals.values()}
+        ends = {name for name in ends if kind in table.terminals[name].ends}
+        for state, row in enumerate(automaton.steps):
+            inside = [row[opener.name]] if opener.name in row else []
+            for at in inside:
+                after = automaton.steps[at]
+                inside += [after["TEXT"]] if after.get("TEXT", at) not in inside else []
+                for name in ends & set(after):
+                    why = _lacks(after[name], state, table, automaton)
+                    if why:
+                        raise SpecError(
+                            f"[history]: the grammar needs {kind!r}: without it, {why} may not come"
+                        )
+
+
+def _lacks(after: int, before: int, table: TokenTable, automaton: Automaton) -> str:
+    """Returns a terminal that may come after a block, and not in its place; "" where none does."""
+    seen = [(after, before)]
+    for state, other in seen:
+        if state in automaton.accepts and other not in automaton.accepts:
+            return "the end"
+        rows = (
+            {_plain(n, table): to for n, to in automaton.steps[s].items()} for s in (state, other)
+        )
+        here, there = rows
+        for name, to in here.items():
+            if name not in there:
+                return name
+            if (to, there[name]) not in seen:
+                seen.append((to, there[name]))
+    return ""
+
+
+def _plain(name: str, table: TokenTable) -> str:
+    """Returns the terminal that another one joins, or itself."""
+    terminal = table.terminals.get(name)
+    return terminal.joins or name if terminal is not None else name

@@ -1,0 +1,230 @@
+"""mypt-prepare --history: what it stores and reports, and what reads it back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mypt_spec
+from mypt_cli.jsonl.paths import expand
+from mypt_lint.cli import main as lint
+from mypt_train import Options, ShardReader
+from mypt_train.commands.prepare import main
+from mypt_train.data.encode_line import Encoder
+from mypt_train.data.prepare import prepare
+from mypt_view.cli import main as view
+
+D = mypt_spec.dialect("qwen3")
+
+
+def turns(number: int, of: str, **answer: Any) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = []
+    for i in range(number):
+        messages.append({"role": "user", "content": f"Question {i} of {of}?"})
+        said = {"reasoning_content": f"Thought {i}.", "content": f"Answer {i} to {of}."}
+        messages.append({"role": "assistant", **said, **answer})
+    return {"messages": messages}
+
+
+def made(tmp_path: Path, *words: str, records: int = 40, **answer: Any) -> dict[str, Any]:
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(turns(3, f"r{i}", **answer)) + "\n" for i in range(records)))
+    run = [str(data), "--dialect", "qwen3", "--no-config", "--out", str(tmp_path / "out"), *words]
+    assert main(run) == 0
+    found: dict[str, Any] = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())
+    if "--format" not in words:
+        assert lint(["--no-config", str(tmp_path / "out")]) == 0
+    return found
+
+
+def episodes(folder: Path, split: str = "train") -> list[tuple[str, str]]:
+    """Each episode of a split: its text, and what is trained of it."""
+    return [
+        (D.tokenizer.decode(ids), D.tokenizer.decode(ids[mask == 1]))
+        for shard in ShardReader(folder).shards(split)
+        for ids, mask in shard.episodes()
+    ]
+
+
+def test_each_answer_is_trained_once_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = made(tmp_path, "--history", "per-turn")
+    assert (found["options"]["history"], found["options"]["mask"]) == ("per-turn", "last")
+    learnt = sorted(trained for _, trained in episodes(tmp_path / "out"))
+    said = "<think>\nThought {}.\n</think>\n\nAnswer {} to r{}.<|im_end|>"
+    assert learnt == sorted(said.format(i, i, r) for r in range(40) for i in range(3))
+    counts = found["history"]
+    assert (counts["answers"], counts["thoughts_left_out"]) == (120, 40 * (0 + 1 + 2))
+    assert counts["tokens"] == counts["context_tokens"] + counts["trained_tokens"]
+    split = found["splits"]["train"]
+    assert (split["episode_tokens"], split["trained_tokens"]) == (
+        counts["tokens"], counts["trained_tokens"],
+    )  # fmt: skip
+    err = capsys.readouterr().err
+    assert "120 answers, each trained once, in an episode of its own" in err
+    assert "120 thoughts of earlier turns left out of later episodes" in err
+
+
+def test_official_says_what_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = made(tmp_path, "--history", "official")
+    assert "mask" not in found["options"]
+    text, trained = episodes(tmp_path / "out")[0]
+    assert text.count("<think>") == trained.count("<think>") == 1
+    assert trained.count("Answer") == 3
+    assert found["history"]["answers"] == 120
+    err = capsys.readouterr().err
+    assert "80 thoughts of earlier turns left out; per-turn would train them" in err
+
+
+def test_keep_is_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = made(tmp_path)
+    assert "history" not in found
+    assert "history" not in found["options"]
+    assert episodes(tmp_path / "out")[0][0].count("<think>") == 3
+    assert "mypt-prepare:" not in capsys.readouterr().err
+
+
+def test_a_format_without_a_rule_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["examples/phase*.jsonl", "--no-config", "--history"]
+    assert main([*run, "official", "--out", str(tmp_path / "a")]) == 0
+    said = "the format mypt says nothing of thoughts of earlier turns: "
+    assert said + "official keeps all thoughts" in capsys.readouterr().err
+    assert main([*run, "per-turn", "--out", str(tmp_path / "b")]) == 0
+    assert said + "no thought is left out" in capsys.readouterr().err
+    assert lint(["--no-config", str(tmp_path / "b")]) == 0
+
+
+def test_a_record_is_in_one_split(tmp_path: Path) -> None:
+    made(tmp_path, "--history", "per-turn", "--val-fraction", "0.4")
+    both = [
+        {text.split(" of ")[1].split("?")[0] for text, _ in episodes(tmp_path / "out", split)}
+        for split in ("train", "val")
+    ]
+    assert all(both)
+    assert not both[0] & both[1]
+    assert len(both[0] | both[1]) == 40
+
+
+def test_rows_for_trainers(tmp_path: Path) -> None:
+    found = made(tmp_path, "--history", "per-turn", "--format", "trl", "--mask", "trl", records=2)
+    assert found["options"]["mask"] == "trl+last"
+    rows = tmp_path / "out" / "train" / "shard_00000.jsonl"
+    labels = [json.loads(line)["labels"] for line in rows.read_text().splitlines()]
+    learnt = [D.tokenizer.decode([i for i in row if i >= 0]) for row in labels]
+    assert len(learnt) == 6
+    assert all(text.startswith("<think>") and text.endswith("<|im_end|>\n") for text in learnt)
+    assert all(text.count("<|im_end|>") == 1 for text in learnt)
+    run = ["--no-config", "--dialect", "qwen3", "--trainer-rows", str(rows), "--mask"]
+    assert (lint([*run, "trl+last"]), lint([*run, "trl"])) == (0, 1)
+
+
+def test_duplicates_are_left_out_turn_by_turn(tmp_path: Path) -> None:
+    """Two conversations that begin alike train their common answer once."""
+    data = tmp_path / "data.jsonl"
+    one, other = turns(2, "r"), turns(2, "r")
+    other["messages"][-1]["content"] = "Another answer."
+    data.write_text(json.dumps(one) + "\n" + json.dumps(other) + "\n" + json.dumps(one) + "\n")
+    run = [str(data), "--dialect", "qwen3", "--no-config", "-q", "--dedup", "--out"]
+    assert main([*run, str(tmp_path / "out"), "--history", "per-turn"]) == 0
+    found = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())
+    assert found["lines"] == {"lines": 3, "written": 2, "refused": 0, "long": 0, "duplicate": 1}
+    assert len(episodes(tmp_path / "out")) == 3
+
+
+def outcome(record: dict[str, Any], length: int, long: str, **more: Any) -> Any:
+    options = Options(
+        "qwen3", history="per-turn", context_length=length, long=long, tokens_per_shard=1 << 16, **more
+    )  # fmt: skip
+    return Encoder(options).lines([json.dumps(record).encode()])[0]
+
+
+def test_what_no_row_holds() -> None:
+    record = turns(3, "r")
+    lengths = [len(s.ids) for s in outcome(record, 1 << 12, "error").samples]
+    assert lengths == sorted(lengths)
+    refused = outcome(record, lengths[1], "error")
+    assert (refused.status, refused.findings[0].code) == ("refused", "MYP502")
+    dropped = outcome(record, lengths[1], "drop")
+    assert [len(s.ids) for s in dropped.samples] == lengths[:2]
+    assert dropped.history["too_long_answers"] == 1
+    assert outcome(record, lengths[0] - 1, "drop").status == "long"
+    cut = outcome(record, lengths[1], "split-turns")
+    assert [len(s.ids) for s in cut.samples] == [*lengths[:2], lengths[1]]
+    assert cut.history["shortened_answers"] == 1
+    text = D.tokenizer.decode(cut.samples[2].ids)
+    assert "Question 0" not in text
+    assert "<think>\nThought 2." in text
+    assert "<think>\nThought 1." not in text
+    none = outcome(record, lengths[0] - 1, "split-turns")
+    assert none.status == "refused"
+    assert "its last turn alone does not fit" in none.findings[0].message
+
+
+def test_answers_of_weight_0_get_no_episode() -> None:
+    record = turns(3, "r")
+    record["messages"][1]["weight"] = 0
+    record["messages"][5]["weight"] = 0.5
+    found = outcome(record, 1 << 12, "error")
+    assert [s.mask.any() for s in found.samples] == [True, True]
+    assert found.samples[0].weights is None
+    assert found.samples[1].weights is not None
+    assert set(found.samples[1].weights.tolist()) == {0.0, 0.5}
+    assert found.history["untrained_answers"] == 1
+    for message in record["messages"][1::2]:
+        message["weight"] = 0
+    (only,) = outcome(record, 1 << 12, "error").samples
+    assert not only.mask.any(), "each record that is written has an episode"
+
+
+def test_a_killed_run_goes_on_with_the_same_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(tmp_path, "--history", "per-turn", "--jobs", "2")
+    before = (tmp_path / "out" / "train" / "shard_00000.bin").read_bytes()
+    again = tmp_path / "again"
+    options = Options("qwen3", history="per-turn")
+    sources = expand([str(tmp_path / "data.jsonl")])
+
+    def stop(what: str, done: int, total: int) -> None:
+        if what == "encoding" and done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(sources, again, options, unit_size=2000, progress=stop)
+    other = [str(tmp_path / "data.jsonl"), "--dialect", "qwen3", "--no-config", "--out"]
+    assert main([*other, str(again), "--resume", "--history", "official"]) == 2
+    assert "history = 'per-turn', this one has 'official'" in capsys.readouterr().err
+    prepare(sources, again, options, unit_size=2000, resume=True)
+    assert (again / "train" / "shard_00000.bin").read_bytes() == before
+
+
+def test_preferences_have_no_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="preferences rank the last answers alone"):
+        Options(preferences=True, history="per-turn")
+    with pytest.raises(SystemExit):
+        main(["x.jsonl", "--history", "none", "--out", str(tmp_path)])
+    assert "keep" in capsys.readouterr().err
+
+
+def test_view_shows_what_is_prepared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path, "--history", "per-turn", "--no-pack", records=1)
+    capsys.readouterr()
+    run = [str(tmp_path / "data.jsonl"), "--dialect", "qwen3", "--no-config", "--history"]
+    assert view([*run, "per-turn", "--text"]) == 0
+    texts = [text for text, _ in episodes(tmp_path / "out")]
+    assert capsys.readouterr().out == "\n".join(sorted(texts, key=len)) + "\n"
+    assert view([*run, "official", "--mask"]) == 0
+    assert capsys.readouterr().out.count("<think>") == 1
+    assert view([*run[:-1], "--history", "per-turn"]) == 0
+    heads = [line for line in capsys.readouterr().out.splitlines() if " trained (" in line]
+    assert [head.split(": qwen3")[0].split(", ")[1] for head in heads] == [
+        f"episode {i} of 3" for i in (1, 2, 3)
+    ]
+    assert view([str(tmp_path / "out"), "--history", "official"]) == 2
+    assert "leave it out" in capsys.readouterr().err
