@@ -23,7 +23,7 @@ from mypt_spec.states import (
     open_blocks,
     result_opener,
 )
-from mypt_spec.table import TEXT, Terminal, pattern
+from mypt_spec.table import LISTS, TEXT, Terminal, pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,12 @@ class Format:
     def calls(self) -> frozenset[str]:
         """Returns the kinds of block that hold tool calls."""
         return calling_blocks(self.dialect.table)
+
+    @cached_property
+    def ids(self) -> bool:
+        """Returns whether calls may have ids, by which results name them."""
+        openers = [self.dialect.table.openers[kind] for kind in self.calls]
+        return any(opener.body in LISTS or "id" in opener.patterns for opener in openers)
 
     @cached_property
     def thinking(self) -> frozenset[str]:

@@ -195,7 +195,7 @@ def _losses(
         if terminal is None:
             yield event, within[inside], inside
             continue
-        around = before_tag(inside, table)
+        around = before_tag(inside, table, terminal)
         outer = within[around]
         inside = after_tag(inside, terminal, table)
         loss, body = outer & terminal.loss, outer & terminal.body_loss
@@ -291,7 +291,7 @@ def _last_turn(events: Sequence[Event], table: TokenTable) -> int:
     inside: Stack = ()
     for number, terminal in enumerate(found):
         if terminal is not None:
-            around = before_tag(inside, table)
+            around = before_tag(inside, table, terminal)
             inside = after_tag(inside, terminal, table)
             if not around and table.begins_turn(terminal.opens, opened[number + 1]):
                 begin = number

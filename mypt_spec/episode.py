@@ -186,25 +186,23 @@ def _block(
     out = [Event(opener.name, opener.spell(attrs), at, attrs)]
     end = at
     closer = table.closers.get(kind)
-    for part in parts:
+    for part, after in zip_longest(parts, parts[1:]):
         if part.kind != "text":
             if closer is None:
                 raise ValueError(
                     f"`{opener.shown}` ends where the next tag stands, so it holds no block "
                     f"{part.kind!r}"
                 )
-            out += _block(
-                part.kind,
-                part.attrs,
-                (Part("text", part.text, (), part.at, part.name_at),),
-                part.at,
-                table,
-            )
+            again = after is not None and after.kind == part.kind and table.openers[part.kind].again
+            inner = (Part("text", part.text, (), part.at, part.name_at),)
+            out += _block(part.kind, part.attrs, inner, part.at, table, closed=not again)
         elif part.text:
             out.append(Event(TEXT, part.text, part.at, (), part.name_at))
         else:
             end = part.at  # an empty field is noticed when the block closes: point to the field
-    if closer is not None and closed:
+    # A tag that closes both ends the inner block alone: the grammar says where that is the end.
+    last = table.closers.get(parts[-1].kind) if parts else None
+    if closer is not None and closed and last is not closer:
         own = tuple(a for a in attrs if a[0] in closer.patterns) if attrs else ()
         out.append(Event(closer.name, closer.spell(attrs), end, own))
     return out
@@ -216,7 +214,7 @@ def top_level(events: Iterable[Event], table: TokenTable) -> list[list[Event]]:
     stack: Stack = ()
     for event in events:
         terminal = table.terminals.get(event.terminal)
-        stack = stack if terminal is None else before_tag(stack, table)
+        stack = stack if terminal is None else before_tag(stack, table, terminal)
         if not stack:
             blocks.append([])
         blocks[-1].append(event)

@@ -215,7 +215,9 @@ def _end_of(events: Sequence[Event], at: int, table: TokenTable) -> int:
         terminal = table.terminals.get(events[pos].terminal)
         if terminal is None:
             continue
-        if not before_tag(stack, table) or not (stack := after_tag(stack, terminal, table)):
+        if not before_tag(stack, table, terminal) or not (
+            stack := after_tag(stack, terminal, table)
+        ):
             return pos
     return len(events)
 

@@ -34,13 +34,16 @@ def _once(
     return found
 
 
-def before_tag(stack: Stack, table: TokenTable) -> Stack:
+def before_tag(stack: Stack, table: TokenTable, terminal: Terminal | None = None) -> Stack:
     """Returns the blocks that are still open where a tag begins.
 
-    A block without a closing tag ends where the next tag begins.
+    A block without a closing tag ends where the next tag begins, and each block where a tag begins
+    that opens another of its kind and ends it.
     """
     while stack and stack[-1] not in table.closers:
         stack = stack[:-1]
+    if terminal is not None and terminal.again and stack[-1:] == (terminal.opens,):
+        return stack[:-1]
     return stack
 
 
@@ -52,7 +55,7 @@ def after_tag(stack: Stack, terminal: Terminal, table: TokenTable) -> Stack:
     >>> after_tag(("assistant",), table.terminals["THINK_OPEN"], table)
     ('assistant', 'think')
     """
-    around = before_tag(stack, table)
+    around = before_tag(stack, table, terminal)
     if terminal.opens:
         return (*around, terminal.opens)
     return around[:-1] if terminal.closes else around
@@ -118,7 +121,7 @@ def model_writes(automaton: Automaton, table: TokenTable) -> dict[int, frozenset
                 bool(stack) and model_writes_in(stack, table)
                 if name == TEXT
                 else table.terminals[name].by_model
-                and model_writes_in(before_tag(stack, table), table)
+                and model_writes_in(before_tag(stack, table, table.terminals[name]), table)
             )
         )
         for state, stack in open_blocks(automaton, table).items()

@@ -111,9 +111,9 @@ class Terminal:
     `loss` is 1 when the model learns to produce it; `origin` is who writes it at run time, "model"
     or "system". `opens` and `closes` name a kind of block; a terminal with neither is a mark, which
     is complete by itself. `shared` are other kinds of block that it closes too. With `mark`, it
-    closes its block in place of the closing tag and is itself a message. `joins` names the terminal
-    that it is another spelling of: with white space before it, where it follows a text, or a tag
-    that does not end with white space.
+    closes its block in place of the closing tag and is itself a message. With `again`, it also ends
+    the block of its own kind in which it is. `joins` names the terminal that it is another spelling
+    of: with white space before it, where it follows a text, or a tag that does not end with one.
 
     `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object,
     "name" first, then the arguments; one called "name", or so with "_" after it, gets one more
@@ -150,6 +150,7 @@ class Terminal:
     body_origin: str = ""
     shared: tuple[str, ...] = ()
     mark: bool = False
+    again: bool = False
     role: str = ""
     joins: str = ""
     ends: tuple[str, ...] = field(init=False, repr=False, compare=False)

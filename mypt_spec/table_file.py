@@ -49,9 +49,10 @@ _TERMINAL_KEYS = {
     "mark",
     "role",
     "joins",
+    "again",
 }
 _JOINING_KEYS = {"name", "joins", "space"}
-_OPTIONS = ("opens", "body", "quotes", "body_loss", "body_origin", "mark", "role", "joins")
+_OPTIONS = ("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "role", "joins")
 _MISTAKE_KEYS = {"code", "terminal", "inside", "after", "expected", "help"}
 
 
@@ -170,6 +171,8 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             entry,
             '"mark" is for a terminal that closes a block',
         )
+        need(isinstance(row.get("again", False), bool), entry, '"again" must be true or false')
+        need("opens" in row or "again" not in row, entry, '"again" is for a tag that opens a block')
         options: dict[str, Any] = {"body_loss": row["loss"]} | {
             k: row[k] for k in _OPTIONS if k in row
         }

@@ -191,7 +191,7 @@ class Run:
         terminal = self.table.terminals.get(event.terminal)
         if terminal is None:
             return
-        stack = before_tag(self.open, self.table)
+        stack = before_tag(self.open, self.table, terminal)
         if len(stack) < len(self.open):
             self.last = self.open[len(stack)]
         if not terminal.opens:

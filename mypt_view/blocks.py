@@ -152,7 +152,7 @@ def _grouped(chunks: list[Chunk], dialect: Dialect) -> list[Block]:
                 chunk.inline = stack[-1][0]
             (current or begin("")).chunks.append(chunk)
             continue
-        still = before_tag(tuple(kind for kind, _ in stack), table)
+        still = before_tag(tuple(kind for kind, _ in stack), table, terminal)
         if len(still) < len(stack):
             del stack[len(still) :]
             current = None

@@ -71,7 +71,8 @@ class Calls:
         result = self._history.format.result
         if result is not None and "id" in result.patterns and not all(call.id for call in read):
             reason = reason or "a call has no id, so its result could not name it"
-        reason = reason or mixed_up([call.tool for call in self.pending], read)
+        if self._history.format.ids:  # without them, results are in the order of their calls
+            reason = reason or mixed_up([call.tool for call in self.pending], read)
         if reason:
             raise ValueError(reason)
         first = self._begun[block]

@@ -217,17 +217,16 @@ class Turn:
         opened, closed = change
         if event.terminal == TEXT:
             yield from self._text(event.text)
-        elif opened is not None:
-            if opened.kind in self._format.calls:
-                yield self._calls.begin(opened)
         elif closed is not None and closed.kind in self._format.citing:
             yield Cite("".join(closed.text))
         elif closed is not None and closed.kind in self._format.calls:
             try:
-                yield from self._calls.complete(closed, event.text)
+                yield from self._calls.complete(closed, "" if opened else event.text)
             except ValueError as fault:
                 yield from self._finish("illegal", f"the call cannot be read: {fault}")
                 return
+        if opened is not None and opened.kind in self._format.calls:
+            yield self._calls.begin(opened)
         if self._allowed.ended:
             self._ended = True
             yield StepEnd(self._step)

@@ -18,7 +18,7 @@ from mypt_lint.fix.candidates import text_candidates
 from mypt_spec.bodies.json_body import read_body
 from mypt_spec.episode import Episode, Event, Place
 from mypt_spec.findings import Finding
-from mypt_spec.states import model_writes, open_blocks
+from mypt_spec.states import awaits_result, model_writes, open_blocks
 from mypt_spec.table import END, TEXT, Terminal
 from mypt_spec.validator import Run
 
@@ -248,7 +248,9 @@ def _beyond(checker: Checker, events: list[Event], state: int) -> list[Finding]:
         terminal = table.terminals.get(event.terminal)
         if terminal is not None and not terminal.by_model:
             # Where prompts are complete too, to be complete does not mean that the turn is over.
-            if state in machine.accepts and not table.prompts:
+            # A conversation may also end with calls.
+            ended = state in machine.accepts and not table.prompts
+            if ended and not awaits_result(state, machine, table):
                 message = f"the turn was over, and the model went on with `{terminal.shown}`"
                 return [
                     Finding(

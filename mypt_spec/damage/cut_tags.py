@@ -44,7 +44,7 @@ class Blocks:
         if terminal is None:
             return
         if terminal.opens:
-            stack = before_tag(tuple(self.open), self.table)
+            stack = before_tag(tuple(self.open), self.table, terminal)
             self.open = [*stack[-_DEPTH:], terminal.opens]
             return
         at = max((i for i, kind in enumerate(self.open) if kind in terminal.ends), default=None)

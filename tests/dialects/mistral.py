@@ -21,6 +21,17 @@ def tool_chats(draw: st.DrawFn, name: str, clean: bool, *, thoughts: bool = Fals
     numbers = count(draw(st.integers(0, 5)))
     messages: list[Record] = []
 
+    def asked() -> list[Record]:
+        arguments = st.dictionaries(strings, values, max_size=2)
+        return [
+            {
+                "id": f"call{next(numbers):05}",
+                "type": "function",
+                "function": {"name": draw(st.sampled_from(["f", "get_it"])), "arguments": draw(arguments)},
+            }
+            for _ in range(draw(st.integers(1, 2)))
+        ]  # fmt: skip
+
     def spoken(*, calls: list[Record] | None = None) -> None:
         message: Record = {"role": "assistant"}
         if thoughts and draw(st.integers(0, 2)) == 0:
@@ -34,20 +45,15 @@ def tool_chats(draw: st.DrawFn, name: str, clean: bool, *, thoughts: bool = Fals
     for _ in range(draw(st.integers(1, 2))):
         messages.append({"role": "user", "content": draw(maybe)})
         for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
-            arguments = st.dictionaries(strings, values, max_size=2)
-            calls = [
-                {
-                    "id": f"call{next(numbers):05}",
-                    "type": "function",
-                    "function": {"name": draw(st.sampled_from(["f", "get_it"])), "arguments": draw(arguments)},
-                }
-                for _ in range(draw(st.integers(1, 2)))
-            ]  # fmt: skip
+            calls = asked()
             spoken(calls=calls)
             for call in calls:
                 result = {"role": "tool", "tool_call_id": call["id"], "content": draw(maybe)}
                 messages.append(result | ({"name": call["function"]["name"]} if draw(st.booleans()) else {}))  # fmt: skip
         spoken()
+    if draw(st.integers(0, 4)) == 0:
+        messages.append({"role": "user", "content": draw(maybe)})
+        spoken(calls=asked())
     for message in messages:
         if draw(st.integers(0, 9)) == 0:
             message["_note"] = draw(values)

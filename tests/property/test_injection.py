@@ -63,11 +63,18 @@ def _tags(d: mypt_spec.Dialect, episode: Episode) -> list[str]:
             rows.append(d.table.marks[message.role])
             continue
         rows.append(d.table.openers[message.role])
-        for part in message.parts:
-            if part.kind != "text":
-                rows += [d.table.openers[part.kind], d.table.closers[part.kind]]
-        if message.role in d.table.closers and (mark is None or message.role not in mark.ends):
-            rows.append(d.table.closers[message.role])
+        closer = d.table.closers.get(message.role)
+        for part, after in zip_longest(message.parts, message.parts[1:]):
+            if part.kind == "text":
+                continue
+            opener = d.table.openers[part.kind]
+            rows.append(opener)
+            if not (opener.again and after is not None and after.kind == part.kind):
+                rows.append(d.table.closers[part.kind])
+        # Calls at the end of a conversation: one tag for both.
+        both = message.parts and d.table.closers.get(message.parts[-1].kind) is closer
+        if closer is not None and (mark is None or message.role not in mark.ends) and not both:
+            rows.append(closer)
     return [piece.value for row in rows for piece in row.spelling if piece.kind == "special"]
 
 

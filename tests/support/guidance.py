@@ -205,7 +205,7 @@ class Judge:
         then = self.machine.steps[state][terminal.name]
         if terminal.opens and terminal.body in (*CALLS, *LISTS):
             after = self.machine.steps[then][TEXT]
-            out = []
+            out, more = [], []
             tools: list[dict[str, Any]] = [t.get("function", t) for t in TOOLS]
             for tool in tools[:1] if terminal.body in LISTS else tools:
                 lexeme = f"BODY_{tool['name'].upper()}"
@@ -216,11 +216,13 @@ class Judge:
                 )
                 self.terminals[lexeme] = f"/{pattern}/ & {self.no_cut}"
                 opened = self.written(terminal, text, {"name": tool["name"]})
-                closer = self.table.closers[terminal.opens]
-                end = self.machine.steps[after][closer.name]
-                if opened:
-                    out.append((f"{opened} {lexeme} {self.written(closer, False)}", end))
-            return out
+                out += [f"{opened} {lexeme}"] if opened else []
+                again = self.written(terminal, False, {"name": tool["name"]})
+                more += [f"{again} {lexeme}"] if terminal.again else []
+            closer = self.table.closers[terminal.opens]
+            end = self.machine.steps[after][closer.name]
+            rest = f"({' | '.join(more)})* " if more else ""
+            return [(f"{one} {rest}{self.written(closer, False)}", end) for one in out]
         written = self.written(terminal, text)
         return [(written, then)] if written else []
 

@@ -286,7 +286,7 @@ class GrammarGraph:
         """Returns the node after the head of a tag: the tag's tail, then what follows the tag."""
         terminal, head = self.table.terminals[name], self.heads[name]
         then = self.machine.steps[state][name]
-        block = self._block(state)
+        block = NO_BLOCK if terminal.again else self._block(state)  # a call after a call is another
         key = (then, name, block, said)
         if key not in self.after:
             self.after[key] = self._opened(then, terminal, head, block, said=said)
