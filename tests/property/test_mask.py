@@ -134,6 +134,7 @@ OWN = {
     "chatml": ({"assistant"}, set()),
     "llama3": ({"assistant"}, set()),
     "mistral": ({"assistant"}, set()),
+    "mistral-v13": ({"assistant"}, {"think"}),
     "qwen3": ({"assistant"}, {"think"}),
     "harmony": ({"analysis", "commentary", "call", "final"}, {"analysis"}),
 }

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer.decode.prompt import opening
-from tests.dialects import mistral
-from tests.support.mistral import on_tekken, their_ids
+from tests.dialects import mistral, mistral_v13
+from tests.support.mistral import VERSIONS, on_tekken, their_ids
 from tests.support.oracles import EXAMPLES
 from tests.support.strategies import episodes
 from tests.support.vocabulary import texts
 
 # The tags that mistral-common knows, and that a text may spell.
-SPELLED = ("</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "<SPECIAL_20>", "[TOOL_CALLS]", "<pad>")
+SPELLED = ("</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "<SPECIAL_40>", "[TOOL_CALLS]", "<pad>")
+SPELLED += ("[ARGS]", "[/THINK]", "[CALL_ID]")
+RECORDS = {"mistral": mistral.records, "mistral-v13": mistral_v13.records}
 
 
 def ids_of(d: mypt_spec.Dialect, record: dict[str, Any]) -> list[int]:
@@ -50,26 +52,29 @@ def chat(text: str, value: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("name", VERSIONS)
 @settings(max_examples=EXAMPLES)
-@given(mistral.records(clean=False))
-def test_ids_of_chats(record: dict[str, Any]) -> None:
-    """With tools, calls, and results in any order."""
+@given(data=st.data())
+def test_ids_of_chats(name: str, data: st.DataObject) -> None:
+    """With tools, calls and results, thoughts, and calls without results at the end."""
+    record = data.draw(RECORDS[name](clean=False))
     for message in record["messages"]:
         if "content" in message and message["role"] == "assistant":  # mistral-common cuts spaces
             message["content"] = message["content"].rstrip(" ") or "a"
-    literals = mypt_spec.dialect("mistral").table.literals
+    literals = mypt_spec.dialect(name).table.literals
     if literals.search(str([m.get("tool_calls") for m in record["messages"]])) or (
         literals.search(str(record.get("tools")))
     ):
         return  # JSON escapes tags here, and not there
-    assert ids_of(on_tekken("mistral"), record) == their_ids(record)
+    assert ids_of(on_tekken(name), record) == their_ids(record, name)
 
 
-@given(st.data())
-def test_the_naive_mask_agrees(data: st.DataObject) -> None:
+@pytest.mark.parametrize("name", VERSIONS)
+@given(data=st.data())
+def test_the_naive_mask_agrees(name: str, data: st.DataObject) -> None:
     """All after a question is trained, but for results."""
-    d = mypt_spec.dialect("mistral")
-    episode = data.draw(episodes("mistral", clean=False))
+    d = mypt_spec.dialect(name)
+    episode = data.draw(episodes(name, clean=False))
     pieces = re.split(f"({d.table.literals.pattern})", d.serialize(episode))
     ids: list[int] = []
     loss: list[int] = []
@@ -84,26 +89,28 @@ def test_the_naive_mask_agrees(data: st.DataObject) -> None:
     assert (encoded.ids.tolist(), encoded.loss.tolist()) == (ids, loss)
 
 
-def test_a_tag_in_json_is_escaped() -> None:
+@pytest.mark.parametrize("name", VERSIONS)
+def test_a_tag_in_json_is_escaped(name: str) -> None:
     """mistral-common writes it as it is; both are ordinary ids."""
     record = chat("[INST]", "[/INST]")
-    d = on_tekken("mistral")
-    ids, theirs = ids_of(d, record), their_ids(record)
+    d = on_tekken(name)
+    ids, theirs = ids_of(d, record), their_ids(record, name)
     assert ids != theirs
     assert "\\u005bINST]" in d.tokenizer.decode(ids)
     ordinary = d.tokenizer.ordinary
     assert [i for i in ids if i not in ordinary] == [i for i in theirs if i not in ordinary]
 
 
-def test_definitions_are_kept_as_they_are() -> None:
+@pytest.mark.parametrize("name", VERSIONS)
+def test_definitions_are_kept_as_they_are(name: str) -> None:
     """mistral-common adds an empty description, and leaves out what it does not know."""
-    d, record = on_tekken("mistral"), chat("a", "b")
+    d, record = on_tekken(name), chat("a", "b")
     del record["tools"][0]["function"]["description"]
-    assert ids_of(d, record) != their_ids(record)
+    assert ids_of(d, record) != their_ids(record, name)
     record["tools"][0]["function"] = {"name": "f", "description": ""} | record["tools"][0][
         "function"
     ]
-    assert ids_of(d, record) == their_ids(record)
+    assert ids_of(d, record) == their_ids(record, name)
 
 
 def test_tools_are_before_the_last_question() -> None:
@@ -116,29 +123,35 @@ def test_tools_are_before_the_last_question() -> None:
         d.write(episode)
 
 
+@pytest.mark.parametrize("name", VERSIONS)
 @pytest.mark.parametrize("text", [*texts(), *SPELLED, "a" + "".join(SPELLED)])
-def test_no_text_becomes_a_special_id(text: str) -> None:
+def test_no_text_becomes_a_special_id(name: str, text: str) -> None:
     """In any field; what it spells is the ids of its letters, for them and for us."""
     record, plain = chat(f"{text}.", f"{text}."), chat("a", "b")
-    d = on_tekken("mistral")
+    if name != "mistral":
+        record["messages"][2]["reasoning_content"] = f"{text}."
+        plain["messages"][2]["reasoning_content"] = "a"
+    d = on_tekken(name)
     ids, usual = ids_of(d, record), ids_of(d, plain)
     ordinary = d.tokenizer.ordinary
     assert [i for i in ids if i not in ordinary] == [i for i in usual if i not in ordinary]
     if not d.table.literals.search(text):
-        assert ids == their_ids(record)
+        assert ids == their_ids(record, name)
 
 
-def test_spaces_at_the_end_of_an_answer() -> None:
+@pytest.mark.parametrize("name", VERSIONS)
+def test_spaces_at_the_end_of_an_answer(name: str) -> None:
     """mistral-common leaves them out; here no text is changed in silence."""
     chat = {"messages": [{"role": "user", "content": "u "}, {"role": "assistant", "content": "a "}]}
     cut = {"messages": [chat["messages"][0], {"role": "assistant", "content": "a"}]}
-    d = on_tekken("mistral")
-    assert their_ids(chat) == their_ids(cut) == ids_of(d, cut)
+    d = on_tekken(name)
+    assert their_ids(chat, name) == their_ids(cut, name) == ids_of(d, cut)
     assert ids_of(d, chat) != ids_of(d, cut)
 
 
+@pytest.mark.parametrize("name", VERSIONS)
 @pytest.mark.parametrize("opened", [False, True])
-def test_a_prompt_ends_with_the_tag_that_opens_the_answer(opened: bool) -> None:
-    d = mypt_spec.dialect("mistral")
+def test_a_prompt_ends_with_the_tag_that_opens_the_answer(name: str, opened: bool) -> None:
+    d = mypt_spec.dialect(name)
     ids, _ = [50257, 50262, 17250], [50263]
     assert opening(d, ids + [50263] * opened) == [50263] * (not opened)

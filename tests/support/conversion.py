@@ -71,7 +71,7 @@ _TWO_RESULTS = [
 ]
 
 # The formats whose records are messages of system, user and assistant, with text alone.
-_CHATS = ("chatml", "harmony", "llama3", "mistral")
+_CHATS = ("chatml", "harmony", "llama3", "mistral", "mistral-v13")
 
 # Feature -> format -> a record that has it, and little else.
 FEATURES: dict[str, dict[str, Record]] = {
@@ -102,12 +102,14 @@ FEATURES: dict[str, dict[str, Record]] = {
     "thinking": {
         "mypt": _mypt(_user(), _said(think="t")), "gabgpt": _openai(_user(), _said(think="t")), "harmony": _openai(_user(), _said(reasoning_content="t")),
         "qwen3": _openai(_user(), _said(reasoning_content="t")),
+        "mistral-v13": _openai(_user(), _said(reasoning_content="t")),
         "usf-omega": _openai(_user(), _items({"type": "reasoning", "reasoning": "t"}, {"type": "text", "text": "Hello."})),
     },
     "citation": {"mypt": _mypt(_user(), _said(cite="doc"))},
     "citation inside the text": {"mypt": _mypt(_user(), _said("As <myPT_cite>doc</myPT_cite> says."))},
     "call and result": {
         "mistral": _ANSWERED,
+        "mistral-v13": _openai(_user(), {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()),
         "harmony": _openai(_user(), {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()),
         "openai": _ANSWERED,
         "mypt": _mypt(_user(), *_called(), {"role": "toolresult", "name": "t", "content": 4}, _said()),
@@ -120,7 +122,10 @@ FEATURES: dict[str, dict[str, Record]] = {
         "harmony": _openai(
             _user(), {"role": "assistant", "reasoning_content": "t", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()
         ),
-        "qwen3": _openai(_user(), {"role": "assistant", "reasoning_content": "t", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()),
+        **{
+            name: _openai(_user(), {"role": "assistant", "reasoning_content": "t", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said())
+            for name in ("qwen3", "mistral-v13")
+        },
         "mypt": _mypt(_user(), *_called(think="t"), {"role": "toolresult", "name": "t", "content": 4}, _said()),
         "usf-omega": _openai(
             _user(), _items({"type": "reasoning", "reasoning": "t"}, {"type": "tool_calls", "tool_calls": _TWO[:1]}), _TWO_RESULTS[0], _said()
@@ -132,6 +137,7 @@ FEATURES: dict[str, dict[str, Record]] = {
         "praxis": _openai(_user(), _items({"type": "text", "text": "Wait."}, _CALL, _RESULT, {"type": "text", "text": "Hello."})),
         "usf-omega": _openai(_user(), _said("Wait.", tool_calls=_TWO[:1]), _TWO_RESULTS[0], _said()),
         "qwen3": _openai(_user(), _said("Wait.", tool_calls=_TWO[:1]), _TWO_RESULTS[0], _said()),
+        "mistral-v13": _openai(_user(), _said("Wait.", tool_calls=_TWO[:1]), _TWO_RESULTS[0], _said()),
     },
     "several calls in turn": {
         "harmony": _openai(
@@ -144,6 +150,7 @@ FEATURES: dict[str, dict[str, Record]] = {
     },
     "calls at once": {
         "mistral": _openai(_user(), {"role": "assistant", "tool_calls": _TWO}, *_TWO_RESULTS, _said()),
+        "mistral-v13": _openai(_user(), {"role": "assistant", "tool_calls": _TWO}, *_TWO_RESULTS, _said()),
         "openai": _openai(
             _user(), {"role": "assistant", "tool_calls": [_function("t", "{}", "c1"), _function("t", "{}", "c2")]}, *_TWO_RESULTS, _said()
         ),
@@ -153,7 +160,7 @@ FEATURES: dict[str, dict[str, Record]] = {
     "results without a name": {
         "usf-omega": _openai(_user(), _said_calls, {"role": "tool", "tool_call_id": "c1", "content": "Sunny"}, _said()),
     },
-    "definitions of tools": {"mistral": _ANSWERED | {"tools": [_TOOL]}, "openai": _ANSWERED | {"tools": [_TOOL]}, "usf-omega": _openai(_user(), _said(), tools=[_TOOL]), "qwen3": _openai(_user(), _said(), tools=[_TOOL])},
+    "definitions of tools": {"mistral": _ANSWERED | {"tools": [_TOOL]}, "mistral-v13": _openai(_user(), _said(), tools=[_TOOL]), "openai": _ANSWERED | {"tools": [_TOOL]}, "usf-omega": _openai(_user(), _said(), tools=[_TOOL]), "qwen3": _openai(_user(), _said(), tools=[_TOOL])},
     "self-reflection": {"usf-omega": _openai(_user(), _said(self_reflection="Fine."), self_reflection_enabled=True)},
     "flags of an answer": {"usf-omega": _openai(_user(), _said("{}"), json_mode=True, reasoning_effort="none")},
     "preferred and rejected": {"usf-omega": {"messages": [_user()], "chosen": _said(), "rejected": _said("Go away.")}},

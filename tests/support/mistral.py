@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import json
+import shutil
+import tempfile
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,38 +15,71 @@ import pytest
 
 import mypt_spec
 
+VERSIONS = {"mistral": 7, "mistral-v13": 13}
+# The special tokens that a tekken.json of version 13 names beside those of version 7.
+_LATER = ("[AUDIO]", "[BEGIN_AUDIO]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]")
+
 
 @cache
-def _oracle() -> tuple[Any, Any]:
-    from mistral_common.protocol.instruct.normalize import InstructRequestNormalizerV7
-    from mistral_common.tokens.tokenizers.instruct import InstructTokenizerV7
+def _oracle(version: int) -> tuple[Any, Any]:
+    from mistral_common.protocol.instruct import normalize
+    from mistral_common.tokens.tokenizers import instruct
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
-    words = Tekkenizer.from_file(tekken())
-    return InstructRequestNormalizerV7.normalizer(), InstructTokenizerV7(words)
+    normalizer = getattr(normalize, f"InstructRequestNormalizerV{version}").normalizer()
+    words = Tekkenizer.from_file(tekken(version))
+    return normalizer, getattr(instruct, f"InstructTokenizerV{version}")(words)
 
 
-def tekken() -> Path:
+@cache
+def tekken(version: int = 7) -> Path:
+    """A vocabulary of tekken; of version 13, no wheel has one that names its special tokens."""
     found = find_spec("mistral_common")
     if found is None or found.origin is None:
         pytest.skip("mistral-common is not installed: it holds the vocabulary and the oracle")
-    return Path(found.origin).parent / "data/tekken_240911.json"
+    path = Path(found.origin).parent / "data/tekken_240911.json"
+    if version == 7:
+        return path
+    from mypt_spec.tokenizer.tekken import OLD
+
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    whole["config"]["version"] = f"v{version}"
+    named = enumerate((*OLD, *_LATER))
+    whole["special_tokens"] = [
+        {"rank": i, "token_str": tag, "is_control": True} for i, tag in named
+    ]
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    made = Path(folder, "tekken.json")
+    made.write_text(json.dumps(whole), encoding="utf-8")
+    return made
 
 
 def on_tekken(name: str) -> mypt_spec.Dialect:
-    return mypt_spec.dialect(name, vocabulary=tekken())
+    return mypt_spec.dialect(name, vocabulary=tekken(VERSIONS[name]))
 
 
-def their_ids(record: dict[str, Any]) -> list[int]:
+def their_ids(record: dict[str, Any], name: str = "mistral") -> list[int]:
     """The ids of a record's messages and tools, by mistral-common."""
     tekken()
     from mistral_common.protocol.instruct.request import ChatCompletionRequest
 
-    normalizer, tokenizer = _oracle()
-    known = ("role", "content", "tool_calls", "tool_call_id", "name")
-    messages = [{k: m[k] for k in known if k in m} for m in record["messages"]]
-    request = ChatCompletionRequest(messages=messages, tools=record.get("tools"))
+    normalizer, tokenizer = _oracle(VERSIONS[name])
+    request = ChatCompletionRequest(
+        messages=[_message(m) for m in record["messages"]], tools=record.get("tools")
+    )
     ids: list[int] = tokenizer.encode_instruct(
         normalizer.from_chat_completion_request(request)
     ).tokens
     return ids
+
+
+def _message(message: dict[str, Any]) -> dict[str, Any]:
+    """A message as mistral-common knows it: a thought is a piece of the content."""
+    known = ("role", "content", "tool_calls", "tool_call_id", "name")
+    out = {key: message[key] for key in known if key in message}
+    if "reasoning_content" in message:
+        said = message.get("content")
+        thought = {"type": "thinking", "thinking": message["reasoning_content"]}
+        out["content"] = [thought, *([{"type": "text", "text": said}] if said else [])]
+    return out

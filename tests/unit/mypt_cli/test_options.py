@@ -189,5 +189,5 @@ def test_an_unknown_dialect_is_named_alike(
     assert f"error: no {what} 'other'; known are " in said
     assert ("auto, " in said) == (words[-1] != "--to")
     assert said.endswith(
-        "chatml, gabgpt, harmony, llama3, mistral, mypt, mypt-3b, praxis, qwen3, usf-omega\n"
+        "chatml, gabgpt, harmony, llama3, mistral, mistral-v13, mypt, mypt-3b, praxis, qwen3, usf-omega\n"
     )

@@ -38,6 +38,11 @@ def mistral(*ids: str, said: str = "") -> str:
     return f"{said}[TOOL_CALLS]{json.dumps(calls)}</s>"
 
 
+def v13(*ids: str, said: str = "") -> str:
+    calls = [f'[TOOL_CALLS]f[ARGS]{{"q": "{i}"}}' for i in ids]
+    return f"[THINK]Hm.[/THINK]{said}{''.join(calls)}</s>"
+
+
 # What a model writes: two calls, one after the other, and an answer.
 SCRIPTS = {
     "mypt": '<myPT_think>Hm.</myPT_think><myPT_toolcall>{"name": "f", "q": "ü 😀"}</myPT_toolcall>' * 2
@@ -45,9 +50,10 @@ SCRIPTS = {
     "mypt-3b": '\n<toolcall name="f">\n{"q": "ü < 😀"}\n</toolcall>\n' * 2 + "Done.</assistant>",
     "praxis": 'I look. <tin>\n{"name": "f", "arguments": {"q": "ü <t"}}\n</tin>' * 2 + " Done.\n[SEP]",
     "mistral": mistral("a", "b", said="Two.") + mistral("a") + "Done.</s>",
+    "mistral-v13": v13("a", "b", said="Two.") + v13("a") + "Done.</s>",
     "usf-omega": usf("a", "b", said="Two.") + usf("a") + "<message_start>Done.<message_end>\n<end>\n",
 }  # fmt: skip
-NUMBERS = {"mypt": 2, "mypt-3b": 2, "praxis": 2, "usf-omega": 3, "mistral": 3}
+NUMBERS = {"mypt": 2, "mypt-3b": 2, "praxis": 2, "usf-omega": 3, "mistral": 3, "mistral-v13": 3}
 
 
 def controller_of(dialect: str, ids: list[int], **options: Any) -> Controller:
@@ -81,7 +87,8 @@ def test_calls_have_numbers_names_and_ids(dialect: str) -> None:
     results = [e for e in events if isinstance(e, ToolResult)]
     assert [e.call for e in parsed] == [e.call for e in results] == list(range(1, count + 1))
     assert [e.name for e in results] == ["f"] * count
-    written = ["a", "b", "a"] * 2 if NUMBERS[dialect] == 3 else [""] * count
+    named = dialect in ("mistral", "usf-omega")
+    written = ["a", "b", "a"] * 2 if named else [""] * count
     assert [e.id for e in parsed] == [e.id for e in results] == written
     for number in {e.call for e in events if isinstance(e, CallStart)}:
         said = "".join(e.text for e in events if isinstance(e, ArgumentsDelta) and e.call == number)
@@ -142,6 +149,7 @@ BROKEN = {
     "mypt-3b": '\n<toolcall name="f">\n[1]\n</toolcall>\n',
     "praxis": '<tin>\n{"name": "f"}\n</tin>',
     "usf-omega": usf("a", "a"),
+    "mistral-v13": "[TOOL_CALLS]f[ARGS][1]</s>",
 }
 
 
@@ -150,5 +158,5 @@ def test_a_call_that_cannot_be_read_is_told(dialect: str) -> None:
     controller = controller_of(dialect, ids_of(BROKEN[dialect], dialect))
     events: list[Event] = list(controller.say("x"))
     assert check(controller) == {1: "dropped"}
-    name = "f" if dialect == "mypt-3b" else ""
+    name = "f" if dialect in ("mypt-3b", "mistral-v13") else ""
     assert [e for e in events if isinstance(e, CallDropped)] == [CallDropped(name, 1)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import builtins
 import json
 import random
+import re
 from functools import cache
 from typing import Any
 
@@ -99,7 +100,9 @@ def call_in(of: Decoder, text: str) -> tuple[str, Any]:
     )
     closer = of.dialect.table.closers[opener.opens].shown.strip()
     body, head = text.split(closer, maxsplit=1)[0], ""
-    if opener.body == "arguments" and "to=functions." in body:
+    if opener.again:
+        _, head, body = re.split(r"\[TOOL_CALLS\]|\[ARGS\]", body)[:3]
+    elif opener.body == "arguments" and "to=functions." in body:
         head = body.split("to=functions.")[1].split("<")[0]
         body = body.split(">")[-1]
     elif opener.body == "arguments":

@@ -41,6 +41,7 @@ def call_ids(name: str, tool: str, arguments: dict[str, Any]) -> list[int]:
         "harmony": f" to=functions.{tool}<|channel|>commentary <|constrain|>json<|message|>%s<|call|>",
         "praxis": "I look. <tin>\n%s\n</tin>",
         "mistral": "[TOOL_CALLS]%s</s>",
+        "mistral-v13": f"[TOOL_CALLS]{tool}[ARGS]%s</s>",
         "usf-omega": "<tool_calls_start>%s<tool_calls_end>\n<end>\n",
         "qwen3": "<tool_call>\n%s\n</tool_call><|im_end|>",
     }[name]
