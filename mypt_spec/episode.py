@@ -183,6 +183,8 @@ def _block(
             f"{table.name} has no block or mark {kind!r}; it has "
             f"{', '.join([*table.openers, *table.marks])}"
         )
+    if table.leaders and parts:
+        opener = table.leaders.get((kind, parts[0].kind), opener)
     out = [Event(opener.name, opener.spell(attrs), at, attrs)]
     end = at
     closer = table.closers.get(kind)

@@ -21,8 +21,10 @@ STRAY = "$STRAY"
 CALLS = ("call", "arguments", "function")
 LISTS = ("calls", "functions")
 IDS_LAST = ("functions",)  # of lists: a model writes an id in each call, after its arguments
-# Kinds of body that declare tools: TypeScript, a JSON object a line, a JSON array.
-DEFINITIONS = ("namespace", "tool_lines", "tool_list")
+# Kinds of body that declare tools: TypeScript (all, or what it can say), JSON lines, a JSON array.
+DEFINITIONS = ("namespace", "signatures", "tool_lines", "tool_list")
+# Kinds of body in which nothing is escaped: they cannot say a tag.
+UNESCAPED = ("text", "signatures")
 ROLES = ("thought", "citation", "result")
 BODIES = ("text", "json", *CALLS, *LISTS, *DEFINITIONS)
 # Kinds of vocabulary that a table can be made for.
@@ -113,20 +115,22 @@ class Terminal:
     is complete by itself. `shared` are other kinds of block that it closes too. With `mark`, it
     closes its block in place of the closing tag and is itself a message. With `again`, it also ends
     the block of its own kind in which it is. `joins` names the terminal that it is another spelling
-    of: with white space before it, where it follows a text, or a tag that does not end with one.
+    of: with white space before it, where it follows a text, or a tag that does not end with one and
+    is not made for it. `before` is the kind of block that the opened block begins with: such a row
+    is another opening tag, written there alone.
 
     `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object,
     "name" first, then the arguments; one called "name", or so with "_" after it, gets one more
     "_"), "arguments" (a JSON object; the tool's name is the attribute "name" of the tag),
     "function" (a JSON object of "name" and "arguments"), "calls" (an array of function calls, as
     OpenAI writes them), "functions" (an array of such functions, each with its "id" last), or
-    definitions of functions: "namespace" (TypeScript), "tool_lines" (a JSON object a line) or
-    "tool_list" (a JSON array). With `quotes`, blocks inside are quotations, neither
-    calls nor checked as JSON. `body_loss` is the loss of the content, where that of the tag
-    differs; `body_origin` is who writes the content at run time, where that is not the model for
-    what it learns, and the system for the rest. `role` is what the block is to people: "thought"
-    (not shown, with its own budget), "citation", "result" (of a tool, in a block that would begin a
-    turn otherwise), or "" for all others.
+    definitions of functions: "namespace" (TypeScript), "signatures" (TypeScript that keeps types,
+    not schemas), "tool_lines" (a JSON object a line) or "tool_list" (a JSON array). With `quotes`,
+    blocks inside are quotations, neither calls nor checked as JSON. `body_loss` is the loss of the
+    content, where that of the tag differs; `body_origin` is who writes the content at run time,
+    where that is not the model for what it learns, and the system for the rest. `role` is what the
+    block is to people: "thought" (not shown, with its own budget), "citation", "result" (of a tool,
+    in a block that would begin a turn otherwise), or "" for all others.
 
     The remaining fields follow from these; they are stored because every tag of every record asks
     for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.
@@ -153,6 +157,7 @@ class Terminal:
     again: bool = False
     role: str = ""
     joins: str = ""
+    before: str = ""
     ends: tuple[str, ...] = field(init=False, repr=False, compare=False)
     led: bool = field(init=False, repr=False, compare=False)
     trail: str = field(init=False, repr=False, compare=False)
@@ -319,8 +324,14 @@ class TokenTable:
 
     @cached_property
     def openers(self) -> dict[str, Terminal]:
-        """Maps each kind of block to its opening tag, without those that join it to others."""
-        return {t.opens: t for t in self.terminals.values() if t.opens and not t.joins}
+        """Maps each kind of block to its opening tag, without those of some places alone."""
+        rows = (t for t in self.terminals.values() if t.opens)
+        return {t.opens: t for t in rows if not t.joins and not t.before}
+
+    @cached_property
+    def leaders(self) -> dict[tuple[str, str], Terminal]:
+        """Maps (kind, first inner kind) to the opening tag of a block that begins with another."""
+        return {(t.opens, t.before): t for t in self.terminals.values() if t.before}
 
     @cached_property
     def joined(self) -> dict[str, Terminal]:
@@ -335,7 +346,7 @@ class TokenTable:
         if name not in self.joined or not last:
             return name
         before = self.terminals.get(last)
-        apart = before is not None and before.bare[-1:].isspace()
+        apart = before is not None and (before.bare[-1:].isspace() or before.before != "")
         return name if apart else self.joined[name].name
 
     def kinds(self, role: str) -> frozenset[str]:

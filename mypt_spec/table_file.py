@@ -50,9 +50,13 @@ _TERMINAL_KEYS = {
     "role",
     "joins",
     "again",
+    "before",
 }
 _JOINING_KEYS = {"name", "joins", "space"}
-_OPTIONS = ("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "role", "joins")
+_OPTIONS = (
+    *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "role", "joins"),
+    "before",
+)
 _MISTAKE_KEYS = {"code", "terminal", "inside", "after", "expected", "help"}
 
 
@@ -198,6 +202,13 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
                 t.name,
                 f"closes {end!r}, which nothing opens",
             )
+        known = [o for o in terminals.values() if o.opens and not o.joins and not o.before]
+        need(
+            not t.before or ({o.opens for o in known} >= {t.opens, t.before} and t.opens != ""),
+            t.name,
+            f'"before" is of another opening tag of a block: the kind that it begins with, not '
+            f"{t.before!r}",
+        )
     kinds = {"", *(t.opens or t.name.lower() for t in terminals.values() if t.mark or not t.closes)}
     lists = ("inside", "after")
     for row in data.get("mistake", []):

@@ -33,7 +33,7 @@ from typing import Any
 
 from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, shape_of, skeleton
-from mypt_spec.bodies.definitions import read_definitions, write_definitions
+from mypt_spec.bodies.definitions import lost_in, read_definitions, write_definitions
 from mypt_spec.bodies.json_body import Call, call_text, calls_in, list_text
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Attrs, Episode, Message, Part, Place
@@ -51,6 +51,7 @@ _SPOKEN = ("thought", "said", "call", "answer")  # of an assistant, in order
 _IDS, _NOTES = "call ids", "results"
 # All this of each message, where one block has several.
 _SAID = "messages"
+_TOOLS = "tools"  # definitions of tools of which their text keeps less
 
 Path = tuple[str, ...]
 
@@ -137,8 +138,8 @@ class Messages(Adapter):
         heads = self._tools_before(said)
         turn = 0
         for i, message in enumerate(said):
-            if i == heads and "tools" in record:
-                self._add(blocks, self._definitions(record["tools"], reader), "head", Place())
+            if i == heads:
+                self._add_tools(blocks, record, reader)
             of: object = "result" if message.role == "tool" else i
             if self.turns:
                 goes_on = message.role == "tool" or (i > 0 and said[i - 1].role == "tool")
@@ -149,8 +150,8 @@ class Messages(Adapter):
             self._vanished(message, i, record, reader)
             own = blocks[-1] if message.role == "tool" else blocks[min(begun, len(blocks) - 1)]
             self._note(own, message)
-        if heads == len(said) and "tools" in record:
-            self._add(blocks, self._definitions(record["tools"], reader), "head", Place())
+        if heads == len(said):
+            self._add_tools(blocks, record, reader)
         begin = [Message(self.begin, at=reader.at(0, ROLE))] if self.begin else []
         ended = self.finish and blocks[-1].role in self.table.marks[self.finish].ends
         end = [Message(self.finish, at=blocks[-1].at)] if ended else []
@@ -175,10 +176,23 @@ class Messages(Adapter):
             pointer = reader.at(i, "content").pointer
             reader.findings.append(Finding("MYP314", what, pointer, help="leave it out"))
 
-    def _definitions(self, tools: list[dict[str, Any]], reader: Reader) -> _Piece:
-        body = self._opener("tools").body
+    def _add_tools(self, blocks: list[_Block], record: dict[str, Any], reader: Reader) -> None:
+        """Puts the definitions of tools into their block, and says what their text does not."""
+        if "tools" not in record:
+            return
+        tools, body, at = record["tools"], self._opener("tools").body, reader.top("tools")
         text = write_definitions(tools, body, reader.table.literals)
-        return _Piece("tools", text, reader.top("tools"))
+        self._add(blocks, _Piece("tools", text, at), "head", Place())
+        if body != "signatures":
+            return
+        holder = next(b for b in blocks if any(part.at is at for part in b.parts))
+        holder.meta[_TOOLS] = tools
+        missing = lost_in(tools, body, text)
+        if missing:
+            shown = ", ".join(missing[:5]) + ", ..." * (len(missing) > 5)
+            what = f"the text of the tools does not say {shown}"
+            hint = "nothing is to be done, unless the model must know it: then describe it in words"
+            reader.findings.append(Finding("MYP360", what, *at, help=hint))
 
     def _spoken(self, message: Said, i: int, reader: Reader) -> Iterator[_Piece]:
         """Yields the pieces of a message, in the order of its blocks."""
@@ -283,7 +297,7 @@ class Messages(Adapter):
             own: dict[str, Any] | None = None
             for piece, part in self._parts(message):
                 if piece == "tools":
-                    top["tools"] = read_definitions(part.text, self._opener("tools").body)
+                    top["tools"] = self._tools(part.text, meta.pop(_TOOLS, None))
                     continue
                 if piece == "result":
                     out.append({ROLE: "tool"} | self._result(part, next(results, {})))
@@ -330,6 +344,13 @@ class Messages(Adapter):
             whole = part if part.kind != "text" else Part("text", part.text, message.attrs)
             out.append((piece, whole))
         return out
+
+    def _tools(self, text: str, given: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+        """Returns the definitions in a text: those that were `given`, if it is their text."""
+        body = self._opener("tools").body
+        if given is not None and write_definitions(given, body, self.table.literals) == text:
+            return given
+        return read_definitions(text, body)
 
     def _result(self, part: Part, notes: dict[str, Any]) -> dict[str, Any]:
         given = dict(part.attrs)

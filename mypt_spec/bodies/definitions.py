@@ -1,7 +1,8 @@
 """Reads and writes declared tools as the text of a block: JSON lines, a JSON array, TypeScript.
 
 Input are definitions as records have them, or the text of a block and its kind of body; output is
-canonical text, or the definitions. JSON keeps each definition as it was given, keys in order.
+canonical text, or the definitions. JSON keeps each definition as it was given, keys in order; of
+TypeScript, a "namespace" keeps all, "signatures" what `lost_in` does not name.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from mypt_spec.bodies.read_signatures import read_signatures
+from mypt_spec.bodies.signatures import lost, write_signatures
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, faults, loads
 from mypt_spec.bodies.typescript import NamespaceError, read_namespace, write_namespace
 
@@ -25,6 +28,8 @@ def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Patte
     """Returns definitions as the body of a block, in canonical form. `literals` matches tags."""
     if kind == "namespace":
         return write_namespace([_wrapped(tool) for tool in tools], literals)
+    if kind == "signatures":
+        return write_signatures(tools)
     if kind == "tool_list":
         return canonical(tools, literals)
     return "\n".join(canonical(tool, literals) for tool in tools)
@@ -32,9 +37,9 @@ def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Patte
 
 def read_definitions(text: str, kind: str) -> list[dict[str, Any]]:
     """Returns the definitions in the body of a block. Raises DefinitionsError."""
-    if kind == "namespace":
+    if kind in ("namespace", "signatures"):
         try:
-            return read_namespace(text)
+            return read_namespace(text) if kind == "namespace" else read_signatures(text)
         except NamespaceError as error:
             raise DefinitionsError(str(error), error.offset) from None
     if kind == "tool_list":
@@ -47,6 +52,14 @@ def read_definitions(text: str, kind: str) -> list[dict[str, Any]]:
         out.append(_definition(_loaded(line, at), at))
         at += len(line) + 1
     return out
+
+
+def lost_in(tools: list[dict[str, Any]], kind: str, text: str) -> list[str]:
+    """Returns what of definitions is not in their text: keys and types; none if all of it is."""
+    try:
+        return lost(tools, read_definitions(text, kind)) if kind == "signatures" else []
+    except DefinitionsError:
+        return []
 
 
 def _loaded(text: str, at: int) -> Any:

@@ -40,6 +40,7 @@ _HELP = {
     "functions": 'write an array of {"name": ..., "arguments": {...}, "id": ...}',
     "json": "write one JSON value; a string in quotes",
     "namespace": "write them as the specification does: type name = (_: {...}) => any;",
+    "signatures": "write them as openai-harmony does: type name = (_: {...}) => any;",
     "tool_lines": 'write one JSON object a line: {"type": "function", "function": {"name": ...}}',
     "tool_list": 'write an array of {"type": "function", "function": {"name": ...}}',
 }

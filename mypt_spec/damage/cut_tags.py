@@ -83,8 +83,8 @@ def cuts(events: Sequence[Event], table: TokenTable, automaton: Automaton) -> li
             blocks.read(event.terminal)
         if stack not in nested or (out and i <= out[-1].last):
             continue
-        closer = table.closers[stack[1]]
-        if closer not in table.plain_tags:
+        closer = table.closers.get(stack[1])
+        if closer is None or closer not in table.plain_tags:
             continue
         found = None
         if event.terminal == TEXT:

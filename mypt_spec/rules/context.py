@@ -11,7 +11,7 @@ from mypt_spec.bodies.json_body import call_parts
 from mypt_spec.damage.cut_tags import inner_tags
 from mypt_spec.episode import Episode, Event, Part
 from mypt_spec.states import Stack, after_tag, open_blocks
-from mypt_spec.table import TEXT, TokenTable
+from mypt_spec.table import TEXT, UNESCAPED, TokenTable
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 
 
@@ -67,8 +67,8 @@ class Context:
 
     @cached_property
     def content(self) -> str:
-        """Returns all runs of text, joined by line ends, so that one search covers them all."""
-        return "\n".join([run.event.text for run in self.texts if run.body == "text"])
+        """Returns all runs without escapes, joined by line ends: one search covers them all."""
+        return "\n".join([run.event.text for run in self.texts if run.body in UNESCAPED])
 
     def _state(self, at: int, inside: tuple[str, ...]) -> int | None:
         """Returns the state before a text run.

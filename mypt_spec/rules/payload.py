@@ -13,13 +13,13 @@ from mypt_spec.bodies.json_body import NAME, called, calls_in, given_key, read_b
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Node, pointer_to
 from mypt_spec.damage.near_miss import near_miss
-from mypt_spec.episode import Attrs, Episode, Event, Part, Place
+from mypt_spec.episode import Attrs, Episode, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex
 from mypt_spec.recovery import Repair
 from mypt_spec.rules.context import Context, TextRun
 from mypt_spec.rules.registry import check
-from mypt_spec.table import CALLS, TEXT, Terminal, TokenTable
+from mypt_spec.table import CALLS, TEXT, UNESCAPED, Terminal, TokenTable
 from mypt_spec.validator import mistake_of, name_refusal
 
 _LONG = 400  # code points of a body whose result is kept
@@ -38,8 +38,11 @@ def _called(text: str) -> Any:
     return json.loads(text)[NAME]
 
 
-def _span(event: Event, start: int, end: int) -> tuple[int, int]:
-    base = event.at.span[0] if event.at.span else 0
+def _span(run: TextRun, start: int, end: int) -> tuple[int, int] | None:
+    """Returns where a piece of a run is; None in a text that a record has as JSON."""
+    if run.body != "text" and run.event.at.pointer:
+        return None
+    base = run.event.at.span[0] if run.event.at.span else 0
     return base + start, base + end
 
 
@@ -47,7 +50,7 @@ def _span(event: Event, start: int, end: int) -> tuple[int, int]:
 def tag_in_content(context: Context) -> Iterator[Finding]:
     """Finds tags that are spelled inside content."""
     for run in context.texts if context.table.literals.search(context.content) else ():
-        if run.body == "text" and context.table.literals.search(run.event.text):
+        if run.body in UNESCAPED and context.table.literals.search(run.event.text):
             yield from _tags(run, context)
 
 
@@ -78,7 +81,7 @@ def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
                 end - len(found) + len(found.rstrip()),
             )
         expected = run.expected(context.automaton, after_text=start > 0)
-        at = run.event.at._replace(span=_span(run.event, start, end))
+        at = run.event.at._replace(span=_span(run, start, end))
         code, message, hint = name_refusal(
             event._replace(at=at), expected, run.inside, "", Repair(), table
         )
@@ -102,7 +105,7 @@ def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
 def tag_in_json(context: Context) -> Iterator[Finding]:
     """Finds strings inside JSON bodies that spell a tag."""
     for run in context.texts:
-        if run.body == "text" or "\\u" not in run.event.text:
+        if run.body in UNESCAPED or "\\u" not in run.event.text:
             continue
         value = read_body(run.event.text, run.body, context.table.literals, run.event.at).value
         stack: list[tuple[Node, Any]] = [(None, value)]
@@ -155,11 +158,11 @@ def _of_argument(node: Node) -> Node:
 def near_miss_tag(context: Context) -> Iterator[Finding]:
     """Finds text that is almost a tag."""
     for run in context.texts if near_miss(context.content, context.table) else ():
-        if run.body != "text":
+        if run.body not in UNESCAPED:
             continue
         found = near_miss(run.event.text, context.table)
         while found is not None:
-            span = _span(run.event, found.start, found.end)
+            span = _span(run, found.start, found.end)
             message = f"`{found.text}` is no tag; did you mean `{found.meant}`?"
             yield Finding(
                 "MYP303",

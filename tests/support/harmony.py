@@ -84,16 +84,27 @@ def theirs(record: dict[str, Any]) -> list[Any]:
     module = pytest.importorskip("openai_harmony", reason="is the yardstick")
     role, message = module.Role, module.Message.from_role_and_content
     out = []
+    texts = [said["content"] for said in record["messages"] if said["role"] == "developer"]
+    if texts or "tools" in record:
+        content = module.DeveloperContent.new()
+        content = content.with_instructions(texts[0]) if texts else content
+        if "tools" in record:
+            given = (tool.get("function", tool) for tool in record["tools"])
+            content = content.with_function_tools([
+                module.ToolDescription.new(f["name"], f.get("description", ""), f.get("parameters"))
+                for f in given
+            ])  # fmt: skip
+        out.append(message(role.DEVELOPER, content))
     for said in record["messages"]:
         if said["role"] == "developer":
-            content = module.DeveloperContent.new().with_instructions(said["content"])
-            out.append(message(role.DEVELOPER, content))
-        elif said["role"] == "tool":
+            continue
+        if said["role"] == "tool":
             author = module.Author.new(role.TOOL, f"functions.{said['name']}")
             result = module.Message.from_author_and_content(author, said["content"])
             out.append(result.with_recipient("assistant").with_channel("commentary"))
         elif said["role"] != "assistant":
-            out.append(message(role(said["role"]), said["content"]))
+            at = 0 if said["role"] == "system" else len(out)
+            out.insert(at, message(role(said["role"]), said["content"]))
         else:
             if "reasoning_content" in said:
                 thought = message(role.ASSISTANT, said["reasoning_content"])

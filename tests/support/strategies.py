@@ -295,6 +295,7 @@ BODIES = {
     "calls": '[{"id": "c", "type": "function", "function": {"name": "n", "arguments": {}}}]',
     "functions": '[{"name": "n", "arguments": {}, "id": "c"}]',
     "tool_list": '[{"name": "n"}]',
+    "signatures": "type n = () => any;\n\n} // namespace functions",
     "namespace": "namespace functions {\n\ntype n = () => any;\n\n} // namespace functions",
 }
 

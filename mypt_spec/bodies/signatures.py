@@ -1,0 +1,221 @@
+"""Writes definitions of functions as the TypeScript of openai-harmony, and says what that loses.
+
+Input are definitions as records have them; output is the text that the library writes of them, byte
+for byte. It is meant for models: of a schema it says types, names, choices, defaults, descriptions
+and examples, and nothing else. `read_signatures` reads it back, and `lost` names what it has no
+place for. Implements section 4 of grammar/harmony/SPEC.md.
+
+>>> city = {"type": "string", "description": "Where."}
+>>> tools = [{"type": "function", "function": {"name": "weather", "description": "Says it.",
+...     "parameters": {"type": "object", "properties": {"city": city}, "required": ["city"]}}}]
+>>> print(write_signatures(tools))
+// Says it.
+type weather = (_: {
+// Where.
+city: string,
+}) => any;
+<BLANKLINE>
+} // namespace functions
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+TAIL = "} // namespace functions"
+# Types that have a word; all others are `any`, but in a list of types, which is written as it is.
+WORDS = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean"}
+
+
+def write_signatures(tools: list[dict[str, Any]]) -> str:
+    """Returns the text of definitions, from the first one to the end of the namespace."""
+    return "".join(_function(tool.get("function", tool)) + "\n\n" for tool in tools) + TAIL
+
+
+def compact(value: Any) -> str:
+    """Returns a JSON value as Rust's serde_json writes it."""
+    if isinstance(value, dict):
+        items = (f"{compact(str(key))}:{compact(item)}" for key, item in value.items())
+        return "{" + ",".join(items) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(compact, value)) + "]"
+    if isinstance(value, float) and "e" in repr(value):
+        digits, _, exponent = repr(value).partition("e")
+        if int(exponent) == -5:  # Python changes to an exponent one digit earlier
+            sign = "-" * digits.startswith("-")
+            return f"{sign}0.0000" + digits.removeprefix("-").replace(".", "")
+        return f"{digits}e{int(exponent)}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _function(function: dict[str, Any]) -> str:
+    said = function.get("description")
+    head = "".join(f"// {line}\n" for line in _lines(said)) if isinstance(said, str) else ""
+    parameters = function.get("parameters")
+    taken = "" if parameters is None else f"_: {_typed(parameters, '')}"
+    return f"{head}type {function['name']} = ({taken}) => any;"
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    return [line.removesuffix("\r") for line in lines[: len(lines) - (lines[-1] == "")]]
+
+
+def _typed(schema: Any, pad: str) -> str:
+    """Returns a schema as a type; `pad` is the white space before its inner lines."""
+    if not isinstance(schema, dict):
+        return "any"
+    choices, kind = schema.get("oneOf"), schema.get("type")
+    if isinstance(choices, list):
+        return "".join(
+            f"\n{pad} | {_nullable(choice, pad + '   ')}{_after(choice, inner=True)}"
+            for choice in choices
+        )
+    kinds = [k for k in kind if isinstance(k, str)] if isinstance(kind, list) else []
+    if kinds:
+        return " | ".join("number" if k == "integer" else k for k in kinds)
+    if kind == "object":
+        said = schema.get("description")
+        head = f"{pad}// {said}\n" if isinstance(said, str) else ""
+        return f"{head}{{\n{_properties(schema, pad)}{pad}}}"
+    if kind == "string" and isinstance(schema.get("enum"), list):
+        words = [f'"{word}"' for word in schema["enum"] if isinstance(word, str)]
+        return " | ".join(words) or "string"
+    if kind == "array":
+        return f"{_typed(schema['items'], pad)}[]" if "items" in schema else "Array<any>"
+    return WORDS.get(kind, "any") if isinstance(kind, str) else "any"
+
+
+def _nullable(schema: Any, pad: str) -> str:
+    text = _typed(schema, pad)
+    null = isinstance(schema, dict) and schema.get("nullable") is True and "null" not in text
+    return f"{text} | null" if null else text
+
+
+def default_of(schema: dict[str, Any], *, inner: bool = False) -> str:
+    """Returns the default of a schema, in quotes unless it is a choice, and never escaped.
+
+    Inside of a type without a name, a choice is JSON, as all other values are.
+    """
+    value, choices = schema["default"], schema.get("enum")
+    chosen = isinstance(choices, list) and bool(choices)
+    if isinstance(value, str) and not (chosen and inner):
+        return f"default: {value}" if chosen else f'default: "{value}"'
+    return f"default: {compact(value)}"
+
+
+def _after(choice: Any, *, inner: bool = False, but: object = None) -> str:
+    """Returns the comment after one of several types; `but` is a description that is left out."""
+    if not isinstance(choice, dict):
+        return ""
+    said = choice.get("description")
+    notes = [said] if isinstance(said, str) and said != but else []
+    notes += [default_of(choice, inner=inner)] if "default" in choice else []
+    return f" // {' '.join(notes)}" if notes else ""
+
+
+def _properties(schema: dict[str, Any], pad: str) -> str:
+    fields, wanted = schema.get("properties"), schema.get("required")
+    needed = {name for name in wanted if isinstance(name, str)} if isinstance(wanted, list) else ()
+    if not isinstance(fields, dict):
+        return ""
+    return "".join(
+        _property(f"{name}{'' if name in needed else '?'}:", field, pad)
+        for name, field in fields.items()
+    )
+
+
+def _property(name: str, field: Any, pad: str) -> str:
+    given = field if isinstance(field, dict) else {}
+    title, said, examples = (given.get(key) for key in ("title", "description", "examples"))
+    choices = given.get("oneOf")
+    lines = [f"// {title}", "//"] if isinstance(title, str) else []
+    lines += [f"// {said}"] if isinstance(said, str) and "oneOf" not in given else []
+    if isinstance(examples, list) and examples:
+        shown = [f'// - "{example}"' for example in examples if isinstance(example, str)]
+        lines += ["// Examples:", *shown]
+    if not isinstance(choices, list):
+        after = f" // {default_of(given)}" if "default" in given and "oneOf" not in given else ""
+        head = "".join(f"{pad}{line}\n" for line in lines)
+        return f"{head}{pad}{name} {_nullable(field, pad + '    ')},{after}\n"
+    first = choices[0] if choices and isinstance(choices[0], dict) else {}
+    above = isinstance(said, str) and first.get("description") != said
+    lines += [f"// {said}"] if above else []
+    lines += [f"// {default_of(given)}"] if "default" in given else []
+    lines.append(name)
+    for i, choice in enumerate(choices):
+        hidden = choice.get("description") if i == 0 and above and choice is first else said
+        typed = _nullable(choice, pad + "   ")
+        lines.append(f" | {typed}{_after(choice, but=hidden)}")
+    return "".join(f"{pad}{line}\n" for line in [*lines, ","])
+
+
+def lost(given: list[dict[str, Any]], read: list[dict[str, Any]]) -> list[str]:
+    """Returns what of definitions is not in those that were `read` in their text, in order.
+
+    Each is a key of a schema, or a type; none occurs twice.
+
+    >>> from mypt_spec.bodies.read_signatures import read_signatures
+    >>> given = [{"name": "f", "parameters": {"type": "object", "properties":
+    ...     {"n": {"type": "integer", "minimum": 1}}}}]
+    >>> lost(given, read_signatures(write_signatures(given)))
+    ['type "integer"', '"minimum"']
+    """
+    pairs = zip(given, read, strict=True)
+    found = [name for a, b in pairs for name in _missing(_bare(a), _bare(b))]
+    return list(dict.fromkeys(found))
+
+
+def _bare(tool: dict[str, Any]) -> dict[str, Any]:
+    function = dict(tool.get("function", tool))
+    if "parameters" in function:
+        function["parameters"] = _plain(function["parameters"])
+    return {key: value for key, value in function.items() if value != "" and value is not None}
+
+
+def _plain(schema: Any) -> Any:
+    """Returns a schema in one of the forms that say the same."""
+    if not isinstance(schema, dict):
+        return schema
+    out = {key: value for key, value in schema.items() if value != "" or key == "default"}
+    for key in ("properties", "required"):
+        if not out.get(key, True):
+            del out[key]
+    kind, nullable = out.get("type"), out.pop("nullable", False)
+    kinds = kind if isinstance(kind, list) else [kind] if kind else []
+    kinds = [*kinds, "null"] if nullable is True and "null" not in kinds else kinds
+    if kinds:
+        out["type"] = kinds
+    if isinstance(out.get("properties"), dict):
+        out["properties"] = {k: _plain(v) for k, v in out["properties"].items()}
+    if isinstance(out.get("required"), list):
+        out["required"] = sorted(map(str, out["required"]))
+    if "items" in out:
+        out["items"] = _plain(out["items"])
+    if isinstance(out.get("oneOf"), list):
+        out["oneOf"] = [_plain(choice) for choice in out["oneOf"]]
+    return out
+
+
+def _missing(given: Any, read: Any, name: str = "", *, named: bool = False) -> Iterator[str]:
+    """Yields what is in one schema and not in the other; `named` where keys are names of fields."""
+    if given == read and compact(given) == compact(read):
+        return
+    if isinstance(given, dict) and isinstance(read, dict) and name != '"default"':
+        for key in [*given, *(k for k in read if k not in given)]:
+            shown = f"the field {key!r}" if named else f'"{key}"'
+            if key in given and key in read:
+                yield from _missing(given[key], read[key], shown, named=shown == '"properties"')
+            else:
+                yield shown
+        return
+    both = isinstance(given, list) and isinstance(read, list)
+    if name == '"type"' and both:
+        yield from (f'type "{kind}"' for kind in given if kind not in read)
+    elif name == '"oneOf"' and both and len(given) == len(read):
+        for a, b in zip(given, read, strict=True):
+            yield from _missing(a, b, name)
+    else:
+        yield name
