@@ -1,7 +1,8 @@
 """Lines that grow: one fault of a record, a text, a JSON value or a list of keys, n times.
 
-`kinds(dialect)` names them all, `line(dialect, kind, n)` makes one. Kinds come from what a
-dialect's samples, schema and tags are, so a new dialect only needs a sample here.
+`kinds(form)` names them all, `line(form, kind, n)` makes one; a form is a dialect, or a shape of
+records of other tools. Kinds come from a sample (growing_samples.py), and from the schema and the
+tags of a dialect: a new dialect or shape only needs a sample.
 """
 
 from __future__ import annotations
@@ -13,90 +14,15 @@ from functools import cache
 from typing import Any
 
 import mypt_spec
-from mypt_spec.record_schema import RecordSchema
+from fuzz.growing_samples import ID, SAMPLES
+from mypt_records import names
 
 Record = dict[str, Any]
 Make = Callable[[int], Record]  # a record of size n
 
-_CALL = {"name": "find", "arguments": {"doc_id": "d", "n": 1}}
-_SAMPLES: dict[str, tuple[Record, list[Record]]] = {  # what stands once, and the messages of a turn
-    "mypt": (
-        {"system": "S\nTools:\n- find(doc_id, n) - finds", "language": "en"},
-        [
-            {"role": "user", "content": "How?", "context": "Guide d"},
-            {"role": "assistant_toolcall", **_CALL, "think": "Look."},
-            {"role": "toolresult", "name": "find", "content": {"documents": [{"doc_id": "e"}]}},
-            {"role": "assistant", "content": "So.", "think": "Aha.", "cite": "Guide"},
-        ],
-    ),
-    "mypt-3b": (
-        {"system": "S", "language": "en"},
-        [
-            {"role": "user", "content": "How?", "context": "Guide d"},
-            {"role": "assistant_toolcall", **_CALL},
-            {"role": "tool_result", "name": "find", "content": {"documents": [{"doc_id": "e"}]}},
-            {"role": "assistant", "content": "So."},
-        ],
-    ),
-    "gabgpt": (
-        {"language": "en"},
-        [
-            {"role": "user", "content": "How?"},
-            {"role": "assistant", "content": "So.", "think": "Aha."},
-        ],
-    ),
-    "praxis": (
-        {"language": "en"},
-        [
-            {"role": "user", "content": "How?"},
-            {
-                "role": "assistant",
-                "contents": [
-                    {"type": "text", "text": "Look."},
-                    {"type": "toolcall", **_CALL},
-                    {"type": "toolresult", "content": "d"},
-                    {"type": "text", "text": "So."},
-                ],
-            },
-        ],
-    ),
-    "usf-omega": (
-        {
-            "model_identity": "S",
-            "language": "en",
-            "tools": [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": "find",
-                        "description": "finds",
-                        "parameters": {
-                            "type": "object",
-                            "properties": {"doc_id": {"type": "string"}, "n": {"type": "integer"}},
-                        },
-                    },
-                }
-            ],
-        },
-        [
-            {"role": "user", "content": "How?"},
-            {
-                "role": "assistant",
-                "content": "Look.",
-                "reasoning": "Aha.",
-                "tool_calls": [
-                    {
-                        "id": "c1",
-                        "type": "function",
-                        "function": {"name": "find", "arguments": '{"doc_id": "d"}'},
-                    }
-                ],
-            },
-            {"role": "tool", "tool_call_id": "c1", "name": "find", "content": "d"},
-            {"role": "assistant", "content": "So."},
-        ],
-    ),
-}  # fmt: skip
+SHAPES = tuple(name for name in names.NAMES if name != names.TEXTS)
+_TAGS_OF = "qwen3"  # what texts of records of other tools may quote
+_TAGS = ("role", "from", "type")  # keys whose values are words of the format
 _PIECES = [
     " ",
     "\n",
@@ -115,28 +41,38 @@ _PIECES = [
 ]
 
 
-def line(dialect: str, kind: str, n: int) -> bytes:
+def forms() -> list[str]:
+    """Returns the names of all dialects and shapes."""
+    return [*mypt_spec.dialects(), *SHAPES]
+
+
+def line(form: str, kind: str, n: int) -> bytes:
     """Returns a record of a kind and a size as a line of JSONL."""
-    record = _makers(dialect)[kind](n)
+    record = _makers(form)[kind](n)
     return json.dumps(record, ensure_ascii="halves" in kind).encode() + b"\n"
 
 
-def kinds(dialect: str) -> list[str]:
-    """Returns the names of all kinds of a dialect."""
-    return list(_makers(dialect))
+def kinds(form: str) -> list[str]:
+    """Returns the names of all kinds of a form."""
+    return list(_makers(form))
 
 
 @cache
-def _makers(dialect: str) -> dict[str, Make]:
-    head, turn = _SAMPLES[dialect]
-    out: dict[str, Make] = {"turns": lambda n: {**head, "messages": turn * n}}
-    for name, faulty in _faulty_turns(dialect, turn):
-        out[f"turns with {name}"] = lambda n, t=faulty: {**head, "messages": t * n}  # type: ignore[misc]
-    whole = {**head, "messages": turn}
+def _makers(form: str) -> dict[str, Make]:
+    head, turn, key = SAMPLES[form]
+    out: dict[str, Make] = {"turns": lambda n: {**head, key: turn * n}}
+    if ID in json.dumps(turn):
+        out["turns with ids of their own"] = lambda n: {
+            **head,
+            key: [m for i in range(n) for m in _numbered(turn, i)],
+        }
+    for name, faulty in _faulty_turns(form, turn):
+        out[f"turns with {name}"] = lambda n, t=faulty: {**head, key: t * n}  # type: ignore[misc]
+    whole = {**head, key: turn}
     for path, value in _paths(whole):
         at = "/".join(map(str, path))
-        if isinstance(value, str) and path[-1] not in ("role", "type"):
-            for piece in _pieces(dialect):
+        if isinstance(value, str) and path[-1] not in _TAGS:
+            for piece in _pieces(form):
                 out[f"{at} of {piece!r}"] = _put(whole, path, lambda n, p=piece: _many(p, n))  # type: ignore[misc]
         if isinstance(value, dict):
             for name, make in _VALUES.items():
@@ -167,6 +103,12 @@ def _makers(dialect: str) -> dict[str, Make]:
     return out
 
 
+def _numbered(turn: list[Any], i: int) -> list[Any]:
+    """Returns a turn whose calls have the ids of turn `i`."""
+    made: list[Any] = json.loads(json.dumps(turn).replace(ID, f"call{i:05}"))
+    return made
+
+
 _VALUES: dict[str, Callable[[int], Any]] = {
     "numbers": lambda i: i,
     "texts": lambda i: f"d{i}",
@@ -182,9 +124,9 @@ def _many(piece: str, n: int) -> str:
     return "".join(piece.replace("{i}", str(i)) for i in range(n)) if "{i}" in piece else piece * n
 
 
-def _pieces(dialect: str) -> Iterator[str]:
+def _pieces(form: str) -> Iterator[str]:
     """Returns pieces that a text may repeat: tags, pairs of tags, almost-tags, and letters."""
-    table = mypt_spec.dialect(dialect).table
+    table = mypt_spec.dialect(_TAGS_OF if form in SHAPES else form).table
     yield from _PIECES
     for terminal in table.terminals.values():
         tag = terminal.spell(tuple((key, "n") for key in terminal.patterns))
@@ -226,9 +168,15 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
         yield from _paths(item, (*path, key))
 
 
-def _faulty_turns(dialect: str, turn: list[Record]) -> Iterator[tuple[str, list[Record]]]:
+def _roles(form: str) -> list[str]:
+    """Returns words that a message may have as its role, and one that it may not."""
+    schema = mypt_spec.dialect(_TAGS_OF if form in SHAPES else form).adapter.SCHEMA
+    return [*schema.aliases, *schema.lifted, *schema.folded, *schema.roles, "robot"]
+
+
+def _faulty_turns(form: str, turn: list[Record]) -> Iterator[tuple[str, list[Record]]]:
     """Yields a turn with one fault, for every fault."""
-    schema: RecordSchema = mypt_spec.dialect(dialect).adapter.SCHEMA
+    roles = _roles(form)
     for i, message in enumerate(turn):
         yield f"message {i} gone", turn[:i] + turn[i + 1 :]
         yield f"message {i} twice", turn[: i + 1] + turn[i:]
@@ -258,10 +206,10 @@ def _faulty_turns(dialect: str, turn: list[Record]) -> Iterator[tuple[str, list[
             yield f"{at} as JSON", put(json.dumps(value))
             yield f"{at} as JSON not canonical", put(json.dumps(value, indent=1))
             yield f"{at} with another key", put({**value, "note": 1})
-        if path[-1] == schema.tag:
-            for role in [*schema.aliases, *schema.lifted, *schema.folded, *schema.roles, "robot"]:
+        if path[-1] in _TAGS:
+            for role in roles:
                 yield f"{at} {role}", put(role)
-        elif isinstance(value, str):
-            for piece in _pieces(dialect):
+        if isinstance(value, str):
+            for piece in _pieces(form):
                 yield f"{at} before {piece!r}", put(value + piece)
                 yield f"{at} after {piece!r}", put(piece + value)

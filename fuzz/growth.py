@@ -4,9 +4,10 @@ A kind of line (growing.py) is made of n and 4n parts, so large that the last ta
 be measured. A time that is in proportion at a larger size, or at a second look, is fine: only one
 that stays out of proportion is an alarm.
 
-`python -m fuzz.growth --minutes 20` looks at strata (a dialect, a kind of line, a way to run the
-linter) by chance. `--sweep FILE` looks at each of them, and notes in the file which are done, so
-that it can be stopped and go on.
+`python -m fuzz.growth --minutes 20` looks at strata (a dialect or a shape of records of other
+tools, a kind of line, a way to run the linter) by chance. `--sweep FILE` looks at each of them, and
+notes in the file which are done, so that it can be stopped and go on. With `--sample N --seed S` it
+looks at N of each dialect and shape, the same for the same seed.
 """
 
 from __future__ import annotations
@@ -28,9 +29,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-import mypt_spec
 from fuzz.driver import run
-from fuzz.growing import kinds, line
+from fuzz.growing import SHAPES, forms, kinds, line
 from mypt_lint.cli import main as lint
 
 ROUND = 5  # examples between two looks at the clock
@@ -47,7 +47,7 @@ FIRST = 16
 
 
 class Stratum(NamedTuple):
-    """A kind of line of a dialect, and a way to run the linter over it."""
+    """A kind of line of a dialect or shape, and a way to run the linter over it."""
 
     dialect: str
     kind: str
@@ -56,7 +56,7 @@ class Stratum(NamedTuple):
 
 @st.composite
 def _inputs(draw: st.DrawFn) -> dict[str, str]:
-    name = draw(st.sampled_from(mypt_spec.dialects()))
+    name = draw(st.sampled_from(forms()))
     kind = draw(st.sampled_from(kinds(name)))
     return Stratum(name, kind, draw(st.sampled_from(list(WAYS))))._asdict()
 
@@ -132,32 +132,42 @@ def _seconds(dialect: str, path: Path, way: str) -> float:
         os.chdir(path.parent)
         with Path(os.devnull).open("w") as sink, redirect_stdout(sink), redirect_stderr(sink):
             before = time.process_time()
-            lint([path.name, "--dialect", dialect, "--no-config", "-j", "1", *WAYS[way]])
+            form = "--records" if dialect in SHAPES else "--dialect"
+            lint([path.name, form, dialect, "--no-config", "-j", "1", *WAYS[way]])
             return time.process_time() - before
     finally:
         os.chdir(here)
         gc.enable()
 
 
-def strata(dialects: Iterable[str]) -> list[Stratum]:
-    """Returns all strata of dialects in an order that shows each sort of them early."""
-    found = [Stratum(d, kind, way) for way in WAYS for d in dialects for kind in kinds(d)]
-    places = [*range(len(found))]
-    random.Random(0).shuffle(places)
+def strata(dialects: Iterable[str], *, sample: int | None = None, seed: int = 0) -> list[Stratum]:
+    """Returns all strata of dialects in an order that shows each sort of them early.
+
+    With `sample`, only so many of each dialect, drawn by `seed`, in an order by chance: what is
+    looked at is a sample of all dialects whenever the sweep is stopped.
+    """
+    found = []
+    for d in dialects:
+        of_one = [Stratum(d, kind, way) for way in WAYS for kind in kinds(d)]
+        drawn = len(of_one) if sample is None else min(sample, len(of_one))
+        found += random.Random(f"{seed} {d}").sample(of_one, drawn)
+    random.Random(seed).shuffle(found)
     ways = list(WAYS)
-    return [found[i] for i in sorted(places, key=lambda i: ways.index(found[i].way))]
+    return found if sample is not None else sorted(found, key=lambda s: ways.index(s.way))
 
 
-def sweep(dialects: Iterable[str], notes: Path, *, minutes: float, share: tuple[int, int]) -> int:
+def sweep(chosen: list[Stratum], notes: Path, *, minutes: float, share: tuple[int, int]) -> int:
     """Looks at all strata that a file does not name yet, and adds each to it. Returns 1 where the
-    file then names an alarm, else 0.
+    file then names an alarm among them, else 0.
 
     `share` (i, n): of n processes with a file each, the i-th, counted from 0.
     """
     lines = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
-    seen = [json.loads(entry) for entry in lines]
-    known = {Stratum(s["dialect"], s["kind"], s["way"]) for s in seen}
-    left = [s for s in strata(dialects)[share[0] :: share[1]] if s not in known]
+    chosen = chosen[share[0] :: share[1]]
+    asked = set(chosen)
+    seen = [s for s in map(json.loads, lines) if _stratum(s) in asked]
+    known = {_stratum(s) for s in seen}
+    left = [s for s in chosen if s not in known]
     alarms = [s for s in seen if s["seconds"]]
     end = time.monotonic() + 60 * minutes
     gc.freeze()  # or each measurement begins with a look at all modules
@@ -176,11 +186,17 @@ def sweep(dialects: Iterable[str], notes: Path, *, minutes: float, share: tuple[
     return 1 if alarms else 0
 
 
+def _stratum(entry: dict[str, Any]) -> Stratum:
+    return Stratum(entry["dialect"], entry["kind"], entry["way"])
+
+
 def main() -> int:
     """Returns the exit status of the command: 0 no alarm, 1 an alarm."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--sweep", type=Path, metavar="FILE", help="where it notes what is done")
-    parser.add_argument("--dialect", action="append", choices=mypt_spec.dialects())
+    parser.add_argument("--dialect", action="append", choices=forms(), metavar="NAME")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N of each dialect and shape")
+    parser.add_argument("--seed", type=int, default=0, help="which N")
     parser.add_argument("--share", default="0/1", metavar="I/N", help="its part of the strata")
     parser.add_argument("--minutes", type=float, default=math.inf)
     if "--sweep" not in sys.argv:
@@ -188,8 +204,8 @@ def main() -> int:
     given = parser.parse_args()
     first, _, of = given.share.partition("/")
     share = int(first), int(of)
-    dialects = given.dialect or mypt_spec.dialects()
-    return sweep(dialects, given.sweep, minutes=given.minutes, share=share)
+    chosen = strata(given.dialect or forms(), sample=given.sample, seed=given.seed)
+    return sweep(chosen, given.sweep, minutes=given.minutes, share=share)
 
 
 if __name__ == "__main__":

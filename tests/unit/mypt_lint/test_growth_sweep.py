@@ -5,6 +5,7 @@ goes on where it was stopped.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
@@ -14,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz import growth
+from fuzz.growing import SHAPES, forms, kinds, line
+from mypt_lint.cli import main as lint
 
 KIND = "turns"
 Taken = Callable[[float], float]  # from megabytes of a line to seconds
@@ -69,15 +72,37 @@ def test_a_sweep_goes_on_where_it_was_stopped(
     seen = ["messages/0/content of ' '", "opt-outs"]
     monkeypatch.setattr(growth, "kinds", lambda dialect: seen)
     notes = tmp_path / "notes.jsonl"
-    assert growth.sweep(["mypt"], notes, minutes=0, share=(0, 1)) == 0
-    assert growth.sweep(["mypt"], notes, minutes=1, share=(0, 2)) == 1
+    strata = growth.strata(["mypt"])
+    assert growth.sweep(strata, notes, minutes=0, share=(0, 1)) == 0
+    assert growth.sweep(strata, notes, minutes=1, share=(0, 2)) == 1
     half = notes.read_text().splitlines()
-    assert growth.sweep(["mypt"], notes, minutes=1, share=(0, 1)) == 1
+    assert growth.sweep(strata, notes, minutes=1, share=(0, 1)) == 1
     entries = [json.loads(entry) for entry in notes.read_text().splitlines()]
     assert notes.read_text().splitlines()[: len(half)] == half
     assert len(half) == 3
     assert len({(e["kind"], e["way"]) for e in entries}) == len(entries) == 2 * len(growth.WAYS)
     assert "6 of 6 strata were looked at: 6 alarms" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", forms())
+def test_each_dialect_and_shape_grows(form: str, tmp_path: Path) -> None:
+    """Its sample is a record without an error, and the search can make lines of it."""
+    path = tmp_path / "data.jsonl"
+    path.write_bytes(line(form, "turns", 2))
+    way = "--records" if form in SHAPES else "--dialect"
+    assert lint([str(path), way, form, "--no-config", "--fail-on", "error"]) == 0
+    assert len(kinds(form)) > 300
+
+
+def test_a_sample_is_of_all_dialects_and_the_same_for_a_seed() -> None:
+    drawn = growth.strata(forms(), sample=7, seed=1)
+    assert Counter(s.dialect for s in drawn) == dict.fromkeys(forms(), 7)
+    assert drawn == growth.strata(forms(), sample=7, seed=1)
+    assert set(drawn) != set(growth.strata(forms(), sample=7, seed=2))
+    assert {s.dialect for s in drawn[:40]} > set(SHAPES)  # in no order of dialects
+    of_mypt = {s for s in drawn if s.dialect == "mypt"}
+    assert set(growth.strata(["mypt"], sample=7, seed=1)) == of_mypt
+    assert set(drawn) < set(growth.strata(forms()))
 
 
 @given(st.lists(st.floats(0.01, 3.0), min_size=1))

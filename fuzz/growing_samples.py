@@ -1,0 +1,130 @@
+"""Records to grow: for each dialect and shape of other tools, what a record holds once, and a turn.
+
+A turn has all that a record of its kind can have, and may be repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+Record = dict[str, Any]
+
+
+class Sample(NamedTuple):
+    """What a record holds once, a turn as a list, and where a record holds its turns."""
+
+    head: Record
+    turn: list[Any]
+    key: str = "messages"
+
+
+ID = "call00000"  # each turn may have another
+_CALL = {"name": "find", "arguments": {"doc_id": "d", "n": 1}}
+_PARAMETERS = {
+    "type": "object",
+    "properties": {"doc_id": {"type": "string"}, "n": {"type": "integer"}},
+}
+_TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "find", "description": "finds", "parameters": _PARAMETERS},
+    }
+]
+_CALLS = [
+    {
+        "id": ID,
+        "type": "function",
+        "function": {"name": "find", "arguments": '{"doc_id": "d"}'},
+    }
+]
+_RESULT = {"role": "tool", "tool_call_id": ID, "name": "find", "content": "d"}
+_ASKED = {"role": "user", "content": "How?"}
+_ANSWER = {"role": "assistant", "content": "So."}
+_THOUGHT = {"reasoning_content": "Aha."}
+_SYSTEM = {"role": "system", "content": "S"}
+
+
+def _tool_chat(**said: str) -> Sample:
+    """Returns a sample of OpenAI's messages, whose calls come with what `said` holds."""
+    calls = {"role": "assistant", **said, "tool_calls": _CALLS}
+    return Sample({"language": "en", "tools": _TOOLS}, [_ASKED, calls, _RESULT, _ANSWER])
+
+
+SAMPLES = {
+    "mypt": Sample(
+        {"system": "S\nTools:\n- find(doc_id, n) - finds", "language": "en"},
+        [
+            {**_ASKED, "context": "Guide d"},
+            {"role": "assistant_toolcall", **_CALL, "think": "Look."},
+            {"role": "toolresult", "name": "find", "content": {"documents": [{"doc_id": "e"}]}},
+            {**_ANSWER, "think": "Aha.", "cite": "Guide"},
+        ],
+    ),
+    "mypt-3b": Sample(
+        {"system": "S", "language": "en"},
+        [
+            {**_ASKED, "context": "Guide d"},
+            {"role": "assistant_toolcall", **_CALL},
+            {"role": "tool_result", "name": "find", "content": {"documents": [{"doc_id": "e"}]}},
+            _ANSWER,
+        ],
+    ),
+    "gabgpt": Sample({"language": "en"}, [_ASKED, {**_ANSWER, "think": "Aha."}]),
+    "praxis": Sample(
+        {"language": "en"},
+        [
+            _ASKED,
+            {
+                "role": "assistant",
+                "contents": [
+                    {"type": "text", "text": "Look."},
+                    {"type": "toolcall", **_CALL},
+                    {"type": "toolresult", "content": "d"},
+                    {"type": "text", "text": "So."},
+                ],
+            },
+        ],
+    ),
+    "usf-omega": Sample(
+        {"model_identity": "S", "language": "en", "tools": _TOOLS},
+        [
+            _ASKED,
+            {
+                "role": "assistant",
+                "content": "Look.",
+                "reasoning": "Aha.",
+                "tool_calls": [{**_CALLS[0], "function": _CALL}],
+            },
+            _RESULT,
+            _ANSWER,
+        ],
+    ),
+    "chatml": Sample({"language": "en"}, [_ASKED, _ANSWER]),
+    "llama3": Sample({"language": "en"}, [_ASKED, _ANSWER]),
+    "qwen3": _tool_chat(content="Look.", **_THOUGHT),
+    "mistral": _tool_chat(),
+    "harmony": _tool_chat(content="Look.", **_THOUGHT)._replace(head={"language": "en"}),
+    "openai": _tool_chat(content="Look.", **_THOUGHT),
+    "sharegpt": Sample(
+        {"system": "S", "tools": _TOOLS},
+        [
+            {"from": "human", "value": "How?"},
+            {"from": "function_call", "value": '{"name": "find", "arguments": {"doc_id": "d"}}'},
+            {"from": "observation", "value": "d"},
+            {"from": "gpt", "value": "So."},
+        ],
+        "conversations",
+    ),
+    "alpaca": Sample(
+        {"system": "S", "instruction": "How?", "input": "x", "output": "So."},
+        [["Who?", "Me."]],
+        "history",
+    ),
+    "completion": Sample({"completion": [_ASKED, _ANSWER]}, [_ASKED, _ANSWER], "prompt"),
+    "preference": Sample(
+        {"prompt": [_SYSTEM], "rejected": [_ASKED, {**_ANSWER, "content": "No."}]},
+        [_ASKED, _ANSWER],
+        "chosen",
+    ),
+    "kto": Sample({"completion": [_ASKED, _ANSWER], "label": True}, [_ASKED, _ANSWER], "prompt"),
+}
