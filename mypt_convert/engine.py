@@ -232,36 +232,42 @@ class Converter:
         self, findings: Iterable[Finding], given: Conversation, back: Sequence[Step]
     ) -> Iterator[Finding]:
         """Yields findings about the new record, at their places in the source."""
-        source = {
-            twin.at: step.at for step, twin in align(given.steps, back).pairs if twin is not None
-        }
+        places = _Places(
+            {twin.at: step.at for step, twin in align(given.steps, back).pairs if twin is not None},
+            given.extras,
+        )
         for finding in findings:
             yield replace(
                 finding,
                 message=f"as {self.target.name}: {finding.message}",
-                pointer=_place(finding.pointer, source, given.extras),
+                pointer=places.of(finding.pointer),
                 fix=None,
             )
 
 
-def _place(pointer: str, source: dict[str, str], extras: dict[str, Any]) -> str:
-    """Returns the place in the source of a pointer into the new record.
+class _Places:
+    """The places in the source of pointers into the new record."""
 
-    It is the place of the value itself, of another key of its message, or of the same top-level
-    key.
-    """
-    base = max(
-        (at for at in source if pointer == at or pointer.startswith(f"{at}/")),
-        key=len,
-        default=None,
-    )
-    if base is not None:
-        return source[base] + pointer[len(base) :]
-    message = "/".join(pointer.split("/")[:3])
-    near = [where for at, where in source.items() if at.startswith(f"{message}/")]
-    if near and pointer.startswith("/messages/"):
-        return "/".join(near[-1].split("/")[:3])
-    return pointer if pointer[1:].split("/", maxsplit=1)[0] in extras else ""
+    def __init__(self, source: dict[str, str], extras: dict[str, Any]) -> None:
+        self._source, self._extras = source, extras
+        self._messages = {_message(at): _message(where) for at, where in source.items()}
+
+    def of(self, pointer: str) -> str:
+        """Returns the place of the value itself, of another key of its message, or of the same
+        top-level key.
+        """
+        base = pointer
+        while base and base not in self._source:
+            base = base.rpartition("/")[0]
+        if base in self._source:
+            return self._source[base] + pointer[len(base) :]
+        if pointer.startswith("/messages/") and _message(pointer) in self._messages:
+            return self._messages[_message(pointer)]
+        return pointer if pointer[1:].split("/", maxsplit=1)[0] in self._extras else ""
+
+
+def _message(pointer: str) -> str:
+    return "/".join(pointer.split("/")[:3])
 
 
 class _Apart:

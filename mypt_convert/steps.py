@@ -10,10 +10,11 @@ have more; what two formats do not share is lost.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 from mypt_spec.record_schema import WEIGHT
 from mypt_spec.table import TokenTable
@@ -152,11 +153,17 @@ def call_of(step: Step) -> dict[str, Any]:
     return named | {"type": "function", "function": function}
 
 
-def result_of(message: dict[str, Any], at: str, waiting: list[Step]) -> Step:
+def wait(calls: Iterable[Step], waiting: Waiting[Step]) -> None:
+    """Adds the calls of steps to those without a result."""
+    for step in calls:
+        if step.kind == "call":
+            waiting.add(step, None, step.id)
+
+
+def result_of(message: dict[str, Any], at: str, waiting: Waiting[Step]) -> Step:
     """Returns a result with the name and id of the call that it answers, which waits no longer."""
     called = message.get("tool_call_id")
-    mine = next((i for i, call in enumerate(waiting) if called in (None, call.id)), None)
-    call = waiting.pop(mine) if mine is not None else Step("call", {})
+    call = waiting.take(called) or Step("call", {})
     meta = {"tool_call_id": None} if called is None and call.id else {}
     value, name = result_value(message["content"]), message.get("name", call.name)
     return Step("result", value, name, call.id, f"{at}/content", meta)

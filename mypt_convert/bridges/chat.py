@@ -14,6 +14,7 @@ from mypt_convert.steps import BOUNDARY, Conversation, Step, first_carries, resu
 from mypt_records.chat import Call, Chat, Message
 from mypt_records.reading import below
 from mypt_records.shapes import read as read_chat
+from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.bodies.strict_json import Fault, faults, kind_of, loads, value_at
 from mypt_spec.dialect import dialect
 from mypt_spec.findings import Finding
@@ -23,6 +24,7 @@ from mypt_spec.record_schema import WEIGHT
 # metadata: a target that has no place for it loses it.
 _SEEN = {"language", "tools", "functions", "response_format", "rejected", "label"}
 _SAID = {"refusal", "audio", "function_call"}
+_ID, _NAME, _ANY = "id", "name", ("any", "")  # of calls without a result
 _KEPT = "MYP103"  # an unknown key: it becomes metadata
 
 
@@ -86,7 +88,7 @@ def _void(key: str, value: Any) -> bool:
 class _Reader:
     def __init__(self) -> None:
         self.findings: list[Finding] = []
-        self.open: list[Call] = []  # calls without a result
+        self.open: Waiting[Call] = Waiting()  # by their ids; without one, by their names
         self.before = ""  # the role of the message before
 
     def add(self, code: str, message: str, at: str) -> None:
@@ -123,9 +125,10 @@ class _Reader:
 
     def call(self, call: Call) -> list[Step]:
         ident = call.id.text if call.id is not None else ""
-        if call.id is not None and any(c.id and c.id.text == ident for c in self.open):
+        if call.id is not None and self.open.first((_ID, ident)):
             self.add("MYP104", f'two calls without a result have the id "{ident}"', call.id.at)
-        self.open.append(call)
+        keys = [(_NAME, call.name.text), _ANY] if call.id is None else [(_ID, ident)]
+        self.open.add(call, *keys)
         value = call.arguments.value if call.arguments is not None else None
         at = call.arguments.at if call.arguments is not None else call.at
         try:
@@ -141,14 +144,13 @@ class _Reader:
 
     def result(self, message: Message) -> list[Step]:
         """Returns the result of an open call, as a step."""
-        call = self.asked(message)
+        call = self.take(message)
         if call is None:
             called = message.answers
             shown = "null" if called is None else f'"{called.text}"'
             at = f"{message.at}/tool_call_id" if called is None else called.at
             self.add("MYP310", f"no open call has the id {shown}", at)
             return []
-        self.open.remove(call)
         name = call.name.text
         if message.name is not None and message.name.text != name:
             said = f'the result is of "{message.name.text}", its call is of "{name}"'
@@ -156,14 +158,15 @@ class _Reader:
         ident = call.id.text if call.id is not None else ""
         return [Step("result", result_value(message.text), name, ident, _place(message))]
 
-    def asked(self, message: Message) -> Call | None:
-        """Returns the call that a result answers: by its id, or the first one without an id."""
+    def take(self, message: Message) -> Call | None:
+        """Returns the call that a result answers, which waits no longer.
+
+        It is found by its id; without ids, by its name, or it is the first one.
+        """
         if message.answers is not None:
-            same = (c for c in self.open if c.id and c.id.text == message.answers.text)
-            return next(same, None)
-        unnamed = [call for call in self.open if call.id is None]
-        named = (c for c in unnamed if message.name and c.name.text == message.name.text)
-        return next(named, next(iter(unnamed), None))
+            return self.open.take((_ID, message.answers.text))
+        named = self.open.take((_NAME, message.name.text)) if message.name else None
+        return named or self.open.take(_ANY)
 
     def serialised(self, name: str, text: str) -> Conversation:
         """Returns what a text with the tags of a dialect says."""

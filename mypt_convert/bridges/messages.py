@@ -22,9 +22,11 @@ from mypt_convert.steps import (
     messages_of,
     result_of,
     result_text,
+    wait,
 )
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.messages import Messages
+from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.dialect import Dialect
 from mypt_spec.table import TokenTable
 
@@ -62,7 +64,7 @@ class MessageBridge:
     def steps(self, record: dict[str, Any], table: TokenTable) -> Conversation:
         """Returns a canonical record as steps."""
         out: list[Step] = []
-        waiting: list[Step] = []  # calls without a result
+        waiting: Waiting[Step] = Waiting()
         extras, before = extras_of(record), ""
         messages = list(messages_of(record))
         results = [message for _, message, _ in messages if message["role"] == "tool"]
@@ -72,7 +74,7 @@ class MessageBridge:
             role = message["role"]
             if role == "assistant":
                 found = _said(message, at)
-                waiting += [step for step in found if step.kind == "call"]
+                wait(found, waiting)
                 meta = meta | ({BOUNDARY: True} if role == before else {})
             elif role == "tool":
                 found = [result_of(message, at, waiting)]
@@ -93,7 +95,9 @@ class MessageBridge:
         messages: list[dict[str, Any]] = []
         rank = len(_RANKS)  # of the last step in the open message; above all where none is open
         for i, step in enumerate(steps):
-            if step.kind not in self.KINDS or (step.kind == "text" and not self._placed(i, steps)):
+            if step.kind not in self.KINDS:
+                continue
+            if step.kind == "text" and i not in final and not self._before_call(i, steps):
                 continue
             if step.kind in _RANKS:
                 now = _RANKS[step.kind]
@@ -112,10 +116,10 @@ class MessageBridge:
             messages.append(said | kept(step.meta))
         return {"messages": messages}
 
-    def _placed(self, at: int, steps: tuple[Step, ...]) -> bool:
-        """Returns whether a text is an answer, or is said before a call."""
+    def _before_call(self, at: int, steps: tuple[Step, ...]) -> bool:
+        """Returns whether a step is said before a call."""
         following = steps[at + 1].kind if at + 1 < len(steps) else ""
-        return at in answers(steps) or (following == "call" and "call" in self.KINDS)
+        return following == "call" and "call" in self.KINDS
 
 
 def _said(message: dict[str, Any], at: str) -> list[Step]:

@@ -20,7 +20,9 @@ from mypt_convert.steps import (
     messages_of,
     result_of,
     result_text,
+    wait,
 )
+from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.table import TokenTable
 
 KINDS = frozenset(
@@ -45,11 +47,11 @@ def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
     results = [message for _, message, _ in messages if message["role"] == "tool"]
     if results and not any("name" in message for message in results):
         extras[UNNAMED] = True
-    waiting: list[Step] = []  # calls without a result
+    waiting: Waiting[Step] = Waiting()
     for at, message, meta in messages:
         if message["role"] == "assistant":
             found = _assistant(message, at)
-            waiting += [step for step in found if step.kind == "call"]
+            wait(found, waiting)
         elif message["role"] == "tool":
             found = [result_of(message, at, waiting)]
             if "name" not in message and UNNAMED not in extras:

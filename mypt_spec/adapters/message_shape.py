@@ -7,11 +7,14 @@ three names. The record itself is kept as it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from mypt_spec.adapters.base import CHAT_ROLES, WholeRecord, shallow
 from mypt_spec.adapters.objects import Objects
+from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import (
@@ -34,6 +37,7 @@ _ROLES = {
     "assistant": {"content": _MAYBE, **dict.fromkeys(THOUGHTS, _MAYBE), "tool_calls": _LIST},
     "tool": {"content": _TEXT, "tool_call_id": _MAYBE, "name": _MAYBE},
 }
+_ID, _NAMED, _ANY = "id", "has an id", "any"  # of calls without a result
 _RESULTS = ("function", "tool_result", "toolresult")  # what people call a result
 # Keys of a message that are read as if they were not there where they are null.
 _NULLABLE = frozenset({"tool_calls", "tool_call_id", "name", *THOUGHTS})
@@ -172,12 +176,15 @@ class _Walk(Objects):
         How many results there are, and whether calls are before them, is no matter here.
         """
         out: list[Said] = []
-        waiting: list[dict[str, Any]] = []
+        waiting: Waiting[dict[str, Any]] = Waiting()
         for i, message in enumerate(said):
             if message.role != "tool":
-                waiting = [*message.calls]
-                self.ids(waiting, f"/messages/{i}/tool_calls")
-            elif waiting:
+                waiting = Waiting()
+                for call in message.calls:
+                    ident = call.get("id")
+                    waiting.add(call, _ANY, *([_NAMED, (_ID, ident)] if ident else []))
+                self.ids(message.calls, f"/messages/{i}/tool_calls")
+            elif waiting.first(_ANY):
                 message = self.result(message, waiting, f"/messages/{i}", ordered=ordered)
             elif message.answers:
                 what = f"no open call has the id {message.answers!r}"
@@ -185,7 +192,7 @@ class _Walk(Objects):
             out.append(message)
         return out
 
-    def ids(self, calls: list[dict[str, Any]], at: str) -> None:
+    def ids(self, calls: Iterable[dict[str, Any]], at: str) -> None:
         """Adds a finding for each id of a call that occurs twice in one message."""
         seen: set[str] = set()
         for i, call in enumerate(calls):
@@ -197,22 +204,20 @@ class _Walk(Objects):
             seen |= {call["id"]} if "id" in call else set()
 
     def result(
-        self, message: Said, waiting: list[dict[str, Any]], at: str, *, ordered: bool
+        self, message: Said, waiting: Waiting[dict[str, Any]], at: str, *, ordered: bool
     ) -> Said:
         """Returns a result with the name of its call, which waits no longer."""
-        ids = [call.get("id") for call in waiting]
-        place, call = 0, waiting[0]
-        if message.answers and any(ids):
-            if message.answers not in ids:
-                what = f"no open call has the id {message.answers!r}"
-                known = ", ".join(repr(i) for i in ids[:10] if i)
-                self.add("MYP310", what, f"{at}/tool_call_id", keep=True, help=f"open are {known}")
-                waiting.pop(0)
-                return message
-            place = ids.index(message.answers)
-            call = waiting[place]
-        waiting.pop(place)
-        if place and ordered:
+        following, by_id = waiting.first(_ANY), (_ID, message.answers)
+        found = message.answers and waiting.first(_NAMED)
+        if found and waiting.first(by_id) is None:
+            what = f"no open call has the id {message.answers!r}"
+            known = ", ".join(repr(call["id"]) for call in islice(waiting.all(_NAMED), 10))
+            self.add("MYP310", what, f"{at}/tool_call_id", keep=True, help=f"open are {known}")
+            waiting.take(_ANY)
+            return message
+        call = waiting.take(by_id if found else _ANY)
+        assert call is not None, "results are looked at while calls wait"
+        if call is not following and ordered:
             what = f"the result is of the call {message.answers!r}, which is not the next one"
             hint = "put results in the order of their calls: the format has no ids to tell them by"
             self.add("MYP312", what, f"{at}/tool_call_id", keep=True, help=hint)
