@@ -103,6 +103,7 @@ SAMPLES = {
     "llama3": Sample({"language": "en"}, [_ASKED, _ANSWER]),
     "qwen3": _tool_chat(content="Look.", **_THOUGHT),
     "mistral": _tool_chat(),
+    "mistral-v13": _tool_chat(content="Look.", **_THOUGHT),
     "harmony": _tool_chat(content="Look.", **_THOUGHT)._replace(head={"language": "en"}),
     "openai": _tool_chat(content="Look.", **_THOUGHT),
     "sharegpt": Sample(
