@@ -41,9 +41,16 @@ class Format:
         first = [] if system is None else [{"role": "system", "content": system}]
         return [*first, *record["messages"]]
 
-    def faults(self, text: Rendered, own: dict[str, Any] | None) -> Iterable[Fault]:
-        """Yields how a text differs from the format; `own` is the record of its conversation."""
+    def faults(
+        self, text: Rendered, own: dict[str, Any] | None, *, complete: bool = True
+    ) -> Iterable[Fault]:
+        """Yields how a text differs from the format; `own` is the record of its conversation.
+
+        Without `complete`, the text need only be the beginning of a legal one, as a prompt is.
+        """
         name = self.dialect.name
+        if not complete and not self.dialect.check_prefix(text.text).findings:
+            return
         episode, findings = self.dialect.parse(text.text)
         error = next((f for f in findings if f.severity == "error"), None)
         if episode is None or error:
@@ -86,4 +93,4 @@ class Format:
 
     def rendered(self, render: Render, record: dict[str, Any]) -> Rendered | Failed:
         """Returns what a template for records of the dialect makes of one of them."""
-        return render(self.messages(record), None)
+        return render(self.messages(record), record.get("tools"))

@@ -79,7 +79,8 @@ def _look(template: Template, rows: list[dict[str, Any]], known: Format | None) 
         elif isinstance(outcome, Rendered):
             seen.cases.append(here := case(row, render, outcome))
             found = list(faults(here, template.stops))
-            found += known.faults(outcome, own) if known else []
+            whole = row["messages"][-1]["role"] == "assistant"
+            found += known.faults(outcome, own, complete=whole) if known else []
         else:
             found = []
         if isinstance(outcome, Failed):

@@ -20,7 +20,8 @@ from mypt_spec import Dialect, VocabularyError
 from mypt_spec.states import open_blocks
 from mypt_spec.table import TEXT, Terminal
 from mypt_spec.tokenizer.vocabulary import COPIES
-from mypt_train.export.tokenizer_file import ExportError, template, tokenizer_config, tokenizer_json
+from mypt_train.export.chat_template import chat_template
+from mypt_train.export.tokenizer_file import ExportError, padding, tokenizer_config, tokenizer_json
 
 
 def export(
@@ -51,9 +52,10 @@ def export(
             f"{source / CONFIG}: the model has {config.get('vocab_size')} ids, {name} has "
             f"{d.tokenizer.vocab_size}; {hint}"
         )
-    shown = template(d)
+    shown = chat_template(d, reserved=(padding(d),))
     ends = {tag: d.tokenizer.special[tag] for tag in endings(d)}
-    last = next(reversed(ends))
+    last = next(reversed(ends), padding(d))
+    stops = {} if ends else {"stop_strings": stop_strings(d)}
     ids: dict[str, Any] = {
         "bos_token_id": None,
         "eos_token_id": list(ends.values()),
@@ -61,7 +63,7 @@ def export(
     }
     files = {
         CONFIG: config | {"architectures": ["LlamaForCausalLM"], "model_type": "llama"} | ids,
-        "generation_config.json": {"do_sample": True} | ids,
+        "generation_config.json": {"do_sample": True} | ids | stops,
         "tokenizer.json": tokenizer_json(d),
         "tokenizer_config.json": tokenizer_config(d, last),
     }
@@ -91,6 +93,20 @@ def endings(dialect: Dialect) -> list[str]:
     A tag counts if it is one id, and if in some state after it only the system may write, or the
     episode is over. Section "Generation" of each `grammar/*/SPEC.md` describes these tags.
     """
+    table, found = dialect.table, _last_tags(dialect)
+    return sorted(
+        (tag for tag in found if tag in table.special),
+        key=lambda tag: (found[tag], table.special[tag]),
+    )
+
+
+def stop_strings(dialect: Dialect) -> list[str]:
+    """Returns the texts of such tags that are no single id, for a format without `endings`."""
+    return sorted(tag for tag in _last_tags(dialect) if tag not in dialect.table.special)
+
+
+def _last_tags(dialect: Dialect) -> dict[str, bool]:
+    """Returns the tags after which the model writes no further, and whether all is over then."""
     table, machine = dialect.table, dialect.automaton
     blocks = open_blocks(machine, table)
     found: dict[str, bool] = {}
@@ -105,10 +121,7 @@ def endings(dialect: Dialect) -> list[str]:
                 and not any(n == TEXT or _own(table.terminals[n]) for n in machine.steps[state])
             ):
                 found[terminal.shown] = found.get(terminal.shown, False) or state in machine.accepts
-    return sorted(
-        (tag for tag in found if tag in table.special),
-        key=lambda tag: (found[tag], table.special[tag]),
-    )
+    return found
 
 
 def _own(terminal: Terminal) -> bool:

@@ -1,16 +1,17 @@
 """Makes the files with which Hugging Face's tokenizer gives the same ids as this project's.
 
-Input: a dialect on its vocabulary. Output: the contents of `tokenizer.json`,
-`tokenizer_config.json` and `chat_template.jinja`.
+Input: a dialect on its vocabulary. Output: the contents of `tokenizer.json`
+and `tokenizer_config.json`.
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from mypt_spec import Dialect
+from mypt_spec.table import TEXT, Piece, Terminal
 from mypt_spec.tokenizer.tokenizer import gpt2_letters, gpt2_merges, gpt2_ranks
 from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, MADE
 
@@ -22,18 +23,7 @@ class ExportError(Exception):
     """A model cannot be exported; the message says what is missing, and what to do."""
 
 
-def template(dialect: Dialect) -> str:
-    """Returns the chat template of a dialect. Raises ExportError for a dialect that has none."""
-    path = Path(__file__).parent / f"{dialect.name}.jinja"
-    if not path.is_file():
-        have = ", ".join(sorted(p.stem for p in Path(__file__).parent.glob("*.jinja")))
-        raise ExportError(f"{dialect.name} has no chat template; these have one: {have}")
-    return path.read_text(encoding="utf-8").replace(
-        "TAGS", json.dumps([*dialect.tokenizer.special, _pad(dialect)]), 1
-    )
-
-
-def _pad(dialect: Dialect) -> str:
+def padding(dialect: Dialect) -> str:
     """Returns the name of the id that fills up rows."""
     own = {} if dialect.vocabulary is None else dialect.vocabulary.special
     names = [tag for tag, i in own.items() if i == dialect.tokenizer.pad]
@@ -50,15 +40,13 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
         "trim_offsets": True,
         "use_regex": True,
     }
-    cuts: dict[str, Any] = byte_level
+    cuts: list[dict[str, Any]] = [byte_level]
     whole = own is not None and own.file == MADE
     if own is not None and own.patterns != (GPT2_PATTERN,):
-        splits = [
-            {"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": False}
-            for p in own.patterns
-        ]
-        splits.append(byte_level | {"use_regex": False})
-        cuts = {"type": "Sequence", "pretokenizers": splits}
+        cuts = [_split(p) for p in own.patterns] + [byte_level | {"use_regex": False}]
+    tags = tag_pieces(dialect)
+    if tags:
+        cuts.insert(0, _split("|".join(tags)))
     flags = {
         "single_word": False,
         "lstrip": False,
@@ -66,14 +54,16 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
         "normalized": False,
         "special": True,
     }
-    added = {_pad(dialect): tokenizer.pad, **tokenizer.special}
+    added = {padding(dialect): tokenizer.pad, **tokenizer.special}
     if own is not None and own.file == MADE:
         added = dict(sorted((own.special | added).items(), key=lambda item: item[1]))
         vocabulary |= added  # else the library gives them ids after the number of tokens
     return {
         "version": "1.0", "truncation": None, "padding": None,
         "added_tokens": [{"id": i, "content": tag} | flags for tag, i in added.items()],
-        "normalizer": None, "pre_tokenizer": cuts, "post_processor": None,
+        "normalizer": None,
+        "pre_tokenizer": cuts[0] if len(cuts) == 1 else {"type": "Sequence", "pretokenizers": cuts},
+        "post_processor": None,
         "decoder": byte_level,
         "model": {
             "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
@@ -84,10 +74,61 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _split(pattern: str) -> dict[str, Any]:
+    """Returns a step that makes what a pattern matches a piece by itself."""
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+
+
+def tag_pieces(dialect: Dialect) -> list[str]:
+    """Returns patterns of the plain text in tags, which is encoded apart from the text around it.
+
+    The library cuts a text at special ids first, so plain text before or after these is at an end
+    of what a pattern sees. With `glue`, only what is trained otherwise than its text is apart.
+    """
+    table, found = dialect.table, set[str]()
+    for terminal in table.terminals.values():
+        special = [i for i, piece in enumerate(terminal.spelling) if piece.kind == "special"]
+        if not special:
+            if not table.glue:
+                found.add(_run(terminal.spelling))
+            continue
+        head, tail = terminal.spelling[: special[0]], terminal.spelling[special[-1] + 1 :]
+        apart = not table.glue or (terminal.opens and terminal.loss != terminal.body_loss)
+        before, after = _beside(terminal, dialect)
+        if head and before and not table.glue:
+            found.add(_run(head) + r"\z")
+        if tail and after and (apart or terminal.trail):
+            found.add(r"\A" + _run(tail))
+    return sorted(found, key=lambda p: (-len(p), p))
+
+
+def _beside(terminal: Terminal, dialect: Dialect) -> tuple[bool, bool]:
+    """Returns whether plain text may be directly before a tag, and directly after it."""
+    table, steps = dialect.table, dialect.automaton.steps
+    last = {name for name, t in table.terminals.items() if t.spelling[-1].kind != "special"}
+    first = {name for name, t in table.terminals.items() if t.spelling[0].kind != "special"}
+    before = any(
+        terminal.name in steps[then]
+        for row in steps
+        for n, then in row.items()
+        if n in {TEXT, *last}
+    )
+    after = any(
+        {TEXT, *first} & set(steps[row[terminal.name]]) for row in steps if terminal.name in row
+    )
+    return before, after
+
+
+def _run(pieces: Sequence[Piece]) -> str:
+    """Returns the pattern of pieces of plain text."""
+    return "".join(p.pattern if p.kind == "attr" else re.escape(p.value) for p in pieces)
+
+
 def tokenizer_config(dialect: Dialect, end: str) -> dict[str, Any]:
     """Returns the content of `tokenizer_config.json`; `end` is the tag that ends a turn."""
     return {
-        "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": end, "pad_token": _pad(dialect),
+        "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": end,
+        "pad_token": padding(dialect),
         "clean_up_tokenization_spaces": False,
         "additional_special_tokens": list(dialect.tokenizer.special),
     }  # fmt: skip

@@ -19,6 +19,7 @@ from mypt_lint.template.lint import CONVERSATIONS, lint_template
 from mypt_lint.template.source import load
 from mypt_lint.template.values import places, values
 from mypt_spec.findings import RULES
+from mypt_train.export.chat_template import chat_template
 
 FAITHFUL = """\
 {%- if tools %}<|tools|>{{ tools | tojson }}<|end|>{% endif -%}
@@ -42,7 +43,6 @@ FAITHFUL = """\
 {%- if add_generation_prompt %}<|assistant|>{% endif -%}
 """
 CODES = frozenset(code for code in RULES if "MYP710" <= code <= "MYP722")
-EXPORTED = Path(__file__).parents[3] / "mypt_train/export/mypt.jinja"
 
 
 def found(path: Path, dialect: str = "") -> list[tuple[str, str]]:
@@ -58,11 +58,8 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def exported() -> str:
-    d = mypt_spec.dialect("mypt")
-    return EXPORTED.read_text(encoding="utf-8").replace(
-        "TAGS", json.dumps(list(d.tokenizer.special))
-    )
+def exported(name: str = "mypt") -> str:
+    return chat_template(mypt_spec.dialect(name))
 
 
 def rows() -> list[dict[str, Any]]:
@@ -168,13 +165,18 @@ def test_the_exported_template_writes_its_format(tmp_path: Path) -> None:
     assert {code for code, _ in findings} <= {"MYP712"}
 
 
+def test_the_exported_template_of_a_format_with_tools(tmp_path: Path) -> None:
+    """A conversation may end with a question; tools are given where records are rendered, too."""
+    findings = found(written(tmp_path, exported("qwen3")), "qwen3")
+    assert {code for code, _ in findings} <= {"MYP712", "MYP714"}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "code"),
     [
-        ("</myPT_assistant><myPT_eot>", "</myPT_assistant>", "MYP722"),
-        ('"<myPT_think>" ~ plain(m.think, where) ~ "</myPT_think>"', '""', "MYP722"),
-        ("{%- generation -%}\n        {{- \"<myPT_assistant>\" -}}",
-         '{{- "<myPT_assistant>" -}}{%- generation -%}', "MYP719"),
+        ('set after = "EOT"', 'set after = ""', "MYP722"),
+        ('{{- piece("thought", thought.text, key, where, {}) -}}', "", "MYP722"),
+        ("if part[1] == 1", "if part[1] == 0", "MYP719"),
     ],
 )  # fmt: skip
 def test_a_template_that_differs_from_its_format(

@@ -104,9 +104,14 @@ def test_content_that_spells_a_tag_is_refused(
 @pytest.mark.parametrize(
     ("chat", "says"),
     [
-        ([{"role": "user", "content": "u"}], "stands first"),
+        (
+            [{"role": "user", "content": "u"}],
+            "`<myPT_user>` may not come here; expected <myPT_system>",
+        ),
         ([{"role": "system", "content": "s"}, {"role": "system", "content": "s"}], "stands first"),
-        ([{"role": "system", "content": "s"}, {"role": "tool", "content": "u"}], "no such role"),
+        ([{"role": "system", "content": "s"}, {"role": "tool", "content": "u"}], "no call waits"),
+        ([{"role": "system", "content": "s"}, {"role": "critic", "content": "u"}], "no such role"),
+        ([{"role": "system", "content": ""}, {"role": "user", "content": "u"}], "expected text"),
         (
             [
                 {"role": "system", "content": "s"},
@@ -188,8 +193,6 @@ def test_what_cannot_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[s
     for kwargs, says in (({}, "the model has 448 ids, mypt has 50304"), ({"dialect": "praxis"}, "praxis has 50304"), ({"dialect": "mypd"}, "no dialect"), ({"vocabulary": tmp_path / "none"}, "cannot be read")):  # fmt: skip
         with pytest.raises(ExportError, match=says):
             export(source, out, **kwargs)  # type: ignore[arg-type]
-    with pytest.raises(ExportError, match=r"praxis has no chat template; these have one: mypt"):
-        export(checkpoint(tmp_path / "praxis", vocab_size=50304), out, dialect="praxis")
     assert not out.exists()
     assert main([str(tmp_path / "run"), str(source), "--vocab", str(path())]) == 2
     assert "is not empty" in capsys.readouterr().err

@@ -1,0 +1,183 @@
+"""Says of a dialect what its chat template needs to know, as plain data.
+
+Input: a dialect. Output: `Facts`. Each is read off the automaton and the token table, and what is
+trained off the encoder's own mask, so that a template writes what the serialiser writes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from mypt_spec import Dialect
+from mypt_spec.encoder import segments
+from mypt_spec.episode import Event
+from mypt_spec.states import model_writes, open_blocks, result_opener
+from mypt_spec.table import TEXT, Terminal
+from mypt_train.export.tokenizer_file import ExportError
+
+_FEW = 200  # the most characters that a template lists
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a template knows of a format.
+
+    - `steps`: for each state, each terminal that may come with [state after, 1 if it is trained].
+    - `spelled`: of each tag, its pieces [text, attribute]; without white space that the system adds
+      after it, which is in `trails`.
+    - `expected`: for each state, what may come, for people. `shown`: each tag, for people.
+    - `joined`: tags that are written otherwise after a text or a tag that is not in `apart`.
+    - `letters`: of each attribute, [characters, 1 if others are allowed, 0 if these].
+    - `prompts`: for each state in which a prompt may end, the tags up to where the model writes.
+    - `tags`: what text may not spell. `escapes`: pairs of what JSON may not spell, and its escape.
+    """
+
+    start: int
+    steps: list[dict[str, list[int]]]
+    spelled: dict[str, list[list[str]]]
+    trails: dict[str, str]
+    expected: list[str]
+    shown: dict[str, str]
+    joined: dict[str, str]
+    apart: list[str]
+    letters: dict[str, list[Any]]
+    prompts: dict[int, list[str]]
+    tags: list[str]
+    escapes: list[list[str]]
+
+
+def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
+    """Returns what a template knows of a dialect.
+
+    `reserved` are spellings of other special ids, which no text may have. Raises ExportError for an
+    attribute whose values a template cannot check.
+    """
+    table, machine = dialect.table, dialect.automaton
+    steps = trained_steps(dialect)
+    plain = [_core(t) for t in table.plain_tags]
+    own = [] if dialect.vocabulary is None else [*dialect.vocabulary.special]
+    tags = sorted({*table.special, *own, *reserved, *plain}, key=lambda t: (-len(t), t))
+    literal = [tag for tag in tags if tag in table.tags or tag in table.special]
+    return Facts(
+        machine.start,
+        [{n: [machine.steps[i][n], row[n]] for n in row} for i, row in enumerate(steps)],
+        {t.name: _pieces(t) for t in table.terminals.values()},
+        {t.name: t.trail for t in table.terminals.values() if t.trail},
+        [" or ".join(table.describe({*row})) for row in steps],
+        {t.name: t.shown for t in table.terminals.values()},
+        {name: t.name for name, t in table.joined.items()},
+        [t.name for t in table.terminals.values() if t.bare[-1:].isspace()],
+        {p: _letters(p) for t in table.terminals.values() for p in t.patterns.values()},
+        prompts(dialect),
+        tags,
+        [[tag, f"\\u{ord(tag[0]):04x}{tag[1:]}"] for tag in literal if "\n" not in tag],
+    )
+
+
+def _core(terminal: Terminal) -> str:
+    """Returns the plain text with which a tag of plain text is known: up to its first attribute."""
+    out = ""
+    for piece in terminal.spelling:
+        if piece.kind == "attr" or (piece.kind == "space" and out):
+            break
+        out += piece.value if piece.kind == "text" else ""
+    return out
+
+
+def _pieces(terminal: Terminal) -> list[list[str]]:
+    """Returns the pieces of a spelling as [text, ""] or [attribute, its pattern]."""
+    out: list[list[str]] = []
+    for piece in terminal.said:
+        if piece.kind == "attr":
+            out.append([piece.value, piece.pattern])
+        elif out and not out[-1][1]:
+            out[-1][0] += piece.value
+        else:
+            out.append([piece.value, ""])
+    return out
+
+
+def trained_steps(dialect: Dialect) -> list[dict[str, int]]:
+    """Returns for each state, by terminal, whether it is trained there. The encoder says so."""
+    table, machine = dialect.table, dialect.automaton
+    paths: dict[int, list[Event]] = {machine.start: []}
+    queue = [machine.start]
+    out: list[dict[str, int]] = [{} for _ in machine.steps]
+    for state in queue:
+        for name in sorted(machine.steps[state], key=table.order.__getitem__):
+            terminal = table.terminals.get(name)
+            event = Event(name, "x" if terminal is None else terminal.bare)
+            path = [*paths[state], event]
+            *_, last = segments(path, table, dialect.tokenizer)
+            out[state][name] = last.loss
+            if machine.steps[state][name] not in paths:
+                paths[machine.steps[state][name]] = path
+                queue.append(machine.steps[state][name])
+    return out
+
+
+def prompts(dialect: Dialect) -> dict[int, list[str]]:
+    """Returns for each state after which the model may answer what the system writes before.
+
+    Tags that the model could only write are part of it, such as that which opens each answer.
+    """
+    table, machine = dialect.table, dialect.automaton
+    writes, stacks = model_writes(machine, table), open_blocks(machine, table)
+    result = result_opener(machine, table)
+    out: dict[int, list[str]] = {}
+    for state in machine.states:
+        ways: list[tuple[int, list[str]]] = [(state, [])]
+        seen = {state}
+        for here, path in ways:
+            if writes[here]:
+                out[state] = [*path, *_only(here, dialect)]
+                break
+            for name, then in machine.steps[here].items():
+                terminal = table.terminals.get(name)
+                if terminal is None or terminal == result or then in seen:
+                    continue
+                if terminal.opens and not terminal.body_by_model:
+                    continue
+                if not terminal.opens and (terminal.by_model or stacks[here]):
+                    continue  # only the system closes its blocks, and it has done so
+                seen.add(then)
+                ways.append((then, [*path, name]))
+    return out
+
+
+def _only(state: int, dialect: Dialect) -> list[str]:
+    """Returns the tags that the model must write in a state, until it has a choice."""
+    table, machine = dialect.table, dialect.automaton
+    writes = model_writes(machine, table)
+    out: list[str] = []
+    while len(writes[state]) == 1 and TEXT not in writes[state]:
+        (name,) = writes[state]
+        if not table.terminals[name].opens:
+            break
+        out.append(name)
+        state = machine.steps[state][name]
+    return out
+
+
+def _letters(pattern: str) -> list[Any]:
+    """Returns the characters that a value may not have, or may have, with 1 or 0.
+
+    Raises ExportError for a pattern that is no class of characters with `+`.
+    """
+    inner = re.fullmatch(r"(\[(?:[^\]\\]|\\.)+\]|\\.)\+", pattern)
+    if inner is None:
+        raise ExportError(
+            f"a chat template cannot check an attribute of the pattern {pattern}; write it as a "
+            "class of characters and +"
+        )
+    one = re.compile(inner[1])
+    every = [chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i < 0xE000]
+    fits = [c for c in every if one.fullmatch(c)]
+    if len(fits) <= _FEW:
+        return ["".join(fits), 0]
+    if len(every) - len(fits) > _FEW:
+        raise ExportError(f"a chat template cannot check an attribute of the pattern {pattern}")
+    return ["".join(sorted({*every} - {*fits})), 1]

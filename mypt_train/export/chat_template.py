@@ -1,0 +1,79 @@
+"""Writes the chat template of a dialect: Jinja that writes what the serialiser writes.
+
+Input: a dialect. Output: the text of `chat_template.jinja`. It takes messages and tools as OpenAI
+has them, and marks with `{% generation %}` what the loss mask trains.
+
+Theory of operation. A template has no grammar, so this one has the automaton as data, and
+`chat.jinja`, which is the same for all dialects, walks it: each tag and text goes through a macro
+that looks the next state up, and refuses what may not come. A piece of a message (a thought, a
+call) opens its block unless it is open, and closes the one before. What is written is collected as
+[text, trained] and printed at the end, because marks must be outside of macros. In chatml, the
+message {"role": "user", "content": "Hi"} calls open("user") and raw("Hi"): USER_OPEN leads to a
+state that takes TEXT; the next message closes the block with END.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mypt_spec import Dialect
+from mypt_spec.adapters.message_shape import THOUGHTS
+from mypt_train.export.chat_facts import facts
+from mypt_train.export.chat_layout import ChatLayout, chat_layout
+
+_PROGRAM = Path(__file__).parent / "chat.jinja"
+
+
+def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
+    """Returns the chat template of a dialect. Raises ExportError where it can have none.
+
+    `reserved` are spellings of special ids that are no tags, which no text may have.
+    """
+    layout, table = chat_layout(dialect), dialect.table
+    known: dict[str, Any] = asdict(facts(dialect, reserved=reserved))
+    start, ways, states = known.pop("start"), known.pop("prompts"), range(len(known["steps"]))
+    known["prompts"] = [ways.get(state, []) for state in states]
+    known["answered"] = [int(state in ways) for state in states]
+    known |= _layout(dialect, layout)
+    title = f"The text of a chat in {table.title}."
+    out = [f"{{#- {title} Made by mypt-export from the grammar of {table.name}. -#}}\n"]
+    for name, value in known.items():
+        out.append(f"{{%- set {name} = {json.dumps(value, ensure_ascii=False)} -%}}\n")
+    fields = (
+        f'state={start}, open="", key="", last="", mark="", said="", trained=0, out=[], '
+        "waiting=[], tools=0, turn=0, answered=false"
+    )
+    out.append(f"{{%- set now = namespace({fields}) -%}}\n")
+    return "".join([*out, _PROGRAM.read_text(encoding="utf-8")])
+
+
+def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
+    """Returns what the program asks of the layout, and of the blocks in it."""
+    table, paths = dialect.table, layout.paths
+    names: list[str] = [r for r in ("system", "developer", "user") if r in paths]
+    names += (
+        ["assistant_context"] * ("note" in paths) + ["assistant"] + ["tool"] * ("result" in paths)
+    )
+    result = table.openers[paths["result"][-1]].patterns if "result" in paths else {}
+    mark = table.marks.get(layout.finish)
+    return {
+        "paths": {piece: list(path) for piece, path in paths.items()},
+        "inline": layout.inline,
+        "openers": {kind: t.name for kind, t in table.openers.items()},
+        "closers": {kind: t.name for kind, t in table.closers.items()},
+        "bodies": {kind: t.body for kind, t in table.openers.items()},
+        "shared": sorted(layout.shared),
+        "thoughts": [*THOUGHTS, "think"],
+        "empty": int(layout.empty),
+        "turns": int(layout.turns),
+        "last": int(layout.last),
+        "by_ids": int("id" in result or "result_id" in paths),
+        "roles": ", ".join(names),
+        "begin": table.marks[layout.begin].name if layout.begin else "",
+        "after": table.marks[layout.after].name if layout.after else "",
+        "finish": mark.name if mark else "",
+        "finish_closes": list(mark.ends) if mark else [],
+    }

@@ -1,0 +1,139 @@
+"""Chats in OpenAI's shape, as servers hand them to a chat template, with the Episode of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from functools import cache
+from typing import Any
+
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_convert.engine import Converter
+from mypt_spec import Dialect, Episode
+from mypt_spec.adapters.declared import Declared
+from mypt_spec.adapters.message_shape import THOUGHTS
+from mypt_spec.adapters.messages import Messages
+from mypt_spec.episode import events_of
+from mypt_spec.table import TEXT
+from mypt_train.export.chat_layout import chat_layout
+from mypt_train.export.tokenizer_file import tag_pieces
+from tests.dialects.qwen3 import tool_chats
+from tests.support.strategies import Record, records
+
+EXAMPLES = int(os.environ.get("EXPORT_EXAMPLES", "20"))
+
+
+@cache
+def _converter(name: str) -> Converter:
+    return Converter("openai", name)
+
+
+def read_by_messages(d: Dialect) -> bool:
+    """Whether the dialect's own records are what servers send."""
+    return isinstance(d.adapter, Messages | Declared)
+
+
+@st.composite
+def chats(draw: st.DrawFn, name: str, clean: bool = True) -> tuple[Record, Episode] | None:
+    """A record of messages and tools, and its Episode; None where the dialect cannot hold it."""
+    d = mypt_spec.dialect(name)
+    if read_by_messages(d):
+        record = shown(draw(records(name, clean=clean)))
+        episode = d.read(record)[0]
+    else:
+        record = _fitting(d, shown(draw(tool_chats(name, clean))))
+        converted = _converter(name).record(record)
+        if converted.record is None or converted.losses:
+            return None
+        episode = d.read(converted.record)[0]
+    if episode is None or any(f.severity == "error" for f in d.validate(episode)):
+        return None
+    return record, episode
+
+
+def shown(record: Record) -> Record:
+    """A record as a server hands it on: arguments are objects, and nothing is metadata."""
+    messages = []
+    for message in record["messages"]:
+        kept = {k: v for k, v in message.items() if k[:1] != "_" and k != "weight"}
+        if kept.get("tool_calls"):
+            calls = [dict(call) for call in kept["tool_calls"]]
+            for call in calls:
+                function = dict(call["function"])
+                if isinstance(function["arguments"], str):
+                    function["arguments"] = json.loads(function["arguments"])
+                call["function"] = function
+            kept["tool_calls"] = calls
+        messages.append(kept)
+    tools = record.get("tools")
+    tools = json.loads(tools) if isinstance(tools, str) else tools
+    return {"messages": messages} | ({"tools": tools} if tools else {})
+
+
+def _fitting(d: Dialect, record: Record) -> Record:
+    """A chat without what a dialect has no place for, calls one at a time; with a prompt."""
+    paths = chat_layout(d).paths
+    out: list[Record] = [{"role": "system", "content": "S"}] if "system" in paths else []
+    for message in record["messages"]:
+        kept = {k: v for k, v in message.items() if "thought" in paths or k not in THOUGHTS}
+        if kept["role"] == "system":
+            continue
+        if kept["role"] == "tool" and ("call" not in paths or out[-1]["role"] == "tool"):
+            continue
+        if kept.get("tool_calls"):
+            if "call" not in paths:
+                continue
+            kept["tool_calls"] = kept["tool_calls"][:1]
+            if d.name.startswith("mypt"):
+                kept.pop("content", None)  # no text may be beside a call
+        if kept["role"] == "tool" and d.table.openers[paths["result"][-1]].body == "json":
+            kept["content"] = "r" + kept["content"]  # JSON text becomes its value in conversion
+        out.append(kept)
+    return {"messages": out}
+
+
+def joins(d: Dialect, episode: Episode) -> bool:
+    """Whether a text begins or ends as the plain text of some tag does.
+
+    A tokenizer sees no tag before it, so it cuts the text there, too. docs/templates.md says so.
+    """
+    patterns = [re.compile(p.replace(r"\z", r"\Z")) for p in tag_pieces(d)]
+    texts = [e.text for e in events_of(episode.messages, d.table) if e.terminal == TEXT]
+    return any(p.search(text) for p in patterns for text in texts)
+
+
+def cut_short(d: Dialect, episode: Episode) -> bool:
+    """Whether a trained run ends with a text whose last character is several tokens.
+
+    transformers marks only the first of these. docs/templates.md says so.
+    """
+    found = d.segments(episode)
+    follows = [*found[1:], None]
+    return any(
+        s.event.terminal == TEXT
+        and s.loss
+        and (then is None or not then.loss)
+        and len(d.tokenizer.encode(s.event.text[-1])) > 1
+        for s, then in zip(found, follows, strict=True)
+    )
+
+
+def spells(d: Dialect, reserved: tuple[str, ...], record: Record) -> bool:
+    """Whether a string of a chat spells a tag or another special id."""
+    tags = [
+        *d.table.tags,
+        *reserved,
+        *(t.shown.split("...")[0].strip() for t in d.table.plain_tags),
+    ]
+    return any(tag in text for text in _strings(record["messages"]) for tag in tags)
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [s for k, v in value.items() for s in (*_strings(v), k) if k != "tool_calls" or v]
+    return [s for v in value for s in _strings(v)] if isinstance(value, list) else []
