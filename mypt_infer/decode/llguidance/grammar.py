@@ -252,7 +252,7 @@ def words(dialect: Dialect, end: int) -> Any:
     key = (dialect.fingerprint, end)
     found = _words.known.get(key)
     if found is None:
-        made = LLTokenizer(TokenizerWrapper(_Words(dialect, end)), slices=[])
+        made = LLTokenizer(TokenizerWrapper(_Words(dialect, end)), slices=LLTokenizer.json_slices())
         found = _words.keep(key, made)
     return found
 
