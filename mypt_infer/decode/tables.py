@@ -383,13 +383,13 @@ def _reading(dfa: Dfa, node: int, trie: Trie) -> Iterator[tuple[int, tuple[int, 
         tree, place = queue.pop()
         steps = dfa.nodes[place[0]]
         bytes_ = (
-            tree.below
+            tree.bytes
             if steps.leaf is not None
-            else [int(b) for kind, b in steps.edges if kind == "byte" and b in tree.below]
+            else [int(b) for kind, b in steps.edges if kind == "byte"]
         )
         for byte in bytes_:
-            then = dfa.step(place, byte)
-            if then is not None:
-                below = tree.below[byte]
+            below = tree.below(byte)
+            then = dfa.step(place, byte) if below is not None else None
+            if below is not None and then is not None:
                 yield from ((token, then) for token in below.ids)
                 queue.append((below, then))

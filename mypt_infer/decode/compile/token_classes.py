@@ -12,7 +12,7 @@ import numpy as np
 
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, ident_dfa, number_dfa, string_dfa
 from mypt_infer.decode.compile.grammar_graph import forbidden_texts
-from mypt_infer.decode.compile.token_table import Exit, Rows, leaf_rows
+from mypt_infer.decode.compile.token_table import Exit, Rows, leaf_rows, same_columns
 from mypt_infer.decode.compile.vocab import Ints, Vocabulary, vocabulary
 from mypt_spec import Dialect
 from mypt_spec.memo import Memo
@@ -64,23 +64,13 @@ def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
             parts.append(np.where(read.after < -1, read.after - len(exits), read.after))
             exits += read.exits
             at += read.leaf.states
-        classes, columns = _classes(np.concatenate(parts))
+        # Tokens of the same kind in each leaf are one class, and so are kinds that do the same.
+        kinds, which = np.unique(
+            np.stack([read.kinds for read in rows.values()]), axis=1, return_inverse=True
+        )
+        whole = np.concatenate([part[:, k] for part, k in zip(parts, kinds, strict=True)])
+        classes, columns = same_columns(whole)
+        classes = classes[which.ravel()]
         made = TokenClasses(words, columns, classes, tuple(exits), first_row, rows, first_exit)
         found = _leaf_sets.keep(dialect.fingerprint, made)
     return found
-
-
-def _classes(rows: Ints) -> tuple[Ints, Ints]:
-    """Returns the class of each column, and one column for each class.
-
-    Equal columns are found by a hash and then compared.
-    """
-    weights = np.random.default_rng(0).integers(1, 2**63, size=len(rows)).astype(np.uint64)
-    keys = np.zeros(rows.shape[1], dtype=np.uint64)
-    for weight, row in zip(weights, rows, strict=True):
-        keys += weight * row.astype(np.uint64)
-    _, first, classes = np.unique(keys, return_index=True, return_inverse=True)
-    columns = np.ascontiguousarray(rows[:, first])
-    if any((columns[i][classes] != row).any() for i, row in enumerate(rows)):
-        raise AssertionError("two columns have one hash")
-    return classes.astype(np.int32), columns

@@ -6,8 +6,10 @@ is computed once for each process and leaf.
 Theory of operation. A token is a run of bytes, so it leads from a state to a state, to DEAD, or out
 of the leaf: then the rest of its bytes is read by what follows the leaf, and the exit is (symbol,
 rest). All tokens that begin with the same byte are walked together, one numpy step for each of
-their bytes, and once for each state that the first byte leads to. Distances are the shortest paths
-over tokens: how many tokens until each exit, which the decoder needs for its budgets.
+their bytes, and once for each state that the first byte leads to. Tokens that do the same in all
+states are one *kind*; of 150,000 tokens some thousand kinds are left, so no array has a column for
+each token. Distances are the shortest paths over tokens: how many tokens until each exit, which the
+decoder needs for its budgets.
 
 A leaf of texts that end at "</a>", and four tokens. From the start, "a" leads to state 1, "</" to 6
 (both are whole texts so far), "a>" to 1, and "b</a>c" out of the leaf, with "c" left. In state 6,
@@ -16,12 +18,12 @@ A leaf of texts that end at "</a>", and four tokens. From the start, "a" leads t
 >>> from mypt_infer.decode.compile.byte_dfa import text_dfa
 >>> leaf = text_dfa(["</a>"], ["</a>"], {}, {})
 >>> rows = leaf_rows(leaf, Vocabulary((b"a", b"</", b"a>", b"b</a>c"), 4), ())
->>> rows.after[0].tolist(), rows.after[6].tolist()
-([1, 6, 1, -2], [7, 3, -4, -2])
+>>> rows.after[0, rows.kinds].tolist(), rows.after[6, rows.kinds].tolist()
+([1, 6, 1, -4], [7, 3, -3, -4])
 >>> rows.exits
-((('tag', '</a>'), b'c'), (('tag', '</a>'), b''), (('first', '</a>'), b''))
+((('tag', '</a>'), b''), (('first', '</a>'), b''), (('tag', '</a>'), b'c'))
 >>> rows.away[0].tolist()
-[1, 3, 2]
+[3, 2, 1]
 """
 
 from __future__ import annotations
@@ -45,12 +47,14 @@ Exit = tuple[Symbol, bytes]
 class Rows:
     """The effect of all tokens in a leaf.
 
-    - `after`: int32, shape (states, vocabulary): the next state, DEAD, or -2 - i for `exits[i]`.
+    - `kinds`: int32, shape (vocabulary,): the kind of each token. Kind 0 is refused everywhere.
+    - `after`: int32, shape (states, kinds): the next state, DEAD, or -2 - i for `exits[i]`.
     - `away`: int32, shape (states, exits): the least number of tokens up to this exit, the token
       with the exit included; FAR if the exit cannot be reached.
     """
 
     leaf: ByteDfa
+    kinds: Ints
     after: Ints
     exits: tuple[Exit, ...]
     away: Ints
@@ -62,56 +66,79 @@ def leaf_rows(leaf: ByteDfa, vocabulary: Vocabulary, ids: Iterable[int]) -> Rows
     `ids` are the tags of one id, which may only follow a whole character.
     """
     exits: dict[Exit, int] = {}
-    after = np.full((leaf.states, vocabulary.size), DEAD, dtype=np.int32)
-    walked: dict[tuple[int, int], Ints] = {}
-    for state in range(leaf.states):
-        for byte, group in enumerate(vocabulary.by_first):
-            then = int(leaf.step[state, byte])
-            if then == DEAD or not len(group):
-                continue
-            if (then, byte) not in walked:
-                walked[then, byte] = _walk(leaf, vocabulary, byte, then, exits)
-            after[state, group] = walked[then, byte]
-        if leaf.whole[state]:
-            for token in ids:
-                after[state, token] = -2 - exits.setdefault(
-                    (leaf.at_id(state, token), b""), len(exits)
-                )
-    return Rows(leaf, after, tuple(exits), _away(after, len(exits)))
+    kinds = np.zeros(vocabulary.size, dtype=np.int32)
+    columns = [np.full((leaf.states, 1), DEAD, dtype=np.int32)]
+    count = 1
+    for byte, group in enumerate(vocabulary.by_first):
+        reached, which = np.unique(leaf.step[:, byte], return_inverse=True)
+        if not len(group) or (reached == DEAD).all():
+            continue
+        # One row for each state that the byte leads to.
+        walked = np.array([_walk(leaf, vocabulary, group, int(r), exits) for r in reached])
+        alike, kept = same_columns(walked)
+        kinds[group] = count + alike
+        columns.append(kept[which])
+        count += kept.shape[1]
+    for token in ids:
+        kinds[token] = count
+        count += 1
+        column = np.full((leaf.states, 1), DEAD, dtype=np.int32)
+        for state in np.flatnonzero(leaf.whole).tolist():
+            column[state] = -2 - exits.setdefault((leaf.at_id(state, token), b""), len(exits))
+        columns.append(column)
+    after = np.concatenate(columns, axis=1)
+    return Rows(leaf, kinds, after, tuple(exits), _away(after, len(exits)))
+
+
+def same_columns(rows: Ints) -> tuple[Ints, Ints]:
+    """Returns the class of each column, and one column for each class.
+
+    Equal columns are found by a hash and then compared.
+    """
+    weights = np.random.default_rng(0).integers(1, 2**63, size=len(rows)).astype(np.uint64)
+    keys = np.zeros(rows.shape[1], dtype=np.uint64)
+    for weight, row in zip(weights, rows, strict=True):
+        keys += weight * row.astype(np.uint64)
+    _, first, classes = np.unique(keys, return_index=True, return_inverse=True)
+    columns = np.ascontiguousarray(rows[:, first])
+    if any((columns[i][classes] != row).any() for i, row in enumerate(rows)):
+        raise AssertionError("two columns have one hash")
+    return classes.astype(np.int32), columns
 
 
 def _walk(
-    leaf: ByteDfa, vocabulary: Vocabulary, byte: int, start: int, exits: dict[Exit, int]
+    leaf: ByteDfa, vocabulary: Vocabulary, group: Ints, start: int, exits: dict[Exit, int]
 ) -> Ints:
-    """Returns the effect of the tokens that begin with `byte`, if that byte leads to `start`.
+    """Returns the effect of a group of tokens whose first byte leads to `start`.
 
-    `start` is a state or an exit. The result is in the order of `vocabulary.by_first[byte]`.
+    `start` is a state, DEAD or an exit. The result is in the order of the group.
     """
-    group = vocabulary.by_first[byte]
-    lengths, tails = vocabulary.tails[byte]
-    current = np.full(len(group), start, dtype=np.int32)
     out = np.full(len(group), DEAD, dtype=np.int32)
-    running = np.arange(len(group))
+    if start == DEAD:
+        return out
     if start < DEAD:
         symbol = leaf.exits[-2 - start]
-        return np.array(
-            [-2 - exits.setdefault((symbol, vocabulary.tokens[i][1:]), len(exits)) for i in group],
-            dtype=np.int32,
-        )
-    for at in range(tails.shape[1] + 1):
-        ended = lengths[running] == at
+        rests = [(symbol, vocabulary.tokens[i][1:]) for i in group.tolist()]
+        return np.array([-2 - exits.setdefault(rest, len(exits)) for rest in rests], dtype=np.int32)
+    data, begin = vocabulary.data, vocabulary.begin
+    current = np.full(len(group), start, dtype=np.int32)
+    # Where the next byte of each token is, and where its last one ends.
+    at, end = begin[group] + 1, begin[group + 1]
+    running = np.arange(len(group))
+    while True:
+        ended = at[running] == end[running]
         out[running[ended]] = current[running[ended]]
         running = running[~ended]
         if not len(running):
-            break
-        current[running] = leaf.step[current[running], tails[running, at]]
-        for i in running[current[running] < DEAD]:
-            symbol = leaf.exits[-2 - current[i]]
-            out[i] = -2 - exits.setdefault(
-                (symbol, vocabulary.tokens[group[i]][at + 2 :]), len(exits)
-            )
-        running = running[current[running] >= 0]
-    return out
+            return out
+        then = leaf.step[current[running], data[at[running]]]
+        current[running] = then
+        at[running] += 1
+        for i in running[then < DEAD].tolist():
+            rest = vocabulary.tokens[group[i]][at[i] - begin[group[i]] :]
+            symbol = leaf.exits[-2 - int(current[i])]
+            out[i] = -2 - exits.setdefault((symbol, rest), len(exits))
+        running = running[then >= 0]
 
 
 def _away(after: Ints, exits: int) -> Ints:

@@ -5,6 +5,8 @@ Both forms exist so that automata run over all 50,256 tokens at once.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -54,42 +56,66 @@ class Vocabulary:
         return {token[0]: i for i, token in enumerate(self.tokens) if len(token) == 1}
 
     @cached_property
-    def tails(self) -> tuple[tuple[Ints, npt.NDArray[np.uint8]], ...]:
-        """Returns for each byte the tokens of `by_first` without that byte.
+    def data(self) -> npt.NDArray[np.uint8]:
+        """Returns the bytes of all tokens, one after the other. `begin` says where each begins."""
+        return np.frombuffer(b"".join(self.tokens), dtype=np.uint8)
 
-        Each entry is (lengths, int32, (n,); bytes, uint8, (n, longest), padded with zeros).
-        """
-        out = []
-        for ids in self.by_first:
-            rest = [self.tokens[i][1:] for i in ids]
-            longest = max(map(len, rest), default=0)
-            joined = b"".join(r.ljust(longest, b"\0") for r in rest)
-            table = np.frombuffer(joined, dtype=np.uint8).reshape(len(rest), longest)
-            out.append((np.array([len(r) for r in rest], dtype=np.int32), table))
-        return tuple(out)
+    @cached_property
+    def begin(self) -> Ints:
+        """Returns where each token begins in `data`, and where the last one ends."""
+        lengths = np.fromiter(map(len, self.tokens), dtype=np.int32, count=len(self.tokens))
+        return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
     @cached_property
     def trie(self) -> Trie:
-        """Returns the root of the tree of all tokens, built once."""
-        root = Trie()
-        for i, token in enumerate(self.tokens):
-            if not token:
-                continue
-            node = root
-            for byte in token:
-                node = node.below.setdefault(byte, Trie())
-            node.ids.append(i)
-        return root
+        """Returns the root of the tree of all tokens."""
+        ids = sorted((i for i, t in enumerate(self.tokens) if t), key=self.tokens.__getitem__)
+        return Trie(([self.tokens[i] for i in ids], ids), b"", 0, len(ids))
 
 
 class Trie:
-    """A node of the tree of all tokens: the ids that end here, and the nodes below, by byte."""
+    """A node of the tree of all tokens: those that begin with some bytes.
 
-    __slots__ = ("below", "ids")
+    They are a range of all tokens in the order of their bytes. The nodes below are made when they
+    are asked for: all nodes of 150,000 tokens would take 300 MB.
+    """
 
-    def __init__(self) -> None:
-        self.ids: list[int] = []
-        self.below: dict[int, Trie] = {}
+    __slots__ = ("_all", "_begin", "_below", "_end", "_text", "ids")
+
+    def __init__(self, all_: tuple[list[bytes], list[int]], text: bytes, begin: int, end: int):
+        words, ids = all_
+        own = begin
+        while own < end and len(words[own]) == len(text):
+            own += 1
+        self._all, self._text, self._begin, self._end = all_, text, own, end
+        self._below: dict[int, Trie | None] = {}
+        self.ids: list[int] = ids[begin:own]  # of the tokens that are these bytes
+
+    def below(self, byte: int) -> Trie | None:
+        """Returns the node of the tokens that go on with a byte; None if there are none."""
+        if byte in self._below:
+            return self._below[byte]
+        words, text = self._all[0], self._text + bytes([byte])
+        begin = bisect_left(words, text, self._begin, self._end)
+        end = bisect_left(words, _next(text), begin, self._end) if byte < 0xFF else self._end
+        found = Trie(self._all, text, begin, end) if begin < end else None
+        self._below[byte] = found
+        return found
+
+    @property
+    def bytes(self) -> Iterator[int]:
+        """Returns the bytes that tokens go on with."""
+        at, words = self._begin, self._all[0]
+        while at < self._end:
+            byte = words[at][len(self._text)]
+            yield byte
+            after = self._text + bytes([byte])
+            at = bisect_left(words, _next(after), at, self._end) if byte < 0xFF else self._end
+
+
+def _next(text: bytes) -> bytes:
+    """Returns the first text after all that begin with a text; its last byte is below 255."""
+    return text[:-1] + bytes([text[-1] + 1])
 
 
 _vocabularies = Memo[str, Vocabulary](16)

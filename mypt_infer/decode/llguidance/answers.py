@@ -128,7 +128,7 @@ def _other_firsts(search: Search, tokens: list[int], words: tuple[bytes, ...]) -
     text = b"".join(words[t] for t in tokens)
     out, tree = [], search.vocabulary.trie
     for at, byte in enumerate(text):
-        below = tree.below.get(byte)
+        below = tree.below(byte)
         if below is None:
             break
         tree = below

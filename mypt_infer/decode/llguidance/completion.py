@@ -206,7 +206,7 @@ class Search:
         for at in range(len(text)):
             tree, count = self.vocabulary.trie, best[at][0] + 1
             for end in range(at, len(text)):
-                below = tree.below.get(text[end])
+                below = tree.below(text[end])
                 if below is None:
                     break
                 tree = below
