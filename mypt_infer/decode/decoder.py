@@ -31,6 +31,7 @@ import numpy.typing as npt
 import mypt_spec
 from mypt_infer.decode.allow_set import AllowSet, BudgetError, Held, Holders, Refused
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
+from mypt_infer.decode.compile.row_sets import unbudgeted
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.engine import Engine, StateFacts
 from mypt_infer.decode.limits import caps_of, check_ways, count_of, forbidden_kinds
@@ -229,19 +230,12 @@ class Decoder:
         known = self._free.known.get(machine)
         if known is not None:
             return known
-        if machine < self._size and self._block[machine] and not self.tables.frame[machine]:
-            return self._listed(machine)
+        if machine < self._size:
+            found = unbudgeted(self.tables, machine, self.caps, UNBOUNDED)
+            if found is not None:
+                return self._free.keep(machine, found, found[2].size)
         made = self._make(machine, ENDLESS, UNBOUNDED)
         return self._free.keep(machine, (*self._needs(machine), made), made.size)
-
-    def _listed(self, machine: int) -> tuple[int, int, AllowSet]:
-        """Returns what `free` does, for a state in a block whose steps are a list: all of these."""
-        tables = self.tables
-        ids, then = tables.listed(machine)
-        left = int(tables.distance[then].max(initial=0))
-        inside = int(tables.to_close[then[tables.block[then] != NO_BLOCK]].max(initial=0))
-        made = AllowSet(len(ids), ids, None)
-        return self._free.keep(machine, (left, inside, made), made.size)
 
     def ids(self, state: int) -> Ints:
         """Returns the allowed ids, sorted, int32."""

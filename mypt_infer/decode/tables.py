@@ -40,6 +40,7 @@ from mypt_infer.decode.compile.grammar_graph import (
     names_in_tags,
 )
 from mypt_infer.decode.compile.nfa import HOLE, NO_BLOCK, Dfa
+from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.compile.token_classes import TokenClasses, token_classes
 from mypt_infer.decode.compile.token_table import FAR
 from mypt_infer.decode.compile.vocab import Ints, Trie
@@ -116,6 +117,12 @@ class Tables:
     holes: dict[int, tuple[int, int]] = field(default_factory=dict)
     answers: frozenset[int] = frozenset()
     unfilled: Tables | None = None  # the same tables before `with_holes`
+    shared: RowSets | None = None  # of all tables of the dialect
+
+    @cached_property
+    def rows(self) -> RowSets:
+        """Returns the rows of all leaves as sets of ids."""
+        return self.shared or RowSets(self.after, self.classes)
 
     @property
     def nbytes(self) -> int:
@@ -344,6 +351,7 @@ class _Builder:
             size, leaves.vocabulary.size, classes, after, np.array(exits), self._edges(spine),
             row, base, frame, final, block, owner, start,
             tuple(frames), (steps[:, 0], steps[:, 1], steps[:, 2]), holes, self.grammar.answers,
+            shared=leaves.sets,
         )  # fmt: skip
 
     def _edges(self, spine: dict[int, dict[int, tuple[int, int]]]) -> Edges:

@@ -7,11 +7,13 @@ each token: 266 in place of 50,304 in dialect gabgpt. Computed once for each pro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, ident_dfa, number_dfa, string_dfa
 from mypt_infer.decode.compile.grammar_graph import forbidden_texts
+from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.compile.token_table import Exit, Rows, leaf_rows, same_columns
 from mypt_infer.decode.compile.vocab import Ints, Vocabulary, vocabulary
 from mypt_spec import Dialect
@@ -37,6 +39,11 @@ class TokenClasses:
     first_row: dict[str, int]
     rows: dict[str, Rows]
     first_exit: dict[str, int]
+
+    @cached_property
+    def sets(self) -> RowSets:
+        """Returns the rows as sets of ids."""
+        return RowSets(self.columns, self.classes)
 
 
 _leaf_sets = Memo[str, TokenClasses](16)

@@ -1,0 +1,134 @@
+"""Answers which ids may follow in a row of a leaf, where only the exits differ from place to place.
+
+Input: the rows of leaves by classes of tokens, and which exits are open. Output: AllowSets.
+
+Theory of operation. Of all ids that may follow in free content, nearly all stay in it: `the` within
+a JSON string, whatever string that is. What depends on the place are the few ids that leave the
+content: `", "` may follow only where another member may. So a row is read once for each dialect:
+which ids stay, and through which exit the others leave. At a place, the open exits say which of
+these join, and places with the same open exits share one set. The first visit of a place then takes
+as long as a look at some thousand ids, whatever the size of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_infer.decode.allow_set import AllowSet
+from mypt_infer.decode.compile.nfa import NO_BLOCK
+from mypt_infer.decode.compile.token_table import FAR
+from mypt_infer.decode.compile.vocab import Ints
+from mypt_spec.memo import Memo
+
+if TYPE_CHECKING:
+    from mypt_infer.decode.tables import Tables
+
+# The most rows and sets that are kept, and the bytes of each.
+_KEPT, _ROOM = 4096, 8 << 20
+
+
+class Row(NamedTuple):
+    """What all ids do in one state of a leaf.
+
+    `reached`: the states of the leaf after ids that stay. `columns`: the exits that are left
+    through, sorted. `ids`, sorted: in a `dense` row those that do not stay, else those that are not
+    refused. `exit`: for each of them the place of its exit in `columns`; -1 for an id that stays,
+    or in a dense row for one that is refused.
+    """
+
+    reached: Ints
+    columns: Ints
+    dense: bool
+    ids: Ints
+    exit: Ints
+
+
+class RowSets:
+    """The rows of some leaves.
+
+    `after`: int32, shape (rows, classes): 0 or more is a state of the leaf, -1 is refused, and
+    -1 - c leaves through exit c. `classes`: int32, (vocabulary,).
+    """
+
+    def __init__(self, after: Ints, classes: Ints) -> None:
+        self._after, self._classes = after, classes
+        self._rows = Memo[int, Row](_KEPT, room=_ROOM)
+        self._sets = Memo[tuple[int, bytes], AllowSet](_KEPT, room=_ROOM)
+
+    def row(self, number: int) -> Row:
+        """Returns what all ids do in a row."""
+        found = self._rows.known.get(number)
+        if found is None:
+            found = self._read(number)
+            self._rows.keep(number, found, found.ids.nbytes + found.exit.nbytes + 500)
+        return found
+
+    def allow(self, number: int, opened: npt.NDArray[np.bool_]) -> AllowSet:
+        """Returns the ids that may follow in a row; `opened` says so of each of its exits."""
+        key = number, opened.tobytes()
+        found = self._sets.known.get(key)
+        if found is None:
+            row = self.row(number)
+            joins = np.append(opened, not row.dense)[row.exit]
+            if row.dense:
+                refused = row.ids[~joins]
+                found = AllowSet(len(self._classes) - len(refused), None, refused)
+            else:
+                only = row.ids[joins]
+                found = AllowSet(len(only), only, None)
+            self._sets.keep(key, found, found.size)
+        return found
+
+    def _read(self, number: int) -> Row:
+        row = self._after[number]
+        reached, columns = np.unique(row[row >= 0]), np.unique(-1 - row[row < -1])
+        after = row[self._classes]
+        stays = after >= 0
+        dense = bool(2 * np.count_nonzero(stays) > len(stays))
+        ids = np.flatnonzero(~stays if dense else after != -1).astype(np.int32)
+        column = -1 - after[ids]
+        exit_ = np.where(column > 0, np.searchsorted(columns, column), -1)
+        return Row(reached, columns, dense, ids, exit_.astype(np.int32))
+
+
+def unbudgeted(
+    tables: Tables, state: int, caps: npt.NDArray[np.int64], unbounded: int
+) -> tuple[int, int, AllowSet] | None:
+    """Returns (left, block_left, allow_set): what may follow while more than these tokens remain.
+
+    In all and in the block. `caps` are the budgets that blocks begin with, by block; `unbounded`
+    is no budget. None where some of what stays in free content is refused, and outside of blocks
+    where no content is.
+    """
+    entered = tables.block[state] == NO_BLOCK
+
+    def fits(then: Ints) -> npt.NDArray[np.bool_]:
+        block = tables.block[then]
+        within = caps[block] if entered else unbounded
+        closes = (block == NO_BLOCK) | (tables.to_close[then] <= within)
+        ok: npt.NDArray[np.bool_] = (tables.distance[then] < FAR) & closes
+        return ok
+
+    if tables.frame[state]:
+        number = int(tables.row[state])
+        row = tables.rows.row(number)
+        stay = tables.base[state] + row.reached
+        if not fits(stay).all():
+            return None
+        leave = tables.exits[tables.frame[state]][row.columns]
+        opened = fits(leave)
+        found = tables.rows.allow(number, opened)
+        then = np.concatenate([stay, leave[opened]])
+    elif entered:
+        return None
+    else:
+        ids, then = tables.listed(state)
+        found = AllowSet(len(ids), ids, None)
+    left, inside = int(tables.distance[then].max(initial=0)), 0
+    if not entered:
+        closing = tables.to_close[then[tables.block[then] != NO_BLOCK]]
+        inside = int(closing.max(initial=0))
+    return left, inside, found

@@ -1,0 +1,57 @@
+"""The first visit of a place in free content: its ids are put together from those of its row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mypt_infer.decode import Decoder
+from mypt_infer.decode.allow_set import AllowSet
+from mypt_infer.decode.compile.row_sets import RowSets
+from mypt_infer.decode.decoder import ENDLESS, UNBOUNDED, _packed
+from tests.support.decoding import TOOLS
+
+
+def ids_of(found: AllowSet, size: int) -> list[int]:
+    """The ids of an allow set, sorted."""
+    if found.only is not None:
+        return list(found.only)
+    assert found.refused is not None
+    return sorted(set(range(size)) - set(found.refused.tolist()))
+
+
+@pytest.mark.parametrize("name", ["mypt", "praxis"])
+def test_sets_of_rows_are_those_of_classes(name: str) -> None:
+    """For each budget around the one from which on no budget counts, in all and in the block."""
+    of = Decoder(name, TOOLS, max_think_tokens=30, max_toolcall_tokens=40)
+    tables = of.tables
+    _, first = np.unique(
+        np.stack([tables.row, tables.exits[tables.frame, -1], tables.block]),
+        axis=1,
+        return_index=True,
+    )
+    states = [s for s in first.tolist() if tables.frame[s] and tables.alive(s)]
+    assert len(states) > 100
+    for state in states[:: max(1, len(states) // 60)]:
+        left, inside, _ = of.free(_packed(state, ENDLESS, UNBOUNDED))
+        for budget in (ENDLESS, left + 1, left, left - 1):
+            for block in (UNBOUNDED, inside + 1, inside):
+                packed = _packed(state, max(budget, 0), block)
+                allowed = np.flatnonzero(of.allowed(packed))
+                found = of.allow(packed)
+                assert ids_of(found, tables.vocabulary) == allowed.tolist(), (state, budget, block)
+                assert found.count == len(allowed)
+
+
+def test_places_with_the_same_exits_share_a_set() -> None:
+    """Of ids 0 to 5, 0 to 3 stay, 4 leaves through exit 1, 5 through exit 2; then the other way."""
+    after = np.array([[0, -2, -3], [-1, 0, -2]], dtype=np.int32)
+    sets = RowSets(after, np.array([0, 0, 0, 0, 1, 2], dtype=np.int32))
+    one = sets.allow(0, np.array([True, False]))
+    assert one is sets.allow(0, np.array([True, False]))
+    assert one.refused is not None
+    assert (one.count, one.refused.tolist()) == (5, [5])
+    other = sets.allow(1, np.array([True]))
+    assert other.only is not None
+    assert other.only.tolist() == [4, 5]
+    assert ids_of(sets.allow(1, np.array([False])), 6) == [4]
