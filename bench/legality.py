@@ -114,9 +114,7 @@ def run(variant: str, seed: int, folders: list[Path], out: Path, steps: int) -> 
     held = corpus(open_data(folders), "val")
     if variant == "random":
         model = random_transformer(config.shape(held.dialect.tokenizer.vocab_size), seed)
-        llama = Llama(
-            model.config, {name: weight.detach() for name, weight in model.named_parameters()}
-        )
+        llama = Llama(model)
         found["weights"] = sum(weight.numel() for weight in model.parameters())
     else:
         begun = time.perf_counter()

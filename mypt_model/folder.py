@@ -94,6 +94,43 @@ def _same(file: Path, other: Path) -> bool:
         return False
 
 
+def is_plain(folder: Path) -> bool:
+    """Returns whether the model in a folder is one that `read_config` reads.
+
+    Raises ModelError for a folder without a readable `config.json`.
+    """
+    return _plain(_raw(folder))
+
+
+def _raw(folder: Path) -> dict[str, Any]:
+    """Returns the content of `config.json`."""
+    path = folder / CONFIG
+    if folder.is_file():
+        raise ModelError(f"{folder} is a file; expected a folder with {CONFIG} and *.safetensors")
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ModelError(f"{path} is not JSON: {error}") from None
+    if not isinstance(raw, dict):
+        raise ModelError(f"{path}: expected an object")
+    return raw
+
+
+def _plain(raw: dict[str, Any]) -> bool:
+    """Returns whether a config is that of a Llama as `mypt_model.llama` defines it."""
+    heads, turned = raw.get("num_attention_heads"), raw.get("rope_parameters") or {}
+    usual = raw["hidden_size"] // heads if heads and raw.get("hidden_size") else None
+    return (
+        raw.get("model_type", "llama") == "llama"
+        and not any(raw.get(key) for key in ("attention_bias", "mlp_bias", "rope_scaling"))
+        and raw.get("hidden_act", "silu") == "silu"
+        and raw.get("head_dim") in (None, usual)
+        and turned.get("rope_type", "default") == "default"
+    )
+
+
 def read_config(folder: Path) -> LlamaConfig:
     """Returns the shape of the model in a folder, read from its `config.json`.
 
@@ -101,21 +138,8 @@ def read_config(folder: Path) -> LlamaConfig:
     `config.json`, for models that are no plain Llama (biases, scaled positions), and for a shape
     that LlamaConfig refuses.
     """
-    path = folder / CONFIG
-    if folder.is_file():
-        raise ModelError(f"{folder} is a file; expected a folder with {CONFIG} and *.safetensors")
-    try:
-        raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise ModelError(f"{path} is not JSON: {error}") from None
-    if (
-        raw.get("model_type", "llama") != "llama"
-        or raw.get("attention_bias")
-        or raw.get("mlp_bias")
-        or raw.get("rope_scaling")
-    ):
+    path, raw = folder / CONFIG, _raw(folder)
+    if not _plain(raw):
         raise ModelError(
             f"{path}: only plain Llama models are read (no biases, no scaled positions)"
         )

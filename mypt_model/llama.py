@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from mypt_model.shape import LlamaConfig, ModelError
 
@@ -118,8 +119,11 @@ class Transformer(nn.Module):
     both int64. `places` (int64, (m,)) selects tokens, counted through all rows. The result is that
     of `then(hidden, head)`: `hidden` (m, hidden_size) are the hidden states at `places`, `head`
     (vocab_size, hidden_size) the weights of the head. `then` is called inside the model's forward
-    pass because only there sharded weights are whole.
+    pass because only there sharded weights are whole. With `recompute`, activations within layers
+    are not kept for the gradients, but computed again.
     """
+
+    recompute = False
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -140,7 +144,10 @@ class Transformer(nn.Module):
         x = self.model.embed_tokens(ids)
         cos, sin = _angles(at, self.config, x.dtype)
         for i, layer in enumerate(self.model.layers):
-            x = layer(x, i, cos, sin, attend)
+            if self.recompute and torch.is_grad_enabled():
+                x = checkpoint(layer, x, i, cos, sin, attend, use_reentrant=False)
+            else:
+                x = layer(x, i, cos, sin, attend)
         head = self.model.embed_tokens if self.config.tie_word_embeddings else self.lm_head
         return then(self.model.norm(x.flatten(0, 1)[places]), head.weight)
 

@@ -1,4 +1,4 @@
-"""Runs the Llama of `mypt_model` with a KV cache.
+"""Runs a model of `mypt_model` with a KV cache: our Llama, or one of transformers.
 
 Input: a folder of a model, and ids in chunks. Output: logits after each chunk.
 """
@@ -12,8 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mypt_model.folder import newest, read_config, read_weights
+from mypt_model.folder import newest
 from mypt_model.llama import of_weights, shapes, spread
+from mypt_model.pretrained import Net, open_model
 from mypt_model.shape import LlamaConfig, ModelError
 
 __all__ = ["Cache", "Llama", "LlamaConfig", "ModelError", "load", "random_model", "shapes"]
@@ -32,10 +33,10 @@ class Cache:
 
 
 class Llama:
-    """A Model (see `mypt_infer.generate.loop.Model`) with the weights of a Llama."""
+    """A Model (see `mypt_infer.generate.loop.Model`) that runs a network of `mypt_model`."""
 
-    def __init__(self, config: LlamaConfig, weights: dict[str, Tensor]) -> None:
-        self.config, self.net = config, of_weights(config, weights)
+    def __init__(self, net: Net) -> None:
+        self.config, self.net = net.config, net
 
     @property
     def vocab_size(self) -> int:
@@ -47,10 +48,9 @@ class Llama:
         return {name: weight.detach() for name, weight in self.net.named_parameters()}
 
     def to(self, device: torch.device | str) -> Llama:
-        """Returns the same model on another device."""
-        return Llama(
-            self.config, {name: weight.to(device) for name, weight in self.weights.items()}
-        )
+        """Moves the model to a device; returns it."""
+        self.net.to(device)
+        return self
 
     def begin(self, rows: int, capacity: int) -> Cache:
         """Returns an empty KV cache for `rows` rows of at most `capacity` tokens.
@@ -105,8 +105,7 @@ def load(folder: str | Path) -> Llama:
     The folder has `config.json` and `*.safetensors`. Raises ModelError naming the file and what is
     wrong.
     """
-    folder = newest(folder)
-    return Llama(read_config(folder), read_weights(folder))
+    return Llama(open_model(newest(folder)))
 
 
 def random_model(config: LlamaConfig, seed: int = 0, *, scale: float = 0.05) -> Llama:
@@ -118,4 +117,4 @@ def random_model(config: LlamaConfig, seed: int = 0, *, scale: float = 0.05) -> 
         else torch.randn(s, generator=generator) * scale
         for n, s in shapes(config).items()
     }
-    return Llama(config, weights)
+    return Llama(of_weights(config, weights))

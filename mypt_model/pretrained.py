@@ -1,0 +1,286 @@
+"""Runs models of other architectures with their own code, from transformers, called as ours.
+
+A `Pretrained` is called as `mypt_model.llama.Transformer` is: the caller supplies the attention, so
+training keeps the episodes of a row apart and generation reads its KV cache in the same way for
+every architecture. transformers lets a model call an attention by name; the one registered here
+calls the function that came with the forward pass.
+
+Theory of operation. That only works where attention is all that tokens share, and where logits are
+the product of hidden states and head. Some architectures have more (attention to a window or to
+sinks, capped logits, scaled logits, states that recur). `open_pretrained` therefore compares the
+logits with those that transformers computes by itself, and refuses a model whose logits differ.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from mypt_model.folder import is_plain, read_config, read_weights
+from mypt_model.llama import Attend, Transformer, of_weights, spread
+from mypt_model.shape import ModelError
+
+_NAME = "mypt"  # of the attention
+_PROBE = 12  # tokens
+_NEEDS = "this model runs by transformers: pip install 'mypt-tags[pretrained]'"
+
+
+@dataclass(frozen=True)
+class PretrainedConfig:
+    """The shape of a model of transformers, with the names of `config.json`; `raw` is all of it."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head: int
+    tie_word_embeddings: bool
+    max_position_embeddings: int | None
+    raw: dict[str, Any] = field(repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the content of `config.json`."""
+        return dict(self.raw)
+
+
+class Pretrained(nn.Module):
+    """A causal language model of transformers; `Transformer` says how it is called.
+
+    Its weights have the names that they have in a folder of Hugging Face.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        inner.set_attn_implementation(_NAME)
+        self.config = _config(inner.config)
+        self.model, self.lm_head = inner.model, inner.lm_head
+        self._recompute = False
+        self._inner = (inner,)  # not a module of its own: it holds the two above
+
+    @property
+    def inner(self) -> Any:
+        """Returns the model of transformers, which has the same weights."""
+        return self._inner[0]
+
+    @property
+    def recompute(self) -> bool:
+        """Returns whether activations within layers are computed again for the gradients."""
+        return self._recompute
+
+    @recompute.setter
+    def recompute(self, on: bool) -> None:
+        if on and not self._recompute:
+            for layer in self.model.layers:
+                layer.forward = partial(_again, layer.forward)
+        self._recompute = on
+
+    def forward(
+        self,
+        ids: Tensor,
+        at: Tensor,
+        attend: Attend,
+        places: Tensor,
+        then: Callable[[Tensor, Tensor], Any],
+    ) -> Any:
+        """Returns `then(hidden, head)`; see `Transformer` for shapes."""
+        found = self.model(input_ids=ids, position_ids=at, use_cache=False, attend=attend)
+        hidden = found.last_hidden_state
+        return then(hidden.flatten(0, 1)[places], self.lm_head.weight)
+
+    @torch.no_grad()
+    def grown(self, vocab_size: int) -> Pretrained:
+        """Returns the model with more ids, on the same weights.
+
+        The rows of new ids in the embedding and in the head are the mean of the rows before them. A
+        head that is tied to the embedding stays tied.
+        """
+        inner, before = self.inner, self.config.vocab_size
+        if vocab_size <= before:
+            return self
+        inner.resize_token_embeddings(vocab_size, mean_resizing=False)
+        for part in (inner.get_input_embeddings(), inner.get_output_embeddings()):
+            part.weight[before:] = part.weight[:before].mean(dim=0)
+        return Pretrained(inner)
+
+    def with_weights(self, weights: dict[str, Tensor]) -> Pretrained:
+        """Returns another model of this shape, on the CPU, with copies of these weights.
+
+        Raises ModelError naming a weight that is missing.
+        """
+        _register()
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        config = AutoConfig.for_model(**self.config.raw)
+        build: Any = AutoModelForCausalLM.from_config
+        out = Pretrained(build(config, dtype=self.lm_head.weight.dtype))
+        with torch.no_grad():
+            for name, weight in out.named_parameters():
+                if name not in weights:
+                    raise ModelError(f"the weights lack {name}")
+                weight.copy_(weights[name])
+        return out.eval()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Pretrained:
+        return Pretrained(copy.deepcopy(self.inner, memo))
+
+
+Net = Transformer | Pretrained
+
+
+def open_model(folder: Path) -> Net:
+    """Returns the model in a folder, on the CPU: ours if it is a plain Llama, else a `Pretrained`.
+
+    Raises ModelError, naming the file and what is wrong.
+    """
+    if is_plain(folder):
+        return of_weights(read_config(folder), read_weights(folder))
+    return open_pretrained(folder)
+
+
+def rebuilt(net: Net, weights: dict[str, Tensor]) -> Net:
+    """Returns a model of the shape of `net` with these weights, on the CPU."""
+    if isinstance(net, Pretrained):
+        return net.with_weights(weights)
+    return of_weights(net.config, weights)
+
+
+def open_pretrained(folder: Path) -> Pretrained:
+    """Returns the model in a folder of Hugging Face, on the CPU, in the dtype of its weights.
+
+    No code of the folder is run. Raises ModelError, naming the folder and what is wrong, if
+    transformers is missing or does not know the architecture, for weights that do not fit
+    `config.json`, and for an architecture whose logits depend on more than attention that the
+    caller supplies.
+    """
+    _register()
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        found: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype="auto", local_files_only=True, use_safetensors=True,
+            output_loading_info=True,
+        )  # fmt: skip
+        inner, told = found
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
+        said = str(error).strip().partition("\n")[0]
+        raise ModelError(f"{folder}: transformers cannot read this model: {said}") from None
+    try:
+        if missing := sorted(told["missing_keys"]):
+            raise ModelError(f"the weights lack {missing[0]} ({len(missing)} are missing)")
+        _check_shape(inner.config)
+        out = _wrapped(inner)
+        _check_logits(out)
+    except ModelError as error:
+        raise ModelError(f"{folder}: {error}") from None
+    return out
+
+
+def _wrapped(inner: Any) -> Pretrained:
+    inner.eval()
+    kind = inner.config.model_type
+    if not isinstance(getattr(inner, "lm_head", None), nn.Linear) or not hasattr(inner, "model"):
+        raise ModelError(f"model_type {kind!r} has no `model` and `lm_head`, which are needed")
+    if inner.lm_head.bias is not None:
+        raise ModelError(f"model_type {kind!r} has a head with a bias, which is not supported")
+    return Pretrained(inner)
+
+
+def _config(config: Any) -> PretrainedConfig:
+    heads = config.num_attention_heads
+    raw = json.loads(config.to_json_string(use_diff=False))
+    raw.pop("transformers_version", None)
+    return PretrainedConfig(
+        config.vocab_size,
+        config.hidden_size,
+        config.num_hidden_layers,
+        heads,
+        getattr(config, "num_key_value_heads", None) or heads,
+        getattr(config, "head_dim", None) or config.hidden_size // heads,
+        bool(config.tie_word_embeddings),
+        getattr(config, "max_position_embeddings", None),
+        raw,
+    )
+
+
+def _check_shape(config: Any) -> None:
+    """Raises ModelError for layers that do not see the whole context."""
+    kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
+    window = getattr(config, "sliding_window", None)
+    if not kinds and window and getattr(config, "use_sliding_window", True):
+        longest = getattr(config, "max_position_embeddings", None)
+        kinds = {f"a window of {window} tokens"} if not longest or window < longest else set()
+    if kinds:
+        raise ModelError(
+            f"has layers of {', '.join(sorted(kinds))}; only models whose layers all see the whole "
+            "context are supported"
+        )
+
+
+@torch.no_grad()
+def _check_logits(model: Pretrained) -> None:
+    """Raises ModelError if transformers computes other logits."""
+    ids = torch.arange(_PROBE)[None] * 7919 % model.config.vocab_size
+    own = model(
+        ids, torch.arange(_PROBE)[None], _causal, torch.arange(_PROBE), nn.functional.linear
+    )
+    inner = model.inner
+    inner.set_attn_implementation("eager")
+    try:
+        theirs = inner(input_ids=ids, use_cache=False).logits[0]
+    finally:
+        inner.set_attn_implementation(_NAME)
+    apart = float((own - theirs).abs().max() / theirs.std().clamp(min=1e-6))
+    if not apart < (1e-3 if own.dtype == torch.float32 else 0.3):
+        raise ModelError(
+            f"model_type {model.config.raw.get('model_type')!r} computes its logits in a way that "
+            f"is not supported (they differ by {apart:.2g} standard deviations)"
+        )
+
+
+def _causal(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
+    return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def _again(forward: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """Runs a layer whose activations are computed again, where there are to be gradients."""
+    if torch.is_grad_enabled():
+        return checkpoint(forward, *given, use_reentrant=False, **named)
+    return forward(*given, **named)
+
+
+def _register() -> None:
+    try:
+        from transformers import AttentionInterface
+    except ImportError:
+        raise ModelError(_NEEDS) from None
+    AttentionInterface.register(_NAME, _attention)
+
+
+def _attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *,
+    attend: Attend, scaling: float | None = None, **more: Any,
+) -> tuple[Tensor, None]:  # fmt: skip
+    """Calls the attention of the forward pass, as transformers calls one.
+
+    Queries are (rows, heads, n, head); the result is (rows, n, heads, head).
+    """
+    usual = query.shape[-1] ** -0.5
+    if scaling is not None and not math.isclose(scaling, usual):
+        query = query * (scaling / usual)
+    layer: Any = module.layer_idx
+    return attend(layer, query, key, value).transpose(1, 2).contiguous(), None
