@@ -100,8 +100,11 @@ def folder(path: Path) -> Iterator[Path]:
 
 
 def sync_files(path: Path) -> None:
-    """Syncs the files in a folder to the disk, and their names."""
+    """Syncs the files in a folder, and in folders in it, to the disk, and their names."""
     for file in path.iterdir():
+        if file.is_dir():
+            sync_files(file)
+            continue
         with file.open("rb") as data:
             os.fsync(data.fileno())
     sync_folder(path)

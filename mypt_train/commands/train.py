@@ -22,6 +22,8 @@ examples:
   mypt-train --data sft --config tiny --out runs/tiny
   mypt-train --data sft --config tiny --out runs/tiny --resume     after a kill, to the same weights
   mypt-train --data sft --config configs/small.json --out small --phases 1-5 --set train.lr=0.001
+  mypt-prepare chats.jsonl --dialect qwen3 --vocab Qwen3-0.6B --out sft --context-length 2048
+  mypt-train --data sft --init-from Qwen3-0.6B --config lora --out runs/lora
   torchrun --nproc-per-node 2 -m mypt_train --data sft --config small --out runs/small \\
       --set train.parallel=fsdp
   mypt-generate --model runs/tiny --prompt question.json
@@ -42,8 +44,7 @@ def _options(out: Parser) -> None:
     add(
         "--config FILE",
         "a JSON file, or the name of a config that comes with the package: tiny, small, medium, "
-        "toolchat_150M",
-        required=True,
+        "toolchat_150M; finetune (default with --init-from), lora",
     )
     add(
         "--set KEY=VALUE",
@@ -51,7 +52,11 @@ def _options(out: Parser) -> None:
         action="append",
         default=[],
     )
-    add("--init-from DIR", "a model to begin with")
+    add(
+        "--init-from DIR",
+        "a model to begin with: a run of mypt-train, or a folder of Hugging Face (Llama, Qwen2, "
+        "Qwen3, ...)",
+    )
     add(
         "--tools FILE",
         "a JSON list of tools in OpenAI's style, for legality; without it, what the validation "
@@ -86,7 +91,9 @@ def _run(chosen: argparse.Namespace) -> int:
             raise
         raise ConfigError("training needs torch: pip install 'mypt-tags[train]'") from None
 
-    config = Config.of(chosen.config).set(chosen.set)
+    if chosen.config is None and chosen.init_from is None:
+        raise ConfigError("name a --config, such as tiny, or a model with --init-from")
+    config = Config.of(chosen.config or "finetune").set(chosen.set)
     if chosen.threads is not None:
         config = config.set([f"train.threads={chosen.threads}"])
     report = train(

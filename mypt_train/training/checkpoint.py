@@ -27,15 +27,16 @@ from mypt_model.folder import (
     TRAINER,
     WEIGHTS,
     checkpoints,
-    read_config,
-    read_weights,
 )
-from mypt_model.llama import Transformer
+from mypt_model.pretrained import Net, open_model
 from mypt_model.shape import ModelError
 from mypt_train.data import durable
 from mypt_train.training.distributed import World, like, whole
+from mypt_train.training.parts import lora
 
 SCHEMA, VERSION = "mypt_checkpoint", 1
+# Keys of config.json that two models of one shape need not share.
+_FREE = ("max_position_embeddings", "dtype", "torch_dtype", "_name_or_path", "architectures")
 # The state of the optimizer: name of a weight -> name of a tensor -> the tensor.
 State = dict[str, dict[str, Tensor]]
 
@@ -47,7 +48,7 @@ class CheckpointError(Exception):
 def save(
     out: Path,
     step: int,
-    model: Transformer,
+    model: Net,
     optimizer: torch.optim.Optimizer,
     facts: dict[str, Any],
     world: World,
@@ -62,7 +63,7 @@ def save(
     checkpoints are then still there.
     """
     path = out / f"step_{step:06}"
-    weights = {name: _held(weight, world) for name, weight in model.named_parameters()}
+    weights = {name: _held(weight, world) for name, weight in lora.merged(model).items()}
     state = {
         f"{key}:{name}": _held(value, world)
         for name, weight in model.named_parameters()
@@ -84,7 +85,7 @@ def save(
                 state,
                 model,
                 facts | {"schema": SCHEMA, "version": VERSION, "step": step},
-                beside or {},
+                dict(beside or {}) | lora.files(model, facts),
             )
         except (OSError, SafetensorError) as error:
             raise CheckpointError(
@@ -111,7 +112,7 @@ def _write(
     path: Path,
     weights: dict[str, Tensor],
     state: dict[str, Tensor],
-    model: Transformer,
+    model: Net,
     facts: dict[str, Any],
     beside: Mapping[str, bytes],
 ) -> None:
@@ -119,14 +120,16 @@ def _write(
         save_file(weights, part / WEIGHTS, metadata={"format": "pt"})
         save_file(state, part / OPTIMIZER)
         for name, content in beside.items():
+            (part / name).parent.mkdir(exist_ok=True)
             (part / name).write_bytes(content)
         files = {
             name: {"bytes": (part / name).stat().st_size, "sha256": durable.sha256(part / name)}
             for name in (WEIGHTS, OPTIMIZER, *beside)
         }
         dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
+        shape = model.config.as_json()
         for name, value in (
-            (CONFIG, model.config.as_json() | {"torch_dtype": dtype}),
+            (CONFIG, shape | {"dtype" if "dtype" in shape else "torch_dtype": dtype}),
             (TRAINER, facts | {"files": files}),
         ):
             (part / name).write_text(
@@ -167,20 +170,21 @@ def digest(folder: Path) -> str:
     return hashlib.sha256("".join(durable.sha256(path) for path in files).encode()).hexdigest()
 
 
-def load_weights(folder: Path, model: Transformer) -> int:
+def load_weights(folder: Path, model: Net) -> int:
     """Copies the weights of a folder into a model; returns the number of ids without embedding.
 
     The model's embeddings of these ids, which the folder lacks, stay as they are. Raises
     CheckpointError for a folder without a model, or with a model of another shape.
     """
     try:
-        given, weights = read_config(folder), read_weights(folder)
+        found = open_model(folder)
     except ModelError as error:
         raise CheckpointError(str(error)) from None
+    given, weights = found.config, dict(found.named_parameters())
     fresh = model.config.vocab_size - given.vocab_size
     wanted = model.config.as_json() | {"vocab_size": given.vocab_size}
     for key, value in given.as_json().items():
-        if wanted.get(key, value) != value and key != "max_position_embeddings":
+        if wanted.get(key, value) != value and key not in _FREE:
             raise CheckpointError(
                 f"{folder}: {key} is {value}, the config has {wanted[key]}; use the shape of the "
                 "model that training begins with"
@@ -192,15 +196,13 @@ def load_weights(folder: Path, model: Transformer) -> int:
         )
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if name not in weights:
-                raise CheckpointError(f"{folder}: the weights have no {name}")
             weight[: len(weights[name])].copy_(weights[name]) if fresh and name.endswith(
                 ("embed_tokens.weight", "lm_head.weight")
             ) else weight.copy_(weights[name])
     return fresh
 
 
-def load_state(folder: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> None:
+def load_state(folder: Path, model: Net, optimizer: torch.optim.Optimizer) -> None:
     """Gives an optimizer the state of a checkpoint. Raises CheckpointError if it cannot be read."""
     try:
         stored = load_file(folder / OPTIMIZER)
@@ -214,17 +216,17 @@ def load_state(folder: Path, model: Transformer, optimizer: torch.optim.Optimize
         )
 
 
-def size_of(model: Transformer) -> int:
+def size_of(model: Net) -> int:
     """Returns the approximate size of a checkpoint in bytes: the weights and two moments."""
     return 3 * sum(weight.numel() * weight.element_size() for weight in model.parameters()) + (
         1 << 16
     )
 
 
-def check_space(out: Path, model: Transformer, keep: int) -> None:
+def check_space(out: Path, model: Net, keep: int) -> None:
     """Raises CheckpointError if the disk has no room for the checkpoints to keep and one more."""
     free = shutil.disk_usage(out).free
-    there = sum(file.stat().st_size for folder in checkpoints(out) for file in folder.iterdir())
+    there = sum(file.stat().st_size for folder in checkpoints(out) for file in folder.rglob("*"))
     wanted = size_of(model) * (keep + 1) - there
     if wanted > free:
         raise CheckpointError(

@@ -45,6 +45,10 @@ class TrainConfig:
     - `train_on`: the loss "mask" of the data, or "all" tokens, for comparison.
     - `replay`: the share of a phase's rows that comes from earlier phases.
     - `save_every`, `val_every`, `legality_every`: in steps; 0 is only at the end, -1 never.
+    - `patience`: validations without a better loss after which the run ends; 0 is never. With it,
+      a checkpoint is written after each validation that is the best so far, and at no other time.
+    - `lora_rank`: train low-rank adapters of this rank, not the weights; 0 trains all weights.
+    - `recompute`: keep no activations within layers, and compute them again for the gradients.
     - `tag_words`: words for tags; the new embedding of a tag starts as the mean of its words'.
     - `reference`: the folder of the model that DPO and KTO compare with; by default the model with
       which training begins.
@@ -78,6 +82,10 @@ class TrainConfig:
     keep: Count = 2
     val_every: Every = 0
     val_rows: Count = 256
+    patience: Annotated[int, Meta(ge=0)] = 0
+    lora_rank: Annotated[int, Meta(ge=0)] = 0
+    lora_alpha: Count = 32
+    recompute: bool = False
     legality_every: Every = 0
     legality_prompts: Count = 32
     legality_tokens: Count = 256
@@ -91,13 +99,20 @@ class TrainConfig:
             raise ConfigError(
                 "train.save_every is -1: the model would be lost; use 0 to save it at the end"
             )
+        if self.patience and self.val_every <= 0:
+            raise ConfigError("train.patience needs validations: set train.val_every")
+        if self.lora_rank and self.parallel == "fsdp":
+            raise ConfigError("train.lora_rank is for train.parallel=ddp; leave one of them out")
         if self.replay == 1:
             raise ConfigError("train.replay is 1: nothing of a phase itself would be learnt")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """A model's shape, and how to train the model. The data decides the size of the vocabulary."""
+    """A model's shape, and how to train the model. The data decides the size of the vocabulary.
+
+    `model` is empty where the shape is that of the model that training begins with.
+    """
 
     model: dict[str, Any]
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -139,6 +154,8 @@ class Config:
             if not isinstance(value.get(key, {}), Mapping):
                 raise ConfigError(f"{where}: {key} must be an object")
         model = dict(value.get("model", {}))
+        if not model:
+            return Config(model={}, train=_train(dict(value.get("train", {})), where))
         model.setdefault("tie_word_embeddings", True)
         model.setdefault("num_key_value_heads", model.get("num_attention_heads"))
         names = [f.name for f in fields(LlamaConfig) if f.name != "vocab_size"]

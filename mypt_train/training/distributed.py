@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from mypt_model.llama import Transformer
+from mypt_model.pretrained import Net
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def use_threads(wanted: int | None, hidden_size: int, world: World) -> int | Non
     return number
 
 
-def spread_out(model: Transformer, world: World, strategy: str, dtype: torch.dtype) -> nn.Module:
+def spread_out(model: Net, world: World, strategy: str, dtype: torch.dtype) -> nn.Module:
     """Returns the model as it is called in training.
 
     "ddp": each process has a copy, and gradients are averaged. "fsdp": each process holds a part of

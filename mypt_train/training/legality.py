@@ -16,11 +16,12 @@ from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.tools import SchemaFault, declare
 from mypt_infer.generate.legality import LEGAL, accepted, alone, constrained, observed_tools
 from mypt_infer.generate.llama import Llama
-from mypt_model.llama import Transformer
+from mypt_model.pretrained import Net, rebuilt
 from mypt_spec import Episode
 from mypt_train.training.config import ConfigError
 from mypt_train.training.corpus import Corpus
 from mypt_train.training.distributed import World, whole
+from mypt_train.training.parts.lora import merged
 
 _BATCH = 16
 # The number of episodes that are searched for the tools that they call.
@@ -28,7 +29,7 @@ _LOOKED_AT = 2000
 
 
 def legality_of(
-    model: Transformer, corpus: Corpus, world: World, *, prompts: int = 32,
+    model: Net, corpus: Corpus, world: World, *, prompts: int = 32,
     max_new_tokens: int = 256, temperature: float = 1.0,
     tools: Sequence[Mapping[str, Any]] | None = None, seed: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
@@ -39,12 +40,12 @@ def legality_of(
     which says why, and training continues.
     """
     # All processes take part.
-    weights = {name: whole(weight).cpu() for name, weight in model.named_parameters()}
+    weights = {name: whole(weight).cpu() for name, weight in merged(model).items()}
     found: dict[str, Any] = {}
     if world.first:
         try:
             found = measure(
-                Llama(model.config, weights),
+                Llama(rebuilt(model, weights)),
                 corpus,
                 prompts=prompts,
                 max_new_tokens=max_new_tokens,

@@ -23,31 +23,33 @@ of positions 1 to 4, so the prompt costs no logits.
 
 from __future__ import annotations
 
-import hashlib
-import json
+import copy
 import math
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from mypt_cli import atomic
-from mypt_model.folder import TRAINER, checkpoints, newest
-from mypt_model.llama import Transformer, random_transformer
+from mypt_model.folder import checkpoints, newest
+from mypt_model.pretrained import Net
 from mypt_train.data.kinds import BAD, GOOD
-from mypt_train.data.reader import ShardError, ShardReader
+from mypt_train.data.reader import ShardError
 from mypt_train.training import checkpoint
 from mypt_train.training.batches import Batch, Stage, batch, share, stages
+from mypt_train.training.begin import begun, name_tags, new_tags, shaped
 from mypt_train.training.checkpoint import CheckpointError
 from mypt_train.training.config import Config, ConfigError, TrainConfig
 from mypt_train.training.corpus import Corpus, Row, corpus, open_data
 from mypt_train.training.distributed import World, joined, spread_out, use_threads, whole
+from mypt_train.training.facts import check_grammar, check_same, facts_of_run
 from mypt_train.training.log import BOARD, LOG, Log
+from mypt_train.training.meter import Meter
 from mypt_train.training.objective import Objective
+from mypt_train.training.parts import lora
 from mypt_train.training.validation import validate
 
 __all__ = ["CheckpointError", "ConfigError", "Report", "ShardError", "TrainError", "train"]
@@ -146,25 +148,33 @@ class _Run:
         self.notes: list[str] = []
         self.stages = self._stages([None] if phases is None else list(phases))
         self.val_rows = _rows(self.val, c)[: c.val_rows]
-        shape = config.shape(
-            int(self.readers[0].manifest["vocab_size"]),
-            c.context_length or self.train.packed or None,
-        )
-        self.threads = use_threads(c.threads, shape.hidden_size, world)
-        self.facts = _facts(self.readers, config, self.stages)
-        self.beside = self.train.dialect.kept
+        if c.patience and not self.val_rows:
+            raise TrainError(
+                f"{self.readers[0].folder}: train.patience needs a validation split; prepare the "
+                "data with --val-fraction"
+            )
         last = _last_checkpoint(out, resume=resume)
-        self.begin = 0 if last is None else self._check_same(last)
-        model = random_transformer(shape, c.seed)
+        source = self._source(init_from, last)
+        config = self.config = shaped(config, last or source)
+        self.facts = facts_of_run(self.readers, config, self.stages)
+        self.beside = self.train.dialect.kept
+        self.begin = 0 if last is None else check_same(last, self.facts)
+        if last is None and source is not None:
+            check_grammar(source, self.facts)
+        if c.lora_rank:
+            self.facts["base"] = self._base(source, last)
+        ids = int(self.facts["data"]["vocab_size"])
+        width = c.context_length or self.train.packed or None
+        model, self.fresh_ids = begun(config, ids, width, source)
+        self.threads = use_threads(c.threads, model.config.hidden_size, world)
         reference = self._reference(model, init_from, last)
-        self.fresh_ids = 0
-        if last is not None:
-            checkpoint.load_weights(last, model)
-        else:
-            if init_from is not None:
-                self._check_grammar(newest(init_from))
-                self.fresh_ids = checkpoint.load_weights(newest(init_from), model)
-            _name_tags(model, self.train, c.tag_words)
+        if last is None or c.lora_rank:
+            name_tags(model, self.train.dialect, c.tag_words)
+        if c.lora_rank:
+            lora.add(model, c, new_tags(self.train.dialect))
+            if last is not None:
+                lora.restore(model, last)
+        model.recompute = c.recompute
         out.mkdir(parents=True, exist_ok=True)
         checkpoint.check_space(out, model, c.keep)
         self.objective = Objective(c, self.train, world, reference)
@@ -173,7 +183,36 @@ class _Run:
         self.optimizer = _optimizer(model, c)
         if last is not None:
             checkpoint.load_state(last, model, self.optimizer)
+        self.best = math.inf if last is None else checkpoint.facts_of(last).get("best", math.inf)
+        self.stale = 0  # validations since the best one
         self.result = Report(self.begin, math.nan, last or out, world.first)
+
+    def _source(self, init_from: str | Path | None, last: Path | None) -> Path | None:
+        """Returns the folder of the model that training begins or goes on with, if there is one.
+
+        With adapters, that is always the model that they are added to.
+        """
+        if last is not None and self.config.train.lora_rank:
+            base = checkpoint.facts_of(last).get("base")
+            if base is None:
+                raise CheckpointError(f"{last}: has no adapters; resume with the same config")
+            return Path(base["folder"])
+        return last or (None if init_from is None else newest(init_from))
+
+    def _base(self, source: Path | None, last: Path | None) -> dict[str, str]:
+        """Returns what checkpoints say of the model that adapters are added to.
+
+        Raises ConfigError if there is none, CheckpointError if it was altered since `last`.
+        """
+        if source is None:
+            raise ConfigError("train.lora_rank adapts a model: name it with --init-from")
+        found = {"folder": str(source.resolve()), "sha256": checkpoint.digest(source)}
+        if last is not None and found != checkpoint.facts_of(last)["base"]:
+            raise CheckpointError(
+                f"{source}: is no longer the model that {last} adapts; put it back, or begin a "
+                "new run"
+            )
+        return found
 
     def _stages(self, phases: Sequence[int | None]) -> list[Stage]:
         c = self.config.train
@@ -204,72 +243,7 @@ class _Run:
             raise ConfigError(f"train.steps is {c.steps}: {len(pools)} phases need more")
         return stages(pools, steps=c.steps, size=c.batch_rows, replay=c.replay, seed=c.seed)
 
-    def _check_same(self, folder: Path) -> int:
-        """Returns the number of steps that a checkpoint has done.
-
-        Raises CheckpointError if it was trained on other data, or with another config or other
-        phases.
-        """
-        self._check_grammar(folder)
-        facts = checkpoint.facts_of(folder)
-        if not facts:
-            raise CheckpointError(
-                f"{folder}: has no {TRAINER}, so training cannot go on from it; use --init-from"
-            )
-        if facts["data"]["fingerprint"] != self.facts["data"]["fingerprint"]:
-            was, now = facts["data"]["fingerprint"][:12], self.facts["data"]["fingerprint"][:12]
-            raise CheckpointError(
-                f"{folder}: was trained on other data ({was}, this is {now}); give the same, or "
-                "use --init-from to train on this"
-            )
-        before, now = facts["config"], self.facts["config"]
-        free = (
-            "parallel",
-            "keep",
-            "log_every",
-            "save_every",
-            "threads",
-            "tensorboard",
-            "val_every",
-            "val_rows",
-            "legality_every",
-            "legality_prompts",
-            "legality_tokens",
-            "micro_rows",
-        )
-        for part in ("model", "train"):
-            for key in now[part]:
-                if before[part].get(key) != now[part][key] and key not in free:
-                    raise CheckpointError(
-                        f"{folder}: {part}.{key} was {before[part].get(key)!r}, now it is "
-                        f"{now[part][key]!r}; resume with the same config"
-                    )
-        if facts["phases"] != self.facts["phases"]:
-            raise CheckpointError(
-                f"{folder}: the phases were {facts['phases']}, now they are "
-                f"{self.facts['phases']}; resume with the same"
-            )
-        return int(facts["step"])
-
-    def _check_grammar(self, folder: Path) -> None:
-        facts = checkpoint.facts_of(folder)
-        for key, what in (
-            (("spec_fingerprint", "grammar"), ("vocabulary_sha256", "vocabulary")) if facts else ()
-        ):
-            was, now = facts["data"][key], self.facts["data"][key]
-            if was != now:
-                shown = [
-                    value[:12] if isinstance(value, str) else json.dumps(value, sort_keys=True)
-                    for value in (was, now)
-                ]
-                raise CheckpointError(
-                    f"{folder}: was trained with another {what} ({shown[0]}, the data has "
-                    f"{shown[1]}); prepare the data with the same"
-                )
-
-    def _reference(
-        self, model: Transformer, init_from: str | Path | None, last: Path | None
-    ) -> Transformer | None:
+    def _reference(self, model: Net, init_from: str | Path | None, last: Path | None) -> Net | None:
         """Returns the frozen model that DPO and KTO compare with; None for other objectives.
 
         A run that is resumed uses the reference with which it began.
@@ -277,7 +251,7 @@ class _Run:
         c = self.config.train
         if c.objective not in ("dpo", "kto"):
             return None
-        frozen = random_transformer(model.config, c.seed)
+        frozen = copy.deepcopy(model)
         before = checkpoint.facts_of(last)["reference"] if last is not None else None
         where = (
             before["folder"]
@@ -303,8 +277,10 @@ class _Run:
         """Runs the steps up to `last`."""
         c = self.config.train
         weights = sum(weight.numel() for weight in self.model.parameters())
+        tuned = sum(w.numel() for w in self.model.parameters() if w.requires_grad)
         processes = f"{self.world.size} process{'es' * (self.world.size > 1)}"
-        begun = f"{weights:,} weights, {len(self.train.episodes):,} episodes, {processes}"
+        of = f"{tuned:,} of " if tuned < weights else ""
+        begun = f"{of}{weights:,} weights, {len(self.train.episodes):,} episodes, {processes}"
         on = f" on {self.threads} thread{'s' * (self.threads > 1)}" if self.threads else ""
         log.tell(
             "begin",
@@ -319,7 +295,7 @@ class _Run:
         )
         for note in self.notes:
             log.show(note)
-        since, seen = time.perf_counter(), 0
+        meter = Meter(self.world, weights)
         for step in range(self.begin, last):
             rows = next(s for s in self.stages if s.begin <= step < s.end).rows(step, c.batch_rows)
             mine = share(rows, self.world.rank, self.world.size, c.micro_rows)
@@ -334,15 +310,11 @@ class _Run:
                 raise TrainError(self._blame(step, rows, loss, norm))
             self.optimizer.step()
             self.result = replace(self.result, step=step + 1, loss=loss)
-            seen += sum(b.tokens for b in batches)
+            meter.add(batches)
             log.at(step + 1, f"loss {loss:.4f}{on}")
             if (step + 1) % c.log_every == 0 or step + 1 == last:
-                speed = int(self.world.sum(torch.tensor(seen, device=self.world.device))) / (
-                    time.perf_counter() - since
-                )
-                text = (
-                    f"step {step + 1}: loss {loss:.4f}, gradient {norm:.3f}, {speed:,.0f} tokens/s"
-                )
+                speed = meter.read()
+                text = f"step {step + 1}: loss {loss:.4f}, gradient {norm:.3f}, {speed.shown}"
                 log.tell(
                     "step",
                     step + 1,
@@ -351,10 +323,13 @@ class _Run:
                     norm=norm,
                     lr=rate(step, c),
                     counted=count,
-                    tokens_per_second=speed,
+                    **speed.facts,
                 )
-                since, seen = time.perf_counter(), 0
             self._look(step + 1, last, log)
+            if c.patience and self.stale >= c.patience:
+                kept = self.result.folder
+                log.show(f"step {step + 1}: no better validation for {self.stale}; {kept} is kept")
+                break
         return self.result
 
     def _step(self, batches: list[Batch]) -> tuple[float, float, float]:
@@ -372,10 +347,12 @@ class _Run:
 
     def _look(self, step: int, last: int, log: Log) -> None:
         """Does what is due after some steps: validation, a checkpoint, legality."""
-        c = self.config.train
+        c, better = self.config.train, False
         if _due(c.val_every, step, last) and self.val_rows:
             found = self._validate()
             self.result = replace(self.result, validation=found)
+            better = found["loss"] < self.best
+            self.best, self.stale = (found["loss"], 0) if better else (self.best, self.stale + 1)
             more = f", accuracy {found['accuracy']:.2%}" if "accuracy" in found else ""
             log.tell(
                 "validation",
@@ -383,13 +360,14 @@ class _Run:
                 f"step {step}: validation loss {found['loss']:.4f}{more}",
                 **found,
             )
-        if _due(c.save_every, step, last):
+        # With patience, the newest checkpoint is the best one.
+        if better if c.patience else _due(c.save_every, step, last):
             path = checkpoint.save(
                 self.out,
                 step,
                 self.model,
                 self.optimizer,
-                self.facts,
+                self.facts | ({"best": self.best} if c.patience else {}),
                 self.world,
                 keep=c.keep,
                 beside=self.beside,
@@ -495,42 +473,17 @@ def _rows(corpus: Corpus, config: TrainConfig, phase: int | None = None) -> list
     return corpus.rows(config.context_length, phase=phase, **kinds) if len(corpus.episodes) else []
 
 
-def _optimizer(model: Transformer, config: TrainConfig) -> torch.optim.AdamW:
-    """Returns AdamW; weights of norms are not decayed."""
-    wide = [weight for weight in model.parameters() if weight.dim() > 1]
-    norms = [weight for weight in model.parameters() if weight.dim() == 1]
+def _optimizer(model: Net, config: TrainConfig) -> torch.optim.AdamW:
+    """Returns AdamW; weights of norms are not decayed, nor what only few rows are trained of."""
+    few = {weight for name, weight in lora.trained(model).items() if ".lora_" not in name}
+    own = [weight for weight in model.parameters() if weight.requires_grad]
+    wide = [weight for weight in own if weight.dim() > 1 and weight not in few]
+    norms = [weight for weight in own if weight.dim() == 1 or weight in few]
     groups = [
         {"params": wide, "weight_decay": config.weight_decay},
         {"params": norms, "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2), foreach=True)
-
-
-def _facts(
-    readers: Sequence[ShardReader], config: Config, stages: Sequence[Stage]
-) -> dict[str, Any]:
-    """Returns what a checkpoint says of how it was made."""
-    first = readers[0].manifest
-    files = [
-        shard["files"]
-        for reader in readers
-        for split in reader.manifest["splits"].values()
-        for shard in split["shards"]
-    ]
-    data = {
-        "dialect": readers[0].dialect.name,
-        "spec_fingerprint": first["spec_fingerprint"],
-        "vocabulary_sha256": first["vocabulary_sha256"],
-        "vocab_size": first["vocab_size"],
-        "fingerprint": hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest(),
-    }
-    return {
-        "data": data,
-        "config": config.as_dict(),
-        "phases": [stage.phase for stage in stages],
-        "reference": None,
-        "torch": str(torch.__version__),
-    }
 
 
 def _last_checkpoint(out: Path, *, resume: bool) -> Path | None:
@@ -555,23 +508,3 @@ def _last_checkpoint(out: Path, *, resume: bool) -> Path | None:
 
 def _due(every: int, step: int, last: int) -> bool:
     return every >= 0 and (step == last or (every > 0 and step % every == 0))
-
-
-@torch.no_grad()
-def _name_tags(model: Transformer, corpus: Corpus, words: Mapping[str, str]) -> None:
-    """Sets the embeddings of tags to the mean of the embeddings of named words.
-
-    Raises ConfigError for a tag that is no single id.
-    """
-    embedding: Tensor = model.model.embed_tokens.weight
-    tokenizer = corpus.dialect.tokenizer
-    for tag, word in words.items():
-        if tag not in tokenizer.special:
-            raise ConfigError(
-                f"train.tag_words: {tag!r} is no tag of {corpus.dialect.name}; tags are "
-                f"{', '.join(tokenizer.special)}"
-            )
-        ids = tokenizer.encode(word)
-        if not ids:
-            raise ConfigError(f"train.tag_words: {tag!r} needs a word")
-        embedding[tokenizer.special[tag]] = embedding[ids].mean(dim=0)

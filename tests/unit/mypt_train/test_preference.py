@@ -155,13 +155,13 @@ import torch.nn.functional as F  # noqa: E402
 
 from mypt_model.llama import random_transformer  # noqa: E402
 from mypt_model.shape import LlamaConfig  # noqa: E402
-from mypt_train.training import preference  # noqa: E402
-from mypt_train.training.attention import attend  # noqa: E402
 from mypt_train.training.batches import batch  # noqa: E402
 from mypt_train.training.config import Config  # noqa: E402
 from mypt_train.training.corpus import Corpus, corpus, open_data  # noqa: E402
 from mypt_train.training.distributed import World  # noqa: E402
 from mypt_train.training.objective import Objective  # noqa: E402
+from mypt_train.training.parts import preference  # noqa: E402
+from mypt_train.training.parts.attention import attend  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, TrainError, _rows, train  # noqa: E402
 
 

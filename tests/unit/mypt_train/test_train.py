@@ -385,6 +385,8 @@ def test_configs_that_cannot_be(tmp_path: Path) -> None:
 def test_the_configs_that_come_with_the_package(path: Path) -> None:
     from mypt_model.llama import shapes
 
+    if not Config.of(path.stem).model:
+        return  # begins with the model of --init-from
     shape = Config.of(path.stem).shape(50304)
     size = sum(int(np.prod(s)) for s in shapes(shape).values())
     sizes = {

@@ -16,7 +16,7 @@ from mypt_train import PrepareError, ShardError, ShardReader
 from mypt_train.commands.prepare import main
 from mypt_train.training.batches import batch
 from mypt_train.training.corpus import corpus, open_data
-from mypt_train.training.head import chunked_cross_entropy
+from mypt_train.training.parts.head import chunked_cross_entropy
 from tests.unit.mypt_train.test_prepare import jsonl, made
 
 D = mypt_spec.dialect("chatml")

@@ -1,0 +1,133 @@
+"""Makes the model that a run begins with, or goes on with.
+
+Input: a config, the data's vocabulary, and the folder of a model, if there is one. Output: the
+model, on the CPU in float32, with an embedding for each id of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mypt_model.folder import is_plain, read_config
+from mypt_model.llama import random_transformer
+from mypt_model.pretrained import Net, open_pretrained
+from mypt_model.shape import ModelError
+from mypt_spec import Dialect, VocabularyError
+from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
+from mypt_train.training import checkpoint
+from mypt_train.training.checkpoint import CheckpointError
+from mypt_train.training.config import Config, ConfigError
+
+# Models have a few rows more than there are ids, so that their number divides well.
+_ROOM = 1.02
+_NO_SHAPE = (
+    "the config has no model: name one that has, such as tiny, or begin with a model by --init-from"
+)
+
+
+def shaped(config: Config, source: Path | None) -> Config:
+    """Returns a config whose model is that in the folder `source`, if it names none itself.
+
+    The model stays empty where transformers defines its shape. Raises ConfigError, ModelError.
+    """
+    if source is None:
+        if not config.model:
+            raise ConfigError(_NO_SHAPE)
+        return config
+    if is_plain(source):
+        if config.model:
+            return config
+        shape = asdict(read_config(source))
+        return replace(config, model={k: v for k, v in shape.items() if k not in _OF_DATA})
+    if config.model:
+        raise ConfigError(
+            f"{source}: its shape is not for a config to say; use --config finetune, or one "
+            "without `model`"
+        )
+    return config
+
+
+_OF_DATA = ("vocab_size", "max_position_embeddings")
+
+
+def begun(config: Config, ids: int, context: int | None, source: Path | None) -> tuple[Net, int]:
+    """Returns a model with at least `ids` ids, and how many of them the folder `source` lacks.
+
+    Without a folder, its weights are random. Raises ModelError, CheckpointError.
+    """
+    if source is not None and not config.model:
+        net = open_pretrained(source).float()
+        longest = net.config.max_position_embeddings
+        if context and longest and context > longest:
+            raise ModelError(
+                f"{source}: reads at most {longest} tokens, the rows have {context}; set "
+                "train.context_length"
+            )
+        _check_room(source, net.config.vocab_size, ids)
+        return net.grown(ids), max(0, ids - net.config.vocab_size)
+    given = ids if source is None else read_config(source).vocab_size
+    if source is not None and given > ids:
+        _check_room(source, given, ids)
+    model = random_transformer(config.shape(max(ids, given), context), config.train.seed)
+    return model, 0 if source is None else checkpoint.load_weights(source, model)
+
+
+def _check_room(source: Path, given: int, ids: int) -> None:
+    if given > ids * _ROOM:
+        raise CheckpointError(
+            f"{source}: has {given} ids, the data {ids}: these are different vocabularies"
+        )
+
+
+def check_vocabulary(source: Path, files: Mapping[str, str]) -> None:
+    """Raises CheckpointError if a model's folder holds another vocabulary than the data has.
+
+    `files` are the digests of the data's vocabulary. A folder without a vocabulary passes.
+    """
+    if not any((source / name).is_file() for name in NAMES):
+        return
+    try:
+        own = read_vocabulary(source)
+    except VocabularyError as error:
+        raise CheckpointError(str(error)) from None
+    if own.sha256 not in files.values():
+        raise CheckpointError(
+            f"{source}: the data has another vocabulary than this model; prepare it with "
+            f"mypt-prepare --vocab {source}"
+        )
+
+
+@torch.no_grad()
+def name_tags(model: Net, dialect: Dialect, words: Mapping[str, str]) -> None:
+    """Sets the rows of tags, in the embedding and the head, to the means of those of named words.
+
+    Raises ConfigError for a tag that is no single id.
+    """
+    tokenizer = dialect.tokenizer
+    rows: list[Tensor] = [model.model.embed_tokens.weight]
+    head: Any = getattr(model, "lm_head", None)
+    if head is not None and head.weight is not rows[0]:
+        rows.append(head.weight)
+    for tag, word in words.items():
+        if tag not in tokenizer.special:
+            raise ConfigError(
+                f"train.tag_words: {tag!r} is no tag of {dialect.name}; tags are "
+                f"{', '.join(tokenizer.special)}"
+            )
+        ids = tokenizer.encode(word)
+        if not ids:
+            raise ConfigError(f"train.tag_words: {tag!r} needs a word")
+        for weight in rows:
+            weight[tokenizer.special[tag]] = weight[ids].mean(dim=0)
+
+
+def new_tags(dialect: Dialect) -> list[int]:
+    """Returns the ids of the tags that the vocabulary itself did not have."""
+    own = set() if dialect.vocabulary is None else set(dialect.vocabulary.special.values())
+    return sorted(set(dialect.tokenizer.special.values()) - own)

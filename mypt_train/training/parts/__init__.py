@@ -1,0 +1,1 @@
+"""Holds what training adds to a model: attention within episodes, losses, adapters."""

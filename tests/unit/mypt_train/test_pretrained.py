@@ -1,0 +1,262 @@
+"""Training begins with models of other architectures, which run by transformers' own code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mypt_spec
+from tests.support.training import TRAIN, data, log, weights
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+from mypt_infer.generate.cli import read_prompt  # noqa: E402
+from mypt_infer.generate.generate import generate  # noqa: E402
+from mypt_infer.generate.llama import load  # noqa: E402
+from mypt_model.pretrained import Pretrained, open_model, open_pretrained  # noqa: E402
+from mypt_model.shape import ModelError  # noqa: E402
+from mypt_train.commands.train import main  # noqa: E402
+from mypt_train.training.config import ConfigError  # noqa: E402
+from mypt_train.training.parts.attention import attend  # noqa: E402
+from mypt_train.training.trainer import CheckpointError, TrainError, train  # noqa: E402
+
+SHAPE = {
+    "vocab_size": 50257,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 1024,
+}
+SCALED = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama3": ("LlamaConfig", {"rope_parameters": SCALED | {
+        "rope_theta": 500000.0, "original_max_position_embeddings": 512,
+    }}),
+    "qwen2": ("Qwen2Config", {"tie_word_embeddings": True}),
+    "qwen3": ("Qwen3Config", {"head_dim": 12, "tie_word_embeddings": True}),
+    "mistral": ("MistralConfig", {"sliding_window": None}),
+}  # fmt: skip
+CONFIG = {"train": TRAIN | {"micro_rows": 2, "log_every": 1}}
+
+
+def pretrained(kind: str, out: Path, **more: Any) -> Path:
+    """Writes a model of random weights, as people have one on disk."""
+    name, facts = KINDS[kind]
+    torch.manual_seed(7)
+    shape = getattr(transformers, name)(**SHAPE | facts | more)
+    transformers.AutoModelForCausalLM.from_config(shape).save_pretrained(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def sft(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return data(tmp_path_factory.mktemp("set") / "sft")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return pretrained(request.param, tmp_path_factory.mktemp("models") / request.param)
+
+
+@pytest.fixture(scope="module")
+def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return pretrained("qwen3", tmp_path_factory.mktemp("models") / "qwen3")
+
+
+def logits(model: Any, ids: Any, lengths: list[int], backend: str = "slices") -> Any:
+    """Returns the logits of one row that holds episodes of these lengths."""
+    at = torch.cat([torch.arange(n) for n in lengths])
+    seen = attend(backend, [tuple(lengths)], len(at), torch.device("cpu"))
+    with torch.no_grad():
+        return model(ids[None], at[None], seen, torch.arange(len(at)), torch.nn.functional.linear)
+
+
+@pytest.mark.parametrize("backend", ["slices", "mask"])
+def test_no_episode_sees_another(folder: Path, backend: str) -> None:
+    """Changing one episode of a row leaves the logits of the others as they are, to the bit."""
+    model = open_model(folder)
+    ids = torch.randint(0, 300, (30,), generator=torch.Generator().manual_seed(1))
+    before = logits(model, ids, [11, 9, 10], backend)
+    for begin, end in ((0, 11), (11, 20), (20, 30)):
+        other = ids.clone()
+        other[begin:end] = (other[begin:end] + 13) % 300
+        same = torch.ones(30, dtype=torch.bool)
+        same[begin:end] = False
+        after = logits(model, other, [11, 9, 10], backend)
+        assert torch.equal(before[same], after[same])
+        assert not torch.equal(before[~same], after[~same])
+
+
+def test_an_episode_is_read_as_transformers_reads_it(folder: Path) -> None:
+    ids = torch.randint(0, 300, (40,), generator=torch.Generator().manual_seed(2))
+    own = logits(open_model(folder), ids, [25, 15])
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    with torch.no_grad():
+        parts = [theirs(input_ids=part[None]).logits[0] for part in (ids[:25], ids[25:])]
+    assert torch.allclose(own, torch.cat(parts), atol=1e-5)
+
+
+def test_it_learns_and_runs(folder: Path, sft: Path, tmp_path: Path) -> None:
+    """From the folder to new rows for the tags, a checkpoint that transformers reads, and text."""
+    report = train(sft, CONFIG, tmp_path / "r", init_from=folder)
+    told = log(tmp_path / "r")
+    steps = [entry for entry in told if entry["event"] == "step"]
+    assert told[0]["fresh_ids"] == 47
+    assert 0 < steps[-1]["trained"] < 1
+    assert steps[-1]["loss"] < steps[0]["loss"] - 0.05
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(report.folder)
+    assert theirs.config.vocab_size == 50304
+    ids = torch.arange(20)
+    with torch.no_grad():
+        assert torch.allclose(
+            logits(open_model(report.folder), ids, [20]), theirs(input_ids=ids[None]).logits[0],
+            atol=1e-5,
+        )  # fmt: skip
+    asked = json.dumps({"messages": [{"role": "user", "content": "Hi"}], "system": "Be brief."})
+    rows = [read_prompt(mypt_spec.dialect("mypt"), asked)]
+    (answer,) = generate(load(report.folder), rows, dialect="mypt", max_new_tokens=40, seed=1)
+    assert answer.ids, "the decoder runs it"
+
+
+def test_resuming_is_exact(qwen: Path, sft: Path, tmp_path: Path) -> None:
+    made = {"train": CONFIG["train"] | {"save_every": 4, "steps": 6}}
+    train(sft, made, tmp_path / "whole", init_from=qwen)
+    train(sft, made, tmp_path / "r", init_from=qwen, steps=4)
+    train(sft, made, tmp_path / "r", resume=True)
+    one, two = (weights(tmp_path / name / "step_000006") for name in ("whole", "r"))
+    assert one.keys() == two.keys()
+    assert all(np.array_equal(one[name], two[name]) for name in one)
+
+
+def test_recomputing_changes_nothing(qwen: Path, sft: Path, tmp_path: Path) -> None:
+    for name, on in (("kept", False), ("again", True)):
+        made = {"train": CONFIG["train"] | {"recompute": on, "steps": 2}}
+        train(sft, made, tmp_path / name, init_from=qwen)
+    one, two = (weights(tmp_path / name / "step_000002") for name in ("kept", "again"))
+    assert all(np.allclose(one[name], two[name], atol=1e-6) for name in one)
+
+
+def test_tags_begin_as_words(tmp_path: Path, sft: Path) -> None:
+    """In the embedding and in a head of its own."""
+    folder = pretrained("mistral", tmp_path / "m")
+    words = {"<myPT_user>": " user"}
+    made = {"train": CONFIG["train"] | {"lr": 1e-9, "steps": 1, "weight_decay": 0.0}}
+    made["train"]["tag_words"] = words
+    report = train(sft, made, tmp_path / "r", init_from=folder)
+    t = mypt_spec.dialect("mypt").tokenizer
+    before, after = weights(folder), weights(report.folder)
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        wanted = before[name][t.encode(" user")].mean(0)
+        assert np.allclose(after[name][t.special["<myPT_user>"]], wanted, atol=1e-6)
+        assert np.allclose(after[name][:50257], before[name], atol=1e-6)
+
+
+def test_the_best_checkpoint_is_kept(qwen: Path, sft: Path, tmp_path: Path) -> None:
+    """A rate that is too high: the loss gets worse after the first steps, and the run ends."""
+    made = {"train": TRAIN | {"lr": 3.0, "steps": 40, "val_every": 1, "patience": 3, "keep": 2}}
+    report = train(sft, made, tmp_path / "r", init_from=qwen)
+    found = [e["loss"] for e in log(tmp_path / "r") if e["event"] == "validation"]
+    best = min(range(len(found)), key=found.__getitem__)
+    assert len(found) == best + 1 + 3 < 40
+    assert report.folder.name == f"step_{best + 1:06}"
+    with pytest.raises(ConfigError, match=r"set train\.val_every"):
+        train(sft, {"train": TRAIN | {"patience": 1}}, tmp_path / "x", init_from=qwen)
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # used by peft
+@pytest.mark.parametrize("kind", ["qwen3", "mistral"])
+def test_adapters(kind: str, sft: Path, tmp_path: Path) -> None:
+    """Text keeps its embedding; the merged weights are what peft makes of base and adapter."""
+    peft = pytest.importorskip("peft")
+    base = pretrained(kind, tmp_path / "base")
+    made = {"train": CONFIG["train"] | {"lora_rank": 4, "lr": 0.01, "steps": 6, "save_every": 3}}
+    report = train(sft, made, tmp_path / "r", init_from=base)
+    steps = [entry["loss"] for entry in log(tmp_path / "r") if entry["event"] == "validation"]
+    assert steps == []
+    before, after = weights(base), weights(report.folder)
+    name = "model.embed_tokens.weight"
+    assert np.array_equal(after[name][:50257], before[name])
+    assert not np.array_equal(after[name][50257], after[name][50258]), "tags are trained"
+    q = "model.layers.0.self_attn.q_proj.weight"
+    assert not np.array_equal(before[q], after[q])
+    assert np.array_equal(before["model.norm.weight"], after["model.norm.weight"])
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(base)
+    theirs.resize_token_embeddings(50304, mean_resizing=False)
+    theirs = peft.PeftModel.from_pretrained(theirs, report.folder / "adapter")
+    ids = torch.arange(50200, 50304)
+    with torch.no_grad():
+        wanted = theirs(input_ids=ids[None]).logits[0]
+    assert torch.allclose(logits(open_model(report.folder), ids, [104]), wanted, atol=1e-4)
+    train(sft, made, tmp_path / "two", init_from=base, steps=3)
+    again = train(sft, made, tmp_path / "two", resume=True)
+    found = weights(again.folder)
+    assert all(np.array_equal(after[name], found[name]) for name in after)
+    (base / "model.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError, match="is no longer the model"):
+        train(sft, made, tmp_path / "two", resume=True)
+
+
+def test_what_cannot_be_trained_is_refused(qwen: Path, sft: Path, tmp_path: Path) -> None:
+    out = tmp_path / "r"
+    with pytest.raises(ConfigError, match="the config has no model"):
+        train(sft, CONFIG, out)
+    with pytest.raises(ConfigError, match="its shape is not for a config to say"):
+        train(sft, "tiny", out, init_from=qwen)
+    with pytest.raises(ConfigError, match="adapts a model"):
+        train(sft, {"model": {k: v for k, v in SHAPE.items() if k != "vocab_size"},
+                    "train": TRAIN | {"lora_rank": 2}}, out)  # fmt: skip
+    other = tmp_path / "other"
+    shutil.copytree(qwen, other)
+    (other / "vocabulary.tiktoken").write_bytes(b"IQ== 0\n")
+    with pytest.raises((CheckpointError, TrainError), match="vocabulary"):
+        train(sft, CONFIG, out, init_from=other)
+    short = pretrained("qwen2", tmp_path / "short", max_position_embeddings=100)
+    with pytest.raises(ModelError, match="reads at most 100 tokens"):
+        train(sft, CONFIG, out, init_from=short)
+    wide = pretrained("qwen2", tmp_path / "wide", vocab_size=60000)
+    with pytest.raises(CheckpointError, match="different vocabularies"):
+        train(sft, CONFIG, out, init_from=wide)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "said"),
+    [
+        ("Gemma2Config", {"head_dim": 8}, "sliding_attention"),
+        ("MistralConfig", {"sliding_window": 64}, "a window of 64 tokens"),
+        ("GraniteConfig", {"logits_scaling": 8.0}, "in a way that is not supported"),
+        ("PhiConfig", {}, "a head with a bias"),
+        ("GPT2Config", {}, "no `model` and `lm_head`"),
+    ],
+)
+def test_models_that_run_in_another_way(
+    name: str, more: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    shape = getattr(transformers, name)(**SHAPE | {"vocab_size": 300} | more)
+    transformers.AutoModelForCausalLM.from_config(shape).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=said):
+        open_pretrained(tmp_path)
+
+
+def test_a_folder_with_code_runs_none(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "mine", "auto_map": {"AutoConfig": "mine.Mine"}})
+    )
+    (tmp_path / "mine.py").write_text("raise SystemExit('ran')")
+    with pytest.raises(ModelError, match="transformers cannot read this model"):
+        open_pretrained(tmp_path)
+
+
+def test_the_command(qwen: Path, sft: Path, tmp_path: Path) -> None:
+    words = ["--data", str(sft), "--out", str(tmp_path / "r"), "--init-from", str(qwen), "--steps"]
+    few = ["--set", "train.val_every=-1", "--set", "train.legality_every=-1"]
+    assert main([*words, "1", "--quiet", "--threads", "1", *few]) == 0
+    assert isinstance(open_model(tmp_path / "r" / "step_000001"), Pretrained)
+    assert main(["--data", str(sft), "--out", str(tmp_path / "x")]) == 2
