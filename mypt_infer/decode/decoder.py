@@ -168,21 +168,21 @@ class Decoder:
 
     # Beginning.
 
-    def start(self, prompt: Episode | Sequence[int], *, max_new_tokens: int | None = None) -> int:
+    def start(
+        self, prompt: Episode | Sequence[int], *,
+        max_new_tokens: int | None = None, called: Iterable[str] = (),
+    ) -> int:  # fmt: skip
         """Returns the state after a prompt: a legal beginning, as ids or as a partial Episode.
 
-        Raises PromptError for an illegal beginning, or one after which the model may not write;
-        BudgetError when no legal ending fits into the budget.
+        `called` are further tools that the prompt may have called. Raises PromptError for an
+        illegal beginning, or one after which the model may not write; BudgetError when no legal
+        ending fits into the budget.
         """
+        names = frozenset([*(t.name for t in self.tools), *called])
         state = start_state(
-            self.dialect,
-            self.tables,
-            frozenset(t.name for t in self.tools),
-            self.ids_of(prompt),
-            step=self._step,
-            begin=self.engine.begin,
-            final=lambda machine: self._about(machine).final,
-        )
+            self.dialect, self.tables, names, self.ids_of(prompt), step=self._step,
+            begin=self.engine.begin, final=lambda machine: self._about(machine).final,
+        )  # fmt: skip
         return self.at(state, max_new_tokens=max_new_tokens)
 
     def ids_of(self, prompt: Episode | Sequence[int]) -> list[int]:

@@ -346,8 +346,10 @@ class GrammarGraph:
     def _text_leaf(self) -> ByteDfa:
         """Returns the leaf of texts. Its exits are all that may end a text in some state.
 
-        The edges of a node say which of these exits are open there."""
-        after_text = {n for s in self.machine.states if self._writes_text(s) for n in self._tags(s)}
+        The edges of a node say which of these exits are open there. It is the same for all tools
+        and forbidden blocks, because graphs of one dialect share it."""
+        writing = (s for s in self.machine.states if self._writes_text(s))
+        after_text = {n for s in writing for n in self.machine.steps[s] if n in self.own[s]}
         mine = [self.heads[n] for n in self.table.terminals if n in after_text]
         tags = sorted({h.text for h in mine if h.token < 0 and not h.lead})
         led_tags = {h.text: h.lead for h in mine if h.token < 0 and h.lead}

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mypt_infer.decode import Decoder
+from mypt_infer.decode import Decoder, tables
+from mypt_infer.decode.compile import grammar_graph, token_classes
 from mypt_infer.decode.decoder import machine
 from mypt_infer.run_format import format_of
+from mypt_spec.memo import Memo
 from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, generated, prompt, witnesses
 
 THINKERS = [n for n in DIALECTS if format_of(n).thinking]
@@ -125,3 +127,17 @@ def test_a_way_round_is_enough(kind: str) -> None:
     if kind == "message":
         with pytest.raises(ValueError, match="without message"):
             Decoder("usf-omega", forbidden_blocks=[kind])
+
+
+def test_the_first_decoder_of_a_process_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What graphs of a dialect share does not depend on the tools of the first one."""
+    for module in (grammar_graph, token_classes, tables):
+        for name, memo in list(vars(module).items()):
+            if isinstance(memo, Memo):
+                monkeypatch.setattr(module, name, Memo(16))
+    plain = Decoder("praxis")
+    made = Decoder("praxis", TOOLS)
+    state = made.start(prompt("praxis"))
+    for token in plain.dialect.tokenizer.encode("<tin>\n"):
+        state = made.next(state, token)
+    assert made.calling(state)
