@@ -38,6 +38,7 @@ GROUPS = {
             "mypt_infer.generate.cli",
             "generate one turn: legal, complete, within budget",
         ),
+        "serve": ("mypt_infer.serve.cli", "serve a model to clients of OpenAI's API"),
         "chat": ("mypt_infer.chat.cli", "chat over a folder of documents"),
         "index": ("mypt_infer.workspace.cli", "index and search a folder of documents"),
     },

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from mypt_convert.bridges import bridge_of, chat
 from mypt_convert.compare import Loss, align, beside, leaves, same
 from mypt_convert.metadata import as_given, held, in_the_way, renamed
 from mypt_convert.steps import IDENTITY, IDS, Bridge, Conversation, Step
-from mypt_lint.check.checker import Checker
 from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_records.shapes import SHAPES
@@ -30,6 +29,22 @@ _UNKNOWN = "MYP103"  # an unknown key: it is kept as metadata ...
 _OF_THE_FILE = "MYP112"  # ... as is one that most records have
 _MOVED = {"MYP250"}  # findings about parts that are elsewhere in the canonical record
 Read = Callable[[Any], tuple[Conversation | None, list[Finding], list[Loss]]]
+
+
+class Judge(Protocol):
+    """Reads a new record, and says which findings refuse it; a `Checker` is one."""
+
+    def read(self, record: Any) -> tuple[Episode | None, list[Finding]]:
+        """Returns the Episode of a record, if it has one, and what was found."""
+        ...
+
+    def selects(self, code: str) -> bool:
+        """Returns whether a rule is on."""
+        ...
+
+    def severity(self, finding: Finding) -> str:
+        """Returns how much a finding weighs."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +83,7 @@ class Converter:
         *,
         system: str | None = None,
         rules: Settings = NO_SETTINGS,
-        judge: Checker | None = None,
+        judge: Judge | None = None,
     ) -> None:
         if is_folder(source):
             raise KeyError(f"{source}: mypt-convert reads the formats of this package only")
@@ -81,7 +96,7 @@ class Converter:
         not_here = ("phase", "max-tokens", "records", "often", "system")
         hiding = [pair for pair in rules.values if pair[0] not in not_here]
         usual = checker(Settings(tuple(hiding), ()), self.target, with_fixes=False)
-        self.checker = judge or usual
+        self.checker: Judge = judge or usual
         self.counting = rules.counting
 
     def record(self, value: Any, about: Iterable[Finding] = ()) -> Converted:
@@ -306,7 +321,7 @@ class _Apart:
         return steps, unknown, [*left_out, *moved]
 
 
-def _against(judge: Checker, findings: Iterable[Finding], counting: Sequence[str]) -> list[Finding]:
+def _against(judge: Judge, findings: Iterable[Finding], counting: Sequence[str]) -> list[Finding]:
     """Returns the findings for which a record is refused."""
     return [f for f in findings if judge.selects(f.code) and judge.severity(f) in counting]
 

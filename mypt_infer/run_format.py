@@ -47,6 +47,11 @@ class Format:
         """Returns the kinds of block that hold tool calls."""
         return calling_blocks(self.dialect.table)
 
+    @property
+    def lists(self) -> bool:
+        """Returns whether a block of calls may hold several."""
+        return any(self.dialect.table.openers[kind].body in LISTS for kind in self.calls)
+
     @cached_property
     def ids(self) -> bool:
         """Returns whether calls may have ids, by which results name them."""

@@ -87,6 +87,8 @@ TORCH = (
     "mypt_model",
     "mypt_train.training",
     "mypt_infer.generate",
+    "mypt_infer.serve.rows",
+    "mypt_infer.serve.slots",
     "mypt_infer.controller.model_source",
     "mypt_infer.workspace.model_summary",
 )

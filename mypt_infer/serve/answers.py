@@ -1,0 +1,215 @@
+"""Makes the bodies of answers, whole or as chunks of a stream, in the shapes of OpenAI's API.
+
+Input: what the model tells of one answer. Output: deltas, and the message that they add up to: the
+message of an answer that is not streamed is made of the same deltas.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import secrets
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from mypt_infer.run_format import Format
+from mypt_infer.serve.asked.names import Names
+from mypt_infer.serve.deltas import CALLED, CITED, SAID, THOUGHT, Delta, DeltaReader, Stopper
+from mypt_infer.serve.jobs import Ended, Logprob, Taken
+from mypt_spec import Dialect
+
+Json = dict[str, Any]
+
+
+class Answer(Protocol):
+    """One answer that grows. `ids` are those that count, `reason` is why it ended, or ""."""
+
+    ids: list[int]
+    reason: str
+
+    def take(self, told: Taken | Ended) -> list[Json]:
+        """Returns what is new, as choices of chunks without their index."""
+        ...
+
+    def choice(self) -> Json:
+        """Returns the whole answer, as a choice without its index."""
+        ...
+
+
+class ChatAnswer:
+    """An answer of /v1/chat/completions. With `single`, it ends after its first call."""
+
+    def __init__(
+        self,
+        form: Format,
+        prompt: Sequence[int],
+        names: Names,
+        *,
+        stops: Sequence[str] = (),
+        logprobs: bool = False,
+        single: bool = False,
+    ) -> None:
+        self.ids: list[int] = []
+        self.reason = ""
+        self._form, self._names, self._single = form, names, single
+        self._reader, self._stopper = DeltaReader(form, prompt), Stopper(stops)
+        self._wants, self._values = logprobs, list[Logprob]()
+        self._logged: list[Json] = []
+        self._said: dict[str, list[str]] = {SAID: [], THOUGHT: [], CITED: []}
+        self._calls: list[Json] = []
+
+    def take(self, told: Taken | Ended) -> list[Json]:
+        out: list[Json] = []
+        if isinstance(told, Taken):
+            self._values += told.logprobs
+            for token in told.ids:
+                self.ids.append(token)
+                self._add([d for delta in self._reader.push(token) for d in self._of(delta)], out)
+                if self._stopper.stopped or (self._single and self._calls):
+                    self.reason = "tool_calls" if self._calls else "stop"
+                    break
+        else:
+            self._add([d for delta in self._reader.end() for d in self._of(delta)], out)
+            self._add(self._text(self._stopper.push("", last=True), []), out)
+            self.reason = "length" if told.narrowed else "tool_calls" if self._calls else "stop"
+        return out
+
+    def choice(self) -> Json:
+        content, thoughts, cited = ("".join(self._said[k]) for k in (SAID, THOUGHT, CITED))
+        message: Json = {"role": "assistant", "content": content}
+        if self._calls:
+            message |= {"content": content or None, "tool_calls": self._calls}
+        message |= {"reasoning_content": thoughts} if thoughts else {}
+        message |= {"citations": self._said[CITED]} if cited else {}
+        logged = {"content": self._logged, "refusal": None} if self._wants else None
+        return {"message": message, "logprobs": logged, "finish_reason": self.reason}
+
+    def _add(self, new: list[Json], out: list[Json]) -> None:
+        """Adds deltas to those of the same step, texts of one kind joined."""
+        for choice in new:
+            last = out[-1]["delta"] if out else {}
+            kind = next(iter(choice["delta"]))
+            if kind in (SAID, THOUGHT) and kind in last:
+                last[kind] += choice["delta"][kind]
+                if choice["logprobs"]:
+                    out[-1]["logprobs"]["content"] += choice["logprobs"]["content"]
+            else:
+                out.append(choice)
+
+    def _of(self, delta: Delta) -> list[Json]:
+        """Returns the choices of chunks that a delta is told with."""
+        if delta.kind == SAID:
+            return self._text(self._stopper.push(delta.text), self._entries(delta))
+        if delta.kind == CALLED:
+            return [_chunk({CALLED: [self._call(call)]}) for call in delta.calls]
+        self._said[delta.kind].append(delta.text)
+        return [_chunk({delta.kind: [delta.text] if delta.kind == CITED else delta.text})]
+
+    def _text(self, text: str, logged: list[Json]) -> list[Json]:
+        self._logged += logged
+        if not text and not logged:
+            return []
+        self._said[SAID].append(text)
+        return [_chunk({SAID: text}, {"content": logged, "refusal": None} if self._wants else None)]
+
+    def _call(self, call: Any) -> Json:
+        """Returns a call as a chunk tells it, and keeps it for the message."""
+        arguments = json.dumps(call.arguments, ensure_ascii=False)
+        made = {
+            "id": call.id or f"call_{secrets.token_hex(12)}",
+            "type": "function",
+            "function": {"name": self._names.back(call.name), "arguments": arguments},
+        }
+        self._calls.append(made)
+        return {"index": len(self._calls) - 1, **made}
+
+    def _entries(self, delta: Delta) -> list[Json]:
+        """Returns the log-probabilities of the ids of a text."""
+        if not self._wants:
+            return []
+        found = zip(
+            self.ids[delta.begin : delta.end], self._values[delta.begin : delta.end], strict=True
+        )
+        return [entry(self._form.dialect, token, value) for token, value in found]
+
+
+class TextAnswer:
+    """An answer of /v1/completions: the text as the model wrote it, tags included."""
+
+    def __init__(
+        self, dialect: Dialect, *, stops: Sequence[str] = (), logprobs: bool = False
+    ) -> None:
+        self.ids: list[int] = []
+        self.reason = ""
+        self._dialect, self._stopper, self._wants = dialect, Stopper(stops), logprobs
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._text, self._log = "", _empty()
+
+    def take(self, told: Taken | Ended) -> list[Json]:
+        new, log = "", _empty()
+        if isinstance(told, Ended):
+            new = self._stopper.push(self._utf8.decode(b"", True), last=True)
+            self.reason = "length" if told.narrowed else "stop"
+        else:
+            for at, token in enumerate(told.ids):
+                self.ids.append(token)
+                piece = self._utf8.decode(self._dialect.tokenizer.decode_bytes([token]))
+                if self._wants:
+                    self._note(log, token, told.logprobs[at], len(self._text) + len(new))
+                new += self._stopper.push(piece)
+                if self._stopper.stopped:
+                    self.reason = "stop"
+                    break
+        self._text += new
+        for key, values in log.items():
+            self._log[key] += values
+        return (
+            [{"text": new, "logprobs": log if self._wants else None}]
+            if new or log["tokens"]
+            else []
+        )
+
+    def choice(self) -> Json:
+        log = self._log if self._wants else None
+        return {"text": self._text, "logprobs": log, "finish_reason": self.reason}
+
+    def _note(self, log: Json, token: int, value: Logprob, at: int) -> None:
+        log["tokens"].append(_shown(self._dialect, token))
+        log["token_logprobs"].append(value.value)
+        log["top_logprobs"].append({_shown(self._dialect, i): v for i, v in value.best})
+        log["text_offset"].append(at)
+
+
+def entry(dialect: Dialect, token: int, value: Logprob) -> Json:
+    """Returns the log-probability of an id, with those of the best ids, as the API has them."""
+
+    def one(i: int, logprob: float) -> Json:
+        raw = list(dialect.tokenizer.decode_bytes([i])) if i in dialect.tokenizer.ordinary else []
+        return {"token": _shown(dialect, i), "logprob": logprob, "bytes": raw or None}
+
+    return one(token, value.value) | {"top_logprobs": [one(i, v) for i, v in value.best]}
+
+
+def _shown(dialect: Dialect, token: int) -> str:
+    """Returns the text of an id; what is no text by itself has replacement characters."""
+    try:
+        return dialect.tokenizer.decode_bytes([token]).decode("utf-8", "replace")
+    except (KeyError, ValueError):  # an id that fills up the vocabulary
+        return f"<{token}>"
+
+
+def _chunk(delta: Json, logprobs: Json | None = None) -> Json:
+    return {"delta": delta, "logprobs": logprobs}
+
+
+def _empty() -> dict[str, list[Any]]:
+    return {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+
+
+def usage(prompt: int, answer: int) -> Json:
+    """Returns the numbers of tokens as the API has them."""
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": answer,
+        "total_tokens": prompt + answer,
+    }

@@ -1,0 +1,188 @@
+"""Reads the parameters of a request. Nothing is dropped in silence.
+
+Input: the JSON object of a request. Output: `Chat` or `Completion`. A parameter is read, or it is
+in `IGNORED`, or it has the one value that changes nothing; all else is refused by its name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from mypt_infer.serve.errors import ApiError
+
+# They say who asks, or are for the books of a company: they change no answer.
+IGNORED = frozenset({
+    "user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+})  # fmt: skip
+# What is not supported, and the values with which it changes nothing.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "logit_bias": ({},),
+    "store": (False,),
+    "service_tier": ("auto", "default"),
+    "modalities": (["text"],),
+    "audio": (),
+    "prediction": (),
+    "verbosity": ("medium",),
+    "web_search_options": (),
+    "best_of": (1,),
+    "echo": (False,),
+    "suffix": ("",),
+}
+# What took the place of older parameters.
+INSTEAD = {"functions": "tools", "function_call": "tool_choice"}
+MOST_CHOICES, MOST_STOPS, MOST_TOP = 16, 16, 20
+
+
+class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    include_usage: bool = False
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What both ways to ask have."""
+
+    model: str
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    n: int | None = None
+    return_token_ids: bool | None = None
+
+    @property
+    def stops(self) -> list[str]:
+        """Returns the texts to stop at."""
+        return [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
+
+    @property
+    def choices(self) -> int:
+        """Returns the number of answers."""
+        return 1 if self.n is None else self.n
+
+    @property
+    def with_usage(self) -> bool:
+        """Returns whether a stream ends with the numbers of tokens."""
+        return self.stream_options is not None and self.stream_options.include_usage
+
+
+class Chat(Asked, frozen=True, kw_only=True):
+    """What is asked of /v1/chat/completions."""
+
+    messages: list[Any]
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: dict[str, Any] | None = None
+    max_completion_tokens: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    reasoning_effort: Literal["none"] | None = None
+
+
+class Completion(Asked, frozen=True, kw_only=True):
+    """What is asked of /v1/completions."""
+
+    prompt: str | list[Any]
+    logprobs: int | None = None
+
+    @property
+    def prompts(self) -> list[str | list[int]]:
+        """Returns the prompts: each a text, or ids."""
+        alone = isinstance(self.prompt, str) or all(type(i) is int for i in self.prompt)
+        return [self.prompt] if alone else list(self.prompt)
+
+
+_T = TypeVar("_T", Chat, Completion)
+
+
+def read(shape: type[_T], request: Any) -> _T:
+    """Returns the parameters of a request.
+
+    Raises ApiError naming the parameter that is unknown, is not supported or has a wrong value.
+    """
+    if not isinstance(request, dict):
+        raise ApiError("the body of a request is a JSON object")
+    known = {field.name for field in msgspec.structs.fields(shape)}
+    for name, value in request.items():
+        if name not in known:
+            _pass(name, value)
+    taken = {name: value for name, value in request.items() if name in known}
+    try:
+        asked = msgspec.convert(taken, shape)
+    except msgspec.ValidationError as error:
+        said, _, where = str(error).partition(" - at `$.")
+        missing = said.partition("missing required field `")[2].rstrip("`")
+        place = where.rstrip("`") or missing or None
+        raise ApiError(f"{place}: {said}" if where else said, param=place) from None
+    _ranges(asked)
+    return asked
+
+
+def _pass(name: str, value: Any) -> None:
+    """Raises ApiError for a parameter that is not read, unless it changes nothing."""
+    if name in IGNORED or (value is None and (name in NEUTRAL or name in INSTEAD)):
+        return
+    if name in INSTEAD:
+        raise ApiError(
+            f"{name} is not supported: use {INSTEAD[name]}",
+            param=name,
+            code="unsupported_parameter",
+        )
+    if name not in NEUTRAL:
+        raise ApiError(f"unknown parameter: {name}", param=name, code="unknown_parameter")
+    same = (
+        v for v in NEUTRAL[name] if v == value and isinstance(v, bool) == isinstance(value, bool)
+    )
+    if not any(True for _ in same):
+        only = " or ".join(repr(v) for v in NEUTRAL[name])
+        said = f"; only {only} is taken, which changes nothing" if only else ""
+        raise ApiError(
+            f"{name} is not supported{said}: leave it out", param=name, code="unsupported_parameter"
+        )
+
+
+def _ranges(asked: Chat | Completion) -> None:
+    """Raises ApiError for a number that is out of range, or parameters that contradict."""
+    bounds: dict[str, tuple[float, float]] = {
+        "max_tokens": (1, 1 << 20),
+        "max_completion_tokens": (1, 1 << 20),
+        "temperature": (0, 2),
+        "top_p": (0, 1),
+        "top_k": (1, 1 << 20),
+        "n": (1, MOST_CHOICES),
+        "top_logprobs": (0, MOST_TOP),
+    }
+    for name, (least, most) in bounds.items():
+        value = getattr(asked, name, None)
+        if value is not None and not least <= value <= most:
+            raise ApiError(f"{name} is {value}; expected {least} to {most}", param=name)
+    if asked.top_p == 0:
+        raise ApiError("top_p is 0; expected more", param="top_p")
+    if len(asked.stops) > MOST_STOPS or not all(asked.stops):
+        raise ApiError(f"stop is one text, or up to {MOST_STOPS}, none of them empty", param="stop")
+    if asked.stream_options is not None and not asked.stream:
+        raise ApiError("stream_options needs stream: true", param="stream_options")
+    if isinstance(asked, Chat):
+        both = (asked.max_tokens, asked.max_completion_tokens)
+        if None not in both and both[0] != both[1]:
+            raise ApiError(
+                "max_tokens and max_completion_tokens differ: keep one", param="max_tokens"
+            )
+        if asked.top_logprobs is not None and not asked.logprobs:
+            raise ApiError("top_logprobs needs logprobs: true", param="top_logprobs")
+        return
+    for prompt in asked.prompts:
+        ids = isinstance(prompt, list) and prompt and all(type(i) is int for i in prompt)
+        if not (ids or (isinstance(prompt, str) and prompt)):
+            raise ApiError(
+                "expected a text, ids, or a list of such; none of them empty", param="prompt"
+            )
+    if asked.logprobs is not None and not 0 <= asked.logprobs <= MOST_TOP:
+        raise ApiError(f"logprobs is {asked.logprobs}; expected 0 to {MOST_TOP}", param="logprobs")

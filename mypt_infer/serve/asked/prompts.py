@@ -1,0 +1,125 @@
+"""Makes the prompt of a conversation as the API has it, by the adapters that read records.
+
+Input: messages and tools of a request. Output: ids that end where the model is to go on. What the
+format has no place for is refused by its place, since the model would not see it; only tools that
+the format does not declare are left out of the text, where the decoder binds calls to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mypt_convert.bridges import chat
+from mypt_convert.engine import Converter
+from mypt_infer.decode.prompt import prompt_ids
+from mypt_infer.run_format import format_of
+from mypt_infer.serve.errors import ApiError, place_of
+from mypt_spec import Dialect, Finding
+from mypt_spec.episode import Episode
+from mypt_spec.lexer import lex_ids
+
+_SHAPE = "openai"
+_LOST = "MYP114"
+# A prompt has no end, and nothing that is trained.
+_OF_PROMPTS = {"MYP218", "MYP252", "MYP501"}
+# Of an answer of ours: what the reader of records has no name for.
+_OURS = "citations"
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt as ids, and the names of the tools that are called in it."""
+
+    ids: list[int]
+    called: frozenset[str]
+
+
+class _Judge:
+    """Reads records as a checker does, but as prompts: they need no end."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+
+    def read(self, record: Any) -> tuple[Episode | None, list[Finding]]:
+        episode, found = self.dialect.read(record)
+        return episode, [f for f in found if f.code not in _OF_PROMPTS]
+
+    def selects(self, code: str) -> bool:
+        return True
+
+    def severity(self, finding: Finding) -> str:
+        return finding.severity
+
+
+class Prompter:
+    """Makes prompts in a dialect, which has this name or is in this folder.
+
+    `system` is the system prompt of conversations that have none.
+    """
+
+    def __init__(self, dialect: Dialect, name: str, *, system: str | None = None) -> None:
+        self.dialect, self.format = dialect, format_of(dialect)
+        self._convert = Converter(_SHAPE, name, system=system, judge=_Judge(dialect))
+
+    def prompt(self, messages: Sequence[Any], tools: Sequence[Any]) -> Prompt:
+        """Returns the prompt of a conversation.
+
+        Raises ApiError saying what cannot be read, or what the model could not see.
+        """
+        said = [
+            {k: v for k, v in m.items() if k != _OURS} if isinstance(m, dict) else m
+            for m in messages
+        ]
+        record: dict[str, Any] = {"messages": said} | ({"tools": list(tools)} if tools else {})
+        conversation, _, read = chat.read(record, _SHAPE)
+        if conversation is not None:
+            for finding in chat.unknown(read, frozenset()):
+                key = finding.pointer.rpartition("/")[2]
+                raise _refused(f"{self.dialect.name} has no place for {key!r}", finding.pointer)
+        episode, findings = self._convert.read(record)
+        for finding in findings:
+            if finding.code == _LOST and finding.pointer.startswith("/tools"):
+                continue
+            if finding.code == _LOST or finding.severity == "error" or episode is None:
+                raise _refused(finding.message, finding.pointer, finding.code)
+        if episode is None:
+            raise ApiError("the messages cannot be read", param="messages")
+        try:
+            ids = prompt_ids(self.dialect, episode)
+        except ValueError as error:
+            raise ApiError(str(error), param="messages") from None
+        if read.messages and read.messages[-1].role == "tool":
+            ids = self._after_result(ids)
+        called = {call.name.text for message in read.messages for call in message.calls}
+        return Prompt(ids, frozenset(called))
+
+    def _after_result(self, ids: list[int]) -> list[int]:
+        """Returns a prompt without what ends the turn, where results are inside of the answer."""
+        table, tokenizer, result = self.dialect.table, self.dialect.tokenizer, self.format.result
+        if result is None or self.format.model_writes[state_after(self.dialect, ids)]:
+            return ids
+        events, _ = lex_ids(ids, table, tokenizer.decode_bytes, tokenizer.ordinary)
+        closer = table.closers[result.opens].name
+        ends = [e.at.span[1] for e in events if e.terminal == closer and e.at.span]
+        return ids[: ends[-1]] if ends else ids
+
+
+def state_after(dialect: Dialect, ids: Sequence[int]) -> int:
+    """Returns the state of the grammar after the ids of a legal beginning."""
+    table, tokenizer = dialect.table, dialect.tokenizer
+    state = dialect.automaton.start
+    for event in lex_ids(ids, table, tokenizer.decode_bytes, tokenizer.ordinary)[0]:
+        state = dialect.automaton.steps[state].get(event.terminal, state)
+    return state
+
+
+def _refused(message: str, pointer: str, code: str | None = None) -> ApiError:
+    return ApiError(
+        f"{place_of(pointer) or 'messages'}: {message}; the model could not see it"
+        if code in (None, _LOST)
+        else f"{place_of(pointer) or 'messages'}: {message}",
+        param=place_of(pointer) or "messages",
+        code=code,
+    )

@@ -1,0 +1,175 @@
+"""Runs `mypt-serve`: a model behind an API that clients of OpenAI's speak."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mypt_cli.command import Command
+from mypt_cli.parser import Parser
+
+if TYPE_CHECKING:
+    from mypt_infer.serve.service import Service
+
+DONE = 0
+PROG = "mypt-serve"
+KEY = "MYPT_SERVE_KEY"
+EPILOG = f"""\
+examples:
+  mypt-serve --model runs/7m
+  mypt-serve --model runs/7m --port 8001 --name tutor --rows 32
+  {KEY}=... mypt-serve --model runs/7m --host 0.0.0.0
+
+  curl http://127.0.0.1:8000/v1/chat/completions -H 'content-type: application/json' \\
+      -d '{{"model": "7m", "messages": [{{"role": "user", "content": "Hi"}}]}}'
+
+Each answer is decoded under the grammar of the model's format, so each call is legal.
+docs/serving.md says what of the API there is. With {KEY} set, each request but those for
+/health has to bring that key; without it, only this machine may ask.
+Exit status: 0 done, 2 failure.
+"""
+
+
+def _options(out: Parser) -> None:
+    add = out.group("input")
+    add(
+        "--model DIR",
+        "config.json and *.safetensors of a Llama, or a run of mypt-train",
+        required=True,
+    )
+    add.dialect("that of the checkpoint, or mypt")
+    add("--vocab PATH", "the vocabulary (default: that of the model, where it has one)")
+    add("--name NAME", "the model's name for clients (default: that of its folder)")
+    add("--system TEXT", "the system prompt of conversations that have none")
+    add(
+        "--tool NAME",
+        "a tool of the model whose name the API does not take: a.b is a_b for clients; may be "
+        "repeated (default: those of a workspace)",
+        action="append",
+        default=[],
+    )
+    add = out.group("limits")
+    add("--rows N", "answers that are drawn at once", type=int, default=16)
+    add("--queue N", "answers that may wait; more are refused with 429", type=int, default=64)
+    add("--max-new-tokens N", "of a request that does not say", type=int, default=512)
+    add("--timeout S", "seconds that a request may take", type=float, default=300.0)
+    add("--grace S", "seconds that requests get when the server is stopped", type=int, default=10)
+    add = out.group("network")
+    add("--host HOST", "where it listens", default="127.0.0.1")
+    add("--port PORT", "where it listens; 0 takes a free one", type=int, default=8000)
+    add = out.group("performance")
+    add("--device DEVICE", "where the model runs", default="cpu")
+    add("--threads N", "of torch (default: as torch says)", type=int)
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    try:
+        import torch
+        import uvicorn
+
+        import mypt_infer.serve.app as application
+    except ImportError as error:
+        raise ValueError(f"serving needs {error.name}: pip install 'mypt-tags[serve]'") from None
+    from mypt_infer.serve.guard import LOOPBACK
+
+    key = os.environ.get(KEY) or None
+    if key is None and chosen.host not in LOOPBACK:
+        raise ValueError(f"--host {chosen.host}: others could ask, too; set {KEY} to a key")
+    if chosen.threads is not None:
+        torch.set_num_threads(chosen.threads)
+    service = _service(chosen)
+    made = application.app(service, key=key, hosts=LOOPBACK if key is None else None)
+    listening = _socket(chosen.host, chosen.port)
+    host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
+    print(
+        f"{service.name} ({service.dialect.name}) at "
+        f"http://{host}:{listening.getsockname()[1]}/v1"
+        f"{'' if key is None else f'; key: that of {KEY}'}",
+        file=sys.stderr,
+        flush=True,
+    )
+    config = uvicorn.Config(made, **settings(grace=chosen.grace))
+    uvicorn.Server(config).run([listening])
+    return DONE
+
+
+def settings(*, grace: int) -> dict[str, Any]:
+    """Returns how uvicorn runs: without lines of access, which would name what is asked."""
+    return {
+        "log_level": "warning",
+        "access_log": False,
+        "server_header": False,
+        "ws": "none",
+        "lifespan": "on",
+        "timeout_graceful_shutdown": grace,
+    }
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens. Raises ValueError where it cannot."""
+    try:
+        kind = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        out = socket.socket(kind[0], kind[1])
+        out.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        out.bind(kind[4])
+        out.listen(2048)
+    except OSError as error:
+        raise ValueError(f"cannot listen at {host}, port {port}: {error.strerror}") from None
+    return out
+
+
+def _service(chosen: argparse.Namespace) -> Service:
+    """Returns the service that the options ask for. Raises ValueError saying what is wrong."""
+    import mypt_spec
+    from mypt_infer.generate.llama import load
+    from mypt_infer.serve.service import Limits, Service
+    from mypt_infer.workspace.tools import TOOL_REGISTRY
+    from mypt_model.folder import beside, dialect_of
+    from mypt_spec.tokenizer.vocabulary import COPIES
+
+    for name in ("rows", "queue", "max_new_tokens", "timeout"):
+        if getattr(chosen, name) < (0 if name == "queue" else 1):
+            raise ValueError(f"--{name.replace('_', '-')} is {getattr(chosen, name)}")
+    named = dialect_of(chosen.model, wanted=chosen.dialect, default="mypt")
+    try:
+        dialect = mypt_spec.dialect(named, vocabulary=chosen.vocab or beside(chosen.model, *COPIES))
+    except KeyError as error:
+        raise ValueError(error.args[0]) from None
+    try:
+        model = load(chosen.model).to(chosen.device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"--device {chosen.device}: {str(error).splitlines()[0]}") from None
+    limits = Limits(
+        rows=chosen.rows,
+        queue=chosen.queue,
+        new_tokens=chosen.max_new_tokens,
+        seconds=chosen.timeout,
+    )
+    return Service(
+        model,
+        dialect,
+        name=chosen.name or Path(chosen.model).resolve().name,
+        folder=named,
+        system=chosen.system,
+        tools=[*TOOL_REGISTRY, *chosen.tool],
+        limits=limits,
+        device=chosen.device,
+    )
+
+
+main = Command(
+    PROG,
+    "Serve a model over HTTP, as clients of OpenAI's API ask.",
+    EPILOG,
+    _options,
+    _run,
+    quiet="",
+    errors=(ValueError,),
+)
+
+if __name__ == "__main__":
+    sys.exit(main())

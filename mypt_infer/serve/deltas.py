@@ -1,0 +1,114 @@
+"""Turns the ids of an answer into what the API has names for: texts, thoughts, calls, citations.
+
+Input: ids, as they are drawn. Output: a `Delta` as soon as it is certain. A call is certain when
+its block is closed; one block may hold several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mypt_infer.run_format import Format, ToolCall
+from mypt_infer.stream_parser import Piece, StreamParser
+from mypt_spec.damage.cut_tags import Blocks
+from mypt_spec.episode import Event
+from mypt_spec.lexer import lex_ids
+from mypt_spec.table import TEXT
+
+SAID, THOUGHT, CITED, CALLED = "content", "reasoning_content", "citations", "tool_calls"
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of an answer: its kind, its text or its calls, and how many ids there are up to it.
+
+    `begin` is the number of ids before it.
+    """
+
+    kind: str
+    text: str
+    begin: int
+    end: int
+    calls: tuple[ToolCall, ...] = ()
+
+
+class DeltaReader:
+    """Reads the ids of one answer. `prompt` tells which blocks are open where it begins."""
+
+    def __init__(self, form: Format, prompt: Sequence[int]) -> None:
+        self.format, self._parser = form, StreamParser(form.dialect)
+        self._blocks = Blocks(form.dialect.table)
+        self._opener: Event | None = None  # of the block of a call
+        self._held: list[str] = []  # the text of a call, or of a citation
+        self._last = 0
+        table, tokenizer = form.dialect.table, form.dialect.tokenizer
+        for event in lex_ids(prompt, table, tokenizer.decode_bytes, tokenizer.ordinary)[0]:
+            self._blocks.read(event.terminal)
+
+    @property
+    def ids(self) -> int:
+        """Returns the number of ids that were read."""
+        return self._parser.pushed
+
+    def push(self, token: int) -> list[Delta]:
+        """Reads an id; returns what is certain now."""
+        return [d for piece in self._parser.push(token) for d in self._read(piece)]
+
+    def end(self) -> list[Delta]:
+        """Returns what was held back, because no further id comes."""
+        return [d for piece in self._parser.flush() for d in self._read(piece)]
+
+    def _read(self, piece: Piece) -> Iterator[Delta]:
+        begin, self._last = self._last, piece.end
+        event = piece.event
+        kind = self._blocks.open[-1] if self._blocks.open else ""
+        if event.terminal == TEXT:
+            if kind in self.format.calls or kind in self.format.citing:
+                self._held.append(event.text)
+            elif kind in self.format.thinking:
+                yield Delta(THOUGHT, event.text, begin, piece.end)
+            else:
+                yield Delta(SAID, event.text, begin, piece.end)
+            return
+        terminal = self.format.dialect.table.terminals.get(event.terminal)
+        if terminal is not None and kind in terminal.ends:
+            body, self._held = "".join(self._held), []
+            if kind in self.format.citing:
+                yield Delta(CITED, body, begin, piece.end)
+            elif kind in self.format.calls and self._opener is not None:
+                raw = (self._opener.text + body + event.text).strip()
+                calls, _ = self.format.read_calls(self._opener, body, raw)
+                yield Delta(CALLED, "", begin, piece.end, tuple(calls))
+        self._blocks.read(event.terminal)
+        if terminal is not None and terminal.opens in self.format.calls:
+            self._opener, self._held = event, []
+
+
+class Stopper:
+    """Cuts a text at the first of some others; holds back what may be the beginning of one."""
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops, self._held = list(stops), ""
+        self.stopped = False
+
+    def push(self, text: str, *, last: bool = False) -> str:
+        """Returns what of a text may be said now; nothing after the place to stop at."""
+        if self.stopped:
+            return ""
+        text = self._held + text
+        at = min((i for i in (text.find(s) for s in self._stops) if i >= 0), default=-1)
+        if at >= 0:
+            self.stopped, self._held = True, ""
+            return text[:at]
+        keep = 0 if last else self._unsure(text)
+        self._held = text[len(text) - keep :]
+        return text[: len(text) - keep]
+
+    def _unsure(self, text: str) -> int:
+        """Returns the length of the longest end of a text that a stop begins with."""
+        longest = max(map(len, self._stops), default=0)
+        for size in range(min(len(text), longest - 1), 0, -1):
+            if any(stop.startswith(text[-size:]) for stop in self._stops):
+                return size
+        return 0

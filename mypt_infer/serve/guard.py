@@ -1,0 +1,78 @@
+"""Lets requests in: by a key where there is one, else by the host that the client names.
+
+Input: an ASGI application. Output: the same behind the check. Without a key, a page in a browser
+could send requests to this machine under a name of its own; its Host tells.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from mypt_infer.serve.errors import ApiError
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_OPEN = ("/health",)
+
+
+class Guard:
+    """Asks each request but those for /health for the key, or for one of the `hosts`.
+
+    A key is compared in constant time. None asks for nothing.
+    """
+
+    def __init__(self, app: Any, *, key: str | None, hosts: frozenset[str] | None) -> None:
+        self.app, self._key, self._hosts = app, None if key is None else key.encode(), hosts
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Runs the application, or refuses."""
+        error = self._refusal(scope) if scope["type"] == "http" else None
+        if error is None:
+            await self.app(scope, receive, send)
+            return
+        answer = JSONResponse(error.body, status_code=error.status, headers=error.headers)
+        await answer(scope, receive, send)
+
+    def _refusal(self, scope: Any) -> ApiError | None:
+        headers = Headers(scope=scope)
+        if scope["path"] not in _OPEN and self._key is not None:
+            kind, _, given = headers.get("authorization", "").partition(" ")
+            same = hmac.compare_digest(given.strip().encode(), self._key)
+            if kind.lower() != "bearer" or not same:
+                said = "wrong key" if given else "no key: send Authorization: Bearer KEY"
+                return ApiError(
+                    said, status=401, kind="authentication_error", code="invalid_api_key"
+                )
+        if self._hosts is not None:
+            try:
+                host = urlsplit(f"//{headers.get('host', '')}").hostname
+            except ValueError:
+                host = None
+            if host not in self._hosts:
+                return ApiError("this server is not known under that host", status=403)
+        return None
+
+
+async def body_of(request: Request, most: int) -> str:
+    """Returns the body of a request that is JSON by its header.
+
+    Raises ApiError for another type, for too many bytes and for what is no UTF-8.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        said = f"content-type is {kind or 'missing'}; expected application/json"
+        raise ApiError(said, status=415)
+    found = bytearray()
+    async for part in request.stream():
+        found += part
+        if len(found) > most:
+            raise ApiError(f"the body has more than {most} bytes", status=413)
+    try:
+        return found.decode()
+    except UnicodeDecodeError:
+        raise ApiError("the body is no UTF-8") from None

@@ -1,0 +1,73 @@
+"""Holds what a request asks of the model, and what the model tells of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from mypt_infer.serve.asked.decoders import Ready
+from mypt_infer.serve.asked.prompts import Prompt
+
+if TYPE_CHECKING:
+    from mypt_infer.generate.sample import Sampling
+
+
+class Logprob(NamedTuple):
+    """The log-probability of an id under the model as it is, and the best ids with theirs."""
+
+    value: float
+    best: tuple[tuple[int, float], ...]
+
+
+class Taken(NamedTuple):
+    """Ids that an answer goes on with, and the log-probabilities of each if they are wanted."""
+
+    ids: list[int]
+    logprobs: list[Logprob]
+
+
+class Ended(NamedTuple):
+    """An answer is complete. `narrowed`: the budget left out ids that might have come."""
+
+    narrowed: bool
+
+
+class Failed(NamedTuple):
+    """An answer cannot be had, or not to its end."""
+
+    error: Exception
+
+
+Told = Taken | Ended | Failed
+
+
+class TooLate(Exception):
+    """The time of a request is over."""
+
+
+@dataclass(eq=False)
+class Job:
+    """One answer that is wanted.
+
+    `tell` is called from the thread of the model. `top` is the number of best ids that go with each
+    log-probability, None without these. `deadline` is in the time of `time.monotonic`. Whoever sets
+    `cancelled` hears no more.
+    """
+
+    prompt: Prompt
+    ready: Ready
+    most: int
+    sampling: Sampling
+    tell: Callable[[Told], None]
+    seed: str | None = None
+    top: int | None = None
+    deadline: float | None = None
+    cancelled: bool = False
+    asked: float = field(default_factory=time.monotonic)
+
+    @property
+    def late(self) -> bool:
+        """Returns whether its time is over."""
+        return self.deadline is not None and time.monotonic() > self.deadline

@@ -1,0 +1,49 @@
+"""Counts what the server does, for Prometheus. Nothing of a request's content is in it."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from mypt_infer.serve.rows import Rows
+
+_SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
+
+
+class Metrics:
+    """The metrics of one server; `text` has them as Prometheus reads them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.requests = Counter(
+            "mypt_requests", "requests by path and status", ["path", "status"], registry=registry
+        )
+        self.tokens = Counter(
+            "mypt_tokens", "tokens of prompts and of answers", ["kind"], registry=registry
+        )
+        self.first = Histogram(
+            "mypt_first_token_seconds",
+            "time from a request to its first token",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.whole = Histogram(
+            "mypt_request_seconds", "time of a whole request", buckets=_SECONDS, registry=registry
+        )
+        self.cancelled = Counter(
+            "mypt_cancelled", "requests whose client went away", registry=registry
+        )
+        counts = rows.counts
+        for name, about, asked in (
+            ("mypt_running", "answers that are drawn now", lambda: counts.running),
+            ("mypt_waiting", "answers that wait for a row", lambda: counts.waiting),
+            ("mypt_steps", "steps of the model so far", lambda: counts.steps),
+            ("mypt_model_seconds", "time in the model so far", lambda: counts.model),
+            ("mypt_constraint_seconds", "time in the grammar so far", lambda: counts.constraint),
+            ("mypt_drawing_seconds", "time in sampling so far", lambda: counts.drawing),
+        ):
+            Gauge(name, about, registry=registry).set_function(asked)
+
+    @property
+    def text(self) -> bytes:
+        """Returns all metrics in Prometheus' text format."""
+        return generate_latest(self.registry)

@@ -1,0 +1,306 @@
+"""Draws many answers at once from one model: requests join and leave at every step. Needs torch.
+
+Input: jobs, from any thread. Output: what each is told, from one thread, which alone asks model and
+decoders.
+
+Theory of operation. A step first ends rows that nobody waits for, then lets jobs that wait take the
+free rows. Each row has ids that the model has not read: of a new row the whole prompt, else the id
+that was drawn and what the grammar forces after it. Long ones are read alone, a part a step, so
+that one long prompt does not hold up all others; the rest is one call of the model. Of each row
+that was read to its end the next id is drawn under its own decoder, which is told to keep the
+state that the row is in.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mypt_infer.decode.one_way import TAIL
+from mypt_infer.generate.llama import Llama
+from mypt_infer.generate.loop import positions
+from mypt_infer.generate.sample import draw
+from mypt_infer.serve.asked.forcing import call_ids
+from mypt_infer.serve.jobs import Ended, Failed, Job, Logprob, Taken, TooLate
+from mypt_infer.serve.slots import Slots
+
+# Longer pieces are read alone, and at most so many ids of them in a step.
+_TOGETHER, _PART = 24, 256
+
+
+class QueueFull(RuntimeError):
+    """As many jobs wait as may."""
+
+
+class Closed(RuntimeError):
+    """No job is taken any more."""
+
+
+@dataclass(eq=False)
+class Counts:
+    """What the rows have done so far, in seconds, jobs and ids."""
+
+    model: float = 0.0
+    constraint: float = 0.0
+    drawing: float = 0.0
+    steps: int = 0
+    ids: int = 0
+    read: int = 0
+    running: int = 0
+    waiting: int = 0
+
+
+class _Row:
+    """A row: its job, its state, the answer so far, and what the model has not read of it.
+
+    `forced` are ids that come next, read one by one.
+    """
+
+    def __init__(self, job: Job, state: int) -> None:
+        self.job, self.chance = job, random.Random(job.seed)
+        self.ids: list[int] = []
+        self.unread = list(job.prompt.ids)
+        self.forced: deque[int] = deque()
+        self.narrowed = False
+        self._states = [state]
+        self._held = job.ready.decoder.hold(self._states)
+
+    @property
+    def state(self) -> int:
+        """Returns the decoder's state."""
+        return self._states[0]
+
+    @state.setter
+    def state(self, value: int) -> None:
+        self._states[0] = value
+
+
+class Rows:
+    """The rows of a model, and the jobs that wait for one.
+
+    `most` is the number of rows, `queue` how many jobs may wait. Start its thread with `start`.
+    """
+
+    def __init__(
+        self, model: Llama, *, most: int, queue: int, device: torch.device | str = "cpu"
+    ) -> None:
+        self.model, self.most, self.queue = model, most, queue
+        self.counts = Counts()
+        self.positions = positions(model)
+        self._slots = Slots(model, most, device)
+        self._rows: list[_Row] = []
+        self._waiting: deque[Job] = deque()
+        self._wake = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="mypt-serve rows", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread that draws."""
+        self._thread.start()
+
+    def put(self, *jobs: Job) -> None:
+        """Takes jobs, all or none. Raises QueueFull or Closed."""
+        with self._wake:
+            if self._closed:
+                raise Closed("the server is shutting down")
+            free = self.most - len(self._rows) + self.queue - len(self._waiting)
+            if len(jobs) > free:
+                raise QueueFull(
+                    f"{len(self._waiting)} requests wait and {len(self._rows)} run; the server "
+                    f"runs {self.most} at once and lets {self.queue} wait"
+                )
+            self._waiting.extend(jobs)
+            self.counts.waiting = len(self._waiting)
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Ends all rows, and the thread; those who wait are told."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._rows or self._waiting or self._closed):
+                    self._wake.wait()
+                if self._closed:
+                    break
+            self._step()
+        for job in [*(row.job for row in self._rows), *self._waiting]:
+            _tell(job, Failed(Closed("the server is shutting down")))
+        self._rows, self._slots.filled = [], []
+        self._waiting.clear()
+        self.counts.running = self.counts.waiting = 0
+
+    def _step(self) -> None:
+        """Reads the next ids of all rows, and draws."""
+        self._leave()
+        self._join()
+        if not self._rows:
+            return
+        self.counts.steps += 1
+        try:
+            self._read()
+        except Exception as error:  # whatever a model raises ends its rows alone
+            for at in reversed(range(len(self._rows))):
+                self._end(at, Failed(error))
+
+    def _leave(self) -> None:
+        """Ends rows that nobody waits for, and tells those whose time is over."""
+        for at in reversed(range(len(self._rows))):
+            job = self._rows[at].job
+            if job.cancelled:
+                self._end(at, None)
+            elif job.late:
+                self._end(at, Failed(TooLate()))
+
+    def _join(self) -> None:
+        """Gives free rows to jobs that wait."""
+        while len(self._rows) < self.most:
+            with self._wake:
+                job = self._waiting.popleft() if self._waiting else None
+                self.counts.waiting = len(self._waiting)
+            if job is None:
+                return
+            if job.cancelled:
+                continue
+            if job.late:
+                _tell(job, Failed(TooLate()))
+                continue
+            began = time.perf_counter()
+            try:
+                row = self._begun(job)
+            except Exception as error:  # a bad prompt is its own request's fault
+                _tell(job, Failed(error))
+                continue
+            finally:
+                self.counts.constraint += time.perf_counter() - began
+            if job.ready.decoder.final(row.state) and not row.forced:
+                _tell(job, Ended(narrowed=False))  # the grammar left no choice at all
+                continue
+            self._rows.append(row)
+            self._slots.add()
+            self.counts.running = len(self._rows)
+
+    def _begun(self, job: Job) -> _Row:
+        """Returns a row that has read nothing yet. Raises what `Decoder.start` raises."""
+        decoder, choice = job.ready.decoder, job.ready.choice
+        state = decoder.start(job.prompt.ids, max_new_tokens=job.most, called=job.prompt.called)
+        row = _Row(job, state)
+        first: list[int] = []
+        if choice.how == "required":
+            form = job.ready.format
+            first = call_ids(decoder, form, job.prompt, choice.name)
+        self._force(row, first)
+        return row
+
+    def _end(self, at: int, told: Ended | Failed | None) -> None:
+        """Ends a row."""
+        job = self._rows[at].job
+        self._slots.drop(at)
+        self._rows[at] = self._rows[-1]
+        self._rows.pop()
+        self.counts.running = len(self._rows)
+        if told is not None:
+            _tell(job, told)
+
+    def _read(self) -> None:
+        """Lets the model read what it has not, and draws for each row that was read to its end."""
+        long = [at for at, row in enumerate(self._rows) if len(row.unread) > _TOGETHER]
+        logits: dict[int, Tensor] = {}
+        began = time.perf_counter()
+        for at in long:
+            row = self._rows[at]
+            part, row.unread = row.unread[:_PART], row.unread[_PART:]
+            found = self._slots.read(range(at, at + 1), [part])
+            self.counts.read += len(part)
+            if not row.unread:
+                logits[at] = found[0]
+        short = [[] if at in long else row.unread for at, row in enumerate(self._rows)]
+        if any(short):
+            found = self._slots.read(range(len(self._rows)), short)
+            self.counts.read += sum(map(len, short))
+            logits |= {at: found[at] for at, part in enumerate(short) if part}
+        self.counts.model += time.perf_counter() - began
+        for at in sorted(logits, reverse=True):  # ending a row moves the last one
+            self._rows[at].unread = []
+            self._draw(at, logits[at])
+
+    def _draw(self, at: int, logits: Tensor) -> None:
+        """Draws the next id of a row, and takes what is forced after it."""
+        row = self._rows[at]
+        decoder = row.job.ready.decoder
+        logits = logits[: decoder.tables.vocabulary]
+        try:
+            logprobs: list[Logprob] = []
+            token = row.forced.popleft() if row.forced else self._drawn(row, logits)
+            if row.job.top is not None:
+                logprobs.append(logprob(logits, token, row.job.top))
+            self._take(row, [token], logprobs)
+            if not row.forced:
+                self._force(row, [])
+        except Exception as error:  # one row's fault ends no other row
+            self._end(at, Failed(error))
+            return
+        if decoder.final(row.state) and not row.forced:
+            self._end(at, Ended(row.narrowed))
+
+    def _drawn(self, row: _Row, logits: Tensor) -> int:
+        """Returns an id of the allow set of a row."""
+        decoder, began = row.job.ready.decoder, time.perf_counter()
+        allowed = decoder.allow(row.state)
+        row.narrowed |= allowed.count < decoder.free(row.state)[2].count
+        then = time.perf_counter()
+        self.counts.constraint += then - began
+        drawn = draw(
+            logits, row.state, row.job.ready.tensors, row.job.sampling, row.chance.random()
+        )
+        self.counts.drawing += time.perf_counter() - then
+        return drawn.token
+
+    def _force(self, row: _Row, first: list[int]) -> None:
+        """Takes ids that have no alternative, after the ids `first`.
+
+        Where log-probabilities are wanted, the model is asked for each of them.
+        """
+        decoder, began = row.job.ready.decoder, time.perf_counter()
+        state = decoder.run(row.state, first)
+        before = [*row.job.prompt.ids[-TAIL:], *row.ids[-TAIL:], *first]
+        ids = first if decoder.final(state) else [*first, *decoder.forced(state, before)]
+        self.counts.constraint += time.perf_counter() - began
+        if row.job.top is not None:
+            row.forced.extend(ids)
+        elif ids:
+            self._take(row, ids, [])
+
+    def _take(self, row: _Row, ids: list[int], logprobs: list[Logprob]) -> None:
+        """Adds ids to an answer."""
+        began = time.perf_counter()
+        row.state = row.job.ready.decoder.run(row.state, ids)
+        self.counts.constraint += time.perf_counter() - began
+        row.ids += ids
+        row.unread += ids
+        self.counts.ids += len(ids)
+        _tell(row.job, Taken(ids, logprobs))
+
+
+def logprob(logits: Tensor, token: int, top: int) -> Logprob:
+    """Returns the log-probability of an id under the model as it is: temperature 1, all ids."""
+    every = torch.log_softmax(logits.float(), 0)
+    values, ids = every.topk(top) if top else (every[:0], every[:0])
+    best = zip((int(i) for i in ids.tolist()), values.tolist(), strict=True)
+    return Logprob(float(every[token]), tuple(best))
+
+
+def _tell(job: Job, told: Taken | Ended | Failed) -> None:
+    if not job.cancelled:
+        job.tell(told)

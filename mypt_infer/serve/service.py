@@ -1,0 +1,295 @@
+"""Answers requests: parameters in, jobs for the rows, and what they tell on its way back.
+
+Input: the parameters of a request. Output: `Running`, the answers of one request as they grow.
+Prompts and decoders are made in threads beside the server's loop, which is never kept waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from mypt_infer.decode import BudgetError, PromptError
+from mypt_infer.generate.llama import Llama
+from mypt_infer.generate.loop import check_vocabulary
+from mypt_infer.generate.sample import Sampling
+from mypt_infer.run_format import format_of
+from mypt_infer.serve.answers import Answer, ChatAnswer, Json, TextAnswer
+from mypt_infer.serve.asked.decoders import Choice, Decoders, Ready, choice_of, response_of
+from mypt_infer.serve.asked.names import Names
+from mypt_infer.serve.asked.parameters import Chat, Completion
+from mypt_infer.serve.asked.prompts import Prompt, Prompter
+from mypt_infer.serve.errors import ApiError
+from mypt_infer.serve.jobs import Failed, Job, Told, TooLate
+from mypt_infer.serve.rows import Closed, QueueFull, Rows
+from mypt_spec import Dialect
+
+_LOG = logging.getLogger("mypt-serve")
+# OpenAI's clients try again after a time-out or an error of the server, unless they are told.
+_ONCE = {"x-should-retry": "false"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The limits of a server.
+
+    `rows` answers are drawn at once, `queue` more may wait. `new_tokens` is the budget of a request
+    that names none. `seconds` is the time of a request. `body` is the most bytes of one.
+    """
+
+    rows: int = 16
+    queue: int = 64
+    new_tokens: int = 512
+    seconds: float = 300.0
+    body: int = 8 << 20
+
+
+@dataclass(eq=False)
+class Running:
+    """The answers of one request as they grow; iterate it once, and close it."""
+
+    prompts: list[Prompt]
+    answers: list[Answer]
+    jobs: list[Job]
+    told: asyncio.Queue[tuple[int, Told]]
+    first: tuple[int, Told] | None = None
+
+    async def wait(self) -> None:
+        """Waits until the first answer begins. Raises ApiError if it cannot."""
+        self.first = await self.told.get()
+        if isinstance(self.first[1], Failed):
+            self.close()
+            raise refusal(self.first[1].error)
+
+    async def steps(self) -> AsyncIterator[tuple[int, Told, list[Json]]]:
+        """Yields for each step the number of the answer, what was told, and the new choices.
+
+        Raises ApiError where an answer fails.
+        """
+        left = len(self.answers)
+        while left:
+            at, told = self.first if self.first is not None else await self.told.get()
+            self.first = None
+            answer = self.answers[at]
+            if isinstance(told, Failed):
+                self.close()
+                raise refusal(told.error)
+            if answer.reason:
+                continue  # it has stopped at a text, and the model did not know yet
+            new = answer.take(told)
+            if answer.reason:
+                self.jobs[at].cancelled = True
+                left -= 1
+            yield at, told, new
+
+    def close(self) -> None:
+        """Lets the model stop, if nobody waits any more."""
+        for job in self.jobs:
+            job.cancelled = True
+
+
+class Service:
+    """A model, and all that its requests share. `name` is the model's name for clients."""
+
+    def __init__(
+        self,
+        model: Llama,
+        dialect: Dialect,
+        *,
+        name: str,
+        folder: str | None = None,
+        system: str | None = None,
+        tools: Sequence[str] = (),
+        limits: Limits | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.dialect, self.format, self.name = dialect, format_of(dialect), name
+        self.limits, self._known = limits or Limits(), tuple(tools)
+        self.began = int(time.time())
+        self.decoders = Decoders(dialect)
+        self.prompter = Prompter(dialect, folder or dialect.name, system=system)
+        self.plain = self.decoders.get((), Choice("none"), None)
+        check_vocabulary(model, self.plain.decoder)
+        most, queue = self.limits.rows, self.limits.queue
+        self.rows = Rows(model, most=most, queue=queue, device=device)
+        # Converters and parsers keep what they have seen: one thread each, so nothing is shared.
+        self._prompts, self._compiles = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+
+    def start(self) -> None:
+        """Starts to draw."""
+        self.rows.start()
+
+    def close(self) -> None:
+        """Stops drawing; who still waits is told."""
+        self.rows.close()
+        for pool in (self._prompts, self._compiles):
+            pool.shutdown(cancel_futures=True)
+
+    async def chat(self, asked: Chat) -> Running:
+        """Returns the answers to a request of /v1/chat/completions. Raises ApiError."""
+        self._check(asked.model)
+        names = Names(self._known)
+        tools = names.tools(asked.tools or ())
+        said = [_name(tool, at) for at, tool in enumerate(tools)]
+        named = asked.tool_choice
+        if isinstance(named, dict) and isinstance(named.get("function"), dict):
+            inner = names.inner(str(named["function"].get("name")))
+            named = {**named, "function": {**named["function"], "name": inner}}
+        choice = choice_of(named, said)
+        response = response_of(asked.response_format)
+        single = asked.parallel_tool_calls is False and bool(tools)
+        if single and self.format.lists:
+            raise ApiError(
+                f"in {self.dialect.name} one block holds several calls: leave it out",
+                param="parallel_tool_calls",
+            )
+        think = asked.reasoning_effort != "none"
+        ready = self.decoders.known(tools, choice, response, think=think)
+        loop = asyncio.get_running_loop()
+        messages = names.messages(asked.messages)
+        prompt = await loop.run_in_executor(self._prompts, self.prompter.prompt, messages, tools)
+        if ready is None:
+            make = partial(self.decoders.get, tools, choice, response, think=think)
+            ready = await loop.run_in_executor(self._compiles, make)
+        most = asked.max_completion_tokens or asked.max_tokens
+        top = (asked.top_logprobs or 0) if asked.logprobs else None
+        prompts = [prompt] * asked.choices
+        answers: list[Answer] = [
+            ChatAnswer(
+                self.format,
+                prompt.ids,
+                names,
+                stops=asked.stops,
+                logprobs=top is not None,
+                single=single,
+            )
+            for prompt in prompts
+        ]
+        return self._run(asked, prompts, answers, ready, most, top)
+
+    async def complete(self, asked: Completion) -> Running:
+        """Returns the answers to a request of /v1/completions. Raises ApiError."""
+        self._check(asked.model)
+        loop = asyncio.get_running_loop()
+        read = [await loop.run_in_executor(self._prompts, self._ids, one) for one in asked.prompts]
+        prompts = [prompt for prompt in read for _ in range(asked.choices)]
+        answers: list[Answer] = [
+            TextAnswer(self.dialect, stops=asked.stops, logprobs=asked.logprobs is not None)
+            for _ in prompts
+        ]
+        return self._run(asked, prompts, answers, self.plain, asked.max_tokens, asked.logprobs)
+
+    def _ids(self, given: str | list[int]) -> Prompt:
+        """Returns a prompt that is given as ids or as serialised text."""
+        from mypt_infer.generate.cli import read_prompt
+
+        try:
+            ids = read_prompt(self.dialect, given) if isinstance(given, str) else list(given)
+        except ValueError as error:
+            raise ApiError(f"prompt: {error}", param="prompt") from None
+        return Prompt(ids, frozenset())
+
+    def _check(self, name: str) -> None:
+        if name != self.name:
+            raise ApiError(
+                f"the model {name!r} is not here; this server has {self.name!r}",
+                status=404,
+                param="model",
+                code="model_not_found",
+            )
+
+    def _run(
+        self,
+        asked: Chat | Completion,
+        prompts: list[Prompt],
+        answers: list[Answer],
+        ready: Ready,
+        most: int | None,
+        top: int | None,
+    ) -> Running:
+        loop, told = asyncio.get_running_loop(), asyncio.Queue[tuple[int, Told]]()
+        sampling = Sampling(
+            temperature=1.0 if asked.temperature is None else asked.temperature,
+            top_k=asked.top_k,
+            top_p=asked.top_p,
+            greedy_calls=False,
+        )
+        jobs = []
+        for at, prompt in enumerate(prompts):
+
+            def tell(said: Told, at: int = at) -> None:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(told.put_nowait, (at, said))
+
+            job = Job(
+                prompt,
+                ready,
+                self._room(len(prompt.ids), most),
+                sampling,
+                tell,
+                seed=None if asked.seed is None else f"{asked.seed} {at}",
+                top=top,
+                deadline=time.monotonic() + self.limits.seconds,
+            )
+            jobs.append(job)
+        try:
+            self.rows.put(*jobs)
+        except (QueueFull, Closed) as error:
+            raise refusal(error) from None
+        return Running(prompts, answers, jobs, told)
+
+    def _room(self, prompt: int, wanted: int | None) -> int:
+        """Returns the budget of an answer. Raises ApiError where the model has no room for it."""
+        room = self.rows.positions - prompt if self.rows.positions is not None else 1 << 19
+        least = wanted if wanted is not None else 1
+        if least > room:
+            raise ApiError(
+                f"the model has {self.rows.positions} positions; the prompt has {prompt} tokens, "
+                f"and the answer may have {least}",
+                param="messages" if wanted is None else "max_tokens",
+                code="context_length_exceeded",
+            )
+        return min(room, self.limits.new_tokens) if wanted is None else wanted
+
+
+def refusal(error: Exception) -> ApiError:
+    """Returns the answer to a request that failed."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, QueueFull):
+        headers = {"retry-after": "1"}
+        said = f"{error}: try again later"
+        return ApiError(
+            said, status=429, kind="rate_limit_error", code="queue_full", headers=headers
+        )
+    if isinstance(error, Closed):
+        return ApiError(
+            str(error), status=503, kind="server_error", code="shutting_down", headers=_ONCE
+        )
+    if isinstance(error, TooLate):
+        said = "the time of this request is over; see --timeout"
+        return ApiError(said, status=408, kind="timeout_error", code="timeout", headers=_ONCE)
+    if isinstance(error, BudgetError):
+        said = f"{error}: max_tokens of {error.minimum} would do"
+        return ApiError(said, param="max_tokens", code="max_tokens_too_small")
+    if isinstance(error, PromptError):
+        return ApiError(str(error), param="messages")
+    _LOG.error("a request failed", exc_info=error)
+    said = "the server failed at this request; its log says why"
+    return ApiError(said, status=500, kind="server_error", headers=_ONCE)
+
+
+def _name(tool: Any, at: int) -> str:
+    """Returns the name of a declared tool. Raises ApiError for what is none."""
+    function = tool.get("function") if isinstance(tool, dict) else None
+    name = function.get("name") if isinstance(function, dict) else None
+    if tool.get("type") != "function" or not isinstance(name, str) or not name:
+        said = 'expected {"type": "function", "function": {"name": ..., "parameters": {...}}}'
+        raise ApiError(f"tools[{at}]: {said}", param=f"tools[{at}]")
+    return name
