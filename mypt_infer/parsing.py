@@ -105,8 +105,9 @@ def render_toolresult(name: str, result: Any, dialect: str = "mypt", *, call_id:
     r"""Returns the text of the result of the tool `name`; tags in it are written with an escape.
 
     `call_id` is the id of the call, which some dialects write. Raises ValueError for a `result`
-    that is no JSON value, without an id in a dialect that must have one, in a dialect without tool
-    calls, and in one whose results are inside another block; KeyError for an unknown dialect.
+    that is no JSON value, without an id in a dialect that must have one, and in a dialect without
+    tool calls; KeyError for an unknown dialect. Where results are inside of a block of the system,
+    that block is around it.
 
     >>> render_toolresult("f", {"a": "</myPT_toolresult>"})
     '<myPT_toolresult>{"a": "\\u003c/myPT_toolresult>"}</myPT_toolresult>'

@@ -17,9 +17,9 @@ from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.damage.cut_tags import nestings
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of
 from mypt_spec.states import (
+    begins_turn,
     calling_blocks,
     model_writes,
-    model_writes_in,
     open_blocks,
     result_opener,
 )
@@ -70,17 +70,28 @@ class Format:
 
     @cached_property
     def result(self) -> Terminal | None:
-        """Returns the terminal that opens the result of a call.
+        """Returns the terminal that opens the result of a call; None in a dialect without calls."""
+        return result_opener(self.dialect.automaton, self.dialect.table)
 
-        None in a dialect without calls, and where results are inside of another block: that nothing
-        here writes.
-        """
-        found = result_opener(self.dialect.automaton, self.dialect.table)
-        stacks = open_blocks(self.dialect.automaton, self.dialect.table)
-        rows = enumerate(self.dialect.automaton.steps)
-        around = {stacks[s] for s, row in rows if found is not None and found.name in row}
-        writes = all(model_writes_in(stack, self.dialect.table) for stack in around)
-        return found if writes else None
+    @cached_property
+    def around(self) -> tuple[Terminal, ...]:
+        """Returns the tags that open the system's blocks around results, outermost first."""
+        stacks, table = open_blocks(self.dialect.automaton, self.dialect.table), self.dialect.table
+        rows, found = enumerate(self.dialect.automaton.steps), self.result
+        stack = next((stacks[s] for s, row in rows if found is not None and found.name in row), ())
+        return tuple(table.openers[k] for k in stack if not table.openers[k].body_by_model)
+
+    def awaits(self, state: int) -> bool:
+        """Returns whether a result may come in a state, perhaps after the tags around it."""
+        rows, result = self.dialect.automaton.steps, self.result
+        if result is None:
+            return False
+        here = rows[state]
+        inner = here
+        for terminal in self.around:
+            inner = rows[inner[terminal.name]] if terminal.name in inner else {}
+        joined = self.dialect.table.joined.get(result.name)
+        return result.name in {*here, *inner} or (joined is not None and joined.name in here)
 
     @cached_property
     def model_writes(self) -> dict[int, frozenset[str]]:
@@ -151,7 +162,7 @@ class Format:
         return frozenset(
             s
             for s in machine.states
-            if self._turn_opener in rows[s]
+            if begins_turn(s, machine, self.dialect.table)
             and (machine.accepting(s) or self.final in rows[s] or s in ended)
         )
 
@@ -178,7 +189,8 @@ class Format:
             for name, following in sorted(
                 machine.steps[here].items(), key=lambda item: item[0] == TEXT
             ):
-                if following not in ways and name not in avoided:
+                answers = name == self._turn_opener and not begins_turn(here, machine, table)
+                if following not in ways and (name not in avoided or answers):
                     ways[following] = [*ways[here], name]
                     waiting.append(following)
         if last is not None:
@@ -230,11 +242,14 @@ class Format:
             closer in machine.steps[row[result.name]] for row in machine.steps if result.name in row
         )
 
-    def result_events(self, name: str, value: Any, call: str = "") -> list[Event]:
+    def result_events(
+        self, name: str, value: Any, call: str = "", *, first: bool = True, last: bool = True
+    ) -> list[Event]:
         """Returns the events of the result of the tool `name`.
 
-        `value` is a JSON value; `call` is the id of the call, if it has one. Raises ValueError in a
-        dialect without calls, and for an id that its results cannot name.
+        `value` is a JSON value; `call` is the id of the call, if it has one. Of results in a block
+        of the system, the `first` opens that block, and the `last` closes it. Raises ValueError in
+        a dialect without calls, and for an id that its results cannot name.
         """
         parts = [Part("text", self.result_body(value))]
         assert self.result is not None
@@ -262,9 +277,16 @@ class Format:
             ),
             *parts,
         ]
-        return list(
-            events_of([Message(self.result.opens, tuple(parts), attrs)], self.dialect.table)
-        )
+        table = self.dialect.table
+        found = list(events_of([Message(self.result.opens, tuple(parts), attrs)], table))
+        head = [Event(t.name, t.spell()) for t in self.around if first]
+        closers = [table.closers[t.opens] for t in reversed(self.around) if last]
+        if self.around:
+            before = head[-1].terminal if head else table.closers[self.result.opens].name
+            joined = table.join(self.result.name, before)
+            text = table.terminals[joined].spell(attrs)
+            found[0] = found[0]._replace(terminal=joined, text=text)
+        return [*head, *found, *(Event(t.name, t.spell()) for t in closers)]
 
     def read_calls(self, opener: Event, body: str, raw: str) -> tuple[list[ToolCall], str]:
         """Returns the calls of a block and "", or no calls and the reason why they cannot be read.

@@ -53,13 +53,17 @@ class Piece(NamedTuple):
 class StreamParser:
     """Parses ids that are pushed one by one.
 
-    `position` is the number of ids whose events were returned, `pushed` that of all ids.
+    `position` is the number of ids whose events were returned, `pushed` that of all ids. `last` is
+    the terminal of the event before the next one, which decides how a tag is spelled there; "" at
+    the beginning.
     """
 
-    def __init__(self, dialect: mypt_spec.Dialect) -> None:
+    def __init__(self, dialect: mypt_spec.Dialect, last: str = "") -> None:
+        self.last = last
         self._d, self._table = dialect, dialect.table
         self._by_id = {i: self._table.sentinels[s] for s, i in self._table.special.items()}
         self._beginning = _beginning(dialect.name)
+        self._around = _around(dialect.name)
         self._longer = _longer(dialect.name)
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         # The text that is held back, with tags of one id as sentinels.
@@ -125,7 +129,8 @@ class StreamParser:
         if not cut:
             return []
         out: list[Piece] = []
-        for event in lex_sentinels(self._text[:cut], self._table):
+        for event in lex_sentinels(self._text[:cut], self._table, self.last):
+            self.last = event.terminal
             stop = (event.at.span or (0, 0))[1]
             if event.terminal != TEXT:  # its spelling, not the sentinel
                 event = event._replace(
@@ -151,6 +156,10 @@ class StreamParser:
         while at < whole:
             match = self._beginning.search(self._text, at, whole, partial=True)
             if match is None:
+                break
+            wider = self._around and self._around.search(self._text, at, whole, partial=True)
+            if wider and wider.partial and wider.start() < match.start():
+                free = wider.start()
                 break
             if (
                 match.partial
@@ -191,6 +200,20 @@ def _beginning(name: str) -> Any:
 
     names = sorted(table.terminals, key=lambda name: -len(table.terminals[name].shown))
     return regex.compile("|".join(_whole(table, name) for name in names))
+
+
+@cache
+def _around(name: str) -> Any:
+    """Returns a pattern of tags that hold others, such as words that quote one; None for none.
+
+    A search prefers the whole tag that is quoted to the beginning of the one around it.
+    """
+    import regex
+
+    table = mypt_spec.dialect(name).table
+    kinds = {n: [p.kind for p in t.spelling[t.led :]] for n, t in table.terminals.items()}
+    names = [name for name, row in kinds.items() if row[0] != "special" and "special" in row]
+    return regex.compile("|".join(_whole(table, name) for name in names)) if names else None
 
 
 @cache

@@ -154,9 +154,10 @@ def calling_blocks(table: TokenTable) -> frozenset[str]:
 def _opened_by_the_system(state: int, automaton: Automaton, table: TokenTable) -> set[str]:
     """Returns the tags that open a block of the system here, perhaps after closing tags.
 
-    A block that begins a turn is no result, but one inside of it may be.
+    A block that begins a turn is no result, but one inside of it may be, if its role says so.
     """
-    seen, out = [state], set()
+    seen, out, told = [state], set(), table.kinds("result")
+    stacks = open_blocks(automaton, table)
     for here in seen:
         for name, following in automaton.steps[here].items():
             terminal = table.terminals.get(name)
@@ -165,9 +166,10 @@ def _opened_by_the_system(state: int, automaton: Automaton, table: TokenTable) -
             if terminal.closes:
                 seen += [] if following in seen else [following]
             elif terminal.opens and not terminal.by_model and not terminal.body_by_model:
-                inside = terminal.opens == table.turn_opener
-                seen += [following] if inside and following not in seen else []
-                out |= set() if inside else {name}
+                around = terminal.opens == table.turn_opener
+                seen += [following] if around and following not in seen else []
+                inside = table.turn_opener in stacks[here]
+                out |= {name} if not around and (not inside or terminal.opens in told) else set()
     return out
 
 
@@ -177,12 +179,25 @@ def awaits_result(state: int, automaton: Automaton, table: TokenTable) -> bool:
     return opener is not None and opener.name in automaton.steps[state]
 
 
-def _answers(
-    state: int | None, message: Sequence[str], automaton: Automaton, table: TokenTable
-) -> bool:
-    """Returns whether a message holds results: whether one may begin after its first tag."""
-    then = None if state is None else automaton.steps[state].get(message[0])
-    return then is not None and awaits_result(then, automaton, table)
+def begins_turn(state: int, automaton: Automaton, table: TokenTable) -> bool:
+    """Returns whether a turn may begin in a state: its first block may hold more than results."""
+    opener = table.openers.get(table.turn_opener)
+    then = automaton.steps[state].get(opener.name) if opener is not None else None
+    return then is not None and any(
+        table.begins_turn(table.turn_opener, _opened(name, table)) for name in automaton.steps[then]
+    )
+
+
+def _answers(message: Sequence[str], table: TokenTable) -> bool:
+    """Returns whether a message would begin a turn if it did not hold results."""
+    kind, first = [*(_opened(name, table) for name in message[:2]), ""][:2]
+    return bool(kind) and kind == table.turn_opener and not table.begins_turn(kind, first)
+
+
+def _opened(name: str, table: TokenTable) -> str:
+    """Returns the kind of block that a terminal opens, "" for none."""
+    terminal = table.terminals.get(name)
+    return terminal.opens if terminal is not None else ""
 
 
 def turns(
@@ -212,11 +227,11 @@ def turns(
         for i in range(1, len(messages))
         if states[i] in automaton.accepts
         and messages[i][0] not in marks
-        and not _answers(states[i], messages[i], automaton, table)
+        and not _answers(messages[i], table)
     ]
     heads = [
         i
         for i in range(ends[0] if ends else 0)
-        if follows[i] == follows[ends[0]] and not _answers(states[i], messages[i], automaton, table)
+        if follows[i] == follows[ends[0]] and not _answers(messages[i], table)
     ]
     return (heads[-1], [*ends, len(messages)]) if heads else (0, [len(messages)])

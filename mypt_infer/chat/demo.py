@@ -160,12 +160,11 @@ class Demo:
 
     def _closing(self, state: int) -> list[str]:
         """Returns the tag that ends the assistant's block, if the result of a call comes next."""
-        machine, result = self._format.dialect.automaton, self._format.result
+        machine = self._format.dialect.automaton
         closer = self._format.dialect.table.closers.get("assistant")
-        if closer is None or result is None or closer.name not in machine.allowed(state):
+        if closer is None or closer.name not in machine.allowed(state):
             return []
-        follows = machine.allowed(machine.step(state, closer.name))
-        return [closer.name] if result.name in follows else []
+        return [closer.name] if self._format.awaits(machine.step(state, closer.name)) else []
 
     def _fitting(self, parts: list[Part]) -> list[Part]:
         """Returns the parts, with references as text if the format has no block for them."""

@@ -38,8 +38,7 @@ class Allowed:
     @property
     def result(self) -> bool:
         """Returns whether the result of a call may come now."""
-        result, state = self._format.result, self._history.state
-        return result is not None and result.name in self._history.dialect.automaton.allowed(state)
+        return self._format.awaits(self._history.state)
 
     def header(self) -> str:
         """Returns the tag of the system that opens a block of the model.

@@ -132,7 +132,10 @@ class Calls:
         """Writes the result of a call."""
         name, written_id = call.tool.name, call.tool.id
         self.pending.remove(call)
-        self._history.write(self._history.format.result_events(name, value, written_id), INJECTED)
+        around = {terminal.opens for terminal in self._history.format.around}
+        first, last = not around <= {*self._history.open}, not self.pending
+        events = self._history.format.result_events(name, value, written_id, first=first, last=last)
+        self._history.write(events, INJECTED)
         return ToolResult(name, value, truncated, error_type(value), call.number, written_id)
 
 

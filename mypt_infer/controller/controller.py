@@ -76,8 +76,8 @@ class Controller:
         spoken = format_of(dialect)
         if len(self.tools) and spoken.calls and spoken.result is None:
             raise ValueError(
-                f"{spoken.dialect.name} has results inside of another block, which this loop does "
-                "not write; leave the tools out"
+                f"nothing says how {spoken.dialect.name} writes the results of calls: where "
+                'the block that opens a turn holds them, its token table must say role = "result"'
             )
         self._cancelled, self._busy = threading.Event(), threading.Lock()
         self.reset()

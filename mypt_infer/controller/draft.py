@@ -49,8 +49,8 @@ class Draft:
     def __init__(self, history: History) -> None:
         self.history = history
         self._blocks: list[Block] = []
-        # The lengths to which the ids can be cut, and the states there.
-        self._points = [(len(history.ids), history.state)]
+        # The lengths to which the ids can be cut, the states there, and the terminals before.
+        self._points = [(len(history.ids), history.state, "")]
         self._parser = StreamParser(history.dialect)
 
     @property
@@ -113,6 +113,7 @@ class Draft:
         """
         history, begin, before = self.history, self.begin, self.history.state
         history.step(event, begin)
+        self._parser.last = event.terminal
         terminal = history.dialect.table.terminals.get(event.terminal)
         if terminal is None or event.terminal == TEXT:
             if self.block is not None:
@@ -130,15 +131,15 @@ class Draft:
     def note(self, index: int | None = None) -> None:
         """Notes that the ids can be cut back to an index, which is by default their end."""
         end = len(self.history.ids) if index is None else index
-        self._points.append((end, self.history.state))
+        self._points.append((end, self.history.state, self._parser.last))
 
     def cut(self, index: int) -> list[Block]:
         """Cuts back to the last point at or before `index`; returns the blocks that are gone."""
         while self._points[-1][0] > index:
             self._points.pop()
-        length, state = self._points[-1]
+        length, state, last = self._points[-1]
         self.history.cut(length, state)
-        self._parser = StreamParser(self.history.dialect)
+        self._parser = StreamParser(self.history.dialect, last)
         gone = [block for block in self._blocks if block.begin >= length]
         self._blocks = [block for block in self._blocks if block.begin < length]
         for block in self._blocks:

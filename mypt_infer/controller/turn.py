@@ -227,7 +227,7 @@ class Turn:
                 return
         if opened is not None and opened.kind in self._format.calls:
             yield self._calls.begin(opened)
-        if self._allowed.ended:
+        if self._allowed.ended and not (self._calls.pending and self._allowed.result):
             self._ended = True
             yield StepEnd(self._step)
             yield TurnEnd("stop", self._budget.sampled)
@@ -273,11 +273,13 @@ class Turn:
         while (block := self._draft.unfinished()) is not None:
             yield from self._calls.drop(self._draft.cut(block.begin))
         said = "the turn was ended before the tool was called or gave an answer"
-        machine, state = self.history.dialect.automaton, self.history.state
-        if self._calls.pending and self._allowed.result and not machine.accepting(state):
+        state = self.history.state
+        ended = self.history.dialect.automaton.accepting(state) and state in self._format.between
+        if self._calls.pending and self._allowed.result and not ended:
             for call in list(self._calls.pending):  # some results are there: the others, too
                 yield self._calls.give(call, error(reason, said))
         result, inside = self._format.result, ""
+        result = next(iter(self._format.around), result)
         for name in self._format.ending(self.history.state):
             terminal = self._table.terminals.get(name)
             if result is not None and name == result.name:

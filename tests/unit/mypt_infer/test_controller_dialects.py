@@ -424,10 +424,3 @@ def test_results_that_are_not_had_are_errors() -> None:
     assert end(events) == "max_steps"
     assert [e.error for e in events if isinstance(e, ToolResult)] == ["", "", "max_steps", "max_steps"]  # fmt: skip
     assert controller.answer()["content"] == "(stopped)"
-
-
-def test_tools_are_refused_where_results_are_inside_another_block() -> None:
-    """The loop would have to write the block of the user around them."""
-    with pytest.raises(ValueError, match="qwen3 has results inside of another block"):
-        Controller(Script([]), CALC, dialect="qwen3")
-    Controller(Script([]), dialect="qwen3")
