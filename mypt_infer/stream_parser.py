@@ -163,7 +163,7 @@ class StreamParser:
                 break
             if (
                 match.partial
-                or (match.end() == whole and self._goes_on(match[0]))
+                or self._goes_on(match[0], self._text[match.end() :])
                 or any(
                     rest.startswith(self._text[match.end() :])
                     for rest in self._longer.get(match[0], ())
@@ -174,14 +174,17 @@ class StreamParser:
             at = tags = match.end()
         return self._ids_before(free, tags=tags)
 
-    def _goes_on(self, tag: str) -> bool:
-        """Returns whether white space that comes next would belong to the tag."""
+    def _goes_on(self, tag: str, rest: str) -> bool:
+        """Returns whether white space that begins with `rest`, all that is there, is the tag's."""
         behind = {
             t.spelling[-1].value
             for t in self._table.terminals.values()
             if t.spelling[-1].kind == "space"
         }
-        return any(not tag.endswith(v) and self._beginning.fullmatch(tag + v) for v in behind)
+        return any(
+            v.startswith(rest) and not tag.endswith(v) and self._beginning.fullmatch(tag + v)
+            for v in behind
+        )
 
     def _ids_before(self, free: int, *, tags: int) -> int:
         """Returns the last end of an id, or of a tag, at or before `free`."""
