@@ -3,7 +3,9 @@
 Input and output are those of the pass of scan.py. An adapter's `skeleton` splits a record into the
 rest, its free texts, of which rules see only whether they are clean, and its metadata values. One
 record of each rest is put before the checker; if that is clean, so is every other with clean texts.
-Its strings are counted, too: but for metadata, every other has as many.
+Its strings are counted, too: but for metadata, every other has as many. An adapter that divides
+records has a rest for the head and for each turn; then turns are put before the checker, each in a
+record with the same head, and the strings of head and turns are added up.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.memo import Memo
 
-_ENTRIES = 20_000  # rests that are remembered, by digest
+_ENTRIES = 20_000  # rests that are remembered ...
+_LONG = 200  # ... by digest, where they have more bytes
 
 
 class AdapterScan:
@@ -28,7 +31,10 @@ class AdapterScan:
     def __init__(self, checker: Checker, texts: CleanTexts, longest: int) -> None:
         self.checker, self.texts, self.longest = checker, texts, longest
         self.known = Memo[bytes, int](_ENTRIES)  # strings of a record; -1: not clean
-        self.skeleton = checker.dialect.adapter.skeleton
+        self.adapter = checker.dialect.adapter
+        self.skeleton = self.adapter.skeleton
+        self.divides = self.adapter.divides
+        self.strings = self._in_pieces if self.divides else self._whole
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
 
@@ -40,6 +46,8 @@ class AdapterScan:
         These are the lines that are not clean, the number of strings of the others without those in
         their metadata, and the metadata values.
         """
+        if self.checker.limits.schemas:  # which bind values that a rest leaves out
+            return list(range(len(lines))), 0, []
         bad, values, strings = [], [], 0
         for i, raw in enumerate(lines):
             count = -1
@@ -48,7 +56,7 @@ class AdapterScan:
                 opts_out = record.__class__ is not dict or OPT_OUT in record
                 found = None if opts_out else self.skeleton(record)
                 if found is not None and self._clean(raw, found[1]):
-                    count = self._strings(raw, record, found[0], found[2])
+                    count = self.strings(raw, record, found[0], found[2])
             except (ValueError, RecursionError, OverflowError):
                 pass
             if count < 0 or found is None:
@@ -71,7 +79,7 @@ class AdapterScan:
                 return False
         return True
 
-    def _strings(self, raw: bytes, record: Any, rest: Any, metadata: list[Any]) -> int:
+    def _whole(self, raw: bytes, record: Any, rest: Any, metadata: list[Any]) -> int:
         """Returns the number of strings of a record, without those in its metadata.
 
         It is -1 where records with this rest are not clean.
@@ -80,8 +88,39 @@ class AdapterScan:
         known = self.known.known.get(digest)
         if known is None:
             clean = not self.checker.line(raw.removesuffix(b"\n"), row=2, filename="")
-            count, apart = (
-                unescaped_quotes(self.encode(value)) // 2 for value in (record, metadata)
-            )
-            known = self.known.keep(digest, count - apart if clean else -1)
+            count = self._counted(record) - self._counted(metadata)
+            known = self.known.keep(digest, count if clean else -1)
         return known
+
+    def _in_pieces(self, raw: bytes, record: Any, rests: list[Any], _: list[Any]) -> int:
+        """Returns what `_whole` does, for a record with a rest for its head and for each piece."""
+        encode, known = self.encode, self.known.known
+        head, *others = rests
+        first = encode(head)
+        if len(first) > _LONG:
+            first = blake2b(first, digest_size=20).digest()
+        total = 0
+        # A head alone is judged as the whole record that it is.
+        for i, key in enumerate([first, *[first + encode(rest) for rest in others]]):
+            if len(key) > _LONG:
+                key = blake2b(key, digest_size=20).digest()
+            count = known.get(key if others else key + b"!")
+            if count is None:
+                count = self._piece(record, i)
+                self.known.keep(key if others else key + b"!", count)
+            if count < 0:
+                return -1
+            total += count
+        return total
+
+    def _piece(self, record: dict[str, Any], number: int) -> int:
+        """Returns the number of strings that a piece adds, -1 where it is not clean."""
+        pieces = list(self.adapter.divided(record))
+        judged, own = pieces[number]
+        alone = number == 0 and len(pieces) > 1
+        if not alone and self.checker.line(self.encode(judged), row=2, filename=""):
+            return -1
+        return self._counted(own)
+
+    def _counted(self, value: Any) -> int:
+        return unescaped_quotes(self.encode(value)) // 2

@@ -71,9 +71,22 @@ class Adapter(ABC):
         """Returns (rest, texts, metadata values) of a record that SCHEMA does not describe.
 
         Records with equal rests and clean texts have the same findings or none. None: only the
-        whole record tells.
+        whole record tells. Where `divided` is overridden, there is a list of rests.
         """
         return None
+
+    def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:
+        """Returns (a record, what it adds to those before) for each rest of a skeleton.
+
+        The record is clean where all of these are. The first is a head that all have; it is judged
+        only where it is alone. What is added is without metadata values.
+        """
+        raise NotImplementedError
+
+    @property
+    def divides(self) -> bool:
+        """Returns whether records are judged in pieces."""
+        return type(self).divided is not Adapter.divided
 
     @property
     def ranks(self) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from mypt_spec.adapters.base import CHAT_ROLES, WholeRecord, shallow
+from mypt_spec.adapters.base import CHAT_ROLES
 from mypt_spec.adapters.objects import Objects
 from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.bodies.strict_json import Fault, faults, loads
@@ -233,55 +233,3 @@ class _Walk(Objects):
             called=called,
             meta=message.meta,
         )
-
-
-def skeleton(record: Any) -> tuple[Any, list[str], list[Any]] | None:
-    """Returns (rest, texts, metadata values), as `Adapter.skeleton` does.
-
-    Texts are what is said and thought; calls, names and tools stay in the rest, ids as numbers.
-    """
-    if not isinstance(record, dict):
-        return None
-    texts: list[str] = []
-    notes: list[Any] = []
-    ids: dict[str, int] = {}
-
-    def number(value: Any) -> Any:
-        return ids.setdefault(value, len(ids)) if value and value.__class__ is str else [value]
-
-    def part(message: dict[str, Any]) -> list[Any]:
-        out: list[Any] = []
-        for key, value in message.items():
-            out.append(key)
-            if key[:1] == "_":
-                shallow(value)
-                notes.append(value)
-            elif (key == "content" or key in THOUGHTS) and value and value.__class__ is str:
-                texts.append(value)
-            elif key == "tool_call_id":
-                out.append(number(value))
-            elif key == "tool_calls" and value.__class__ is list:
-                out.append([_call(call, number) for call in value])
-            else:
-                out.append([value])
-        return out
-
-    try:
-        rest: list[Any] = []
-        for key, value in record.items():
-            rest.append(key)
-            if key == "messages":
-                rest.append([part(message) for message in value])
-            elif key[:1] == "_":
-                shallow(value)
-                notes.append(value)
-            else:
-                rest.append([value])
-    except (WholeRecord, AttributeError, TypeError, ValueError):
-        return None
-    return rest, texts, notes
-
-
-def _call(call: Any, number: Any) -> Any:
-    """Returns the rest of a call: its id as a number."""
-    return [[key, number(value) if key == "id" else [value]] for key, value in call.items()]

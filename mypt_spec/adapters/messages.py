@@ -27,12 +27,13 @@ has no place for, such as ids, is metadata of the Episode, so it returns to the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from mypt_spec.adapters.base import Adapter, Reader
-from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, shape_of, skeleton
+from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, shape_of
+from mypt_spec.adapters.message_skeleton import divided, skeleton
 from mypt_spec.bodies.definitions import lost_in, read_definitions, write_definitions
 from mypt_spec.bodies.json_body import Call, call_text, calls_in, list_text
 from mypt_spec.bodies.strict_json import canonical
@@ -122,8 +123,12 @@ class Messages(Adapter):
         return check_messages(record, self.SCHEMA, ordered=self.ordered, whole=whole)
 
     def skeleton(self, record: Any) -> tuple[Any, list[str], list[Any]] | None:
-        """Returns the rest of a record, its free texts and its metadata values."""
+        """Returns the rests of a record, its free texts and its metadata values."""
         return skeleton(record)
+
+    def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:
+        """Returns the head of a record, and a record for each of its turns, with what each adds."""
+        return divided(record)
 
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings, and those about numbers of calls and results."""

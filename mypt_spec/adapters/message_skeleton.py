@@ -1,0 +1,217 @@
+"""Splits records of `messages` and `tools` into what decides about their findings, and free values.
+
+Input: a record, as decoded from strict JSON. Output: rests, free texts, metadata values; see
+`Adapter.skeleton`. A record is divided before each user, and before each assistant that goes on
+after results: what is found in a piece depends on no more than the head, the piece before it in the
+same turn, and who speaks after it. So conversations of any length share the few pieces that there
+are.
+
+`{"messages": [U, C, R, A, U, A], "tools": T}` has four rests. That of the head is that of
+`{"messages": [], "tools": T}`. The others are those of `[U, C, R]`, of `[A]` after it, and of
+`[U, A]`, which is last; they are judged as records with T, and with short messages around them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from mypt_spec.adapters.base import METADATA_DEPTH, WholeRecord, shallow
+from mypt_spec.adapters.message_shape import THOUGHTS
+
+_SPOKEN = frozenset({"content", *THOUGHTS})
+_SAFE = 1 << 53  # integers from here on have findings
+_ASKED, _ANSWERED = {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}
+_AFTER = {"": [], "user": [_ASKED, _ANSWERED], "assistant": [_ANSWERED]}
+_NAME = re.compile(r"[A-Za-z]\w{0,62}", re.ASCII)
+_decode = msgspec.json.Decoder().decode
+
+
+def skeleton(record: Any) -> tuple[list[Any], list[str], list[Any]] | None:
+    """Returns (rests, texts, metadata values): a rest of the head, and one of each piece.
+
+    Texts are what is said and thought, and strings in arguments. Ids, and names of declared tools,
+    are numbers in the rests. None: only the whole record tells.
+    """
+    if record.__class__ is not dict or record.get("messages").__class__ is not list:
+        return None
+    texts: list[str] = []
+    notes: list[Any] = []
+    head: list[Any] = []
+    rests: list[Any] = [head]
+    messages: list[Any] = []
+    names: set[str] = set()
+    try:
+        for key, value in record.items():
+            head.append(key)
+            if key == "messages":
+                messages = value
+            elif key[:1] == "_":
+                shallow(value)
+                notes.append(value)
+            else:
+                head.append([value])
+                if key == "tools" and value.__class__ is list:
+                    names = {tool["function"]["name"] for tool in value}
+        walk = _Walk(names, texts, notes)
+        own, before = head, ""
+        for message in messages:
+            role = message["role"]
+            if role.__class__ is not str:
+                return None
+            if role == "user" or (role == "assistant" and before == "tool"):
+                rests[-1].append(role)  # who speaks after the piece before
+                known, own = 0 if role == "user" or own is head else own, []
+                rests.append([known, own])
+                walk.ids = {}
+            before = role
+            walk.message(message, own)
+    except (WholeRecord, AttributeError, TypeError, ValueError, KeyError, RecursionError):
+        return None
+    return rests, texts, notes
+
+
+def divided(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Yields (what is judged, what it adds to the pieces before it) for each rest of a record.
+
+    What is added has no metadata values.
+    """
+    head: list[Any] = []
+    pieces = [head]
+    before = ""
+    for message in record["messages"]:
+        role = message["role"]
+        if role == "user" or (role == "assistant" and before == "tool"):
+            pieces.append([])
+        before = role
+        pieces[-1].append(message)
+    whole = record | {"messages": head}
+    yield whole, _bare(whole) | {"messages": [_bare(message) for message in head]}
+    following = [piece[0]["role"] for piece in pieces[2:]] + [""]
+    for (earlier, piece), role in zip(pairwise(pieces), following, strict=False):
+        around = [] if piece[0]["role"] == "user" or earlier is head else earlier
+        if around and around[0]["role"] != "user":
+            around = [_ASKED, *around]
+        judged = [*head, *around, *piece, *_AFTER[role]]
+        yield record | {"messages": judged}, [_bare(message) for message in piece]
+
+
+def _bare(item: dict[str, Any]) -> dict[str, Any]:
+    return {key: 0 if key[:1] == "_" else value for key, value in item.items()}
+
+
+class _Walk:
+    """Splits messages. `ids` numbers the ids and names of one piece, `names` are those of tools."""
+
+    def __init__(self, names: set[str], texts: list[str], notes: list[Any]) -> None:
+        self.names, self.texts, self.notes = names, texts, notes
+        self.ids: dict[str, int] = {}
+
+    def message(self, message: dict[str, Any], rest: list[Any]) -> None:
+        """Adds to a rest what stays of a message: the number of its keys, and each with its value.
+
+        A text leaves only its key; a message of nothing but a role and a text leaves its role.
+        """
+        if len(message) == 2:
+            text = message.get("content")
+            if text.__class__ is str and text:
+                rest.append(message["role"])
+                self.texts.append(text)
+                return
+        add = rest.append
+        add(len(message))
+        thoughts = [message[key] for key in THOUGHTS if key in message]
+        if len(thoughts) > 1 and len({*thoughts}) > 1:
+            raise WholeRecord  # they are compared
+        for key, value in message.items():
+            add(key)
+            if value.__class__ is str and value and key in _SPOKEN:
+                self.texts.append(value)
+            elif key[:1] == "_":
+                shallow(value)
+                self.notes.append(value)
+            elif key == "tool_call_id":
+                add(self.number(value))
+            elif key == "tool_calls" and value.__class__ is list:
+                add([self.call(call) for call in value])
+            elif key == "name":
+                add(self.name(value))
+            else:
+                add([value])
+
+    def number(self, value: Any) -> Any:
+        if value and value.__class__ is str:
+            return self.ids.setdefault(value, len(self.ids))
+        return [value]
+
+    def name(self, value: Any) -> Any:
+        """Returns the number of a tool's name; a name that is not declared stays."""
+        if value.__class__ is str and value in self.names and _NAME.fullmatch(value):
+            return self.ids.setdefault(f"\0{value}", len(self.ids))
+        return [value]
+
+    def call(self, call: dict[str, Any]) -> list[Any]:
+        """Returns the rest of a call."""
+        out: list[Any] = []
+        for key, value in call.items():
+            out.append(key)
+            if key == "id":
+                out.append(self.number(value))
+            elif key == "function" and value.__class__ is dict:
+                for inner, said in value.items():
+                    out.append(inner)
+                    if inner == "arguments":
+                        out.append(_arguments(said, self.texts))
+                    else:
+                        out.append(self.name(said) if inner == "name" else [said])
+                out.append("")
+            else:
+                out.append([value])
+        return out
+
+
+def _arguments(value: Any, texts: list[str]) -> Any:
+    """Returns the rest of arguments: an object, or its JSON text."""
+    if value.__class__ is dict:
+        return [2, _value(value, texts.append, METADATA_DEPTH)]
+    if value.__class__ is not str or not value.startswith("{"):
+        return [0, value]
+    found = _decode(value)  # an error is a ValueError
+    strings: list[str] = []
+    rest = _value(found, strings.append, METADATA_DEPTH)
+    plain = value.replace("\\\\", "") if "\\" in value else value
+    if plain.count('"') - plain.count('\\"') != 2 * _strings(found):
+        raise WholeRecord  # a key that occurs twice
+    texts += strings
+    return [3, rest]
+
+
+def _value(value: Any, free: Callable[[str], None], depth: int) -> Any:
+    """Returns what stays of a value: of a string, that there is one; of an integer, too."""
+    kind = value.__class__
+    if kind is str:
+        if not value or value.isspace():
+            return [0, value]
+        free(value)
+        return 1
+    if kind is int:
+        return 2 if -_SAFE < value < _SAFE else [0, value]
+    if kind is dict or kind is list:
+        if not depth:
+            raise WholeRecord
+        if kind is dict:
+            return {key: _value(inner, free, depth - 1) for key, inner in value.items()}
+        return [1, *[_value(inner, free, depth - 1) for inner in value]]
+    return [0, value]
+
+
+def _strings(value: Any) -> int:
+    """Returns the number of strings in a value, keys too."""
+    kind = value.__class__
+    if kind is dict:
+        return len(value) + sum(map(_strings, value.values()))
+    return sum(map(_strings, value)) if kind is list else int(kind is str)
