@@ -70,3 +70,12 @@ class LlamaConfig:
             "attention_bias": False,
             "mlp_bias": False,
         } | {key: value for key, value in asdict(self).items() if value is not None}
+
+
+def fits(rows: int, ids: int) -> bool:
+    """Returns whether a model with so many rows in its embedding can have so many ids.
+
+    It may have a few more: models are padded to sizes of their own. One id in fifty is more than
+    any published model has, and means that the vocabulary is not the model's.
+    """
+    return ids <= rows <= ids + ids // 50

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from mypt_infer.decode.decoder import Decoder
+from mypt_model.shape import fits
 
 
 class Model(Protocol):
@@ -74,13 +75,9 @@ def read(
 
 
 def check_vocabulary(model: Model, decoder: Decoder) -> None:
-    """Raises ValueError unless a model has a logit for each id of a decoder.
-
-    It may have a few more: models are padded to sizes of their own. One id in fifty is more than
-    any published model has, and means that the vocabulary is not the model's.
-    """
+    """Raises ValueError unless a model has a logit for each id of a decoder, and few more."""
     ids = decoder.tables.vocabulary
-    if not ids <= model.vocab_size <= ids + ids // 50:
+    if not fits(model.vocab_size, ids):
         raise ValueError(
             f"the model has {model.vocab_size} logits, {decoder.dialect.name} has {ids} ids"
         )

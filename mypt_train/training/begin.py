@@ -17,15 +17,13 @@ from torch import Tensor
 from mypt_model.folder import is_plain, read_config
 from mypt_model.llama import random_transformer
 from mypt_model.pretrained import Net, open_pretrained
-from mypt_model.shape import ModelError
+from mypt_model.shape import ModelError, fits
 from mypt_spec import Dialect, VocabularyError
 from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
 from mypt_train.training import checkpoint
 from mypt_train.training.checkpoint import CheckpointError
 from mypt_train.training.config import Config, ConfigError
 
-# Models have a few rows more than there are ids, so that their number divides well.
-_ROOM = 1.02
 _NO_SHAPE = (
     "the config has no model: name one that has, such as tiny, or begin with a model by --init-from"
 )
@@ -72,14 +70,14 @@ def begun(config: Config, ids: int, context: int | None, source: Path | None) ->
         _check_room(source, net.config.vocab_size, ids)
         return net.grown(ids), max(0, ids - net.config.vocab_size)
     given = ids if source is None else read_config(source).vocab_size
-    if source is not None and given > ids:
+    if source is not None:
         _check_room(source, given, ids)
     model = random_transformer(config.shape(max(ids, given), context), config.train.seed)
     return model, 0 if source is None else checkpoint.load_weights(source, model)
 
 
 def _check_room(source: Path, given: int, ids: int) -> None:
-    if given > ids * _ROOM:
+    if given > ids and not fits(given, ids):
         raise CheckpointError(
             f"{source}: has {given} ids, the data {ids}: these are different vocabularies"
         )

@@ -21,6 +21,7 @@ from mypt_infer.generate.llama import load  # noqa: E402
 from mypt_model.pretrained import Pretrained, open_model, open_pretrained  # noqa: E402
 from mypt_model.shape import ModelError  # noqa: E402
 from mypt_train.commands.train import main  # noqa: E402
+from mypt_train.export.folder import export  # noqa: E402
 from mypt_train.training.config import ConfigError  # noqa: E402
 from mypt_train.training.parts.attention import attend  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, TrainError, train  # noqa: E402
@@ -123,6 +124,24 @@ def test_it_learns_and_runs(folder: Path, sft: Path, tmp_path: Path) -> None:
     rows = [read_prompt(mypt_spec.dialect("mypt"), asked)]
     (answer,) = generate(load(report.folder), rows, dialect="mypt", max_new_tokens=40, seed=1)
     assert answer.ids, "the decoder runs it"
+
+
+def test_it_is_exported(qwen: Path, sft: Path, tmp_path: Path) -> None:
+    """With its architecture, the tokenizer of the data and a chat template."""
+    made = {"train": CONFIG["train"] | {"steps": 1}}
+    report = train(sft, made, tmp_path / "r", init_from=qwen)
+    out = export(tmp_path / "r", tmp_path / "exported")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(out)
+    assert type(theirs).__name__ == "Qwen3ForCausalLM"
+    ids = transformers.AutoTokenizer.from_pretrained(out).apply_chat_template(
+        [{"role": "system", "content": "S."}, {"role": "user", "content": "Hi"}],
+        add_generation_prompt=True,
+        return_dict=False,
+    )
+    with torch.no_grad():
+        wanted = theirs(input_ids=torch.tensor([ids])).logits[0]
+    own = logits(open_model(report.folder), torch.tensor(ids), [len(ids)])
+    assert torch.allclose(own, wanted, atol=1e-5)
 
 
 def test_resuming_is_exact(qwen: Path, sft: Path, tmp_path: Path) -> None:
