@@ -98,22 +98,28 @@ def record_of(
     if len(left_out) < len(history.turns):
         try:
             record = written(history.dialect, ids)
-        except ValueError as error:  # each turn has a record, and no record has them all
-            left_out = [(number + 1, str(error)) for number in range(len(history.turns))]
+        except ValueError:  # each turn has a record, and no record has them all
+            ids, left_out = trainable(history, together=True)
+            record = written(history.dialect, ids)
     if left_out:
         transcript["left_out"] = [list(turn) for turn in left_out]
     return record | {KEY: transcript}
 
 
-def trainable(history: History) -> tuple[list[int], list[tuple[int, str]]]:
-    """Returns the ids that can be trained on, and the other turns, from 1, with the reasons."""
+def trainable(
+    history: History, *, together: bool = False
+) -> tuple[list[int], list[tuple[int, str]]]:
+    """Returns the ids that can be trained on, and the other turns, from 1, with the reasons.
+
+    `together`: each turn is tried after those before it that are kept, not alone.
+    """
     ids, left_out = history.ids[: history.head], []
     for number, (begin, end) in enumerate(pairwise([*history.turns, len(history.ids)])):
         turn = history.ids[begin:end]
         reason = (
             f"it was stopped: {history.stopped[number]}"
             if number in history.stopped
-            else _fault(history.dialect, history.ids[: history.head] + turn)
+            else _fault(history.dialect, (ids if together else ids[: history.head]) + turn)
         )
         if reason:
             left_out.append((number + 1, reason))
