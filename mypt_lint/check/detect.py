@@ -128,17 +128,36 @@ def elsewhere_than(
     """Returns the dialects of a source that is not in `dialect`, as `elsewhere` does.
 
     What a safe fix repairs is no failure. A dialect of `names` is loaded only for a record that has
-    its shape.
+    its shape. Where the records of `dialect` are chats as other tools write them, such a chat is in
+    no other dialect, whichever can read it, too.
     """
+    a_chat = dialect.name not in told_by_records()
 
     def fits(record: object, name: str) -> bool:
         with suppress(Exception):  # the check of the line reports it
-            return shaped(record, name) and is_legal(record, mypt_spec.dialect(name))
+            if not shaped(record, name) or (a_chat and _of_other_tools(record)):
+                return False
+            return is_legal(record, mypt_spec.dialect(name))
         return False
 
     legal = {name: partial(fits, name=name) for name in names if name != dialect.name}
     found, source = elsewhere(source, partial(failures, dialect=dialect), legal)
     return tuple(map(mypt_spec.dialect, found)), source
+
+
+def of_a_dialect(record: object) -> bool:
+    """Returns whether a record has a key that dialects have, and hardly any shape."""
+    return isinstance(record, dict) and "system" in record and "messages" in record
+
+
+def _of_other_tools(record: object) -> bool:
+    """Returns whether a record is a faultless one of other tools."""
+    from mypt_records.shapes import read, shape_of
+
+    shape = shape_of(record)
+    if not shape or of_a_dialect(record):
+        return False
+    return not any(finding.severity == "error" for finding in read(record, shape).findings)
 
 
 def beginning(source: Source, least: int = _HEAD) -> tuple[list[object], Source]:

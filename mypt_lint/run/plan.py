@@ -253,7 +253,7 @@ class Plan:
             return Resolved(own, name if sure else DEFAULTS["dialect"], (), source, not sure)
         if name != AUTO:
             names = in_order(usual)
-            if name not in names or own["kind"] != "record":
+            if own["kind"] != "record":
                 return Resolved(own, name, (), source)
             others, source = elsewhere_than(source, mypt_spec.dialect(name), names)
             if others and not sure:

@@ -14,7 +14,7 @@ from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.parser import known_dialect
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.detect import beginning
+from mypt_lint.check.detect import beginning, of_a_dialect
 from mypt_lint.check.metadata import common
 from mypt_lint.settings.settings import Settings
 from mypt_records.names import NAMES
@@ -87,7 +87,7 @@ def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
     """Returns the shape that explains records better than dialects do; empty for none.
 
     The dialect `name` is preferred where it is as good; another one only where it is better, and
-    not if `name` is `definite`.
+    without any error if `name` is `definite`.
     """
     from mypt_records.shapes import read, shape_of
 
@@ -97,13 +97,14 @@ def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
     if count <= none:
         return ""
     best = sum(
-        _WORST if _of_a_dialect(record) else _errors(read(record, shape).findings)
+        _WORST if of_a_dialect(record) else _errors(read(record, shape).findings)
         for record in found
     )
     if name != AUTO and _worse(_reader(name), found, best) <= best:
         return ""
-    others = () if definite else told_by_records()
-    return "" if any(_worse(_reader(other), found, best) < best for other in others) else shape
+    most = 1 if definite else best  # errors that another dialect has not
+    others = told_by_records() if best else ()
+    return "" if any(_worse(_reader(other), found, best) < most for other in others) else shape
 
 
 def said(shape: str, dialect: str) -> str:
@@ -148,8 +149,3 @@ def _worse(check: Callable[[object], list[Finding]], found: Iterable[object], be
 
 def _errors(found: Iterable[Finding]) -> int:
     return min(_WORST, sum(finding.severity == "error" for finding in found))
-
-
-def _of_a_dialect(record: object) -> bool:
-    """Returns whether a record has a key that dialects have, and hardly any shape."""
-    return isinstance(record, dict) and "system" in record and "messages" in record

@@ -32,6 +32,7 @@ from mypt_cli.jsonl.records import has_lines
 from mypt_cli.words import either
 from mypt_lint.check.detect import elsewhere_than
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
+from mypt_records.names import NAMES
 from mypt_spec.dialect import told_by_records
 from mypt_spec.tokenizer.vocabulary import VocabularyError
 from mypt_train.data import durable, histories
@@ -324,7 +325,7 @@ def _assemble(
         raise PrepareError(
             (
                 f"{total.refused} of {total.lines} lines are refused; {hint}"
-                + _misnamed(sources, accounts, options)
+                + _misnamed(sources, accounts, inputs, options)
                 if fails
                 else f"nothing to write: none of {total.lines} lines is an episode"
             )
@@ -368,11 +369,14 @@ def _assemble(
     return manifest
 
 
-def _misnamed(sources: list[Source], accounts: list[Account], options: Options) -> str:
+def _misnamed(
+    sources: list[Source], accounts: list[Account], inputs: list[dict[str, Any]], options: Options
+) -> str:
     """Returns a text that names the inputs of another dialect than they are read as."""
     said = ""
-    for source, account in zip(sources, accounts, strict=True):
-        if account.lines and account.refused == account.lines:
+    for source, account, read in zip(sources, accounts, inputs, strict=True):
+        of_other_tools = read.get("settings", {}).get("records") in NAMES
+        if account.lines and account.refused == account.lines and not of_other_tools:
             others = [
                 d.name for d in elsewhere_than(source, options.loaded_dialect, told_by_records())[0]
             ]

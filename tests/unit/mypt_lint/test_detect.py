@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_cli.jsonl.blocks import Source
+from mypt_convert.cli import main as convert
 from mypt_lint.check.detect import candidates, detect, elsewhere, elsewhere_than, error_count
 from mypt_lint.cli import main
 from mypt_spec.dialect import told_by_records
+from mypt_train.commands.prepare import main as prepare
 from tests.support.conversion import FEATURES
 from tests.support.strategies import DIALECTS, records
 
@@ -140,6 +142,65 @@ def test_a_file_of_another_dialect_is_told_so(
     assert "as mypt it has missing-key (MYP102)" in said
     assert {f["code"] for f in lint(path, capsys, "--ignore", "MYP014", *as_mypt)[1]} > {"MYP102"}
     assert lint(path, capsys, "--dialect", "usf-omega") == (0, [])
+
+
+CHATS = [name for name in mypt_spec.dialects() if name not in told_by_records()]
+
+
+@pytest.mark.parametrize("other", CHATS)
+def test_a_file_of_another_dialect_than_a_chat_of_the_world(
+    other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The linter and mypt-prepare say the same."""
+    path = Path("examples/phase4.jsonl")
+    assert {f["code"] for f in lint(path, capsys, "--dialect", other)[1]} == {"MYP014"}
+    assert prepare([str(path), "--dialect", other, "--out", str(tmp_path / "sft")]) == 2
+    assert "examples/phase4.jsonl is mypt: use --dialect mypt" in capsys.readouterr().err
+
+
+def test_a_chat_of_other_tools_is_of_no_dialect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Although usf-omega happens to read it, mistral wants ids of calls."""
+    path, call = (
+        tmp_path / "x.jsonl",
+        {"type": "function", "function": {"name": "f", "arguments": {}}},
+    )
+    path.write_bytes(
+        jsonl({
+            "messages": [
+                {"role": "user", "content": "Hi"},
+                {"role": "assistant", "tool_calls": [call]},
+                {"role": "tool", "name": "f", "content": "1"},
+                {"role": "assistant", "content": "So."},
+            ]
+        })
+    )  # fmt: skip
+    assert "MYP014" not in {f["code"] for f in lint(path, capsys, "--dialect", "mistral")[1]}
+    assert prepare([str(path), "--dialect", "mistral", "--out", str(tmp_path / "sft")]) == 2
+    assert "usf-omega" not in capsys.readouterr().err
+
+
+def test_a_chat_without_a_system_prompt_is_of_no_other_dialect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """mypt-prepare advises a system prompt, not a dialect that happens to need none."""
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(jsonl(FEATURES["question and answer"]["openai"]))
+    assert prepare([str(path), "--dialect", "mypt", "--out", str(tmp_path / "sft")]) == 2
+    said = capsys.readouterr().err
+    assert "--system TEXT gives it one" in said
+    assert "use --dialect" not in said
+
+
+@pytest.mark.parametrize("other", ["mypt", "mypt-3b", "gabgpt"])
+def test_a_file_of_a_dialect_is_no_broken_file_of_other_tools(
+    other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.jsonl"
+    assert convert(["examples/phase4.jsonl", "--to", "praxis", "-o", str(path)]) == 0
+    capsys.readouterr()
+    assert {f["code"] for f in lint(path, capsys, "--dialect", other)[1]} == {"MYP014"}
 
 
 @pytest.mark.parametrize(
