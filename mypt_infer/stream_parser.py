@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import mypt_spec
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_sentinels
-from mypt_spec.table import STRAY, TEXT, TokenTable, pattern
+from mypt_spec.table import STRAY, TEXT, Terminal, TokenTable, pattern
 
 
 class Piece(NamedTuple):
@@ -201,8 +201,8 @@ def _beginning(name: str) -> Any:
         return None
     import regex
 
-    names = sorted(table.terminals, key=lambda name: -len(table.terminals[name].shown))
-    return regex.compile("|".join(_whole(table, name) for name in names))
+    rows = sorted(table.spellings, key=lambda terminal: -len(terminal.shown))
+    return regex.compile("|".join(_whole(table, terminal) for terminal in rows))
 
 
 @cache
@@ -214,16 +214,16 @@ def _around(name: str) -> Any:
     import regex
 
     table = mypt_spec.dialect(name).table
-    kinds = {n: [p.kind for p in t.spelling[t.led :]] for n, t in table.terminals.items()}
-    names = [name for name, row in kinds.items() if row[0] != "special" and "special" in row]
-    return regex.compile("|".join(_whole(table, name) for name in names)) if names else None
+    kinds = [(t, [p.kind for p in t.spelling[t.led :]]) for t in table.spellings]
+    rows = [t for t, row in kinds if row[0] != "special" and "special" in row]
+    return regex.compile("|".join(_whole(table, t) for t in rows)) if rows else None
 
 
 @cache
 def _longer(name: str) -> dict[str, list[str]]:
     """Maps each tag to what makes it longer, if it comes next; tags of one id are sentinels."""
     table = mypt_spec.dialect(name).table
-    spelled = [t.spell((), table.sentinels) for t in table.terminals.values()]
+    spelled = [t.spell((), table.sentinels) for t in table.spellings]
     out: dict[str, list[str]] = {}
     for tag, other in product(spelled, spelled):
         if tag != other and other.startswith(tag) and not other[len(tag) :].isspace():
@@ -231,15 +231,14 @@ def _longer(name: str) -> dict[str, list[str]]:
     return out
 
 
-def _whole(table: TokenTable, name: str) -> str:
+def _whole(table: TokenTable, terminal: Terminal) -> str:
     """Returns the pattern of a tag with the white space that is written before it."""
-    terminal = table.terminals[name]
     led = re.escape(terminal.spelling[0].value) if terminal.led else ""
-    body = pattern(terminal, table.sentinels).replace("\\s*+", _after(table, name))
+    body = pattern(terminal, table.sentinels).replace("\\s*+", _after(terminal))
     return f"(?:{led}{body}|{body})" if led else body
 
 
-def _after(table: TokenTable, name: str) -> str:
+def _after(terminal: Terminal) -> str:
     """Returns the pattern of the white space in and after a tag: only what the format writes."""
-    values = {p.value for p in table.terminals[name].spelling if p.kind == "space" and not p.exact}
+    values = {p.value for p in terminal.spelling if p.kind == "space" and not p.exact}
     return f"(?:{'|'.join(re.escape(v) for v in sorted(values))}|)" if values else ""

@@ -85,7 +85,8 @@ class Event(NamedTuple):
     """A tag or a text run. Of a tag, `text` is its spelling.
 
     `at` is where it was read; `name_at`, of the body of a call, is where the tool's name was read.
-    `spaced` says that a tag was read with other white space than its spelling has.
+    `spaced` says that a tag was read with other white space than its spelling has, `other` that it
+    was read in another spelling than the one that is written.
     """
 
     terminal: str
@@ -94,6 +95,7 @@ class Event(NamedTuple):
     attrs: Attrs = ()
     name_at: Place | None = None
     spaced: bool = False
+    other: bool = False
 
     @property
     def blank(self) -> bool:

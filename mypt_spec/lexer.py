@@ -153,16 +153,17 @@ def _cut(
     for match in lexer.finditer(text):
         start, end = match.span()
         name = match.lastgroup or ""
-        terminal = table.terminals.get(name)
+        terminal, other = table.terminals.get(name), False
+        if terminal is None:
+            terminal, other = table.spelled(name)
         if name in table.joined:
-            other = table.joined[name]
-            start = _led(text, at, start, other.spelling[0])
+            start = _led(text, at, start, table.joined[name].spelling[0])
             terminal = table.terminals[table.join(name, TEXT if start > at else last)]
         elif terminal is not None and terminal.led:
             start = _led(text, at, start, terminal.spelling[0])
         if start > at:
             yield Event(TEXT, text[at:start], Place("", span(at, start)))
-        at, last = end, name
+        at, last = end, terminal.name if terminal is not None else name
         if terminal is None:
             spelled = {mark: tag for tag, mark in table.sentinels.items()}.get(match[0], match[0])
             yield Event(STRAY, spelled, Place("", span(start, end)))
@@ -174,11 +175,12 @@ def _cut(
                 for k, v in match.groupdict().items()
                 if v is not None and k.startswith(name + "__")
             )
-        spaced = terminal.spaced and text[start:end] != terminal.spell(attrs, special)
+        spaced = not other and terminal.spaced and text[start:end] != terminal.spell(attrs, special)
         if spaced and sentinels and end == len(text):  # where a model stops
             spaced = text[start:end] + terminal.trail != terminal.spell(attrs, special)
         place = Place("", span(start, end))
-        yield Event(terminal.name, terminal.spell(attrs), place, attrs, spaced=spaced)
+        spelling = terminal.spell(attrs)
+        yield Event(terminal.name, spelling, place, attrs, spaced=spaced, other=other)
     if at < len(text):
         yield Event(TEXT, text[at:], Place("", span(at, len(text))))
 

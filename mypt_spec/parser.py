@@ -47,29 +47,23 @@ def parse_text(
 
 
 def spacing(outcome: Outcome, *, edits: bool = False) -> list[Finding]:
-    """Returns findings (MYP230) for tags read with other white space than the format writes.
+    """Returns findings for tags read with other white space (MYP230) or in other words (MYP233).
 
     With `edits`, spans are those of a text, and each finding has a fix.
     """
     out = []
     for event in outcome.events:
-        if event.spaced and event.at.span is not None:
-            fix = (
-                Fix(
-                    "write the white space of the format",
-                    True,
-                    edits=((*event.at.span, event.text),),
-                )
-                if edits
-                else None
-            )
-            message = (
-                f"`{event.text.strip()}` stands with other white space around it than the format "
-                "writes"
-            )
-            out.append(
-                Finding("MYP230", message, "", event.at.span, help=f"write {event.text!r}", fix=fix)
-            )
+        if event.at.span is None or not (event.spaced or event.other):
+            continue
+        code, fixed = "MYP230", "write the white space of the format"
+        message = (
+            f"`{event.text.strip()}` stands with other white space around it than the format writes"
+        )
+        if event.other:
+            code, fixed = "MYP233", "write the spelling of the format"
+            message = f"`{event.text.strip()}` is spelled in another way than the format writes it"
+        fix = Fix(fixed, True, edits=((*event.at.span, event.text),)) if edits else None
+        out.append(Finding(code, message, "", event.at.span, help=f"write {event.text!r}", fix=fix))
     return out
 
 
@@ -142,7 +136,7 @@ def _with_near_misses(
                     Event(TEXT, event.text[at:first], Place("", (start + at, start + first)))
                 )
             place = Place("", (start + found.start, start + found.end))
-            spelled.append(meant._replace(at=place, spaced=False))
+            spelled.append(meant._replace(at=place, spaced=False, other=False))
             message = f"`{found.text}` is no tag; did you mean `{found.meant}`?"
             findings.append(Finding("MYP303", message, "", place.span, help="correct the spelling"))
             at = last

@@ -117,7 +117,8 @@ class Terminal:
     the block of its own kind in which it is. `joins` names the terminal that it is another spelling
     of: with white space before it, where it follows a text, or a tag that does not end with one and
     is not made for it. `before` is the kind of block that the opened block begins with: such a row
-    is another opening tag, written there alone.
+    is another opening tag, written there alone. `also` are more spellings, which are read, with a
+    finding (MYP233), and never written; they have the same attributes.
 
     `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object,
     "name" first, then the arguments; one called "name", or so with "_" after it, gets one more
@@ -158,6 +159,7 @@ class Terminal:
     role: str = ""
     joins: str = ""
     before: str = ""
+    also: tuple[tuple[Piece, ...], ...] = ()
     ends: tuple[str, ...] = field(init=False, repr=False, compare=False)
     led: bool = field(init=False, repr=False, compare=False)
     trail: str = field(init=False, repr=False, compare=False)
@@ -436,6 +438,21 @@ class TokenTable:
         return frozenset(t.shown[0] for t in self.terminals.values()) | {s[0] for s in self.special}
 
     @cached_property
+    def spellings(self) -> tuple[Terminal, ...]:
+        """Returns the terminals, and one more for each other spelling of one; see `spelled`."""
+        others = (
+            replace(t, name=f"{t.name}{_ALSO}{i}", spelling=pieces, also=())
+            for t in self.terminals.values()
+            for i, pieces in enumerate(t.also)
+        )
+        return (*self.terminals.values(), *others)
+
+    def spelled(self, name: str) -> tuple[Terminal | None, bool]:
+        """Returns (terminal, whether it is another spelling of it) of the name of a spelling."""
+        base, also, _ = name.partition(_ALSO)
+        return self.terminals.get(base), bool(also)
+
+    @cached_property
     def lexer(self) -> re.Pattern[str]:
         """Matches any tag in serialised text, with one named group for each terminal."""
         return self._lexer(None)
@@ -454,7 +471,7 @@ class TokenTable:
         return self._lexer(self.sentinels)
 
     def _lexer(self, special: dict[str, str] | None) -> re.Pattern[str]:
-        rows = [t for t in self.terminals.values() if not t.joins]
+        rows = [t for t in self.spellings if not t.joins]
         rows.sort(key=lambda t: -len(t.shown))
         named = [(t.name, replace(t, spelling=t.spelling[t.led :])) for t in rows]
         parts = {special[s] if special else s for s in self.special if s not in self._whole}
@@ -485,6 +502,7 @@ class TokenTable:
         return re.compile(self.tool_declaration, re.MULTILINE) if self.tool_declaration else None
 
 
+_ALSO = "also"  # after the name of a terminal: the group of another spelling, with its number
 _ALONE = "alone_"  # begins the names of the groups for STRAY; no terminal can be called so
 
 

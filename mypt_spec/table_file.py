@@ -51,6 +51,7 @@ _TERMINAL_KEYS = {
     "joins",
     "again",
     "before",
+    "also",
 }
 _JOINING_KEYS = {"name", "joins", "space"}
 _OPTIONS = (
@@ -134,7 +135,9 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
                 need(wanted is not None, entry, '"id" of a piece needs [vocabulary]')
                 _give(given, raw["special"], raw["id"], entry, need)
         need(bool(pieces), entry, '"spelling" is empty')
-        same = next((t.name for t in terminals.values() if t.spelling == pieces), None)
+        also = _also(row.get("also", []), pieces, entry, need)
+        spoken = [(t.name, form) for t in terminals.values() for form in (t.spelling, *t.also)]
+        same = next((name for name, form in spoken if form in (pieces, *also)), None)
         need(same is None, entry, f"is spelled as {same} is")
         need(
             not ("opens" in row and "closes" in row),
@@ -147,7 +150,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             entry,
             'a piece of "loss" 0 is the last one, after a special piece',
         )
-        for piece in pieces:
+        for piece in (piece for form in (pieces, *also) for piece in form):
             if piece.kind == "special":
                 special.setdefault(piece.value, first + len(special))
         if "id" in row:
@@ -177,7 +180,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         )
         need(isinstance(row.get("again", False), bool), entry, '"again" must be true or false')
         need("opens" in row or "again" not in row, entry, '"again" is for a tag that opens a block')
-        options: dict[str, Any] = {"body_loss": row["loss"]} | {
+        options: dict[str, Any] = {"body_loss": row["loss"], "also": also} | {
             k: row[k] for k in _OPTIONS if k in row
         }
         if "closes" in row:
@@ -296,6 +299,25 @@ def _history(raw: Any, terminals: dict[str, Terminal], head: dict[str, Any], nee
     need(not empty or len(drops) == 1, entry, '"empty" needs one kind of block in "drops"')
     need(bool(head.get("turn_opener")), entry, 'needs "turn_opener" in [dialect]')
     return History(tuple(drops), empty)
+
+
+def _also(
+    rows: Any, written: tuple[Piece, ...], entry: str, need: Any
+) -> tuple[tuple[Piece, ...], ...]:
+    """Returns the other spellings of a terminal that is `written` otherwise."""
+    need(isinstance(rows, list), entry, '"also" must be a list of spellings')
+    for row in rows:
+        need(isinstance(row, list) and bool(row), entry, '"also" must be a list of spellings')
+    out = tuple(tuple(_piece(p, entry, need) for p in row) for row in rows)
+    attrs = {(p.value, p.pattern) for p in written if p.kind == "attr"}
+    for pieces in out:
+        fine = {(p.value, p.pattern) for p in pieces if p.kind == "attr"} == attrs
+        need(fine, entry, 'a spelling of "also" has the attributes of "spelling"')
+        kinds = {p.kind for p in pieces}
+        what = 'a spelling of "also" has a special piece, and no white space of its own'
+        need("special" in kinds and "space" not in kinds, entry, what)
+    need(len({written, *out}) == len(out) + 1, entry, 'a spelling of "also" is there twice')
+    return out
 
 
 def _wanted(raw: Any, need: Any) -> Wanted | None:

@@ -16,6 +16,8 @@ from mypt_infer.controller import Controller, Options, Script, replay
 from mypt_infer.controller.events import TurnEnd
 from mypt_infer.controller.transcript import trainable
 from mypt_infer.decode.prompt import opening
+from mypt_infer.stream_parser import StreamParser
+from mypt_spec import patch
 from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.export import endings
 from tests.support.decoding import decoder, generated
@@ -116,6 +118,41 @@ def test_the_model_stops_at_return(data: st.DataObject) -> None:
     assert out.index(TAGS["<|return|>"]) == len(out) - 1
     whole, findings = D.parse_ids(prompt + out)
     assert (whole is not None, findings) == (True, [])
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_other_spellings_are_read_as_the_library_reads_them(number: int) -> None:
+    """Both read the same call; ours is written in one way, by the fix and by the serialiser."""
+    opener = D.table.terminals["CALL_OPEN"]
+    assert len(opener.also) == 7
+    given = "".join("f" if p.kind == "attr" else p.value for p in opener.also[number])
+    call = f"{GIVEN}{opener.spell((('name', 'f'),))}{{}}<|call|>"
+    rest = "<|start|>functions.f to=assistant<|channel|>commentary<|message|>1<|end|>"
+    whole = (
+        f"<|start|>user<|message|>u<|end|>{call}{rest}{GIVEN}<|channel|>final<|message|>a<|return|>"
+    )
+    text = whole.replace(call, f"{GIVEN}{given}{{}}<|call|>")
+    episode, findings = D.parse(text)
+    assert episode is not None
+    assert [f.code for f in findings] == ["MYP233"]
+    assert findings[0].fix is not None
+    assert patch.apply(text, findings[0].fix) == D.serialize(episode) == whole
+    d = ours()
+    parts = re.split("(" + "|".join(map(re.escape, TAGS)) + ")", text)
+    ids = [i for p in parts for i in ([d.table.special[p]] if p in TAGS else d.tokenizer.encode(p))]
+    read, said = d.parse_ids(ids)
+    assert (read, [f.code for f in said]) == (d.read(D.write(episode))[0], ["MYP233"])
+    parser = StreamParser(D)
+    pieces = [p.event for i in spoken(text) for p in parser.push(i)]
+    assert [e.terminal for e in pieces if e.terminal != "TEXT"] == [
+        e.terminal for e in D.lex(whole) if e.terminal != "TEXT"
+    ]
+    found = library().parse_messages_from_completion_tokens(ids, role=None)[1]
+    assert (found.channel, found.recipient, found.content[0].text) == (
+        "commentary",
+        "functions.f",
+        "{}",
+    )
 
 
 def test_generation_stops_at_one_id() -> None:
