@@ -199,6 +199,9 @@ class Distinct:
         inner, ids = self._split(state)
         return self._distinct(inner, ids, self.engine.allow(inner))
 
+    def free(self, state: int) -> None:
+        return None
+
     def near(self, state: int) -> Options:
         inner, ids = self._split(state)
         return self._distinct(inner, ids, self.engine.near(inner))

@@ -230,10 +230,13 @@ class Decoder:
         known = self._free.known.get(machine)
         if known is not None:
             return known
-        if machine < self._size:
-            found = unbudgeted(self.tables, machine, self.caps, UNBOUNDED)
-            if found is not None:
-                return self._free.keep(machine, found, found[2].size)
+        found = (
+            unbudgeted(self.tables, machine, self.caps, UNBOUNDED)
+            if machine < self._size
+            else self.engine.free(machine)
+        )
+        if found is not None:
+            return self._free.keep(machine, found, found[2].size)
         made = self._make(machine, ENDLESS, UNBOUNDED)
         return self._free.keep(machine, (*self._needs(machine), made), made.size)
 

@@ -14,7 +14,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from mypt_infer.decode.allow_set import AllowSet
 from mypt_infer.decode.compile.grammar_graph import call_ends
+from mypt_infer.decode.compile.nfa import NO_BLOCK
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.grammar import EngineError, installed
 from mypt_infer.decode.llguidance.response import Response
@@ -78,6 +80,12 @@ class Engine(Protocol):
         that it assumes, and `next` may yet refuse an id; it is not allowed again.
         """
 
+    def free(self, state: int) -> tuple[int, int, AllowSet] | None:
+        """Returns (left, block_left, allow_set): `allow` while more than these tokens remain.
+
+        In all and in the block. None where only `allow` says it.
+        """
+
     def near(self, state: int) -> Options:
         """Returns those of `allow` whose distances are proved, for budgets that are nearly used."""
 
@@ -114,6 +122,9 @@ class TableEngine:
         return _options(self.tables, state)
 
     near = allow
+
+    def free(self, state: int) -> None:
+        return None
 
     def sure(self, state: int) -> bool:
         return True
@@ -176,6 +187,16 @@ class LlguidanceEngine:
             return _options(self.tables, state)
         found = self.guided.proved(state)
         return self._inside(state, found.ids, found.least)
+
+    def free(self, state: int) -> tuple[int, int, AllowSet] | None:
+        if state < self.tables.size or self.guided.beside(state) is not None:
+            return None
+        found, after = self.guided.offered(state), self.guided.after(state)
+        tables = self.tables
+        inside = found.most + int(tables.to_close[after])
+        if tables.block[self.guided.hole(state)] == NO_BLOCK:
+            inside = 0
+        return found.most + int(tables.distance[after]), inside, found.set
 
     def inner(self, state: int) -> int | None:
         return state if state < self.tables.size else None

@@ -103,6 +103,11 @@ class Trie:
         return found
 
     @property
+    def all_ids(self) -> list[int]:
+        """Returns the ids of all tokens that begin with these bytes."""
+        return self.ids + self._all[1][self._begin : self._end]
+
+    @property
     def bytes(self) -> Iterator[int]:
         """Returns the bytes that tokens go on with."""
         at, words = self._begin, self._all[0]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.completion import Search
 from mypt_infer.decode.llguidance.grammar import named, words
-from mypt_infer.decode.llguidance.ground import Ground, ground
+from mypt_infer.decode.llguidance.ground import Ground, ground, taken
 from mypt_infer.decode.llguidance.minimal_value import Unclear, minimal_value, most_of_a_part
 from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_infer.decode.llguidance.texts import texts
@@ -72,7 +72,9 @@ def _ground(dialect: Dialect, end: int) -> Ground:
     if found is None:
         shared, companion = ground(dialect), texts(dialect)
         search = Search(companion, shared.search.vocabulary, shared.bitmask, end=end)
-        made = shared._replace(lexemes=companion, search=search, fixes=companion.rests)
+        made = shared._replace(
+            lexemes=companion, search=search, fixes=companion.rests, taken=taken()
+        )
         found = _grounds.keep(dialect.fingerprint, made)
     return found
 

@@ -52,10 +52,10 @@ class Bitmask:
         self._kernels.fill_next_token_bitmask(matcher, bits)
         return bits
 
-    def bits(self, matcher: Any) -> npt.NDArray[np.bool_]:
-        """Returns whether each id may follow: bool, shape (size,)."""
-        bits = self._filled(matcher).view(np.uint8)
-        return np.unpackbits(bits, bitorder="little")[: self.size].view(np.bool_)
+    def packed(self, matcher: Any) -> npt.NDArray[np.uint8]:
+        """Returns a bit for each id, lowest first, 1 where it may follow; whole words of 32."""
+        packed: npt.NDArray[np.uint8] = self._filled(matcher)[0].view(np.uint8)
+        return packed
 
     def some(self, matcher: Any, ids: Ints) -> npt.NDArray[np.bool_]:
         """Returns whether each of some ids may follow: bool, shape of `ids`."""

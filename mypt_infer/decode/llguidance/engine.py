@@ -32,22 +32,24 @@ only `</myPT_toolcall>` may follow.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mypt_infer.decode.allow_set import AllowSet
 from mypt_infer.decode.call_ids import Ids
 from mypt_infer.decode.compile.call_graph import OPENED
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import RESPONSE
-from mypt_infer.decode.compile.vocab import Ints
+from mypt_infer.decode.compile.vocab import Ints, Trie
 from mypt_infer.decode.llguidance.grammar import ANY
 from mypt_infer.decode.llguidance.ground import ground
 from mypt_infer.decode.llguidance.numbered import Numbered
-from mypt_infer.decode.llguidance.position import Position, keys_before, last_call, where
+from mypt_infer.decode.llguidance.position import Position, Reading, last_call
 from mypt_infer.decode.llguidance.proofs import Place, ProvenIds, Prover
 from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.llguidance.tools import Calls, Rule, calls_of
@@ -70,6 +72,8 @@ _REFUSALS = 8
 _SLACK = 16
 # Patterns may bind anything.
 _ALL = frozenset([""])
+# The ones in each byte.
+_ONES = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.int64)
 # A tool that is not known yet.
 _ANY_RULE = Rule(b"", frozenset([""]), False, 0)
 
@@ -84,25 +88,74 @@ class _BodyState(NamedTuple):
     ending: tuple[int, ...]
 
 
-class Offered(NamedTuple):
-    """The ids that may follow a state, sorted, and the tokens from after each to the body's end.
+@dataclass(frozen=True, eq=False)
+class Offered:
+    """The ids that may follow a state, and the tokens from after each to the end of the body.
 
-    `least` is assumed but for `known`, by id, which is proved. `sure`: all ids are proved, or no
-    pattern binds what follows, so that none can be refused for want of an ending.
+    `bits`: uint8, a bit for each id, lowest first. `least` is assumed but for `known`, by id, which
+    is proved. `sure`: all ids are proved, or no pattern binds what follows, so that none can be
+    refused for want of an ending.
     """
 
-    ids: Ints
+    bits: npt.NDArray[np.uint8]
+    size: int
     assumed: int
     known: dict[int, int]
     sure: bool
 
+    @cached_property
+    def count(self) -> int:
+        """Returns how many ids they are."""
+        return int(_ONES[self.bits].sum())
+
+    def has(self, token: int) -> bool:
+        """Returns whether an id is among them."""
+        return 0 <= token < self.size and bool(self.bits[token >> 3] >> (token & 7) & 1)
+
+    @property
+    def flags(self) -> npt.NDArray[np.bool_]:
+        """Returns whether each id is among them: bool, shape (vocabulary,)."""
+        return np.unpackbits(self.bits, bitorder="little")[: self.size].view(np.bool_)
+
+    @property
+    def ids(self) -> Ints:
+        """Returns the ids, sorted."""
+        return np.flatnonzero(self.flags).astype(np.int32)
+
+    @property
+    def set(self) -> AllowSet:
+        """Returns the ids as an allow set."""
+        if 2 * self.count <= self.size:
+            return AllowSet(self.count, self.ids, None)
+        return AllowSet(self.count, None, np.flatnonzero(~self.flags).astype(np.int32))
+
+    @property
+    def most(self) -> int:
+        """Returns the largest of `least`."""
+        known = max(self.known.values(), default=0)
+        return known if len(self.known) >= self.count else max(known, self.assumed)
+
+    def without(self, tokens: Iterable[int]) -> Offered:
+        """Returns all but some ids."""
+        known = {i: least for i, least in self.known.items() if i not in set(tokens)}
+        return replace(self, bits=_cleared(self.bits, tokens), known=known)
+
     @property
     def least(self) -> Ints:
         """Returns the tokens after each id to the end of the body; 0 if it is the end."""
-        out = np.full(len(self.ids), self.assumed, dtype=np.int32)
+        ids = self.ids
+        out = np.full(len(ids), self.assumed, dtype=np.int32)
         for token, count in tuple(self.known.items()):  # another thread may add to them
-            out[np.searchsorted(self.ids, token)] = count
+            out[np.searchsorted(ids, token)] = count
         return out
+
+
+def _cleared(bits: npt.NDArray[np.uint8], ids: Iterable[int]) -> npt.NDArray[np.uint8]:
+    """Returns bits without those of some ids."""
+    out = bits.copy()
+    for i in ids:
+        out[i >> 3] &= ~(1 << (i & 7)) & 0xFF
+    return out
 
 
 class Guided:
@@ -137,6 +190,7 @@ class Guided:
         self._matchers = Memo[int, Any](_KEPT)
         self._offered = Memo[int, Offered](_KEPT, room=_ROOM)
         self._options = Memo[int, ProvenIds](_KEPT, room=_ROOM)
+        self._texts = Memo[int, tuple[bytes, Reading]](_KEPT, room=_ROOM)
         self._refused: dict[int, set[int]] = {}
         self.places.on_forgetting(self._forget)
 
@@ -193,8 +247,7 @@ class Guided:
             if known is not None:
                 return known
             offered = self.offered(state)
-            at = int(np.searchsorted(offered.ids, token))
-            if at >= len(offered.ids) or offered.ids[at] != token:
+            if not offered.has(token):
                 return DEAD_STATE
             ending = self._ending(state, token)
             if ending is None:
@@ -224,7 +277,7 @@ class Guided:
             found = self._offered.known.get(state)
             if found is None:
                 found = self._offer(state)
-                self._offered.keep(state, found, found.ids.nbytes)
+                self._offered.keep(state, found, found.bits.nbytes)
             return found
 
     def proved(self, state: int) -> ProvenIds:
@@ -233,9 +286,7 @@ class Guided:
             found = self._options.known.get(state)
             if found is None:
                 place = self._place(state)
-                ids, then, stays = self._both(state, place)
-                hole = self.places[state].hole
-                found = self._prover_of(hole).all(place, ids, then, stays)
+                found = self._proofs(state, place, self._agreed(state, place))
                 self._options.keep(state, found, found.size)
             return found
 
@@ -246,7 +297,7 @@ class Guided:
         return self.places.number(key, place, _STATE + 8 * len(place.ending))
 
     def _forget(self, numbers: set[int]) -> None:
-        for memo in (self._matchers, self._offered, self._options):
+        for memo in (self._matchers, self._offered, self._options, self._texts):
             for number in numbers.intersection(memo.known):
                 memo.forget(number)
         for number in numbers.intersection(self._refused):
@@ -301,17 +352,32 @@ class Guided:
             else 0
         )
 
+    def _read(self, state: int) -> tuple[bytes, Reading]:
+        """Returns the text of a body so far, and what was read of it, if it is JSON."""
+        found = self._texts.known.get(state)
+        if found is None:
+            place, answer = self.places[state], self.calls.answer
+            before = self._texts.known.get(place.before)
+            if before is not None:
+                text = before[0] + self.ground.search.vocabulary.tokens[place.token]
+            else:
+                text = self.dialect.tokenizer.decode_bytes(self.tokens(state))
+            reading = before[1] if before is not None else Reading()
+            if self.tables.holes[place.hole][0] != RESPONSE or (answer and answer.json):
+                reading = reading.on(text)
+            found = self._texts.keep(state, (text, reading), len(text) + 1000)
+        return found
+
     def _place(self, state: int) -> Place:
-        place = self.places[state]
-        text = self.dialect.tokenizer.decode_bytes(self.tokens(state))
-        answer = self.calls.answer
+        place, answer = self.places[state], self.calls.answer
+        text, reading = self._read(state)
         if answer is not None and self.tables.holes[place.hole][0] == RESPONSE:
             return Place(
                 self._matcher(state),
                 place.companion,
                 text,
                 place.ending,
-                where(text) if answer.json else Position(False, ""),
+                reading.position(text) if answer.json else Position(False, ""),
                 None,
                 _ALL,
                 answer.closed,
@@ -323,7 +389,7 @@ class Guided:
             place.companion,
             text,
             place.ending,
-            where(text),
+            reading.position(text),
             Ids(last=self.kind in IDS_LAST).read(text) if self.kind in LISTS else None,
             rule.bound,
             rule.closed,
@@ -349,64 +415,90 @@ class Guided:
         if found is None:
             return
         if len(refused) >= _REFUSALS and not found.sure:
-            made = _whole(self.proved(state))
+            made = self._whole(self.proved(state))
         else:
-            made = found._replace(ids=found.ids[~np.isin(found.ids, tokens)])
-        self._offered.keep(state, made, made.ids.nbytes)
+            made = found.without(tokens)
+        self._offered.keep(state, made, made.bits.nbytes)
 
-    def _both(self, state: int, place: Place) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
-        """Returns (ids, then, stays): the ids that both readers take, and what the companion says.
-
-        `then` is its state after each; `stays`: the id does not leave the string.
-        """
+    def _agreed(self, state: int, place: Place) -> npt.NDArray[np.uint8]:
+        """Returns a bit for each id, lowest first, 1 where both readers take it."""
         own, here = place.ending[0], self.places[state]
-        lexemes = self._prover_of(here.hole).ground.lexemes
         if place.matcher.is_error():  # llguidance gave up: only the known ending is left
-            both = np.zeros(self.tables.vocabulary, bool)
-            _, then, stays = lexemes.allowed(place.companion)
+            bits = np.zeros(-(-self.tables.vocabulary // 32) * 4, dtype=np.uint8)
         else:
-            both, then, stays = lexemes.allowed(place.companion)
-            both &= self.ground.bitmask.bits(place.matcher)
-            both[~self.ground.ordinary] = False
-            both[list(self._refused.get(state, ()))] = False
+            bits, _ = self._companions(here.hole, place.companion)
+            bits = bits & self.ground.bitmask.packed(place.matcher)
+            bits = _cleared(bits, self._refused.get(state, ()))
             if here.before < 0:
-                both[self.calls.taken] = False
-        both[own] = True
-        ids = np.flatnonzero(both).astype(np.int32)
+                bits = _cleared(bits, self.calls.taken.tolist())
         if place.at.key and not place.closed:
-            ids = ids[~self._ends_a_known_key(place.text, ids) | (ids == own)]
-        return ids, then[ids], stays[ids]
+            bits = _cleared(bits, self._ends_a_known_key(state))
+        bits[own >> 3] |= 1 << (own & 7)
+        return bits
 
-    def _ends_a_known_key(self, text: bytes, ids: Ints) -> npt.NDArray[np.bool_]:
-        """Returns which ids end the open key as one that its object already has."""
-        keys = keys_before(text)
-        out = np.zeros(len(ids), bool)
-        if keys:
-            words = self.ground.search.vocabulary.tokens
-            for at in np.flatnonzero(self.ground.opens[ids]).tolist():
-                if b'"' in words[ids[at]]:
-                    whole = where(text + words[ids[at]])
-                    out[at] = not whole.key and whole.member in keys
-        return out
+    def _companions(self, hole: int, companion: int) -> tuple[npt.NDArray[np.uint8], Ints]:
+        """Returns (bits, unfinished) of one of the companion's states.
+
+        `bits`: the ids that it takes, as `_agreed` has them. `unfinished`: those of these that
+        leave a number unfinished.
+        """
+        ground = self._prover_of(hole).ground
+        found = ground.taken.known.get(companion)
+        if found is None:
+            flags, then, _ = ground.lexemes.allowed(companion)
+            flags = flags & ground.ordinary
+            packed = np.packbits(flags, bitorder="little")
+            bits = np.zeros(-(-len(flags) // 32) * 4, dtype=np.uint8)
+            bits[: len(packed)] = packed
+            found = bits, np.flatnonzero(flags & ground.lexemes.unfinished[then]).astype(np.int32)
+            ground.taken.keep(companion, found, bits.nbytes + found[1].nbytes)
+        return found
+
+    def _ends_a_known_key(self, state: int) -> Iterator[int]:
+        """Yields ids that end the open key as one that its object already has."""
+        text, reading = self._read(state)
+        begun = text[text.find(b'"', reading.upto) + 1 :]
+        for key in reading.keys:
+            if key.startswith(begun):
+                tree: Trie | None = self.ground.search.vocabulary.trie
+                for byte in key[len(begun) :] + b'"':
+                    tree = tree.below(byte) if tree is not None else None
+                yield from tree.all_ids if tree is not None else ()
+
+    def _proofs(self, state: int, place: Place, bits: npt.NDArray[np.uint8]) -> ProvenIds:
+        """Returns those of some ids, with `own` among them, after which an ending was found."""
+        prover = self._prover_of(self.places[state].hole)
+        _, then, stays = prover.ground.lexemes.allowed(place.companion)
+        flags = np.unpackbits(bits, bitorder="little")[: len(then)]
+        ids = np.flatnonzero(flags).astype(np.int32)
+        return prover.all(place, ids, then[ids], stays[ids])
 
     def _offer(self, state: int) -> Offered:
-        place = self._place(state)
-        ids, then, stays = self._both(state, place)
-        least = len(place.ending)
-        known = {place.ending[0]: least - 1}
-        few = place.is_bound and len(ids) <= _FEW
-        prover = self._prover_of(self.places[state].hole)
-        doubt = np.full(len(ids), few) | prover.ground.lexemes.unfinished[then]
+        place, hole = self._place(state), self.places[state].hole
+        bits = self._agreed(state, place)
+        least, own = len(place.ending), place.ending[0]
+        known = {own: least - 1}
+        found = Offered(bits, self.tables.vocabulary, least + place.spare, known, True)
+        few = place.is_bound and found.count <= _FEW
+        if few:
+            doubt = bits
+        else:
+            doubt = np.zeros_like(bits)
+            for i in self._companions(hole, place.companion)[1].tolist():
+                doubt[i >> 3] |= bits[i >> 3] & 1 << (i & 7)
         if doubt.any():
-            doubt[np.searchsorted(ids, place.ending[0])] = True
-            proved = prover.all(place, ids[doubt], then[doubt], stays[doubt])
-            if doubt.all():
+            doubt = doubt.copy()
+            doubt[own >> 3] |= 1 << (own & 7)
+            proved = self._proofs(state, place, doubt)
+            if few:
                 self._options.keep(state, proved, proved.size)
-            ids = ids[~np.isin(ids, proved.none)]
-            known |= zip(proved.ids.tolist(), proved.least.tolist(), strict=True)
-        return Offered(ids, least + place.spare, known, few or not place.is_bound)
+            found = found.without(proved.none.tolist())
+            found.known.update(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
+        return replace(found, sure=few or not place.is_bound)
 
-
-def _whole(proved: ProvenIds) -> Offered:
-    known = dict(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
-    return Offered(proved.ids, 0, known, True)
+    def _whole(self, proved: ProvenIds) -> Offered:
+        known = dict(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
+        flags = np.zeros(-(-self.tables.vocabulary // 32) * 32, bool)
+        flags[proved.ids] = True
+        packed = np.packbits(flags, bitorder="little")
+        return Offered(packed, self.tables.vocabulary, 0, known, True)

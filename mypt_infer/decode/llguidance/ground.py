@@ -25,7 +25,8 @@ class Ground(NamedTuple):
 
     `characters`: int32, the number of characters in each ordinary token, 0 if it holds a backslash.
     `opens`: bool, whether the token holds a quote or an opening bracket. `ordinary`: bool, shape
-    (vocabulary,), whether the id is text. `fixes`: see `completion`.
+    (vocabulary,), whether the id is text. `fixes`: see `completion`. `taken`: what the companion
+    takes, by its state (`Guided`).
     """
 
     lexemes: Companion
@@ -35,6 +36,7 @@ class Ground(NamedTuple):
     opens: npt.NDArray[np.bool_]
     ordinary: npt.NDArray[np.bool_]
     fixes: dict[int, list[int]]
+    taken: Memo[int, tuple[npt.NDArray[np.uint8], Ints]]
 
     def proved(self, first: Any, body: list[int], end: int) -> bool:
         """Returns whether tokens are a whole body that `end` follows; `first` is its matcher."""
@@ -42,6 +44,11 @@ class Ground(NamedTuple):
         return first.validate_tokens(tokens) == len(tokens) and self.lexemes.may_end(
             self.lexemes.run(self.lexemes.first, body)
         )
+
+
+def taken() -> Memo[int, tuple[npt.NDArray[np.uint8], Ints]]:
+    """Returns a memo of what a companion takes, by its state."""
+    return Memo(1024, room=8 << 20)
 
 
 _grounds = Memo[str, Ground](16)
@@ -64,6 +71,6 @@ def ground(dialect: Dialect) -> Ground:
         characters, closing = np.array(counts, dtype=np.int32), fixes(companion, search)
         ordinary = np.zeros(words.size, bool)
         ordinary[: len(words.tokens)] = [bool(token) for token in words.tokens]
-        made = Ground(companion, bitmask, search, characters, opens, ordinary, closing)
+        made = Ground(companion, bitmask, search, characters, opens, ordinary, closing, taken())
         found = _grounds.keep(dialect.fingerprint, made)
     return found

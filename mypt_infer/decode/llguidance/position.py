@@ -21,7 +21,62 @@ class Position(NamedTuple):
 
 
 _NAMED = re.compile(rb'"%b": "(?:[^"\\]|\\.)*", ' % ID.encode(), re.DOTALL)
+_QUOTE = ord('"')
 _LEXEME = re.compile(rb'"(?:[^"\\]|\\.)*("?)|[{}\[\],:]', re.DOTALL)
+
+
+class Reading(NamedTuple):
+    """What was read of the beginning of a JSON text, as far as its lexemes are complete.
+
+    `upto`: how many bytes that is. `stack`: the open containers, each with the key whose value it
+    is, and the keys that it has, as they are written. `member`: the key whose value comes, or "".
+    `waits`: a key comes.
+
+    >>> first = Reading().on(b'{"name": "f", "a')
+    >>> first.upto, first.position(b'{"name": "f", "a')
+    (13, Position(key=True, member=''))
+    >>> first.on(b'{"name": "f", "ab": 3').position(b'{"name": "f", "ab": 3')
+    Position(key=False, member='ab')
+    """
+
+    upto: int = 0
+    stack: tuple[tuple[bytes, str, tuple[bytes, ...]], ...] = ()
+    member: str = ""
+    waits: bool = False
+
+    def on(self, text: bytes) -> Reading:
+        """Returns what was read of a longer text, whose first `upto` bytes are the same."""
+        upto, stack, member, waits = self.upto, list(self.stack), self.member, self.waits
+        for match in _LEXEME.finditer(text, self.upto):
+            found = match[0]
+            if found[0] == _QUOTE and not match[1]:
+                break
+            upto = match.end()
+            if found in b"{[":
+                stack.append((found, member, ()))
+                waits = found == b"{"
+            elif found in b"}]":
+                member = stack.pop()[1] if stack else ""
+            elif found == b",":
+                waits = bool(stack) and stack[-1][0] == b"{"
+            elif found == b":":
+                waits = False
+            elif waits:
+                member = json.loads(found)
+                if stack:
+                    bracket, outer, keys = stack[-1]
+                    stack[-1] = bracket, outer, (*keys, found[1:-1])
+        return Reading(upto, tuple(stack), member, waits)
+
+    def position(self, text: bytes) -> Position:
+        """Returns the position at which the text stops."""
+        key = self.waits and text.find(b'"', self.upto) >= 0
+        return Position(True, "") if key else Position(False, self.member)
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """Returns the keys that the innermost container has, as they are written."""
+        return self.stack[-1][2] if self.stack else ()
 
 
 def where(text: bytes) -> Position:
@@ -32,50 +87,7 @@ def where(text: bytes) -> Position:
     >>> where(b'{"name": "f", "a')
     Position(key=True, member='')
     """
-    # Open containers, each with the key whose value it is.
-    stack: list[tuple[bytes, str]] = []
-    member, waits = "", False
-    for match in _LEXEME.finditer(text):
-        found = match[0]
-        if found in b"{[":
-            stack.append((found, member))
-            waits = found == b"{"
-        elif found in b"}]":
-            member = stack.pop()[1] if stack else ""
-        elif found == b",":
-            waits = bool(stack) and stack[-1][0] == b"{"
-        elif found == b":":
-            waits = False
-        elif waits and match[1]:
-            member = json.loads(found)
-        elif waits:
-            return Position(True, "")
-    return Position(False, member)
-
-
-def keys_before(text: bytes) -> frozenset[str]:
-    """Returns the keys of the open object before the key that is open.
-
-    >>> sorted(keys_before(b'{"a": {"x": 1}, "b": 2, "c'))
-    ['a', 'b']
-    """
-    stack: list[list[str]] = []
-    waits = False
-    for match in _LEXEME.finditer(text):
-        found = match[0]
-        if found in b"{[":
-            stack.append([])
-            waits = found == b"{"
-        elif found in b"}]":
-            stack.pop()
-        elif found in b",:":
-            # A list has no keys, so whether one is due does not matter there.
-            waits = found == b","
-        elif waits and match[1]:
-            stack[-1].append(json.loads(found))
-        elif waits:
-            return frozenset(stack[-1])
-    return frozenset()
+    return Reading().on(text).position(text)
 
 
 def last_call(text: bytes) -> bytes | None:

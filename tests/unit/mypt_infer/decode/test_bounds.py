@@ -72,7 +72,8 @@ def test_states_are_kept_within_bytes(
     inner = getattr(made.engine, "engine", made.engine).guided
     numbers = set(inner.places._places)
     assert set(inner.places.known.values()) == numbers
-    for kept in (inner._matchers.known, inner._offered.known, inner._options.known, inner._refused):
+    memos = (inner._matchers, inner._offered, inner._options, inner._texts)
+    for kept in (*(memo.known for memo in memos), inner._refused):
         assert set(kept) <= numbers
     numbers = set(places(made)[-1]._places)
     for kept in (made._facts, made.refusals, made._free.known):

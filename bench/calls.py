@@ -1,0 +1,262 @@
+"""Times calls of real tools, cold and warm, beside llguidance and xgrammar as they are used.
+
+    python -m bench.calls --tools FILE ... [--counts 1 10 50 128] [--batches 1 8 64 256]
+        [--vocabulary FILE ...] [--engines ours llguidance xgrammar] [--rounds 5] [--steps 40]
+
+FILE is a JSON list of lists of tools, or a file of BFCL (github.com/ShishirPatil/gorilla); it is
+not part of this repository. Each row writes a call of a tool of the list. A step is all of the
+constraint: fill, apply to float32 logits in place, advance by the row's token. *Cold*: the list is
+compiled, and nothing was asked of it; *warm*: the same rows once more, in the same decoder and by
+fresh copies of the same matchers.
+
+llguidance has its own slices, a matcher a row, and fills a batch in one call on one thread, as ours
+runs; xgrammar has its cache, its own kernel and its batched calls. Both get the same tools: the
+first as the grammar with which our engine asks it, the second as a JSON Schema of all calls.
+Seconds are those of the processor, interleaved step by step; ratios are medians of rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+import mypt_spec
+from bench.schemas import lists
+from mypt_infer.decode import Decoder, SchemaFault, SchemaWarning
+from mypt_infer.decode.compile.grammar_graph import call_ends
+from mypt_infer.decode.llguidance.grammar import schema_of
+from mypt_infer.decode.tools import declare
+from mypt_infer.generate.device import DeviceDecoder
+from mypt_spec import Dialect
+from mypt_spec.bodies.json_body import call_text
+from tests.support.decoding import prompt
+
+WORDS = ["New York", "alpha", "beta gamma", "2024-05-01", "the weather in Oslo", "ünder"]
+PLAIN = {"integer": 42, "number": 3.5, "boolean": True, "null": None}
+
+
+def readable(paths: list[str], count: int) -> list[Any]:
+    """Returns the first tools that tables hold, by different names."""
+    found: dict[str, Any] = {}
+    for tool in (tool for path in paths for listed in lists(path) for tool in listed):
+        if len(found) == count:
+            break
+        if tool["name"] not in found:
+            try:
+                Decoder("mypt", [tool])
+            except SchemaFault:
+                continue
+            found[tool["name"]] = tool
+    return list(found.values())
+
+
+def value(schema: Any, choose: random.Random) -> Any:
+    """Returns a value that a model might write."""
+    if "enum" in schema:
+        return choose.choice(schema["enum"])
+    kind = schema.get("type", "string")
+    kind = kind[0] if isinstance(kind, list) else kind
+    if kind == "array":
+        return [value(schema.get("items", {}), choose) for _ in range(2)]
+    if kind == "object":
+        return {k: value(part, choose) for k, part in schema.get("properties", {}).items()}
+    return " ".join(choose.choices(WORDS, k=3)) if kind == "string" else PLAIN[kind]
+
+
+class Ours:
+    """Our decoder, on the path that `generate` takes."""
+
+    def __init__(self, dialect: Dialect, tools: list[Any]) -> None:
+        self.dialect, self.tools = dialect, tools
+
+    def cold(self) -> None:
+        self.decoder = Decoder(self.dialect, self.tools)
+        self.device = DeviceDecoder(self.decoder)
+
+    def begin(self, rows: int) -> None:
+        special = self.dialect.tokenizer.special
+        opened = [special["<myPT_assistant>"], special["<myPT_toolcall>"]]
+        first = self.decoder.start(prompt("mypt"), max_new_tokens=4000)
+        self.states = [self.decoder.run(first, opened)] * rows
+
+    def step(self, logits: torch.Tensor, live: list[int], ids: list[int]) -> None:
+        states, step = self.states, self.decoder.next
+        self.device.apply_(logits, [states[row] for row in live])
+        for row, token in zip(live, ids, strict=True):
+            states[row] = step(states[row], token)
+
+
+class Guidance:
+    """llguidance."""
+
+    def __init__(self, dialect: Dialect, tools: list[Any]) -> None:
+        import llguidance
+        import llguidance.torch as kernels
+
+        from mypt_infer.decode.llguidance.grammar import matcher
+
+        kind, end = call_ends(dialect)
+        self.make = lambda: matcher(dialect, end, kind, declare(tools))
+        self.kernels, self.size = kernels, dialect.tokenizer.vocab_size
+        self.executor = llguidance.LLExecutor(num_threads=1)
+
+    def cold(self) -> None:
+        self.first = self.make()
+
+    def begin(self, rows: int) -> None:
+        self.matchers = [self.first.deep_copy() for _ in range(rows)]
+        self.mask = self.kernels.allocate_token_bitmask(rows, self.size)
+
+    def step(self, logits: torch.Tensor, live: list[int], ids: list[int]) -> None:
+        mask = self.mask[: len(live)]
+        if len(live) == 1:
+            self.kernels.fill_next_token_bitmask(self.matchers[live[0]], mask, 0)
+        else:
+            pairs = [(self.matchers[row], at) for at, row in enumerate(live)]
+            self.kernels.fill_next_token_bitmask_par(self.executor, pairs, mask)
+        self.kernels.apply_token_bitmask_inplace(logits, mask)
+        for row, token in zip(live, ids, strict=True):
+            assert self.matchers[row].consume_token(token)
+
+
+class Xgrammar:
+    """xgrammar."""
+
+    def __init__(self, dialect: Dialect, tools: list[Any]) -> None:
+        import xgrammar
+
+        known = dialect.tokenizer
+        words = [
+            known.decode_bytes([i]) if i in known.ordinary else b"" for i in range(known.vocab_size)
+        ]
+        self.end = call_ends(dialect)[1]
+        info = xgrammar.TokenizerInfo(words, vocab_size=known.vocab_size, stop_token_ids=[self.end])
+        self.lib, self.size = xgrammar, known.vocab_size
+        self.compiler = xgrammar.GrammarCompiler(info, max_threads=1)
+        self.batch = xgrammar.BatchGrammarMatcher(max_threads=1)
+        self.schema = {"anyOf": [schema_of(tool, "call") for tool in declare(tools)]}
+
+    def cold(self) -> None:
+        self.compiler.clear_cache()
+        self.compiled = self.compiler.compile_json_schema(
+            self.schema, any_whitespace=False, separators=(", ", ": ")
+        )
+
+    def begin(self, rows: int) -> None:
+        self.matchers = [self.lib.GrammarMatcher(self.compiled) for _ in range(rows)]
+        self.mask = self.lib.allocate_token_bitmask(rows, self.size)
+
+    def step(self, logits: torch.Tensor, live: list[int], ids: list[int]) -> None:
+        mask, matchers = self.mask[: len(live)], [self.matchers[row] for row in live]
+        if len(live) == 1:
+            matchers[0].fill_next_token_bitmask(mask, 0)
+        else:
+            self.batch.batch_fill_next_token_bitmask(matchers, mask)
+        self.lib.apply_token_bitmask_inplace(logits, mask)
+        assert all(self.batch.batch_accept_token(matchers, ids))
+
+
+ENGINES = {"ours": Ours, "llguidance": Guidance, "xgrammar": Xgrammar}
+
+
+def rows_of(dialect: Dialect, tools: list[Any], batch: int) -> list[list[int]]:
+    """Returns calls as tokens, up to the tag that closes them."""
+    choose, specs = random.Random(0), declare(tools)
+    out = []
+    for at in range(batch):
+        tool = specs[at % len(specs)]
+        arguments = {k: value(v, choose) for k, v in tool.schema.get("properties", {}).items()}
+        text = call_text(tool.name, arguments, dialect.table.literals, "call")
+        out.append([*dialect.tokenizer.encode(text), call_ends(dialect)[1]])
+    return out
+
+
+def rounds(
+    engines: dict[str, Any], rows: list[list[int]], logits: torch.Tensor, chosen: Any
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yields ("cold" or "warm", seconds of the processor by engine and of a read) a round."""
+    spare, clock = logits.clone(), time.process_time
+    for _ in range(chosen.rounds):
+        for engine in engines.values():
+            engine.cold()
+        for phase in ("cold", "warm"):
+            spent = dict.fromkeys([*engines, "read"], 0.0)
+            for engine in engines.values():
+                engine.begin(len(rows))
+            for at in range(chosen.steps):
+                live = [i for i, row in enumerate(rows) if at < len(row)]
+                if not live:
+                    break
+                ids, part = [rows[i][at] for i in live], spare[: len(live)]
+                for name, engine in engines.items():
+                    part.copy_(logits[: len(live)])  # just written, as a model's are
+                    began = clock()
+                    engine.step(part, live, ids)
+                    spent[name] += clock() - began
+                part.copy_(logits[: len(live)])
+                began = clock()
+                part.amax(dim=-1)
+                spent["read"] += clock() - began
+            yield phase, spent
+
+
+def measure(dialect: Dialect, tools: list[Any], batch: int, chosen: Any) -> None:
+    """Prints one row: a list of tools, a batch, each engine beside ours."""
+    rows = rows_of(dialect, tools, batch)
+    engines: dict[str, Any] = {}
+    for name in chosen.engines:
+        try:
+            engines[name] = ENGINES[name](dialect, tools)
+        except ImportError:
+            print(f"{name} is not installed")
+    logits = torch.randn(batch, dialect.tokenizer.vocab_size)
+    found: dict[str, list[dict[str, float]]] = {"cold": [], "warm": []}
+    for phase, spent in rounds(engines, rows, logits, chosen):
+        found[phase].append(spent)
+    cells = [f"{dialect.tokenizer.vocab_size:,}", str(len(tools)), str(batch)]
+    for phase in ("cold", "warm"):
+        kept = found[phase][min(1, len(found[phase]) - 1) :]  # the first round loads code
+        cells.append(f"{statistics.median(s['ours'] / s['read'] for s in kept):.2f}")
+        cells += [
+            f"{statistics.median(s[name] / s['ours'] for s in kept):.2f}"
+            for name in engines
+            if name != "ours"
+        ]
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tools", nargs="+", required=True)
+    parser.add_argument("--counts", type=int, nargs="+", default=[1, 10, 50, 128])
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 64, 256])
+    parser.add_argument("--vocabulary", nargs="*", default=[], help="files beside GPT-2's")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=40)
+    chosen = parser.parse_args()
+    chosen.engines = ["ours", *(name for name in chosen.engines if name != "ours")]
+    warnings.simplefilter("ignore", SchemaWarning)
+    torch.set_num_threads(1)
+    tools = readable(chosen.tools, max(chosen.counts))
+    others = [f"{name}, of ours" for name in chosen.engines if name != "ours"]
+    heads = ["vocabulary", "tools", "batch"]
+    for phase in ("cold", "warm"):
+        heads += [f"{phase}: ours, of a read", *(f"{phase}: {other}" for other in others)]
+    print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
+    for path in (None, *chosen.vocabulary):
+        dialect = mypt_spec.dialect("mypt", vocabulary=path)
+        for count in chosen.counts:
+            for batch in chosen.batches:
+                measure(dialect, tools[:count], batch, chosen)
+
+
+if __name__ == "__main__":
+    main()
