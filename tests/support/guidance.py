@@ -127,7 +127,11 @@ class Judge:
             for t in self.table.plain_tags
             if t.patterns
         }
-        plain = {re.escape(t.shown.strip()) for t in self.table.plain_tags if not t.patterns}
+        plain = {
+            re.escape("".join(p.value for p in t.spelling if p.kind != "space"))
+            for t in self.table.plain_tags
+            if not t.patterns
+        }
         tags = "|".join(sorted({re.escape(t) for t in self.table.special} | plain)).replace(
             "/", "\\/"
         )
@@ -142,7 +146,7 @@ class Judge:
 
     def no_piece(self, name: str) -> str:
         """Says that a text holds no cut tag (MYP801), and none that is almost one of a call."""
-        inner = inner_tags(self.table, self.machine)
+        inner = [t for t in inner_tags(self.table, self.machine) if t[0] + t[-1] == "<>"]
         if not inner:
             return ""
         closing = [t for t in inner if t.startswith("</")]
@@ -151,7 +155,7 @@ class Judge:
         anywhere = [w for w in anywhere if not any(o in w and o != w for o in anywhere)]
         said = [
             f"(?s:.*)({_any(anywhere)})(?s:.*)",
-            f"({_any([t[2:] for t in closing])})(?s:.*)",
+            *[f"({_any([t[2:] for t in closing])})(?s:.*)"] * bool(closing),
             f"(?s:.*)({_any(last)})[{SPACES}]*",
         ]
         return f" & ~/{'|'.join(said)}/"
@@ -261,7 +265,7 @@ class Judge:
 
 
 def _any(words: list[str]) -> str:
-    return "|".join(re.escape(w) for w in words).replace("/", "\\/")
+    return "|".join(re.escape(w) for w in words).replace("/", "\\/").replace("\\ ", " ")
 
 
 @cache
