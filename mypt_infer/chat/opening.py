@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mypt_infer.controller import Controller, Options, Script, Source
 from mypt_infer.run_format import format_of
-from mypt_infer.toolbox import Toolbox
+from mypt_infer.toolbox import Tool, Toolbox
 from mypt_spec import Dialect, dialect
 from mypt_spec.tokenizer.vocabulary import COPIES
 
@@ -90,14 +91,15 @@ def opened(chosen: argparse.Namespace) -> tuple[Setup, WorkspaceEngine | None]:
         tool_seconds=chosen.tool_seconds,
         think=False if chosen.no_think else None,
     )
-    if chosen.workspace is not None and format_of(spoken).result is None:
+    if (chosen.workspace is not None or chosen.mcp) and format_of(spoken).result is None:
         raise ValueError(
-            f"{spoken.name} has no tool calls that can be answered here; leave --workspace out"
+            f"{spoken.name} has no tool calls that can be answered here; leave --workspace and "
+            "--mcp out"
         )
     setup = Setup(Script([]), Toolbox(), spoken, options, chosen.system, chosen.seed)
     setup.new()  # what is wrong with it is said before an index is made
     engine = None if chosen.workspace is None else _engine(chosen)
-    tools = _tools(engine, played)
+    tools = Toolbox([*_tools(engine, played), *_served(chosen.mcp, spoken)])
     source = _demo(spoken, tools) if played is None else played.source(tools, options)
     return replace(setup, source=source, tools=tools), engine
 
@@ -150,6 +152,32 @@ def _tools(engine: WorkspaceEngine | None, played: _Played | None) -> Toolbox:
     return toolbox(WorkspaceTools(engine, summarizer=made))
 
 
+def _served(servers: list[str], spoken: Dialect) -> list[Tool]:
+    """Returns the tools of MCP servers, which are connected until this process ends.
+
+    Says which tools are left out, because their schemas cannot be decoded. Raises ValueError for a
+    server that does not answer.
+    """
+    if not servers:
+        return []
+    from mypt_infer.decode.readable import readable
+
+    try:
+        from mypt_infer.mcp.connect import Connection
+    except ImportError:
+        raise ValueError("--mcp needs the package mcp: pip install 'mypt-tags[mcp]'") from None
+    found: list[Tool] = []
+    for server in servers:
+        connection = Connection(server)
+        atexit.register(connection.close)
+        found += connection.tools
+    read = readable(spoken, Toolbox(found).schemas, "auto", frozenset(), skip_unreadable=True)
+    for tool in read.skipped:
+        print(f"mypt-chat: the tool {tool.name} is left out: {tool.reason}", file=sys.stderr)
+    left = {tool.name for tool in read.skipped}
+    return [tool for tool in found if tool.name not in left]
+
+
 class _Played:
     """A model folder, and what the chat needs of it."""
 
@@ -188,6 +216,7 @@ class _Played:
         decoder = Decoder(
             self.dialect,
             tools.schemas,
+            engine="auto",
             max_think_tokens=options.max_think_tokens,
             max_toolcall_tokens=options.max_toolcall_tokens if len(tools) else None,
         )

@@ -6,6 +6,7 @@ The summary goes to stdout, progress and what was left out to stderr.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections import Counter
 from pathlib import Path
@@ -31,6 +32,7 @@ examples:
   mypt-index docs/ --index-dir ~/indexes/docs --verbose      keep the index there
   mypt-index docs/ --search "password policy"
 
+  mypt-index docs/ --mcp                    its tools, for any program that speaks MCP
   mypt-index docs/ --embedder http://localhost:8080/v1/embeddings     search by meaning, too
 
 Text, Markdown, HTML, and PDF with: pip install "mypt-tags[pdf]". Links, hidden files and what is
@@ -59,6 +61,13 @@ def _options(out: Parser) -> None:
         "bring the index up to date, and show the chunks that fit the query best",
     )
     add("--top-k N", "chunks to show", type=int, default=5)
+    add = out.group("tools for other programs")
+    add(
+        "--mcp",
+        "bring the index up to date, and offer the tools of the workspace on stdin and stdout, by "
+        "the Model Context Protocol",
+    )
+    add("--mcp-port N", "the same by HTTP, at http://127.0.0.1:N/mcp", type=int)
     add = out.group("output")
     add("-v --verbose", "name every file that was left out, not only how many")
 
@@ -76,12 +85,34 @@ def _run(chosen: argparse.Namespace) -> int:
     embedder = named(chosen.embedder or embedder_of(index))
     with Bar(0, unit="files", quiet=chosen.quiet) as bar:
         report = refresh(base, index, embedder, progress=bar.show)
+    serves = chosen.mcp or chosen.mcp_port is not None
     if not chosen.quiet:
-        _summary(report, index, verbose=chosen.verbose)
+        # What a client reads on stdout is the protocol's alone.
+        with contextlib.redirect_stdout(sys.stderr if serves else sys.stdout):
+            _summary(report, index, verbose=chosen.verbose)
+    if serves:
+        _offer(WorkspaceEngine(base, index, embedder=embedder), chosen.mcp_port)
     if chosen.search is not None:
         engine = WorkspaceEngine(base, index, embedder=embedder)
         _hits(engine, engine.search(chosen.search, chosen.top_k))
     return DONE
+
+
+def _offer(engine: WorkspaceEngine, port: int | None) -> None:
+    """Offers the tools of a workspace by the Model Context Protocol, until the client goes."""
+    try:
+        from mypt_infer.mcp.offer import serve_http, serve_stdio, server_of
+    except ImportError:
+        raise RuntimeError("--mcp needs the package mcp: pip install 'mypt-tags[mcp]'") from None
+    from mypt_infer.workspace.tools import WorkspaceTools, toolbox
+    from mypt_spec import __version__
+
+    made = server_of(toolbox(WorkspaceTools(engine)), name=PROG, version=__version__, seconds=30.0)
+    if port is None:
+        serve_stdio(made)
+    else:
+        print(f"{PROG}: http://127.0.0.1:{port}/mcp", file=sys.stderr)
+        serve_http(made, port)
 
 
 def _hits(engine: WorkspaceEngine, chunks: list[Chunk]) -> None:

@@ -1,0 +1,64 @@
+"""Offers the tools of a Toolbox to clients of the Model Context Protocol.
+
+Input: a Toolbox. Output: a server, for stdio or for streamable HTTP. What a tool answers is the
+same JSON value that a model of ours sees, as text and, where it is an object, as structured
+content; an error of a tool is a result with `is_error`, because the client's model can correct it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from mcp import types
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+
+from mypt_infer.toolbox import Toolbox, error_type
+
+
+def server_of(tools: Toolbox, *, name: str, version: str, seconds: float | None = None) -> Any:
+    """Returns a server of the package mcp that offers these tools.
+
+    A call that takes longer than `seconds` is answered with an error.
+    """
+
+    async def listed(ctx: Any, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(
+            tools=[
+                types.Tool(
+                    name=tool.name,
+                    description=tool.description,
+                    input_schema=dict(tool.parameters),
+                )
+                for tool in tools
+            ]
+        )
+
+    async def called(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        value = await tools.acall(params.name, dict(params.arguments or {}), seconds=seconds)
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=json.dumps(value, ensure_ascii=False))],
+            structured_content=value if isinstance(value, dict) else None,
+            is_error=bool(error_type(value)),
+        )
+
+    return Server(name, version=version, on_list_tools=listed, on_call_tool=called)
+
+
+def serve_stdio(server: Any) -> None:
+    """Serves one client on stdin and stdout, until it goes. Nothing else may write to stdout."""
+
+    async def run() -> None:
+        async with stdio_server() as (reads, writes):
+            await server.run(reads, writes, server.create_initialization_options())
+
+    asyncio.run(run())
+
+
+def serve_http(server: Any, port: int) -> None:
+    """Serves clients at http://127.0.0.1:PORT/mcp, until interrupted."""
+    import uvicorn
+
+    uvicorn.run(server.streamable_http_app(), host="127.0.0.1", port=port, log_level="warning")
