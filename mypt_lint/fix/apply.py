@@ -7,7 +7,7 @@ second pass finds nothing to do.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
@@ -19,6 +19,9 @@ from mypt_spec.patch import apply
 
 _READ = 1 << 24  # code points that proofs of one line or text may read in all
 _LOOKS = 40  # proofs that each line or text may have, however long
+_AGAIN = (
+    8  # proofs of fixes at whose places there were new findings when they were made with others
+)
 Codes = Counter[str]
 
 
@@ -27,26 +30,25 @@ class Fixer:
     """Fixes for one checker: those of the selected rules.
 
     With `unsafe`, also those that change or guess content. `full` is the checker with all rules
-    selected, which proves them.
+    selected, which proves them; `blunt` finds the same, and looks for no fixes.
     """
 
     checker: Checker
     unsafe: bool = False
     full: Checker = field(init=False)
+    blunt: Checker = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self,
-            "full",
-            replace(
-                self.checker,
-                codes=frozenset(RULES),
-                severities=(),
-                most=1 << 30,
-                edits=False,
-                proposals=True,
-            ),
+        full = replace(
+            self.checker,
+            codes=frozenset(RULES),
+            severities=(),
+            most=1 << 30,
+            edits=False,
+            proposals=True,
         )
+        object.__setattr__(self, "full", full)
+        object.__setattr__(self, "blunt", replace(full, with_fixes=False))
 
     def line(self, raw: bytes, *, row: int) -> tuple[bytes | None, Codes]:
         """Returns a line of JSONL without its LF, fixed, and the number of fixes by code.
@@ -70,9 +72,14 @@ class Fixer:
         after, codes = self.fixed(before, look, edited_at_once)
         return after.encode("utf-8"), codes
 
-    def findings(self, line: str, *, row: int) -> list[Finding]:
-        """Returns all findings of a line, selected or not."""
-        found = self.full.line(line.encode("utf-8"), row=row, filename="")
+    def findings(self, line: str, *, row: int, fixes: bool = True) -> list[Finding]:
+        """Returns all findings of a line, selected or not.
+
+        Without `fixes`, none is looked for, which takes less time.
+        """
+        found = (self.full if fixes else self.blunt).line(
+            line.encode("utf-8"), row=row, filename=""
+        )
         return [item.finding for item in found]
 
     def text(self, data: bytes) -> tuple[bytes, Codes]:
@@ -102,45 +109,78 @@ class Fixer:
         """
         found = look(text)
         first = codes = Counter(f.code for f in found)
-        looks = max(_LOOKS, _READ // (len(text) + 1))
-        candidates = self._candidates(found)
+        looks, again = max(_LOOKS, _READ // (len(text) + 1)), _AGAIN
+        blamed: set[tuple[str, str]] = set()
+        candidates = self._candidates(found, blamed)
         while looks and (findings := next(candidates, None)):
+            if _key(findings[0]) in blamed:
+                again -= 1
+                if again < 0:
+                    break
             try:
                 new = make(text, [finding.fix for finding in findings if finding.fix is not None])
                 if new == text:
                     continue
                 looks -= 1
-                found = look(new)
+                seen = look(new)
             except ValueError:  # a fix does not fit, or makes what UTF-8 cannot hold
                 continue
-            now = Counter(f.code for f in found)
+            now = Counter(f.code for f in seen)
             if now < codes and (
                 len(findings) == 1 or now <= codes - Counter(f.code for f in findings)
             ):
-                text, codes = new, now
-                candidates = self._candidates(found)
+                text, found, codes = new, seen, now
+                candidates = self._candidates(found, blamed)
+            elif guilty := _guilty(findings, found, seen) - blamed:
+                blamed |= guilty
+                candidates = self._candidates(found, blamed)
         return text, first - codes
 
-    def _candidates(self, found: Iterable[Finding]) -> Iterator[list[Finding]]:
+    def _candidates(
+        self, found: Iterable[Finding], blamed: Container[tuple[str, str]]
+    ) -> Iterator[list[Finding]]:
         """Yields findings whose fixes are tried together: all, then halves, and so on.
 
-        Those of one place are kept apart: their fixes may not go together.
+        Those of one place are kept apart: their fixes may not go together. What is `blamed` for new
+        findings comes last.
         """
         places: Counter[str] = Counter()
         turns: list[tuple[int, Finding]] = []
         for finding in filter(self.wants, found):
             turns.append((places[finding.pointer], finding))
             places[finding.pointer] += 1
-        findings = [finding for _, finding in sorted(turns, key=itemgetter(0))]
-        size = len(findings)
-        while size:
-            yield from (findings[at : at + size] for at in range(0, len(findings), size))
-            size //= 2
+        ordered = [finding for _, finding in sorted(turns, key=itemgetter(0))]
+        yield from _halved([f for f in ordered if _key(f) not in blamed])
+        yield from _halved([f for f in ordered if _key(f) in blamed])
 
     def wants(self, finding: Finding) -> bool:
         """Returns whether the fix of a finding is to be made."""
         fix = finding.fix
         return fix is not None and finding.code in self.checker.codes and (fix.safe or self.unsafe)
+
+
+def _halved(findings: list[Finding]) -> Iterator[list[Finding]]:
+    size = len(findings)
+    while size:
+        yield from (findings[at : at + size] for at in range(0, len(findings), size))
+        size //= 2
+
+
+def _key(finding: Finding) -> tuple[str, str]:
+    return finding.code, finding.pointer
+
+
+def _guilty(
+    tried: list[Finding], before: Iterable[Finding], after: Iterable[Finding]
+) -> set[tuple[str, str]]:
+    """Returns the keys of fixes made together, at whose places findings came that were not there.
+
+    So a fix that is refused is found with all others, and not alone: of n texts, some of which
+    cannot be fixed, that would be n looks at the whole of them.
+    """
+    new = Counter(map(_key, after)) - Counter(map(_key, before))
+    places = {pointer for _, pointer in new if pointer}
+    return {_key(f) for f in tried if f.pointer in places} if len(tried) > 1 else set()
 
 
 def _apply_all(text: str, fixes: list[Fix]) -> str:

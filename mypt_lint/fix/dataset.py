@@ -66,7 +66,7 @@ class Repairs:
             read = episode_of(checker, text.encode("utf-8"))
             if read is None:
                 raise ValueError("its episode is gone")
-            others = chain(fixer.findings(text, row=row), within(read[1], checker))
+            others = chain(fixer.findings(text, row=row, fixes=False), within(read[1], checker))
             return [*(replace(f, fix=None) for f in others), *_wanted(fixer, text, *read, row)]
 
         text, codes = fixer.fixed(raw.decode("utf-8"), look, edited_at_once)

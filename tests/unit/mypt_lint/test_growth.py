@@ -17,7 +17,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.cli import main
 from mypt_lint.dataset.compare import episode_of, within
 from mypt_lint.dataset.whitespace import untidy
-from mypt_lint.fix.apply import Fixer
+from mypt_lint.fix.apply import Fixer, _apply_all
 from mypt_lint.fix.candidates import candidates_of
 from mypt_lint.fix.json_edit import edited, edited_at_once
 from mypt_spec.dialect import Dialect
@@ -130,6 +130,27 @@ def test_a_record_with_long_head_and_many_turns_with_typed_tags() -> None:
     found = candidates_of(dialect, record, episode, found, check, proposals=True)
     assert sum(f.fix is not None for f in found) > 20
     assert sum(looked) < 60 * len(json.dumps(record))
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2, 9])
+def test_a_fix_that_is_refused_with_others_is_not_tried_alone_for_each_of_them(bad: int) -> None:
+    """Every `bad`-th letter would have another finding when it is fixed; all others are."""
+    text = "".join("b" if bad and i % bad == 0 else "a" for i in range(300))
+    looks: list[str] = []
+
+    def look(now: str) -> list[Finding]:
+        looks.append(now)
+        return [
+            Finding("MYP301", "", f"/messages/{i}")
+            if letter == "c"
+            else Finding("MYP606", "", f"/messages/{i}", fix=Fix("", True, edits=((i, i + 1, "c" if letter == "b" else "x"),)))
+            for i, letter in enumerate(now)
+            if letter != "x"
+        ]  # fmt: skip
+
+    fixed, _ = Fixer(Checker(mypt_spec.dialect("mypt"))).fixed(text, look, _apply_all)
+    assert fixed == text.replace("a", "x")
+    assert len(looks) < 40
 
 
 def test_fixes_at_once_are_those_one_by_one() -> None:
