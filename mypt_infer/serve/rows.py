@@ -199,7 +199,7 @@ class Rows:
         first: list[int] = []
         if choice.how == "required":
             form = job.ready.format
-            first = call_ids(decoder, form, job.prompt, choice.name)
+            first = call_ids(decoder, form, job.prompt, choice.name, job.most)
         self._force(row, first)
         return row
 

@@ -57,12 +57,19 @@ class Fond(Llama):
 
 
 def service(
-    dialect: str = "mypt", *, pause: float = 0.0, fond: bool = True, seed: int = 0, **limits: Any
+    dialect: str = "mypt",
+    *,
+    pause: float = 0.0,
+    fond: bool = True,
+    seed: int = 0,
+    positions: int | None = None,
+    **limits: Any,
 ) -> Service:
     """Returns a service of a tiny random model in a dialect."""
     found = mypt_spec.dialect(dialect)
     size = found.tokenizer.vocab_size
-    config = LlamaConfig(size, 8, 16, 1, 2, 1, tie_word_embeddings=True)
+    shape = {"tie_word_embeddings": True, "max_position_embeddings": positions}
+    config = LlamaConfig(size, 8, 16, 1, 2, 1, **shape)
     tags = list(found.table.special.values()) if fond else []
     model = Fond(random_model(config, seed), tags, pause)
     return Service(model, found, name=NAME, tools=["workspace.search"], limits=Limits(**limits))

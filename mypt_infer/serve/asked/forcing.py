@@ -8,30 +8,42 @@ from __future__ import annotations
 
 from collections import deque
 
-from mypt_infer.decode.decoder import Decoder
+from mypt_infer.decode.decoder import BudgetError, Decoder
 from mypt_infer.run_format import Format
 from mypt_infer.serve.asked.prompts import Prompt, state_after
 from mypt_spec.table import TEXT, Terminal
 
 
-def call_ids(decoder: Decoder, form: Format, prompt: Prompt, name: str) -> list[int]:
+def call_ids(decoder: Decoder, form: Format, prompt: Prompt, name: str, most: int) -> list[int]:
     """Returns the ids that begin a call after a prompt.
 
     `name` is that of the tool where a tag says it, "" where several may be called: the ids end
-    before it then. Raises ValueError where no call can come.
+    before it then. Raises ValueError where no call can come, and BudgetError where none can be
+    ended within `most` tokens.
     """
+    found, state = _begun(decoder, form, prompt, name)
+    least = len(found) + decoder.minimum(state)
+    if most < least:
+        raise BudgetError(
+            f"max_new_tokens is {most}; the shortest legal call takes {least} tokens", least
+        )
+    return found
+
+
+def _begun(decoder: Decoder, form: Format, prompt: Prompt, name: str) -> tuple[list[int], int]:
+    """Returns the ids that begin a call, and the state after them."""
     out: list[int] = []
     state = decoder.start(prompt.ids, called=prompt.called)
     for terminal in _way(form, state_after(decoder.dialect, prompt.ids)):
         for token in _ids(decoder, terminal, name):
             if decoder.calling(state):
-                return out
+                return out, state
             try:
                 state = decoder.next(state, token)
             except ValueError:  # white space that belongs to the next choice, or a name
                 break
             out.append(token)
-    return out
+    return out, state
 
 
 def _way(form: Format, begin: int) -> list[Terminal]:
