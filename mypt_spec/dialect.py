@@ -20,7 +20,7 @@ from mypt_spec import automaton as _automaton
 from mypt_spec.adapters.base import Adapter, Reader, Unread
 from mypt_spec.automaton import Automaton
 from mypt_spec.encoder import Encoded, Mask, Segment, encode_events, segments, weights_of
-from mypt_spec.episode import Episode, Event
+from mypt_spec.episode import Episode, Event, events_of
 from mypt_spec.findings import Finding
 from mypt_spec.history import check as check_history
 from mypt_spec.history import episodes
@@ -208,16 +208,19 @@ class Dialect:
         """
         return self.adapter.preference(record)
 
-    def encode(self, episode: Episode, *, partial: bool = False, mask: str = "model") -> Encoded:
+    def encode(
+        self, episode: Episode, *, partial: bool = False, mask: str = "model", proved: bool = False
+    ) -> Encoded:
         """Returns token ids (uint32, shape (n,)) and loss mask (uint8, shape (n,)) of an Episode.
 
         Text that spells a single-id tag becomes the ordinary ids of its letters. `partial` allows a
         legal beginning, such as a prompt. `mask` is one of `encoder.MASKS`, or several with "+"
         between them. Raises ValueError for misplaced blocks, for content that spells a tag of plain
         text, and for another mask. A message whose `meta` has a "weight" is trained as much, not at
-        all if it is 0. Implements "Loss" and "Ids" of each grammar/*/SPEC.md.
+        all if it is 0. The blocks of an episode that is `proved`, because `validate` finds nothing
+        in it, are not checked again. Implements "Loss" and "Ids" of each grammar/*/SPEC.md.
         """
-        events = self._encodable(episode, partial)
+        events = self._encodable(episode, partial, proved)
         weights = weights_of(episode.messages, self.table)
         return encode_events(events, self.table, self.tokenizer, Mask.of(mask), weights)
 
@@ -248,8 +251,12 @@ class Dialect:
             return str(error)
         return ""
 
-    def _encodable(self, episode: Episode, partial: bool) -> list[Event]:
-        events = legal_events(episode, self.table, self.automaton, complete=not partial)
+    def _encodable(self, episode: Episode, partial: bool, proved: bool = False) -> list[Event]:
+        events = (
+            list(events_of(episode.messages, self.table))
+            if proved
+            else legal_events(episode, self.table, self.automaton, complete=not partial)
+        )
         # Where tags are ordinary text, content that spells one would come back as structure.
         if self.table.plain_tags:
             prove(events, self.table, ids=True)

@@ -223,8 +223,8 @@ def _glued(
     last = -1
 
     def flush() -> None:
-        for number, i in encode_run(run, tokenizer):
-            out[number].append(i)
+        for number, ids in encode_run(run, tokenizer):
+            out[number] += ids
         run.clear()
 
     for number, (event, loss) in enumerate(zip(events, losses, strict=True)):
@@ -247,6 +247,56 @@ def _glued(
             flush()
     flush()
     return out
+
+
+def runs(
+    found: Sequence[Segment], table: TokenTable, tokenizer: Tokenizer
+) -> list[tuple[str | list[int], int]] | None:
+    """Returns (a text that is encoded by itself, or ids; loss) for segments of whole messages.
+
+    None where a text would have two losses.
+    """
+    out: list[tuple[str | list[int], int]] = []
+    if not table.glue:
+        for segment in found:
+            cut = len(segment.ids) - segment.trailing
+            plain = segment.event.terminal not in table.terminals
+            out.append((segment.event.text if plain else segment.ids[:cut], segment.loss))
+            out += [(segment.ids[cut:], 0)] if segment.trailing else []
+        return out
+    usual = [loss for _, loss, _ in _losses([s.event for s in found], table, MODEL)]
+    text, losses, last = "", set[int](), -1
+    for segment, now in zip(found, usual, strict=True):
+        terminal = table.terminals.get(segment.event.terminal)
+        values = dict(segment.event.attrs)
+        parts: list[str | int] = [segment.event.text]
+        if terminal is not None:
+            parts = [
+                tokenizer.special[p.value]
+                if p.kind == "special"
+                else values.get(p.value, "")
+                if p.kind == "attr"
+                else p.value
+                for p in terminal.said
+            ]
+        for part in parts:
+            if text and (now != last or isinstance(part, int)):
+                out.append((text, min(losses)))
+                text, losses = "", set()
+            last = now
+            if isinstance(part, int):
+                out.append(([part], segment.loss))
+            elif part:
+                text += part
+                losses.add(segment.loss)
+            if len(losses) > 1:
+                return None
+        if terminal is not None and terminal.trail:
+            out += [(text, min(losses))] if text else []
+            text, losses = "", set()
+            ids = tokenizer.encode(terminal.trail)
+            out.append((ids, 0 if segment.trailing else segment.loss))
+    return [*out, (text, min(losses))] if text else out
 
 
 def run_ids(

@@ -34,6 +34,7 @@ class AdapterScan:
         self.adapter = checker.dialect.adapter
         self.skeleton = self.adapter.skeleton
         self.divides = self.adapter.divides
+        self.keys: tuple[bytes, ...] = ()  # of the rests of the line at hand
         self.strings = self._in_pieces if self.divides else self._whole
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
@@ -41,16 +42,17 @@ class AdapterScan:
     def scan(
         self, lines: list[bytes], kept: list[Any] | None = None
     ) -> tuple[list[int], int, list[Any]]:
-        """Returns what the pass of scan.py returns; nothing is kept.
+        """Returns what the pass of scan.py returns.
 
         These are the lines that are not clean, the number of strings of the others without those in
-        their metadata, and the metadata values.
+        their metadata, and the metadata values. `kept` gets (keys of the rests, record, texts) of
+        each line where records are judged in pieces, None for the others.
         """
         if self.checker.limits.schemas:  # which bind values that a rest leaves out
             return list(range(len(lines))), 0, []
         bad, values, strings = [], [], 0
         for i, raw in enumerate(lines):
-            count = -1
+            count, found, self.keys = -1, None, ()
             try:
                 record = self.decode(raw)
                 opts_out = record.__class__ is not dict or OPT_OUT in record
@@ -59,6 +61,9 @@ class AdapterScan:
                     count = self.strings(raw, record, found[0], found[2])
             except (ValueError, RecursionError, OverflowError):
                 pass
+            if kept is not None:
+                whole = count >= 0 and found is not None and self.keys
+                kept.append((self.keys, record, found[1]) if whole and found else None)
             if count < 0 or found is None:
                 bad.append(i)
             else:
@@ -100,8 +105,9 @@ class AdapterScan:
         if len(first) > _LONG:
             first = blake2b(first, digest_size=20).digest()
         total = 0
+        self.keys = (first, *[first + encode(rest) for rest in others])
         # A head alone is judged as the whole record that it is.
-        for i, key in enumerate([first, *[first + encode(rest) for rest in others]]):
+        for i, key in enumerate(self.keys):
             if len(key) > _LONG:
                 key = blake2b(key, digest_size=20).digest()
             count = known.get(key if others else key + b"!")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mypt_spec.bodies.json_body import NAME, call_text, calls_in
@@ -82,6 +82,13 @@ class Adapter(ABC):
         only where it is alone. What is added is without metadata values.
         """
         raise NotImplementedError
+
+    def marked(self, record: dict[str, Any], marks: Iterator[str]) -> dict[str, Any] | None:
+        """Returns a record with a mark for each text of its skeleton, in order.
+
+        None where the skeleton leaves out more than texts.
+        """
+        return None
 
     @property
     def divides(self) -> bool:

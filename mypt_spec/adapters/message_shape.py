@@ -38,7 +38,7 @@ _ROLES = {
     "tool": {"content": _TEXT, "tool_call_id": _MAYBE, "name": _MAYBE},
 }
 _ID, _NAMED, _ANY = "id", "has an id", "any"  # of calls without a result
-_RESULTS = ("function", "tool_result", "toolresult")  # what people call a result
+RESULTS = ("function", "tool_result", "toolresult")  # what people call a result
 # Keys of a message that are read as if they were not there where they are null.
 _NULLABLE = frozenset({"tool_calls", "tool_call_id", "name", *THOUGHTS})
 
@@ -72,7 +72,7 @@ def shape_of(roles: frozenset[str], *, tools: bool, calls: bool, thoughts: bool)
         if role in roles
     }
     aliases = {other: role for other, role in CHAT_ROLES.items() if role in roles}
-    aliases |= dict.fromkeys(_RESULTS, "tool") if "tool" in roles else {}
+    aliases |= dict.fromkeys(RESULTS, "tool") if "tool" in roles else {}
     if "system" in roles and "developer" not in roles:
         aliases["developer"] = "system"
     top = {"messages": Field(LIST)} | ({"tools": _LIST} if tools else {})

@@ -21,12 +21,13 @@ from typing import Any
 import msgspec
 
 from mypt_spec.adapters.base import METADATA_DEPTH, WholeRecord, shallow
-from mypt_spec.adapters.message_shape import THOUGHTS
+from mypt_spec.adapters.message_shape import RESULTS, THOUGHTS
 
 _SPOKEN = frozenset({"content", *THOUGHTS})
 _SAFE = 1 << 53  # integers from here on have findings
 _ASKED, _ANSWERED = {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}
 _AFTER = {"": [], "user": [_ASKED, _ANSWERED], "assistant": [_ANSWERED]}
+_MORE, _RESULTS = {"tool_calls", "weight"}, ("tool", *RESULTS)
 _NAME = re.compile(r"[A-Za-z]\w{0,62}", re.ASCII)
 _decode = msgspec.json.Decoder().decode
 
@@ -73,6 +74,24 @@ def skeleton(record: Any) -> tuple[list[Any], list[str], list[Any]] | None:
     except (WholeRecord, AttributeError, TypeError, ValueError, KeyError, RecursionError):
         return None
     return rests, texts, notes
+
+
+def marked(record: dict[str, Any], marks: Iterator[str]) -> dict[str, Any] | None:
+    """Returns a record with a mark for each of its texts, in the order of its skeleton.
+
+    None where it has calls, results or weights, whose values are no texts.
+    """
+    messages = record["messages"]
+    if any(_MORE & set(message) or message["role"] in _RESULTS for message in messages):
+        return None
+    made = [
+        {
+            key: next(marks) if key in _SPOKEN and value and value.__class__ is str else value
+            for key, value in message.items()
+        }
+        for message in messages
+    ]
+    return record | {"messages": made}
 
 
 def divided(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:

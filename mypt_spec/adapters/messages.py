@@ -33,7 +33,7 @@ from typing import Any
 
 from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, shape_of
-from mypt_spec.adapters.message_skeleton import divided, skeleton
+from mypt_spec.adapters.message_skeleton import divided, marked, skeleton
 from mypt_spec.bodies.definitions import lost_in, read_definitions, write_definitions
 from mypt_spec.bodies.json_body import Call, call_text, calls_in, list_text
 from mypt_spec.bodies.strict_json import canonical
@@ -129,6 +129,10 @@ class Messages(Adapter):
     def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:
         """Returns the head of a record, and a record for each of its turns, with what each adds."""
         return divided(record)
+
+    def marked(self, record: dict[str, Any], marks: Iterator[str]) -> dict[str, Any] | None:
+        """Returns a record with a mark for each text; None where other values are free, too."""
+        return marked(record, marks)
 
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings, and those about numbers of calls and results."""

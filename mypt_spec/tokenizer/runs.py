@@ -12,20 +12,39 @@ from collections.abc import Iterator, Sequence
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 
 
-def encode_run(run: Sequence[tuple[int, str]], tokenizer: Tokenizer) -> Iterator[tuple[int, int]]:
-    """Yields (number, id) for the ids of the joined texts. Neighbours may have one number."""
-    ids = tokenizer.encode("".join(text for _, text in run)) if run else []
-    if ids and run[0][0] == run[-1][0]:
-        for i in ids:
-            yield run[0][0], i
+def encode_run(
+    run: Sequence[tuple[int, str]], tokenizer: Tokenizer
+) -> Iterator[tuple[int, list[int]]]:
+    """Yields (number, ids) for the ids of the joined texts. Neighbours may have one number."""
+    if not run:
         return
-    ends, end = [], 0
+    if len(run) == 1:
+        yield run[0][0], tokenizer.encode(run[0][1])
+        return
+    ids = tokenizer.encode("".join(text for _, text in run))
+    borders, end = [], 0
     for _, text in run:
+        borders.append(end)
         end += len(text.encode())
-        ends.append(end)
+    # Ids are measured from both sides: mostly, all but one of the texts are short.
+    length, half = tokenizer.length, end // 2
+    starts = [0] * len(run)
     at = which = 0
-    for i in ids:
-        while ends[which] <= at:
+    for n, border in enumerate(borders):
+        if border > half:
+            break
+        while at < border:
+            at += length(ids[which])
             which += 1
-        yield run[which][0], i
-        at += tokenizer.length(i)
+        starts[n] = which
+    at, which = end, len(ids)
+    for n in range(len(run) - 1, 0, -1):
+        if borders[n] <= half:
+            break
+        while which and at - length(ids[which - 1]) >= borders[n]:
+            which -= 1
+            at -= length(ids[which])
+        starts[n] = which
+    for (number, _), begin, stop in zip(run, starts, [*starts[1:], len(ids)], strict=True):
+        if begin < stop:
+            yield number, ids[begin:stop]

@@ -8,6 +8,7 @@ a template (`templates`); all others are read as the linter reads them.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -19,7 +20,6 @@ import numpy.typing as npt
 
 from mypt_cli.jsonl.line import read_line
 from mypt_lint.fast.clean_filter import CleanFilter
-from mypt_lint.fast.scan import Taken
 from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.encoder import Mask
@@ -98,8 +98,9 @@ class Encoder:
         )
         self.refuses_crlf = bool(self._against([Finding("MYP010", "")]))
         self.templates = None
-        known = self.clean_filter.by_adapter or options.preferences or self.dialect.table.glue
-        if not known and options.history == "keep":  # templates have the ids of each text by itself
+        divides = self.dialect.adapter.divides
+        known = options.preferences or (self.clean_filter.by_adapter and not divides)
+        if not (known or (self.dialect.table.glue and not divides)) and options.history == "keep":
             self.templates = Templates(self.dialect, options.mask)
 
     def lines(self, given: list[bytes], *, first: bool = False) -> list[LineOutcome]:
@@ -111,12 +112,15 @@ class Encoder:
         lines = given if self.refuses_crlf else [raw.removesuffix(b"\r") for raw in given]
         out: list[LineOutcome | None] = [None] * len(lines)
         found: list[tuple[int, Template, list[Any]]] = []
+        if self.options.preferences:
+            return [self.line(raw, first=first and i == 0) for i, raw in enumerate(lines)]
+        kept: list[Any] = []
+        doubtful = set(self.clean_filter.doubtful(lines, kept))
+        doubtful |= {i for i, raw in enumerate(lines) if raw.endswith(b"\r")}
         if self.templates is not None:
-            kept: list[Taken | None] = []
-            doubtful = set(self.clean_filter.doubtful(lines, kept))
-            doubtful |= {i for i, raw in enumerate(lines) if raw.endswith(b"\r")}
+            find = self.templates.of_chat if self.dialect.adapter.divides else self.templates.of
             for i, taken in enumerate(kept):
-                known = self.templates.of(taken) if taken and i not in doubtful else None
+                known = find(*taken) if taken and i not in doubtful else None
                 if known is not None:
                     found.append((i, *known))
         for (i, template, _), sample in zip(found, self._filled(found), strict=True):
@@ -125,6 +129,12 @@ class Encoder:
                 if self._fits(sample)
                 else self._too_long(sample)
             )
+        # What is proved clean is read without being checked, but for the first line of a file.
+        for i in range(int(first), len(lines)):
+            if out[i] is None and i not in doubtful:
+                record = json.loads(lines[i])
+                episode, _ = self.dialect.read(record)
+                out[i] = self._outcome(record, episode, proved=True) if episode else None
         return [
             outcome or self.line(lines[i], first=first and i == 0) for i, outcome in enumerate(out)
         ]
@@ -178,11 +188,15 @@ class Encoder:
         against = self._against([*about, *findings])
         if episode is None or against:
             return _refused(*(map(told, against) if self.checker.shape else against))
+        return self._outcome(record, episode)
+
+    def _outcome(self, record: Any, episode: Episode, *, proved: bool = False) -> LineOutcome:
+        """Returns the outcome of a record that nothing is against."""
         if self.options.preferences:
             return self._preference(record, episode)
         if self.options.history == "per-turn":
             return self._turns(episode)
-        sample = self.sample(episode)
+        sample = self.sample(episode, proved=proved)
         if self._fits(sample):
             return self._written([episode], [sample])
         return self._too_long(sample) or self._split_outcome(episode, sample)
@@ -274,13 +288,14 @@ class Encoder:
             return self._too_long(long) or _refused(self._length_finding(long))
         return LineOutcome(WRITTEN, samples, tags=self._tags(episodes))
 
-    def sample(self, episode: Episode) -> Sample:
+    def sample(self, episode: Episode, *, proved: bool = False) -> Sample:
         """Returns the ids and targets of an episode; see "Loss" of each `grammar/*/SPEC.md`.
 
-        Its first token is never a target, because no token before it could predict it.
+        Its first token is never a target, because no token before it could predict it. Nothing is
+        found in an episode that is `proved`.
         """
         episode = self._shown(episode)
-        encoded = self.dialect.encode(episode, mask=self.options.episode_mask)
+        encoded = self.dialect.encode(episode, mask=self.options.episode_mask, proved=proved)
         mask = encoded.loss.copy()
         mask[:1] = 0
         weights = encoded.weights

@@ -31,10 +31,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_lint.fast.layout import Layout, size_of, smallest
-from mypt_lint.fast.scan import Taken
 from mypt_spec.bodies.json_body import written
 from mypt_spec.dialect import Dialect
-from mypt_spec.encoder import Segment
+from mypt_spec.encoder import Segment, runs
 from mypt_spec.memo import Memo
 from mypt_spec.record_schema import JSON, LANGUAGE, NAME, OBJECT, STRING, Field
 from mypt_spec.table import TEXT
@@ -127,12 +126,13 @@ class Templates:
         # None: seen, and not learnt yet or never to be.
         self.memo = Memo[tuple[Any, ...], Template | None](_ENTRIES, room=_ROOM)
 
-    def of(self, taken: Taken) -> tuple[Template, list[Any]] | None:
+    def of(
+        self, rest: tuple[Any, ...], names: list[str], free: list[Any]
+    ) -> tuple[Template, list[Any]] | None:
         """Returns the template of a clean record and the values for its slots.
 
         None where the record must be encoded as a whole.
         """
-        rest, names, free = taken
         template = self.memo.known.get(rest)
         if template is not None:
             return template, names + free
@@ -143,6 +143,63 @@ class Templates:
         template = self._learn(rest, len(names)) if seen else None
         self.memo.keep(rest, template, held + size_of(rest[0]))
         return (template, names + free) if template is not None else None
+
+    def of_chat(
+        self, keys: tuple[bytes, ...], record: dict[str, Any], texts: list[str]
+    ) -> tuple[Template, list[Any]] | None:
+        """Returns what `of` does, for a record that its adapter divides; `keys` are its rests."""
+        template = self.memo.known.get(keys)
+        if template is not None:
+            return template, texts
+        held = sum(map(len, keys))
+        if held > _LONGEST:
+            return None
+        seen = keys in self.memo.known
+        template = self._learn_chat(record, len(texts)) if seen else None
+        self.memo.keep(keys, template, held)
+        return (template, texts) if template is not None else None
+
+    def _learn_chat(self, record: dict[str, Any], number: int) -> Template | None:
+        """Returns the template of a record that has so many texts, None if it can have none."""
+        marks = [f"\ue000{i}\ue001" for i in range(number)]
+        marked = self.dialect.adapter.marked(record, iter(marks))
+        episode = None if marked is None else self.dialect.read(marked)[0]
+        if episode is None:
+            return None
+        tokenizer = self.dialect.tokenizer
+        segments = self.dialect.segments(episode, mask=self.mask)
+        found = runs(segments, self.dialect.table, tokenizer)
+        if found is None:
+            return None
+        texts: list[Text] = []
+        sizes: list[tuple[int, int]] = []
+        ids: list[int] = []
+        for run, loss in found:
+            parts = _MARK.split(run) if isinstance(run, str) else []
+            if len(parts) < 2:
+                own = tokenizer.encode(run) if isinstance(run, str) else run
+                ids += own
+                sizes += [(len(own), loss)] if own else []
+                continue
+            pieces = tuple(
+                (before, int(mark), _PLAIN)
+                for before, mark in zip(parts[::2], parts[1::2], strict=False)
+            )
+            whole = (
+                pieces[0][1] if pieces == (("", pieces[0][1], _PLAIN),) and not parts[-1] else -1
+            )
+            texts.append((whole, pieces, parts[-1]))
+            sizes.append((0, loss))
+        if sorted(n for _, pieces, _ in texts for _, n, _ in pieces) != list(range(number)):
+            return None
+        tags = Counter(s.event.terminal for s in segments if s.event.terminal != TEXT)
+        return Template(
+            tuple(texts),
+            np.array([length for length, _ in sizes], np.int64),
+            np.array([loss for _, loss in sizes], np.uint8),
+            np.array(ids, dtype_of(tokenizer.vocab_size)),
+            tags,
+        )
 
     def _learn(self, rest: tuple[Any, ...], names: int) -> Template | None:
         """Returns the template of a skeleton, None if it can have none."""

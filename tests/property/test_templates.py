@@ -22,7 +22,12 @@ from mypt_train.data.options import Options
 from tests.property.test_fast import any_lines
 from tests.support.strategies import DIALECTS, lines_of, records
 
-WITH_TEMPLATES = [name for name in DIALECTS if Encoder(Options(dialect=name)).templates is not None]
+WITH_TEMPLATES = [
+    name
+    for name in DIALECTS
+    if Encoder(Options(dialect=name)).templates is not None
+    and not mypt_spec.dialect(name).adapter.divides
+]
 SPACES = [
     " ",
     "\n",
@@ -104,8 +109,30 @@ def test_clean_records_take_it(name: str, data: st.DataObject) -> None:
     kept: list[Any] = []
     if encoder.clean_filter.doubtful([line], kept):
         return
-    assert encoder.templates.of(kept[0]) is None
-    assert encoder.templates.of(kept[0]) is not None
+    assert encoder.templates.of(*kept[0]) is None
+    assert encoder.templates.of(*kept[0]) is not None
+
+
+@pytest.mark.parametrize("name", ["qwen3", "harmony", "mistral"])
+@pytest.mark.parametrize("mask", ["model", "all-assistant", "trl", "last+no-think"])
+def test_chats_without_calls_take_it(name: str, mask: str) -> None:
+    """Speed must not die in silence; and what comes out is what the slow way makes."""
+    encoder, slow = (Encoder(Options(dialect=name, mask=mask)) for _ in range(2))
+    chats = [
+        {
+            "messages": [{"role": "user", "content": said}, {"role": "assistant", "content": more}]
+            * 2
+        }
+        for said, more in (("Hi", "Yes"), ("a\nb ", " é\n\n"), ("}", "12"), ("\n x", "\tno\n"))
+    ]
+    lines = [json.dumps(chat).encode() for chat in chats]
+    kept: list[Any] = []
+    assert encoder.clean_filter.doubtful(lines, kept) == []
+    expected = [plain(slow.line(line)) for line in lines]
+    assert [plain(outcome) for outcome in encoder.lines(lines)] == expected
+    assert encoder.templates is not None
+    assert all(encoder.templates.of_chat(*taken) is not None for taken in kept)
+    assert [plain(outcome) for outcome in encoder.lines(lines)] == expected
 
 
 def turn(*items: dict[str, object]) -> bytes:
