@@ -2,9 +2,11 @@
 
     python -m bench.calls --tools FILE ... [--counts 1 10 50 128] [--batches 1 8 64 256]
         [--vocabulary FILE ...] [--engines ours llguidance xgrammar] [--rounds 5] [--steps 40]
+        [--answers]
 
 FILE is a JSON list of lists of tools, or a file of BFCL (github.com/ShishirPatil/gorilla); it is
-not part of this repository. Each row writes a call of a tool of the list. A step is all of the
+not part of this repository. Each row writes a call of a tool of the list; with `--answers`, every
+second row writes an answer, which only ours can. A step is all of the
 constraint: fill, apply to float32 logits in place, advance by the row's token. *Cold*: the list is
 compiled, and nothing was asked of it; *warm*: the same rows once more, in the same decoder and by
 fresh copies of the same matchers.
@@ -80,11 +82,13 @@ class Ours:
         self.decoder = Decoder(self.dialect, self.tools)
         self.device = DeviceDecoder(self.decoder)
 
-    def begin(self, rows: int) -> None:
-        special = self.dialect.tokenizer.special
-        opened = [special["<myPT_assistant>"], special["<myPT_toolcall>"]]
+    def begin(self, rows: list[list[int]]) -> None:
+        special, run = self.dialect.tokenizer.special, self.decoder.run
         first = self.decoder.start(prompt("mypt"), max_new_tokens=4000)
-        self.states = [self.decoder.run(first, opened)] * rows
+        text = run(first, [special["<myPT_assistant>"]])
+        call = run(text, [special["<myPT_toolcall>"]])
+        end = call_ends(self.dialect)[1]
+        self.states = [call if row[-1] == end else text for row in rows]
 
     def step(self, logits: torch.Tensor, live: list[int], ids: list[int]) -> None:
         states, step = self.states, self.decoder.next
@@ -110,9 +114,9 @@ class Guidance:
     def cold(self) -> None:
         self.first = self.make()
 
-    def begin(self, rows: int) -> None:
-        self.matchers = [self.first.deep_copy() for _ in range(rows)]
-        self.mask = self.kernels.allocate_token_bitmask(rows, self.size)
+    def begin(self, rows: list[list[int]]) -> None:
+        self.matchers = [self.first.deep_copy() for _ in rows]
+        self.mask = self.kernels.allocate_token_bitmask(len(rows), self.size)
 
     def step(self, logits: torch.Tensor, live: list[int], ids: list[int]) -> None:
         mask = self.mask[: len(live)]
@@ -149,9 +153,9 @@ class Xgrammar:
             self.schema, any_whitespace=False, separators=(", ", ": ")
         )
 
-    def begin(self, rows: int) -> None:
-        self.matchers = [self.lib.GrammarMatcher(self.compiled) for _ in range(rows)]
-        self.mask = self.lib.allocate_token_bitmask(rows, self.size)
+    def begin(self, rows: list[list[int]]) -> None:
+        self.matchers = [self.lib.GrammarMatcher(self.compiled) for _ in rows]
+        self.mask = self.lib.allocate_token_bitmask(len(rows), self.size)
 
     def step(self, logits: torch.Tensor, live: list[int], ids: list[int]) -> None:
         mask, matchers = self.mask[: len(live)], [self.matchers[row] for row in live]
@@ -166,11 +170,17 @@ class Xgrammar:
 ENGINES = {"ours": Ours, "llguidance": Guidance, "xgrammar": Xgrammar}
 
 
-def rows_of(dialect: Dialect, tools: list[Any], batch: int) -> list[list[int]]:
-    """Returns calls as tokens, up to the tag that closes them."""
+def rows_of(
+    dialect: Dialect, tools: list[Any], batch: int, *, answers: bool = False
+) -> list[list[int]]:
+    """Returns calls as tokens, up to the tag that closes them; with `answers`, half are texts."""
     choose, specs = random.Random(0), declare(tools)
     out = []
     for at in range(batch):
+        if answers and at % 2:
+            text = " ".join(choose.choices(WORDS, k=30))
+            out.append(dialect.tokenizer.encode(text))
+            continue
         tool = specs[at % len(specs)]
         arguments = {k: value(v, choose) for k, v in tool.schema.get("properties", {}).items()}
         text = call_text(tool.name, arguments, dialect.table.literals, "call")
@@ -189,7 +199,7 @@ def rounds(
         for phase in ("cold", "warm"):
             spent = dict.fromkeys([*engines, "read"], 0.0)
             for engine in engines.values():
-                engine.begin(len(rows))
+                engine.begin(rows)
             for at in range(chosen.steps):
                 live = [i for i, row in enumerate(rows) if at < len(row)]
                 if not live:
@@ -209,7 +219,7 @@ def rounds(
 
 def measure(dialect: Dialect, tools: list[Any], batch: int, chosen: Any) -> None:
     """Prints one row: a list of tools, a batch, each engine beside ours."""
-    rows = rows_of(dialect, tools, batch)
+    rows = rows_of(dialect, tools, batch, answers=chosen.answers)
     engines: dict[str, Any] = {}
     for name in chosen.engines:
         try:
@@ -239,9 +249,12 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 64, 256])
     parser.add_argument("--vocabulary", nargs="*", default=[], help="files beside GPT-2's")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--answers", action="store_true", help="half of the rows are texts")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=40)
     chosen = parser.parse_args()
+    if chosen.answers:
+        chosen.engines = ["ours"]
     chosen.engines = ["ours", *(name for name in chosen.engines if name != "ours")]
     warnings.simplefilter("ignore", SchemaWarning)
     torch.set_num_threads(1)
