@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_spec.table import STRAY, TEXT, TokenTable
+from mypt_spec.table import STRAY, TEXT, Piece, TokenTable
 from tests.support.strategies import DIALECTS
 
 pytestmark = pytest.mark.parametrize("name", DIALECTS)
@@ -24,9 +24,10 @@ def naive(text: str, table: TokenTable) -> list[tuple[str, int, int]]:
     """
     parts = []
     bases = [t for t in table.terminals.values() if t.name not in table.joined]
-    for terminal in sorted(bases, key=lambda t: -len(t.shown)):
+    forms = [(t, i, p) for t in bases for i, p in enumerate((t.spelling, *t.also))]
+    for terminal, number, form in sorted(forms, key=lambda f: -len(shown(f[2]))):
         body = ""
-        for piece in terminal.spelling:
+        for piece in form:
             if piece.kind == "attr":
                 body += piece.pattern
             elif piece.kind != "space":
@@ -36,7 +37,7 @@ def naive(text: str, table: TokenTable) -> list[tuple[str, int, int]]:
                 body += f"(?:{re.escape(piece.value)}|{after_word})"
             else:
                 body += r"\s*+" if body else r"(?:(?<!\s)\s++)?"
-        parts.append(f"(?P<{terminal.name}>{body})")
+        parts.append(f"(?P<{terminal.name}{f'_or{number}' * bool(number)}>{body})")
     whole = {
         p[0].value
         for t in table.terminals.values()
@@ -48,21 +49,26 @@ def naive(text: str, table: TokenTable) -> list[tuple[str, int, int]]:
     for match in re.finditer("|".join(parts), text):
         if match.start() > at:
             out.append((TEXT, at, match.start()))
-        base = table.terminals[match.lastgroup].joins if match.lastgroup in table.terminals else ""
-        before = out[-1][0] if out else ""
+        name = re.sub(r"_or\d+$", "", match.lastgroup or "")
+        base = table.terminals[name].joins if name in table.terminals else ""
+        last = table.terminals.get(out[-1][0]) if out else None
         if base and (
-            not out or (before not in (TEXT, STRAY) and table.terminals[before].bare[-1].isspace())
+            not out or (last is not None and (last.bare[-1].isspace() or last.before != ""))
         ):
             out.append((base, *match.span()))
             at = match.end()
             continue
         out.append(
-            (STRAY if match["alone"] is not None else match.lastgroup or "", *match.span())
+            (STRAY if match["alone"] is not None else name, *match.span())
             if alone
-            else (match.lastgroup or "", *match.span())
+            else (name, *match.span())
         )
         at = match.end()
     return [*out, (TEXT, at, len(text))] if at < len(text) else out
+
+
+def shown(form: tuple[Piece, ...]) -> str:
+    return "".join("..." if p.kind == "attr" else p.value for p in form).strip("\n")
 
 
 @settings(max_examples=400)
