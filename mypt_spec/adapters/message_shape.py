@@ -40,7 +40,7 @@ _ROLES = {
 _ID, _NAMED, _ANY = "id", "has an id", "any"  # of calls without a result
 RESULTS = ("function", "tool_result", "toolresult")  # what people call a result
 # Keys of a message that are read as if they were not there where they are null.
-_NULLABLE = frozenset({"tool_calls", "tool_call_id", "name", *THOUGHTS})
+_NULLABLE = frozenset({"tool_calls", "tool_call_id", "name", "weight", *THOUGHTS})
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,3 +144,15 @@ def test_the_fast_path_judges_weights_as_the_checker(name: str) -> None:
     found = fast.block(b"\n".join(lines) + b"\n", row=1, filename="x")[1]
     assert sorted({item.row for _, items in found for item in items}) == wanted
     assert wanted == [3, 5, 6]
+
+
+def test_a_weight_that_is_null_is_none_in_messages() -> None:
+    """Tables write null into each row that lacks what another row has."""
+    user = {"role": "user", "content": "u", "weight": None}
+    answer = {"role": "assistant", "content": "a", "weight": None}
+    d = mypt_spec.dialect("qwen3")
+    episode, findings = d.check({"messages": [user, answer]})
+    assert findings == []
+    assert episode is not None
+    assert d.encode(episode).loss.any()
+    assert all("weight" not in message for message in d.write(episode)["messages"])
