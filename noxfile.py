@@ -3,6 +3,8 @@
 `nox -s tests`, `lint`, `fuzz`, `growth`, `bench`, `spec`, `pages`, `hooks`. See CONTRIBUTING.md.
 """
 
+import os
+
 import nox
 
 nox.options.sessions = ["lint", "spec", "tests"]
@@ -105,6 +107,27 @@ def trl(session: nox.Session) -> None:
     """Three steps of TRL's SFTTrainer on rows of `mypt-prepare --format trl`."""
     session.install(".[test]", "trl>=1.16")
     session.run("pytest", "tests/unit/mypt_train/test_trainer_formats.py", *session.posargs)
+
+
+@nox.session
+def exports(session: nox.Session) -> None:
+    """What `mypt-export` writes for servers, on 500 chats a dialect: by transformers, llguidance
+    and xgrammar, and by llama.cpp, which is built from source.
+
+    LLAMA_VOCABULARY names a GGUF file with a vocabulary, such as llama.cpp's
+    ggml-vocab-gpt-2.gguf; without it, that part is left out.
+    """
+    session.install(".[test]", "xgrammar>=0.2.8")
+    if "LLAMA_VOCABULARY" in os.environ:
+        session.install("llama-cpp-python>=0.3.36")
+    session.run(
+        "pytest",
+        "-n",
+        "auto",
+        "tests/property/test_exports.py",
+        *session.posargs,
+        env={"EXPORT_EXAMPLES": "500"},
+    )
 
 
 @nox.session

@@ -1,4 +1,4 @@
-"""Runs `mypt-export`: a checkpoint becomes a Hugging Face folder."""
+"""Runs `mypt-export`: a checkpoint becomes a Hugging Face folder, with files for servers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ PROG = "mypt-export"
 EPILOG = """\
 examples:
   mypt-export runs/tiny --out exported
+  mypt-export runs/tiny --for vllm,sglang --out exported
+  mypt-export --for llama.cpp --dialect qwen3 --vocab Qwen3-8B/ --out files
   python -c "import transformers; transformers.pipeline('text-generation', 'exported')"
 
 The folder loads offline in transformers, and gives the same ids and masks as mypt-prepare. Its chat
-template refuses content that spells a tag. Exit status: 0 done, 2 failure.
+template refuses content that spells a tag. Without a checkpoint, only the files for --for are
+written: chat template, grammars, and a README.md that says how to start the server with them.
+Exit status: 0 done, 2 failure.
 """
 
 
@@ -27,6 +31,7 @@ def _options(out: Parser) -> None:
         "CHECKPOINT",
         "config.json and model.safetensors, or what mypt-train has written to",
         dest="checkpoint",
+        nargs="?",
     )
     add.dialect("that of the checkpoint, or mypt")
     add(
@@ -35,18 +40,42 @@ def _options(out: Parser) -> None:
         "the one in the checkpoint, or GPT-2's)",
     )
     add = out.group("output")
+    add(
+        "--for SERVER",
+        "add the files of a server: transformers, vllm, sglang, llama.cpp; several by commas",
+        dest="servers",
+        action="append",
+        default=[],
+    )
     add("-o --out DIR", "an empty folder, or a new one; required")
     add("OUT", argparse.SUPPRESS, dest="old_out", nargs="?")  # the folder as a second word
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    from mypt_train.export.folder import export
-    from mypt_train.export.tokenizer_file import ExportError
+    import mypt_spec
+    from mypt_spec import SpecError, VocabularyError
+    from mypt_train import export as rooms
 
-    out = chosen.out or chosen.old_out
+    out, servers = chosen.out or chosen.old_out, rooms.chosen(chosen.servers)
     if out is None or None not in (chosen.out, chosen.old_out):
-        raise ExportError("name the folder to write once, with --out DIR")
-    print(export(chosen.checkpoint, out, dialect=chosen.dialect, vocabulary=chosen.vocab))
+        raise rooms.ExportError("name the folder to write once, with --out DIR")
+    if chosen.checkpoint is not None:
+        made = rooms.export(
+            chosen.checkpoint,
+            out,
+            dialect=chosen.dialect,
+            vocabulary=chosen.vocab,
+            servers=servers,
+        )
+    elif not servers:
+        raise rooms.ExportError("name a checkpoint, or a server with --for")
+    else:
+        try:
+            dialect = mypt_spec.dialect(chosen.dialect or "mypt", vocabulary=chosen.vocab)
+        except (KeyError, VocabularyError, SpecError) as error:
+            raise rooms.ExportError(error.args[0]) from None
+        made = rooms.write_server_files(dialect, servers, out)
+    print(made)
     return DONE
 
 

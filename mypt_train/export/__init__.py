@@ -1,6 +1,16 @@
-"""Exports trained models for `transformers`, with the same ids, masks and logits there."""
+"""Exports trained models for `transformers` and servers: the same ids, masks and logits there."""
 
-from mypt_train.export.folder import endings, export
+from mypt_train.export.folder import export
+from mypt_train.export.last_tags import endings
+from mypt_train.export.servers import SERVERS, chosen, server_files, write_server_files
 from mypt_train.export.tokenizer_file import ExportError
 
-__all__ = ["ExportError", "endings", "export"]
+__all__ = [
+    "SERVERS",
+    "ExportError",
+    "chosen",
+    "endings",
+    "export",
+    "server_files",
+    "write_server_files",
+]

@@ -133,7 +133,7 @@ def prompts(dialect: Dialect) -> dict[int, list[str]]:
         seen = {state}
         for here, path in ways:
             if writes[here]:
-                out[state] = [*path, *_only(here, dialect)]
+                out[state] = [*path, *forced(here, dialect)]
                 break
             for name, then in machine.steps[here].items():
                 terminal = table.terminals.get(name)
@@ -148,7 +148,7 @@ def prompts(dialect: Dialect) -> dict[int, list[str]]:
     return out
 
 
-def _only(state: int, dialect: Dialect) -> list[str]:
+def forced(state: int, dialect: Dialect) -> list[str]:
     """Returns the tags that the model must write in a state, until it has a choice."""
     table, machine = dialect.table, dialect.automaton
     writes = model_writes(machine, table)

@@ -44,7 +44,7 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
         out.append(f"{{%- set {name} = {json.dumps(value, ensure_ascii=False)} -%}}\n")
     fields = (
         f'state={start}, open="", key="", last="", mark="", said="", trained=0, out=[], '
-        "waiting=[], tools=0, turn=0, answered=false"
+        "waiting=[], tools=0, turn=0, answered=false, again=false"
     )
     out.append(f"{{%- set now = namespace({fields}) -%}}\n")
     return "".join([*out, _PROGRAM.read_text(encoding="utf-8")])
@@ -66,6 +66,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "closers": {kind: t.name for kind, t in table.closers.items()},
         "bodies": {kind: t.body for kind, t in table.openers.items()},
         "shared": sorted(layout.shared),
+        "again": [kind for kind, t in table.openers.items() if t.again],
         "thoughts": [*THOUGHTS, "think"],
         "empty": int(layout.empty),
         "turns": int(layout.turns),

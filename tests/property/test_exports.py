@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import random
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +18,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_spec.bodies.json_body import written
+from mypt_train.commands.export import main
+from mypt_train.export import endings, server_files
+from mypt_train.export.answers import answers
+from mypt_train.export.lark import lark
+from mypt_train.export.response_template import response_template
 from mypt_train.export.tokenizer_file import padding
-from tests.support.chats import EXAMPLES, chats, cut_short, joins, spells
+from tests.support.chats import EXAMPLES, chats, cut_short, joins, spells, writes_tools
+from tests.support.guidance import tokenizer as guided
 from tests.support.huggingface import tokenizer
+from tests.support.rollouts import faults, mutated, rollouts, stop
 
 NAMES = mypt_spec.dialects()
 pytest.importorskip("transformers")
@@ -55,3 +67,180 @@ def test_the_template_gives_our_ids_and_mask(name: str, data: st.DataObject) -> 
     assert found["input_ids"] == encoded.ids.tolist()
     if not cut_short(d, episode):
         assert np.array_equal(found["assistant_masks"], encoded.loss)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+@few
+def test_an_answer_is_read_back(name: str, data: st.DataObject) -> None:
+    d = mypt_spec.dialect(name)
+    drawn = data.draw(chats(name))
+    if drawn is None or spells(d, (padding(d),), drawn[0]):
+        return
+    messages, tools = drawn[0]["messages"], drawn[0].get("tools")
+    render = theirs(name).apply_chat_template
+    for at, message in enumerate(messages):
+        before = messages[:at]
+        if message["role"] != "assistant" or before[-1]["role"] == "assistant":
+            continue
+        prompt = render(before, tools=tools, tokenize=False, add_generation_prompt=True)
+        whole = render(messages[: at + 1], tools=tools, tokenize=False)
+        if not whole.startswith(prompt):
+            continue  # tools are before the last question, or a result has been read as a text
+        read = theirs(name).parse_response(whole[len(prompt) :], templates(name), prefix=prompt)
+        assert read == said(message, name), whole[len(prompt) :]
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if not writes_tools(mypt_spec.dialect(n))])
+def test_a_template_refuses_tools_that_it_cannot_write(name: str) -> None:
+    import jinja2
+
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    with pytest.raises(jinja2.exceptions.TemplateError, match=r"cannot write tools|place for"):
+        theirs(name).apply_chat_template([{"role": "user", "content": "u"}], tools=tools)
+
+
+@cache
+def templates(name: str) -> Any:
+    return response_template(mypt_spec.dialect(name))
+
+
+def said(message: dict[str, Any], name: str) -> dict[str, Any]:
+    """A message of an assistant as transformers returns it: nothing that is empty."""
+    thoughts = (message.get(key) for key in ("reasoning_content", "thinking", "reasoning"))
+    d = mypt_spec.dialect(name)
+    out = {
+        "role": "assistant",
+        "thinking": next((t for t in thoughts if t), ""),
+        "content": message.get("content") or "",
+        "tool_calls": [
+            ({"id": call["id"]} if "id" in call and ids_in_calls(d) else {})
+            | {"type": "function", "function": function(call["function"], d)}
+            for call in message.get("tool_calls") or ()
+        ],
+    }
+    return {key: value for key, value in out.items() if value}
+
+
+def function(given: dict[str, Any], d: mypt_spec.Dialect) -> dict[str, Any]:
+    """A function as it is read: beside the name of the tool, an argument `name` keeps its key."""
+    beside = any(t.body == "call" and t.by_model for t in d.table.openers.values())
+    return given | {"arguments": written(given["arguments"])} if beside else given
+
+
+def ids_in_calls(d: mypt_spec.Dialect) -> bool:
+    return any(t.body in ("calls", "functions") for t in d.table.openers.values())
+
+
+# What no grammar of a server sees: docs/templates.md says why.
+UNSEEN = {"MYP004", "MYP005", "MYP306", "MYP307"}
+
+
+def end(name: str) -> str:
+    return next(reversed(endings(mypt_spec.dialect(name))), "")
+
+
+@cache
+def lark_matcher(name: str) -> Any:
+    llguidance = pytest.importorskip("llguidance")
+    d = mypt_spec.dialect(name)
+    text = lark(d, answers(d, end(name), reserved=(padding(d),)))
+    found = llguidance.LLMatcher(guided(name), llguidance.grammar_from("lark", text), log_level=0)
+    assert not found.is_error(), found.get_error()
+    return found
+
+
+@cache
+def compiled_tag(name: str) -> Any:
+    xgrammar = pytest.importorskip("xgrammar")
+    d = mypt_spec.dialect(name)
+    special = {i: tag for tag, i in {padding(d): d.tokenizer.pad, **d.tokenizer.special}.items()}
+    words = [
+        special[i].encode()
+        if i in special
+        else d.tokenizer.decode_bytes([i])
+        if i in d.tokenizer.ordinary
+        else f"<unused {i}>".encode()
+        for i in range(d.tokenizer.vocab_size)
+    ]
+    info = xgrammar.TokenizerInfo(
+        words,
+        vocab_type=xgrammar.VocabType.RAW,
+        vocab_size=d.tokenizer.vocab_size,
+        stop_token_ids=[stop(d) or d.tokenizer.pad],
+    )
+    tag = json.loads(server_files(d, ["vllm"])["structural_tag.json"])
+    return xgrammar.GrammarCompiler(info, max_threads=1).compile_structural_tag(tag)
+
+
+def by_llguidance(name: str, ids: list[int]) -> bool:
+    matcher = lark_matcher(name).deep_copy()
+    return bool(matcher.try_consume_tokens(ids) == len(ids) and matcher.is_accepting())
+
+
+def by_xgrammar(name: str, ids: list[int]) -> bool:
+    import xgrammar
+
+    d = mypt_spec.dialect(name)
+    matcher = xgrammar.GrammarMatcher(compiled_tag(name))
+    return all(map(matcher.accept_token, [*ids, stop(d) or d.tokenizer.pad]))
+
+
+@pytest.mark.parametrize("accepts", [by_llguidance, by_xgrammar])
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+@few
+def test_grammars_take_what_is_legal_and_refuse_the_rest(
+    name: str, accepts: Any, data: st.DataObject
+) -> None:
+    (lark_matcher if accepts is by_llguidance else compiled_tag)(name)  # skips without the package
+    d = mypt_spec.dialect(name)
+    drawn = data.draw(chats(name))
+    rng = random.Random(data.draw(st.integers(0, 1 << 30)))
+    for rollout in rollouts(d, drawn[1]) if drawn else ():
+        assert not faults(d, rollout, rollout.ids)
+        assert accepts(name, rollout.ids), d.tokenizer.decode(rollout.ids)
+        for _ in range(3):
+            ids = mutated(d, rollout, rng)
+            found = faults(d, rollout, ids)
+            if found and not found & UNSEEN:
+                assert not accepts(name, ids), (found, d.tokenizer.decode(ids))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_llama_cpp_reads_the_grammar(name: str, llama_vocabulary: Any) -> None:
+    llama_cpp = pytest.importorskip("llama_cpp")
+    text = server_files(mypt_spec.dialect(name), ["llama.cpp"])["answer.gbnf"]
+    for grammar, fine in ((text, True), (text.replace("::=", ":=", 1), False)):
+        made = llama_cpp.llama_sampler_init_grammar(llama_vocabulary, grammar.encode(), b"root")
+        assert bool(made) == fine
+
+
+@pytest.fixture(scope="module")
+def llama_vocabulary() -> Any:
+    """The vocabulary of a GGUF file, which LLAMA_VOCABULARY names."""
+    llama_cpp = pytest.importorskip("llama_cpp")
+    if "LLAMA_VOCABULARY" not in os.environ:
+        pytest.skip("LLAMA_VOCABULARY names no GGUF file")
+    model = llama_cpp.Llama(os.environ["LLAMA_VOCABULARY"], vocab_only=True, verbose=False)
+    return llama_cpp.llama_model_get_vocab(model.model)
+
+
+def test_a_folder_for_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["--for", "vllm,llama.cpp", "--for", "sglang", "-o", str(out)]) == 0
+    assert {path.name for path in out.iterdir()} == {
+        "README.md", "answer.gbnf", "answer.lark", "chat_template.jinja", "response_template.json",
+        "structural_tag.json",
+    }  # fmt: skip
+    for server in ("vllm", "sglang", "llama.cpp"):
+        assert f"## {server}" in (out / "README.md").read_text()
+    for asked, says in (
+        (["--for", "vllm", "-o", str(out)], "is not empty"),
+        (["--for", "vlm", "-o", str(tmp_path / "a")], "no such server; known are transformers"),
+        (["-o", str(tmp_path / "a")], "name a checkpoint, or a server with --for"),
+        (["--for", "vllm", "--dialect", "mypd", "-o", str(tmp_path / "a")], "no dialect"),
+    ):
+        assert main(asked) == 2
+        assert says in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()

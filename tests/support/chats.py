@@ -42,6 +42,8 @@ def chats(draw: st.DrawFn, name: str, clean: bool = True) -> tuple[Record, Episo
     d = mypt_spec.dialect(name)
     if read_by_messages(d):
         record = shown(draw(records(name, clean=clean)))
+        if not writes_tools(d):
+            record.pop("tools", None)
         episode = d.read(record)[0]
     else:
         record = _fitting(d, shown(draw(tool_chats(name, clean))))
@@ -52,6 +54,12 @@ def chats(draw: st.DrawFn, name: str, clean: bool = True) -> tuple[Record, Episo
     if episode is None or any(f.severity == "error" for f in d.validate(episode)):
         return None
     return record, episode
+
+
+def writes_tools(d: Dialect) -> bool:
+    """Whether a template can write definitions of tools in the format's words."""
+    path = chat_layout(d).paths.get("tools")
+    return path is not None and d.table.openers[path[-1]].body in ("tool_list", "tool_lines")
 
 
 def shown(record: Record) -> Record:

@@ -1,0 +1,160 @@
+"""Says what a model may write after a prompt, as rules from which grammars for servers are written.
+
+Input: a dialect, and the tag that ends a turn. Output: `Answers`, one rule for each state of the
+automaton in which the model writes. A server stops at the id that ends a turn and then closes its
+grammar, so the rules end before that id; what only the system writes is not in them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mypt_spec import Dialect
+from mypt_spec.states import awaits_result, model_writes
+from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
+from mypt_train.export.chat_facts import forced
+from mypt_train.export.tokenizer_file import ExportError
+
+_BODIES = (*CALLS, *LISTS)
+
+# ("text", ""), ("id", tag), ("plain", text), ("attr", pattern) or ("body", kind).
+Item = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Way:
+    """What may be written in a state: items in order, then the rule of a state, or the end."""
+
+    items: tuple[Item, ...]
+    then: int | None
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The rules by state; `starts` are the states in which an answer may begin.
+
+    A state n after the whole body of a call, where no more text may come, is -1 - n. `forbidden`
+    are the spellings that no text and no string in JSON may have.
+    """
+
+    rules: dict[int, tuple[Way, ...]]
+    starts: tuple[int, ...]
+    forbidden: tuple[str, ...]
+
+
+def rule(state: int) -> str:
+    """Returns the name of the rule of a state."""
+    return f"s{state}" if state >= 0 else f"called{-1 - state}"
+
+
+def answers(dialect: Dialect, end: str, *, reserved: tuple[str, ...] = ()) -> Answers:
+    """Returns what a model may write in a dialect; `end` is the tag at which a server stops.
+
+    `reserved` are spellings of other special ids. Raises ExportError where no grammar can say it.
+    """
+    return _Reader(dialect, end).read(reserved)
+
+
+class _Reader:
+    def __init__(self, dialect: Dialect, end: str) -> None:
+        self.table, self.machine, self.end = dialect.table, dialect.automaton, end
+        self.dialect = dialect
+        self.writes = model_writes(self.machine, self.table)
+
+    def read(self, reserved: tuple[str, ...]) -> Answers:
+        starts = self._starts()
+        rules: dict[int, tuple[Way, ...]] = {}
+        queue = [*starts]
+        for state in queue:
+            rules[state] = tuple(dict.fromkeys(self._ways(state, first=state in starts)))
+            more = [w.then for w in rules[state] if w.then is not None]
+            queue += [s for s in dict.fromkeys(more) if s not in queue]
+        own = [] if self.dialect.vocabulary is None else [*self.dialect.vocabulary.special]
+        plain = [
+            text
+            for t in self.table.plain_tags
+            for text in ["".join(p.value for p in t.spelling if p.kind == "text")]
+            if not t.patterns
+        ]
+        begun = [_first_text(t) for t in self.table.plain_tags if t.patterns]
+        every = {*self.table.special, *own, *reserved, *plain, *begun} - {""}
+        short = sorted(s for s in every if not any(o in s and o != s for o in every))
+        return Answers(rules, tuple(starts), tuple(short))
+
+    def _starts(self) -> list[int]:
+        """Returns the states after what the system writes, in which the model goes on."""
+        found = []
+        for state, row in enumerate(self.machine.steps):
+            for name, then in row.items():
+                if name == TEXT or name in self.writes[state] or not self.writes[then]:
+                    continue
+                for forced_name in forced(then, self.dialect):
+                    then = self.machine.steps[then][forced_name]
+                found.append(then)
+        return sorted({*found})
+
+    def _ends(self, state: int) -> bool:
+        """Returns whether an answer may end in a state, which a tag of the model led to."""
+        return awaits_result(state, self.machine, self.table) or not self.writes[state]
+
+    def _ways(self, state: int, *, first: bool) -> list[Way]:
+        out: list[Way] = []
+        called = state < 0
+        state = -1 - state if called else state
+        for text in (False, True):
+            if text and (called or TEXT not in self.writes[state]):
+                continue
+            at = self.machine.steps[state][TEXT] if text else state
+            for name in sorted(self.writes[at] - {TEXT}, key=self.table.order.__getitem__):
+                items, then = self._tag(at, self.table.terminals[name])
+                if ("id", self.end) in items:
+                    if not self._ends(then):
+                        raise ExportError(
+                            f"{self.table.name}: `{self.end}` ends generation, and more of the "
+                            "answer may follow it; a server's grammar cannot say that"
+                        )
+                    items = items[: items.index(("id", self.end))]
+                    out.append(Way((*[("text", "")] * text, *items), None))
+                else:
+                    out.append(Way((*[("text", "")] * text, *items), then))
+        if not (first or called) and self._ends(state):
+            out.append(Way((), None))
+        return out
+
+    def _tag(self, state: int, terminal: Terminal) -> tuple[tuple[Item, ...], int]:
+        """Returns what is written for a tag, with the body of a call, and the state after."""
+        then = self.machine.steps[state][terminal.name]
+        items = _spelled(terminal)
+        if terminal.opens and terminal.body in _BODIES:
+            items = (*items, ("body", terminal.body))
+            then = -1 - self.machine.steps[then][TEXT]
+        elif any(kind == "attr" for kind, _ in items):
+            raise ExportError(
+                f"{self.table.name}: nothing says which attributes a model may write in "
+                f"`{terminal.shown}`"
+            )
+        return items, then
+
+
+def _spelled(terminal: Terminal) -> tuple[Item, ...]:
+    out: list[Item] = []
+    for piece in terminal.said:
+        if piece.kind == "special":
+            out.append(("id", piece.value))
+        elif piece.kind == "attr":
+            out.append(("attr", piece.pattern))
+        elif out and out[-1][0] == "plain":
+            out[-1] = ("plain", out[-1][1] + piece.value)
+        else:
+            out.append(("plain", piece.value))
+    return tuple(out)
+
+
+def _first_text(terminal: Terminal) -> str:
+    """Returns the plain text before the first attribute of a tag."""
+    out = ""
+    for piece in terminal.spelling:
+        if piece.kind == "attr":
+            break
+        out += piece.value if piece.kind == "text" else ""
+    return out

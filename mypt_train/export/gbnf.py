@@ -1,0 +1,139 @@
+"""Writes what a model may write as a grammar in GBNF, as llama.cpp and xgrammar read it.
+
+Input: `Answers`. Output: text. The two differ in how they name an id: `<[50257]>`, `Token(50257)`.
+
+Theory of operation. GBNF has no complement, and characters of an ordinary token can spell a tag. So
+text that spells no tag is written as the automaton that searches for tags (Aho and Corasick): a
+rule for each beginning of a tag that the last characters may be, and no rule for a whole tag. After
+`<my` of `<myPT_user>` comes the rule of `<myP`, or of the longest beginning that is still one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from mypt_spec import Dialect
+from mypt_train.export.answers import Answers, Item, Way, rule
+
+_OPEN_STRING = r'"\\\x00-\x1F'
+_JSON = r"""
+json-value ::= json-object | json-array | json-string | json-number | "true" | "false" | "null"
+json-object ::= "{" (json-member (", " json-member)*)? "}"
+json-member ::= json-string ": " json-value
+json-array ::= "[" (json-value (", " json-value)*)? "]"
+json-number ::= "-"? ("0" | [1-9] [0-9]*) ("." [0-9]+)? ([eE] [-+]? [0-9]+)?
+json-escape ::= "\\" (["\\bfnrt] | "u00" [0-7] [0-9a-f])
+json-string ::= "\"" string-0
+json-name ::= "\"" string-some
+json-function ::= "{\"name\": " json-name ", \"arguments\": " json-object
+json-id ::= "\"" [a-zA-Z0-9_-]+ "\""
+"""
+_BODIES = {
+    "call": r'"{\"name\": " json-name (", " json-member)* "}"',
+    "arguments": "json-object",
+    "function": 'json-function "}"',
+    "calls": '"[" json-call (", " json-call)* "]"',
+    "functions": '"[" json-item (", " json-item)* "]"',
+}
+_LISTED = {
+    "calls": r"""json-call ::= "{" ("\"id\": " json-name ", ")? "\"type\": \"function\", \"function\": " json-function "}}" """,  # noqa: E501
+    "functions": r"""json-item ::= json-function ", \"id\": " json-id "}" """,
+}
+
+
+def gbnf(dialect: Dialect, found: Answers, *, token: str = "<[{}]>") -> str:
+    """Returns the grammar, with `root` as its first rule; `token` is how an id is written."""
+    kinds = {
+        value for ways in found.rules.values() for w in ways for k, value in w.items if k == "body"
+    }
+    lines = [f"root ::= {' | '.join(rule(state) for state in found.starts)}"]
+    ids = dialect.tokenizer.special
+
+    def written(way: Way) -> str:
+        items = [_item(item, lambda tag: token.format(ids[tag])) for item in way.items]
+        items += [] if way.then is None else [rule(way.then)]
+        return " ".join(items) or '""'
+
+    for state, ways in found.rules.items():
+        lines.append(f"{rule(state)} ::= {' | '.join(written(way) for way in ways)}")
+    lines += _free("text", found.forbidden)
+    if kinds:
+        lines += _JSON.strip().split("\n")
+        lines += [_LISTED[kind].strip() for kind in sorted(kinds) if kind in _LISTED]
+        lines += [f"body-{kind} ::= {_BODIES[kind]}" for kind in sorted(kinds)]
+        lines += _free("string", found.forbidden, string=True)
+    return "\n".join(lines) + "\n"
+
+
+def _item(item: Item, token: Callable[[str], str]) -> str:
+    kind, value = item
+    if kind == "id":
+        return token(value)
+    if kind == "attr":
+        return value.replace(r"\s", r" \t\n\r")
+    return "text-some" if kind == "text" else f"body-{value}" if kind == "body" else _quoted(value)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The automaton that searches for words: `steps[n]` maps characters to states after `n`.
+
+    A character that is not there leads to state 0, and one that ends a word to -1.
+    """
+
+    steps: tuple[dict[str, int], ...]
+
+
+def _search(words: Iterable[str]) -> _Search:
+    words = [*words]
+    begun = sorted({w[:n] for w in words for n in range(len(w))} | {""}, key=lambda b: (len(b), b))
+    number = {b: i for i, b in enumerate(begun)}
+    letters = sorted({c for w in words for c in w})
+    rows: list[dict[str, int]] = []
+    for b in begun:
+        row: dict[str, int] = {}
+        for c in letters:
+            text = b + c
+            if any(text.endswith(w) for w in words):
+                row[c] = -1
+                continue
+            longest = next(text[i:] for i in range(len(text) + 1) if text[i:] in number)
+            if longest:
+                row[c] = number[longest]
+        rows.append(row)
+    return _Search(tuple(rows))
+
+
+def _free(name: str, words: Iterable[str], *, string: bool = False) -> list[str]:
+    """Returns the rules of text without words, NAME-some (not empty) and NAME-0, NAME-1, ...
+
+    Of a string, they end with its quote.
+    """
+    out = []
+    steps = _search(words).steps
+    end = '"\\""' if string else '""'
+    for state in (-1, *range(len(steps))):
+        row = steps[max(state, 0)]
+        row = {c: to for c, to in row.items() if not (string and c in '"\\')}
+        ways = [] if state < 0 else [end]
+        ways += [f"json-escape {name}-0"] if string else []
+        others = "".join(_in_class(c) for c in row)
+        outside = (_OPEN_STRING if string else "") + others
+        ways.append(f"[^{outside}] {name}-0" if outside else f". {name}-0")
+        for to in sorted({t for t in row.values() if t >= 0}):
+            group = "".join(_in_class(c) for c, t in row.items() if t == to)
+            ways.append(f"[{group}] {name}-{to}")
+        rule = f"{name}-some" if state < 0 else f"{name}-{state}"
+        out.append(f"{rule} ::= {' | '.join(ways)}")
+    return out
+
+
+def _in_class(letter: str) -> str:
+    special = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+    return special.get(letter, f"\\x{ord(letter):02X}" if letter in r"\]^-[" else letter)

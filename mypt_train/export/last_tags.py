@@ -1,0 +1,51 @@
+"""Finds the tags at which a model stops.
+
+Input: a dialect. Output: tags that are single ids, or texts where a format has none.
+"""
+
+from __future__ import annotations
+
+from mypt_spec import Dialect
+from mypt_spec.states import open_blocks
+from mypt_spec.table import TEXT, Terminal
+
+
+def endings(dialect: Dialect) -> list[str]:
+    """Returns the tags after which the model writes no further; the end of the turn comes last.
+
+    A tag counts if it is one id, and if in some state after it only the system may write, or the
+    episode is over. Section "Generation" of each `grammar/*/SPEC.md` describes these tags.
+    """
+    table, found = dialect.table, _last_tags(dialect)
+    return sorted(
+        (tag for tag in found if tag in table.special),
+        key=lambda tag: (found[tag], table.special[tag]),
+    )
+
+
+def stop_strings(dialect: Dialect) -> list[str]:
+    """Returns the texts of such tags that are no single id, for a format without `endings`."""
+    return sorted(tag for tag in _last_tags(dialect) if tag not in dialect.table.special)
+
+
+def _last_tags(dialect: Dialect) -> dict[str, bool]:
+    """Returns the tags after which the model writes no further, and whether all is over then."""
+    table, machine = dialect.table, dialect.automaton
+    blocks = open_blocks(machine, table)
+    found: dict[str, bool] = {}
+    for before, row in enumerate(machine.steps):
+        if any(not table.openers[kind].body_loss for kind in blocks[before]):
+            continue  # what the system writes, quotations too
+        for name, state in row.items():
+            terminal = table.terminals.get(name)
+            if (
+                terminal is not None
+                and _own(terminal)
+                and not any(n == TEXT or _own(table.terminals[n]) for n in machine.steps[state])
+            ):
+                found[terminal.shown] = found.get(terminal.shown, False) or state in machine.accepts
+    return found
+
+
+def _own(terminal: Terminal) -> bool:
+    return terminal.by_model

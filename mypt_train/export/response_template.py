@@ -1,0 +1,139 @@
+"""Writes how transformers reads an answer: its `response_template`.
+
+Input: a dialect. Output: a JSON object with the fields `thinking`, `content` and `tool_calls`, for
+transformers and servers that use it. Where a block begins and ends is read off the automaton.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mypt_spec import Dialect
+from mypt_spec.states import model_writes, open_blocks
+from mypt_spec.table import TEXT, Terminal
+from mypt_train.export.chat_facts import forced
+from mypt_train.export.chat_layout import ChatLayout, chat_layout
+from mypt_train.export.tokenizer_file import ExportError
+
+_STRING = r'"(?:[^"\\]|\\.)*"'
+# The members of a call that has its arguments beside its name.
+_MEMBER = (
+    rf'"(?P<key>(?:[^"\\]|\\.)*)": (?P<value>(?P<any>{_STRING}|-?[0-9][0-9.eE+-]*|true|false|null'
+    rf"|\[(?:(?&any)(?:, (?&any))*)?\]|\{{(?:{_STRING}: (?&any)(?:, {_STRING}: (?&any))*)?\}}))"
+)
+_TEXT_AS_IT_IS = {"content": "text", "content_args": {"strip": False}}
+_FUNCTION = {"name": "{content.name}", "arguments": "{content.arguments}"}
+_NAMED = {"name": "{name}", "arguments": "{content}"}
+
+
+def response_template(dialect: Dialect) -> dict[str, Any]:
+    """Returns the response template of a dialect. Raises ExportError where it can have none."""
+    layout, table = chat_layout(dialect), dialect.table
+    fields: dict[str, Any] = {}
+    if "thought" in layout.paths:
+        fields["thinking"] = _bounds(layout.paths["thought"][-1], dialect) | _TEXT_AS_IT_IS
+    if "call" in layout.paths:
+        fields["tool_calls"] = _calls(layout, dialect)
+    fields["content"] = _content(layout, dialect) | _TEXT_AS_IT_IS
+    fields["content"] |= {"repeats": True, "join": ""}
+    defaults = {"role": "assistant"}
+    anchor = "|".join(_anchors(dialect))
+    if not anchor:
+        raise ExportError(f"{table.name}: nothing says where an answer begins")
+    return {"version": 1, "defaults": defaults, "start_anchor_pattern": anchor, "fields": fields}
+
+
+def _calls(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
+    kind = layout.paths["call"][-1]
+    opener = dialect.table.openers[kind]
+    found = _bounds(kind, dialect)
+    if opener.body == "calls":
+        return found | {"content": "json"}
+    if opener.body == "functions":
+        function = {"name": "{name}", "arguments": "{arguments}"}
+        item = {"type": "function", "id": "{id}", "function": function}
+        return found | {"content": "json", "transform": item, "transform_each": True}
+    if opener.body == "call":
+        found["open_pattern"] += r'\{"name": "(?P<name>(?:[^"\\]|\\.)*)"(?:, )?'
+        args = {"tag_pattern": _MEMBER, "value_parser": {"name": "json"}}
+        found |= {"content": "xml-inline", "content_args": args}
+        function = _NAMED
+    else:
+        function = _FUNCTION if opener.body == "function" else _NAMED
+        found["content"] = "json"
+    return found | {"repeats": True, "transform": {"type": "function", "function": function}}
+
+
+def _content(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
+    """Returns where the text of an answer is: in blocks, or where no other field is."""
+    kinds = [layout.paths[p][-1] for p in ("said", "answer") if p in layout.paths]
+    whole = dialect.table.openers[kinds[-1]]
+    if not whole.by_model or forced_opener(whole, dialect):
+        ends = "|".join(_ends(kinds[-1], dialect))
+        return {"close_pattern": f"(?:{ends})(?s:.*)"}
+    bounds = [_bounds(kind, dialect) for kind in kinds]
+    opened = "|".join(b["open_pattern"] for b in bounds)
+    closed = "|".join(dict.fromkeys(b["close_pattern"] for b in bounds))
+    return {"open_pattern": opened, "close_pattern": closed}
+
+
+def forced_opener(terminal: Terminal, dialect: Dialect) -> bool:
+    """Returns whether the model could only write a tag, so that a prompt has it."""
+    return any(terminal.name in forced(s, dialect) for s in dialect.automaton.states)
+
+
+def _bounds(kind: str, dialect: Dialect) -> dict[str, Any]:
+    """Returns the patterns between which a block is."""
+    opener = dialect.table.openers[kind]
+    joined = dialect.table.joined.get(opener.name)
+    lead = ""
+    if joined is not None:
+        lead = f"(?:{re.escape(joined.bare[: -len(opener.bare)])})?"
+    ends = "|".join(_ends(kind, dialect))
+    return {"open_pattern": lead + _pattern(opener, named=True), "close_pattern": ends}
+
+
+def _ends(kind: str, dialect: Dialect) -> list[str]:
+    """Returns patterns of the tags that end a block, or that follow one without a closing tag."""
+    table, machine = dialect.table, dialect.automaton
+    found: dict[str, None] = {}
+    for state, stack in open_blocks(machine, table).items():
+        for name in machine.steps[state] if stack[-1:] == (kind,) else ():
+            terminal = table.terminals.get(name)
+            if terminal is None:
+                continue
+            if kind in terminal.ends:
+                found[_pattern(terminal)] = None
+            elif kind not in table.closers or (
+                terminal.opens == kind and table.openers[kind].again
+            ):
+                found[f"(?={_pattern(terminal)})"] = None
+    return sorted(found, key=lambda p: (-len(p), p))
+
+
+def _anchors(dialect: Dialect) -> list[str]:
+    """Returns patterns of what is directly before an answer."""
+    table, machine = dialect.table, dialect.automaton
+    writes = model_writes(machine, table)
+    found: dict[str, None] = {}
+    for state, row in enumerate(machine.steps):
+        for name, then in row.items():
+            if name != TEXT and name not in writes[state] and writes[then]:
+                tags = [name, *forced(then, dialect)]
+                found["".join(_pattern(table.terminals[tag]) for tag in tags)] = None
+    return sorted(found, key=lambda p: (-len(p), p))
+
+
+def _pattern(terminal: Terminal, *, named: bool = False) -> str:
+    """Returns the pattern of a tag, without white space that the system adds after it.
+
+    With `named`, its attribute is a group.
+    """
+    out = ""
+    for piece in terminal.said:
+        if piece.kind == "attr":
+            out += f"(?P<name>{piece.pattern})" if named else f"(?:{piece.pattern})"
+        else:
+            out += re.escape(piece.value)
+    return out

@@ -1,0 +1,130 @@
+"""Writes the files that servers of models read: chat template, grammars, and how to start them.
+
+Input: a dialect on its vocabulary, and names of servers. Output: files by name, all of them made
+before any is written. Every grammar says the same: what a model may write after a prompt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from mypt_cli import atomic
+from mypt_spec import Dialect
+from mypt_train.export.answers import answers
+from mypt_train.export.chat_template import chat_template
+from mypt_train.export.gbnf import gbnf
+from mypt_train.export.lark import lark
+from mypt_train.export.last_tags import endings, stop_strings
+from mypt_train.export.response_template import response_template
+from mypt_train.export.tokenizer_file import ExportError, padding
+
+TEMPLATE, RESPONSE = "chat_template.jinja", "response_template.json"
+TAG, LARK, GBNF, README = "structural_tag.json", "answer.lark", "answer.gbnf", "README.md"
+SERVERS = {
+    "transformers": (TEMPLATE, RESPONSE),
+    "vllm": (TEMPLATE, RESPONSE, TAG, LARK),
+    "sglang": (TEMPLATE, TAG, LARK),
+    "llama.cpp": (TEMPLATE, GBNF),
+}
+_STARTS = {
+    "transformers": """\
+`tokenizer.apply_chat_template(messages, tools=tools, return_assistant_tokens_mask=True,
+return_dict=True)` gives ids and loss mask, `tokenizer.parse_response(ids, prefix=prompt)` reads an
+answer. Where the folder has no tokenizer, set `tokenizer.chat_template` and
+`tokenizer.response_template` to what the two files hold.
+""",
+    "vllm": """\
+    vllm serve MODEL --chat-template chat_template.jinja \\
+        --reasoning-parser response_template --tool-call-parser response_template \\
+        --enable-auto-tool-choice
+
+A request binds its answer with `extra_body={"structured_outputs": {"structural_tag": TEXT}}`, where
+TEXT is what structural_tag.json holds (backend xgrammar), or with `{"grammar": TEXT}` and what
+answer.lark holds (backend guidance). The parsers read `response_template` of the tokenizer.
+""",
+    "sglang": """\
+    python -m sglang.launch_server --model-path MODEL \\
+        --chat-template chat_template.jinja --grammar-backend xgrammar
+
+A request binds its answer with `response_format`, which is what structural_tag.json holds. With
+`--grammar-backend llguidance`, `ebnf` takes what answer.lark holds.
+""",
+    "llama.cpp": """\
+    llama-server -m MODEL.gguf --jinja --chat-template-file chat_template.jinja \\
+        --grammar-file answer.gbnf
+""",
+}
+
+
+def chosen(names: Iterable[str]) -> tuple[str, ...]:
+    """Returns servers by name, each once, in a fixed order; names may be joined by commas.
+
+    Raises ExportError for a name that is none.
+    """
+    given = {part.strip() for name in names for part in name.split(",") if part.strip()}
+    for name in sorted(given - {*SERVERS}):
+        raise ExportError(f"--for {name}: no such server; known are {', '.join(SERVERS)}")
+    return tuple(name for name in SERVERS if name in given)
+
+
+def server_files(dialect: Dialect, servers: Iterable[str]) -> dict[str, str]:
+    """Returns the files for some servers. Raises ExportError where one cannot be written."""
+    servers = tuple(servers)
+    wanted = {file for server in servers for file in SERVERS[server]}
+    reserved = (padding(dialect),)
+    ends = endings(dialect)
+    out = {TEMPLATE: chat_template(dialect, reserved=reserved)}
+    if RESPONSE in wanted:
+        out[RESPONSE] = _json(response_template(dialect))
+    if wanted & {TAG, LARK, GBNF}:
+        found = answers(dialect, ends[-1] if ends else "", reserved=reserved)
+        grammar = {"type": "grammar", "grammar": gbnf(dialect, found, token="Token({})")}
+        every = {
+            TAG: _json({"type": "structural_tag", "format": grammar}),
+            LARK: lark(dialect, found),
+            GBNF: gbnf(dialect, found),
+        }
+        out |= {name: text for name, text in every.items() if name in wanted}
+    return out | {README: _readme(dialect, servers)}
+
+
+def write_server_files(dialect: Dialect, servers: Iterable[str], out: str | Path) -> Path:
+    """Writes the files for some servers to a new or empty folder, and returns it.
+
+    Raises ExportError before anything is written, and where the folder cannot be written.
+    """
+    files, out = server_files(dialect, servers), Path(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ExportError(f"{out}: is not empty; name another folder, or empty it")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            atomic.write(out / name, [text.encode()])
+    except OSError as error:
+        raise ExportError(
+            f"{error.filename or out}: {error.strerror or error}; delete the folder, and export "
+            "again when there is room for it"
+        ) from None
+    return out
+
+
+def _readme(dialect: Dialect, servers: tuple[str, ...]) -> str:
+    ends = endings(dialect)
+    stops = f"These tags end an answer, and are ids: {' '.join(f'`{tag}`' for tag in ends)}."
+    if not ends:
+        texts = " ".join(f"`{tag}`" for tag in stop_strings(dialect))
+        stops = f"No id ends an answer: give each request `stop`, with {texts}."
+    elif len(ends) > 1:
+        stops += f" The tokenizer's is `{ends[-1]}`; the others are in generation_config.json."
+    head = (
+        f"# {dialect.table.title}\n\nMade by mypt-export for the dialect {dialect.name}. The "
+        "grammars say what may follow a prompt up to\nthe id that ends the answer, which the "
+        "server adds; arguments of calls are any JSON object.\n\n" + stops + "\n"
+    )
+    return head + "".join(f"\n## {server}\n\n{_STARTS[server]}" for server in servers)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
