@@ -51,7 +51,7 @@ def growth(session: nox.Session) -> None:
     """Look for data for which twice as much takes more than 2.6 times the processor time:
 
     `nox -s growth -- --minutes 20 [--seed N]`, or `--sweep FILE` to look at every kind of line
-    of all dialects and shapes, which takes days; with `--sample N`, at N of each.
+    of all dialects and shapes, most of a day of processor time; with `--sample N`, at N of each.
     """
     session.install("-e", ".[test]")
     session.run("python", "-m", "fuzz.growth", *session.posargs)

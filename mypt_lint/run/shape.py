@@ -14,7 +14,7 @@ from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.parser import known_dialect
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.detect import beginning, of_a_dialect
+from mypt_lint.check.detect import beginning, failures, of_a_dialect
 from mypt_lint.check.metadata import common
 from mypt_lint.settings.settings import Settings
 from mypt_records.names import NAMES
@@ -86,8 +86,8 @@ def best_of(judges: Sequence[Checker], source: Source) -> tuple[Checker, Source]
 def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
     """Returns the shape that explains records better than dialects do; empty for none.
 
-    The dialect `name` is preferred where it is as good; another one only where it is better, and
-    without any error if `name` is `definite`.
+    The dialect `name` is preferred where it is as good, or where safe fixes are enough if it is
+    `definite`; another one only where it is better, and then without any error.
     """
     from mypt_records.shapes import read, shape_of
 
@@ -102,6 +102,10 @@ def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
     )
     if name != AUTO and _worse(_reader(name), found, best) <= best:
         return ""
+    if best and definite and name != AUTO:
+        dialect = mypt_spec.dialect(known_dialect(name))
+        if not any(failures(record, dialect) for record in found):
+            return ""  # safe fixes repair all
     most = 1 if definite else best  # errors that another dialect has not
     others = told_by_records() if best else ()
     return "" if any(_worse(_reader(other), found, best) < most for other in others) else shape

@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,18 @@ def test_a_chat_without_a_system_prompt_is_of_no_other_dialect(
     said = capsys.readouterr().err
     assert "--system TEXT gives it one" in said
     assert "use --dialect" not in said
+
+
+def test_what_a_safe_fix_repairs_makes_no_record_of_other_tools(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They know no identity of the model; arguments as a text are theirs, and can be fixed."""
+    path, record = tmp_path / "x.jsonl", deepcopy(FEATURES["calls at once"]["usf-omega"])
+    for message in record["messages"]:
+        for call in message.get("tool_calls", ()):
+            call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
+    path.write_bytes(jsonl({"model_identity": "S", **record}))
+    assert {f["code"] for f in lint(path, capsys, "--dialect", "usf-omega")[1]} == {"MYP110"}
 
 
 @pytest.mark.parametrize("other", ["mypt", "mypt-3b", "gabgpt"])
