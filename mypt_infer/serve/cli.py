@@ -27,6 +27,8 @@ examples:
   curl http://127.0.0.1:8000/v1/chat/completions -H 'content-type: application/json' \\
       -d '{{"model": "7m", "messages": [{{"role": "user", "content": "Hi"}}]}}'
 
+Where the format begins with a system prompt, messages do, or the server has --system.
+
 Each answer is decoded under the grammar of the model's format, so each call is legal.
 docs/serving.md says what of the API there is. With {KEY} set, each request but those for
 /health has to bring that key; without it, only this machine may ask.

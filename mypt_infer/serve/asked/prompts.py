@@ -24,6 +24,7 @@ _SHAPE = "openai"
 _LOST = "MYP114"
 # A prompt has no end, and nothing that is trained.
 _OF_PROMPTS = {"MYP218", "MYP252", "MYP501"}
+_PROMPTS = ("system", "developer")
 # Of an answer of ours: what the reader of records has no name for.
 _OURS = "citations"
 
@@ -61,6 +62,7 @@ class Prompter:
 
     def __init__(self, dialect: Dialect, name: str, *, system: str | None = None) -> None:
         self.dialect, self.format = dialect, format_of(dialect)
+        self._system = system
         self._convert = Converter(_SHAPE, name, system=system, judge=_Judge(dialect))
 
     def prompt(self, messages: Sequence[Any], tools: Sequence[Any]) -> Prompt:
@@ -89,7 +91,10 @@ class Prompter:
         try:
             ids = prompt_ids(self.dialect, episode)
         except ValueError as error:
-            raise ApiError(str(error), param="messages") from None
+            said = str(error)
+            if self._system is None and all(m.role not in _PROMPTS for m in read.messages):
+                said += "; is a system message missing? The server's --system would be it"
+            raise ApiError(said, param="messages") from None
         if read.messages and read.messages[-1].role == "tool":
             ids = self._after_result(ids)
         called = {call.name.text for message in read.messages for call in message.calls}

@@ -78,6 +78,7 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"n": 99}, "expected 1 to 16", "n"),
     ({"top_logprobs": 1}, "logprobs: true", "top_logprobs"),
     ({"messages": []}, "not empty", "messages"),
+    ({"messages": [HI[1]]}, "--system", "messages"),
     ({"messages": [{"role": "wizard", "content": "?"}]}, "unknown role", "messages[0].role"),
     ({"messages": [{"role": "user", "content": 5}]}, "content", "messages[0].content"),
     ({"messages": [*HI, {"role": "user", "content": "?", "name": "Eve"}]}, "'name'", "messages[2].name"),
