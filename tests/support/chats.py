@@ -23,7 +23,7 @@ from mypt_train.export.tokenizer_file import tag_pieces
 from tests.dialects.qwen3 import tool_chats
 from tests.support.strategies import Record, records
 
-EXAMPLES = int(os.environ.get("EXPORT_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("EXPORT_EXAMPLES", "8"))
 
 
 @cache
