@@ -91,10 +91,10 @@ class Prompter:
         try:
             ids = prompt_ids(self.dialect, episode)
         except ValueError as error:
-            said = str(error)
+            message = str(error)
             if self._system is None and all(m.role not in _PROMPTS for m in read.messages):
-                said += "; is a system message missing? The server's --system would be it"
-            raise ApiError(said, param="messages") from None
+                message += "; is a system message missing? The server's --system would be it"
+            raise ApiError(message, param="messages") from None
         if read.messages and read.messages[-1].role == "tool":
             ids = self._after_result(ids)
         called = {call.name.text for message in read.messages for call in message.calls}
