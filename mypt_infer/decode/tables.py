@@ -25,7 +25,7 @@ distance 1. `<|end|>` gives then = -9: column 8 of the node's exits holds state 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -39,7 +39,8 @@ from mypt_infer.decode.compile.grammar_graph import (
     MakeBodies,
     names_in_tags,
 )
-from mypt_infer.decode.compile.nfa import HOLE, NO_BLOCK, Dfa
+from mypt_infer.decode.compile.nfa import CALLING, HOLE, NO_BLOCK, NfaError
+from mypt_infer.decode.compile.pieces import OUT, Parts, Whole, piece_of, read
 from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.compile.token_classes import TokenClasses, token_classes
 from mypt_infer.decode.compile.token_table import FAR
@@ -49,6 +50,8 @@ from mypt_spec import Dialect
 from mypt_spec.memo import Memo
 
 DEAD_STATE = 0
+# More bits than an id of any vocabulary needs.
+_TOKEN_BITS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +233,40 @@ class Tables:
             if (found == before).all():
                 return found
 
+    def measure_short(
+        self, goal: npt.NDArray[np.bool_], inner: int, away: Ints, ends: Ints
+    ) -> Ints | None:
+        """Returns what `measure` does, in less time, if a guess holds; else None.
+
+        The guess: from a state `inner` + i it takes `away[i]` tokens more than from `ends[i]`.
+        """
+        found = np.where(goal, 0, FAR).astype(np.int32)
+        source, target, cost = self.spine
+        own = source < inner
+        near = source[own], target[own], cost[own]
+        outer = sum(frame.first < inner for frame in self.frames)
+        while True:
+            before = found.copy()
+            found[inner:] = np.minimum(away + before[ends], FAR)
+            self._relax(found, before, near, outer)
+            if (found == before).all():
+                break
+        # Each state is one token more away than the best state after it: no other numbers are so.
+        checked = np.where(goal, 0, FAR).astype(np.int32)
+        self._relax(checked, found, self.spine, len(self.frames))
+        return found if (checked == found).all() else None
+
+    def _relax(
+        self, found: Ints, before: Ints, spine: tuple[Ints, Ints, Ints], frames: int
+    ) -> None:
+        """Lowers `found` to one step more than `before`, along a spine and the first frames."""
+        source, target, cost = spine
+        np.minimum.at(found, source, np.minimum(before[target] + cost, FAR))
+        for i, frame in enumerate(self.frames[:frames]):
+            beyond = before[self.exits[i + 1, frame.columns]]
+            own = found[frame.first : frame.first + len(frame.away)]
+            np.minimum(own, (frame.away + beyond).min(axis=1, initial=FAR), out=own)
+
     def with_holes(self, least: Mapping[int, int] | Sequence[int]) -> Tables:
         """Returns these tables with holes filled: body i takes at least `least[i]` tokens."""
         source, target, cost = self.spine
@@ -271,133 +308,222 @@ def build(
 ) -> Tables:
     """Returns the tables of a dialect and some tools; no block of `forbidden_blocks` may open.
 
-    Keeps the tables built last. Raises SchemaFault for tools that tables cannot hold. `bodies`
-    makes the graphs of calls; those of another engine hold nothing of the tools but their names,
-    and these only where a tag has them. With `response`, the answer's text is a hole.
+    Keeps the tables built last, and of each tool what does not depend on the others. Raises
+    SchemaFault for tools that tables cannot hold. `bodies` makes the graphs of calls; those of
+    another engine hold nothing of the tools but their names, and these only where a tag has them.
+    With `response`, the answer's text is a hole.
     """
     known: object = [(t.name, t.schema) for t in tools]
     if bodies is not Bodies:
         known = [t.name for t in tools] if names_in_tags(dialect) else bool(tools)
-    key = (dialect.fingerprint, repr((bodies.__name__, known, sorted(forbidden_blocks), response)))
+    options = repr((sorted(forbidden_blocks), response))
+    key = (dialect.fingerprint, repr((bodies.__name__, known, options)))
     found = _built.known.get(key)
     if found is None:
-        grammar = GrammarGraph(dialect, tools, bodies, forbidden_blocks, response=response).build()
-        found = tables_of(grammar, token_classes(dialect, grammar.text))
+        parts = Parts()
+        try:
+            found = _tables(
+                dialect,
+                tools,
+                parts.bodies if bodies is Bodies else bodies,
+                forbidden_blocks,
+                parts,
+                response,
+                options,
+            )
+        except NfaError:  # where a call goes on is not told by its name alone
+            if bodies is not Bodies:
+                raise
+            found = _tables(dialect, tools, Bodies, forbidden_blocks, Parts(), response, options)
         _built.keep(key, found, found.nbytes)
+    return found
+
+
+def _tables(
+    dialect: Dialect,
+    tools: Sequence[ToolSpec],
+    bodies: MakeBodies,
+    forbidden_blocks: frozenset[str],
+    parts: Parts,
+    response: bool,
+    options: str,
+) -> Tables:
+    grammar = GrammarGraph(dialect, tools, bodies, forbidden_blocks, response=response).build()
+    leaves = token_classes(dialect, grammar.text)
+    pieces = [piece_of(dialect.fingerprint, *part, leaves) for part in parts.of]
+    builder = _Builder(grammar, leaves, Whole(grammar.dfa, pieces, [p for _, p in parts.of]))
+    found = builder.tables()
+    new = {
+        p.owner for p in builder.whole.placed if (f"distance {options}", p.nth) not in p.piece.away
+    }
+    if len(new) <= len(tools) // 8:  # else it is quicker to measure all
+        for tool in new:
+            build(dialect, [tools[tool]], Bodies, forbidden_blocks, response=response)
+    for name, goal in (("distance", found.final), ("to_close", found.outside)):
+        vars(found)[name] = builder.measure(found, f"{name} {options}", goal)
     return found
 
 
 def tables_of(grammar: GrammarDfa, leaves: TokenClasses) -> Tables:
     """Returns the tables of a graph."""
-    return _Builder(grammar, leaves).tables()
+    return _Builder(grammar, leaves, Whole(grammar.dfa, (), ())).tables()
 
 
 class _Builder:
-    def __init__(self, grammar: GrammarDfa, leaves: TokenClasses) -> None:
-        self.grammar, self.leaves, self.dfa = grammar, leaves, grammar.dfa
-        sizes = [1 if n.leaf is None else n.leaf.states for n in self.dfa.nodes]
-        self.first = np.cumsum([1, *sizes])[:-1].tolist()
-        self.size = 1 + sum(sizes)
+    """Packs a graph: the states of its own nodes come first, then those of each piece."""
+
+    def __init__(self, grammar: GrammarDfa, leaves: TokenClasses, whole: Whole) -> None:
+        self.grammar, self.leaves, self.whole, self.dfa = grammar, leaves, whole, grammar.dfa
+        self.own = [i for i in range(whole.own) if not whole.left_out(i)]
+        at, first = 1, np.zeros(len(whole.nodes), dtype=np.int32)
+        for i in self.own:
+            leaf = self.dfa.nodes[i].leaf
+            first[i] = at
+            at += 1 if leaf is None else leaf.states
+        self.inner = at  # the first state of a piece
+        self.offsets: list[int] = []
+        for placed in whole.placed:
+            self.offsets.append(at)
+            own = placed.piece.first
+            first[placed.node : placed.node + len(own)] = np.add(own, at)
+            at += placed.piece.size
+        self.first, self.size = first.tolist(), at
 
     def _state(self, place: tuple[int, int] | None) -> int:
         return DEAD_STATE if place is None else self.first[place[0]] + place[1]
 
     def tables(self) -> Tables:
-        leaves, dfa, size = self.leaves, self.dfa, self.size
-        spine = {
-            i: dict(_reading(dfa, i, leaves.vocabulary.trie))
-            for i, n in enumerate(dfa.nodes)
-            if n.leaf is None
-        }
-        own = sorted({t for row in spine.values() for t in row})
-        classes, columns = leaves.classes.copy(), leaves.columns
-        split = np.arange(len(own)) + columns.shape[1]
-        after = np.full((len(columns) + 1, columns.shape[1] + len(own)), -1, dtype=np.int32)
-        after[: len(columns), : columns.shape[1]] = columns
-        after[: len(columns), columns.shape[1] :] = columns[:, classes[own]]
-        classes[own] = split
-        arrays = {
-            name: np.zeros(size, dtype=np.int32) for name in ("row", "base", "frame", "block")
-        }
-        row, base, frame, block = arrays.values()
+        leaves, size = self.leaves, self.size
+        row, base, frame, block = (np.zeros(size, dtype=np.int32) for _ in range(4))
         owner, final = np.full(size, -1, dtype=np.int32), np.zeros(size, bool)
-        row[:] = len(columns)
+        row[:] = len(leaves.columns)
         frames: list[Frame] = []
-        exits = [np.zeros(1 + len(leaves.exits), dtype=np.int32)]
-        spine_: list[tuple[int, int, int]] = []
+        exits = [np.zeros((1, 1 + len(leaves.exits)), dtype=np.int32)]
+        steps: list[tuple[int, int, int]] = []
+        links: list[tuple[int, int, int]] = []
         holes: dict[int, tuple[int, int]] = {}
-        for i, node in enumerate(dfa.nodes):
-            first = self.first[i]
-            if node.leaf is None:
-                spine_ += [
-                    (first, then, 1) for then in {self._state(place) for place in spine[i].values()}
-                ]
-                for symbol, place in node.edges.items():
-                    if symbol[0] == HOLE:
-                        holes[first] = int(symbol[1]), self._state(place)
-                        spine_.append((first, self._state(place), FAR))
-                last = first + 1
-            else:
-                last = first + node.leaf.states
+        trie = leaves.vocabulary.trie
+        for i in self.own:
+            node, first = self.dfa.nodes[i], self.first[i]
+            last = first + (1 if node.leaf is None else node.leaf.states)
+            block[first:last], owner[first:last], final[first] = node.block, node.owner, node.final
+            if node.leaf is not None:
                 name = node.leaf.name
                 frames.append(Frame(first, 1 + leaves.first_exit[name], leaves.rows[name].away))
                 row[first:last] = leaves.first_row[name] + np.arange(node.leaf.states)
                 base[first:last], frame[first:last] = first, len(frames)
-                exits.append(self._exits(i, name))
-            block[first:last], owner[first:last], final[first] = node.block, node.owner, node.final
+                exits.append(self._exits(i, name)[None])
+                continue
+            for symbol in node.edges:
+                then = self._state(self.whole.edge(i, symbol))
+                if symbol[0] == "id":
+                    steps.append((first, int(symbol[1]), then))
+                elif symbol[0] == HOLE:
+                    holes[first] = int(symbol[1]), then
+                    links.append((first, then, FAR))
+            steps += self._read(first, trie, (i, 0))
+        edges, spine = [], []
+        after: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for placed, at in zip(self.whole.placed, self.offsets, strict=True):
+            piece, last = placed.piece, at + placed.piece.size
+            row[at:last], owner[at:last], block[at:last] = piece.row, placed.owner, CALLING
+            base[at:last] = np.where(piece.frame > 0, piece.base + at, 0)
+            frame[at:last] = np.where(piece.frame > 0, piece.frame + len(frames), 0)
+            out = self._state(placed.then)
+            columns = _placed(np.array(piece.exits).reshape(-1, 1 + len(leaves.exits)), at, out)
+            for n, column, left in piece.beyond:
+                columns[n - 1, column] = self._state(self.whole.walk(placed.then, left))
+            exits.append(columns)
+            frames += [
+                Frame(at + n, 1 + leaves.first_exit[name], leaves.rows[name].away)
+                for n, name in piece.frames
+            ]
+            thens = _placed(piece.then, at, out)
+            edges.append(np.stack([piece.source + at, piece.token, thens], axis=1))
+            spine.append(np.stack([piece.spine[:, 0] + at, _placed(piece.spine[:, 1], at, out)], 1))
+            for state, tree in piece.crossing:
+                if (out, id(tree)) not in after:
+                    after[out, id(tree)] = [s[1:] for s in self._read(0, tree, placed.then)]
+                steps += [(state + at, *step) for step in after[out, id(tree)]]
+        links += [(a, b, 1) for a, b in {(first, then) for first, _, then in steps}]
+        edges.append(np.array(steps, dtype=np.int32).reshape(-1, 3))
+        linked = np.array(links, dtype=np.int32).reshape(-1, 3)
+        pairs = np.concatenate([*spine, linked[:, :2]])
+        cost = np.ones(len(pairs), dtype=np.int32)
+        cost[len(cost) - len(linked) :] = linked[:, 2]
+        listed = self._edges(np.concatenate(edges))
+        classes, table = self._classes(listed.token)
         start = {state: self.first[node] for state, node in self.grammar.starts.items()}
-        steps = np.array(spine_, dtype=np.int32).reshape(-1, 3)
         return Tables(
-            size, leaves.vocabulary.size, classes, after, np.array(exits), self._edges(spine),
+            size, leaves.vocabulary.size, classes, table, np.concatenate(exits), listed,
             row, base, frame, final, block, owner, start,
-            tuple(frames), (steps[:, 0], steps[:, 1], steps[:, 2]), holes, self.grammar.answers,
+            tuple(frames), (pairs[:, 0].copy(), pairs[:, 1].copy(), cost), holes,
+            self.grammar.answers,
             shared=leaves.sets,
         )  # fmt: skip
 
-    def _edges(self, spine: dict[int, dict[int, tuple[int, int]]]) -> Edges:
-        """Returns the steps of nodes without a leaf: by node, the place after each token."""
-        counts = np.zeros(self.size + 1, dtype=np.int32)
-        tokens: list[int] = []
-        thens: list[int] = []
-        for i, row in spine.items():  # in the order of states
-            counts[self.first[i] + 1] = len(row)
-            for token in sorted(row):
-                tokens.append(token)
-                thens.append(self._state(row[token]))
-        return Edges(
-            np.cumsum(counts, dtype=np.int32),
-            np.array(tokens, dtype=np.int32),
-            np.array(thens, dtype=np.int32),
-        )
+    def _read(self, state: int, tree: Trie, place: tuple[int, int]) -> list[tuple[int, int, int]]:
+        """Returns (state, token, state after it) for the tokens of a subtree, from a place."""
+        return [
+            (state, token, self._state(then))
+            for token, then in read(self.whole, [(tree, place)])
+            if isinstance(token, int)
+        ]
+
+    def _edges(self, steps: Ints) -> Edges:
+        """Returns the steps of states without a leaf, each (state, token, state after it)."""
+        key = steps[:, 0].astype(np.int64) << _TOKEN_BITS | steps[:, 1]
+        steps = steps[key.argsort(kind="stable")]
+        counts = np.bincount(steps[:, 0], minlength=self.size)
+        first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        return Edges(first, steps[:, 1].copy(), steps[:, 2].copy())
+
+    def _classes(self, tokens: Ints) -> tuple[Ints, Ints]:
+        """Returns the classes of ids, and the rows of leaves by class.
+
+        Each token that structure reads has a class by itself.
+        """
+        leaves = self.leaves
+        own = np.flatnonzero(np.bincount(tokens, minlength=leaves.vocabulary.size))
+        classes, columns = leaves.classes.copy(), leaves.columns
+        after = np.full((len(columns) + 1, columns.shape[1] + len(own)), -1, dtype=np.int32)
+        after[: len(columns), : columns.shape[1]] = columns
+        after[: len(columns), columns.shape[1] :] = columns[:, classes[own]]
+        classes[own] = np.arange(len(own)) + columns.shape[1]
+        return classes, after
 
     def _exits(self, node: int, leaf: str) -> Ints:
         """Returns the states after a leaf's exits; 0 where the node has no edge for an exit."""
         out = np.zeros(1 + len(self.leaves.exits), dtype=np.int32)
         first = 1 + self.leaves.first_exit[leaf]
         for i, (symbol, rest) in enumerate(self.leaves.rows[leaf].exits):
-            out[first + i] = self._state(
-                self.dfa.walk(self.dfa.nodes[node].edges.get(symbol), rest)
-            )
+            out[first + i] = self._state(self.whole.walk(self.whole.edge(node, symbol), rest))
         return out
 
+    def measure(self, tables: Tables, name: str, goal: npt.NDArray[np.bool_]) -> Ints:
+        """Returns what `Tables.measure` does; the pieces keep what they are away from their ends.
 
-def _reading(dfa: Dfa, node: int, trie: Trie) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yields the tokens that a node without a leaf can read, and where they lead."""
-    for symbol, place in dfa.nodes[node].edges.items():
-        if symbol[0] == "id":
-            yield int(symbol[1]), place
-    queue = [(trie, (node, 0))]
-    while queue:
-        tree, place = queue.pop()
-        steps = dfa.nodes[place[0]]
-        bytes_ = (
-            tree.bytes
-            if steps.leaf is not None
-            else [int(b) for kind, b in steps.edges if kind == "byte"]
-        )
-        for byte in bytes_:
-            below = tree.below(byte)
-            then = dfa.step(place, byte) if below is not None else None
-            if below is not None and then is not None:
-                yield from ((token, then) for token in below.ids)
-                queue.append((below, then))
+        What was measured in another whole need not hold in this one, so it is checked.
+        """
+        keys = [(name, placed.nth) for placed in self.whole.placed]
+        placed = list(zip(self.whole.placed, self.offsets, keys, strict=True))
+        found = None
+        if placed and all(key in p.piece.away for p, _, key in placed):
+            away = np.concatenate([p.piece.away[key] for p, _, key in placed])
+            ends = np.repeat(
+                [self._state(p.then) for p, _, _ in placed], [p.piece.size for p, _, _ in placed]
+            )
+            found = tables.measure_short(goal, self.inner, away, ends)
+        if found is None:
+            found = tables.measure(goal)
+            for p, at, key in placed:
+                own, end = found[at : at + p.piece.size], found[self._state(p.then)]
+                p.piece.away[key] = np.where(own < FAR, own - end, FAR).astype(np.int32)
+        return found
+
+
+def _placed(codes: Ints, at: int, out: int) -> Ints:
+    """Returns the states of a piece's codes: its first state is `at`, the one after it `out`."""
+    return np.where(codes >= 0, codes + at, np.where(codes == OUT, out, DEAD_STATE)).astype(
+        np.int32
+    )

@@ -31,11 +31,11 @@ A tool with a required and an optional argument:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, ident_dfa, number_dfa, string_dfa
-from mypt_infer.decode.compile.nfa import CALLING, Node, Place, chain, spelled
+from mypt_infer.decode.compile.nfa import CALLING, PART, Node, Place, chain, spelled
 from mypt_infer.decode.compile.table_schemas import check_schema
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec.bodies.json_body import ID, Call, call_text, list_text, written, written_key
@@ -47,13 +47,24 @@ _NO_ARGUMENTS = "{}"
 OPENED, CLOSED = "[{", "]"
 
 
+class Part(NamedTuple):
+    """The rest of a call of one tool, by its number, after its name.
+
+    `comma`: its first member is preceded by one. `after`: the text after its last member.
+    """
+
+    tool: int
+    comma: bool
+    after: str
+
+
 class Bodies:
     """Builds the bodies of one kind of call for some tools.
 
     `kind` is a kind of body that holds calls, as `tokens.toml` names it.
     `literals` finds tags, which JSON strings escape; `forbidden` are the spellings that no string
     may contain. Raises SchemaFault for a tool that calls of this kind cannot name, or that tables
-    cannot hold.
+    cannot hold. With `leave_out`, the rest of each call is an edge (PART, i): `rest` builds it.
     """
 
     def __init__(
@@ -62,7 +73,9 @@ class Bodies:
         tools: Sequence[ToolSpec],
         literals: re.Pattern[str],
         forbidden: Sequence[str],
+        leave_out: Callable[[Bodies, Part], int] | None = None,
     ) -> None:
+        self.leave_out = leave_out
         self.kind, self.tools, self.literals = kind, tools, literals
         self.string = string_dfa(tuple(forbidden))
         self.owner = -1
@@ -121,15 +134,21 @@ class Bodies:
         return self._text("[", first)
 
     def _call(self, index: int, before: str, after: str, then: Node) -> Node:
-        tool, self.owner = self.tools[index], index
-        properties = tool.properties
+        self.owner = index
         # With a brace before them the arguments are an object in the body; else a name comes first.
-        comma = not before.endswith("{")
-        required = tool.required
+        part = Part(index, not before.endswith("{"), after)
+        if self.leave_out is None:
+            return self._text(before, self.rest(part, then))
+        left = Node({(PART, self.leave_out(self, part)): (then, 0)}, block=CALLING, owner=index)
+        return self._text(before, left)
+
+    def rest(self, part: Part, then: Node) -> Node:
+        """Returns the start of the rest of a call after its name, up to `then`."""
+        tool, self.owner = self.tools[part.tool], part.tool
+        properties, required = tool.properties, tool.required
         if self.kind == "call":
             properties, required = written(properties), frozenset(map(written_key, required))
-        rest = self._members(properties, required, self._text(after, then), comma=comma)
-        return self._text(before, rest)
+        return self._members(properties, required, self._text(part.after, then), comma=part.comma)
 
     def _around(self, name: str) -> tuple[str, str]:
         """Returns the text before and after the members of a call's arguments."""

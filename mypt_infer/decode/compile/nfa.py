@@ -31,6 +31,8 @@ from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol
 NO_BLOCK, THINKING, CALLING = 0, 1, 2
 # ("hole", i) is an edge along which another engine reads body i.
 HOLE = "hole"
+# (PART, i) is the only edge of a node after which part i of the graph was left out.
+PART = "part"
 # The number of the hole for the text of an answer.
 RESPONSE = -1
 
@@ -160,6 +162,10 @@ def determinize(wanted: Iterable[Node]) -> Dfa:
 
 def _closure(places: frozenset[Place]) -> list[Node]:
     found = [node for node, _ in places]
+    seen = set(found)
     for node in found:
-        found += [n for n in node.also if n not in found]
+        for other in node.also:
+            if other not in seen:
+                seen.add(other)
+                found.append(other)
     return found

@@ -1,0 +1,294 @@
+"""Compiles the arguments of one tool by itself, so that a changed list compiles only what changed.
+
+Input: the graph of a call after its tool's name, up to what follows the call. Output: a Piece, with
+states counted from 0, which `tables` puts into the tables of a whole list. Pieces are kept within a
+bound of bytes.
+
+Theory of operation. After the name, which no other tool has, a call reads what its schema says,
+whatever else is declared. So this part of the graph (PART) is cut out, determinised alone, and read
+by all tokens. It ends at a place OUT, whose number is known only in the whole: a step to there is
+coded as OUT. A token that goes on after OUT is kept as what is left of it: a subtree of the tree of
+all tokens after structure, and bytes after a leaf.
+
+With the tool `f`, one argument and `{"name": "f", "a": true}`, the piece reads `, "a": true}`. In
+dialect mypt a tag of one id follows `}`, so no token goes on after OUT. In praxis `}` and a line
+break may be one token: the piece keeps that the break is left to be read.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from mypt_infer.decode.compile.byte_dfa import Symbol
+from mypt_infer.decode.compile.call_graph import Bodies, Part
+from mypt_infer.decode.compile.nfa import PART, Dfa, DfaNode, NfaError, Node, determinize
+from mypt_infer.decode.compile.token_classes import TokenClasses
+from mypt_infer.decode.compile.vocab import Ints, Trie
+from mypt_infer.decode.tools import ToolSpec
+from mypt_spec.memo import Memo
+
+# A node of a graph, and the state of its leaf.
+Spot = tuple[int, int]
+
+# Codes of states that are not the piece's.
+OUT, DEAD = -1, -2
+_ENDS: Symbol = ("out", 0)
+# The bytes of a node of the graph and of an edge, about; and of all pieces that are kept.
+_NODE, _EDGE, _ROOM = 400, 12, 48 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """The arguments of a tool, compiled. States are numbers from 0, OUT or DEAD.
+
+    - `dfa`: the graph; `first` is the state of each node, `out` the node after the piece.
+    - `row`, `base`, `frame`: as in `Tables`, int32, (size,); `frames`: (first state, leaf).
+    - `exits`: for each frame the state after each exit of its leaf; of `beyond`, (frame, column,
+      bytes), the bytes are left to be read after OUT.
+    - `source`, `token`, `then`: all steps of states without a leaf, sorted; of `crossing`, (state,
+      subtree), the tokens below are left to be read. `spine`: sources and targets, each pair once.
+    - `away`: by name and place in the grammar, tokens from each state to a goal, less those from
+      OUT. `tables` measures them in a whole, and checks them in each other whole.
+    """
+
+    dfa: Dfa
+    first: tuple[int, ...]
+    out: int
+    size: int
+    row: Ints
+    base: Ints
+    frame: Ints
+    frames: tuple[tuple[int, str], ...]
+    exits: tuple[Ints, ...]
+    beyond: tuple[tuple[int, int, bytes], ...]
+    source: Ints
+    token: Ints
+    then: Ints
+    crossing: tuple[tuple[int, Trie], ...]
+    spine: Ints
+    away: dict[tuple[str, int], Ints] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes that it takes, about."""
+        edges = sum(len(node.edges) for node in self.dfa.nodes)
+        return len(self.first) * _NODE + edges * 100 + len(self.token) * _EDGE + 40 * self.size
+
+
+class Parts:
+    """Makes bodies of calls whose arguments are left out, and keeps what was left out.
+
+    `of[i]` is the bodies and the part of the edge (PART, i).
+    """
+
+    def __init__(self) -> None:
+        self.of: list[tuple[Bodies, Part]] = []
+
+    def bodies(
+        self,
+        kind: str,
+        tools: Sequence[ToolSpec],
+        literals: re.Pattern[str],
+        forbidden: Sequence[str],
+    ) -> Bodies:
+        """Makes Bodies, as `MakeBodies` does."""
+        return Bodies(kind, tools, literals, forbidden, self._leave_out)
+
+    def _leave_out(self, bodies: Bodies, part: Part) -> int:
+        self.of.append((bodies, part))
+        return len(self.of) - 1
+
+
+class Graph(Protocol):
+    """What `read` asks of a graph."""
+
+    @property
+    def nodes(self) -> list[DfaNode]: ...
+
+    def step(self, place: Spot, byte: int) -> Spot | None:
+        """Returns the place after one byte, or None if the byte is refused."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A piece in a whole: the number of its first node, and the place after it.
+
+    `owner` is the tool, `nth` counts the tool's pieces.
+    """
+
+    piece: Piece
+    node: int
+    then: Spot
+    owner: int
+    nth: int
+
+
+class Whole:
+    """A graph with pieces in the places of its edges (PART, i). Is a `Graph`.
+
+    Its nodes are those of the graph, then those of each piece. The edges of pieces have numbers of
+    the piece, so only `step` follows them.
+    """
+
+    def __init__(self, dfa: Dfa, pieces: Sequence[Piece], parts: Sequence[Part]) -> None:
+        self.dfa, self.nodes, self.own = dfa, list(dfa.nodes), len(dfa.nodes)
+        self._first: dict[int, Spot] = {}
+        placed: list[tuple[Piece, int, Spot, int]] = []
+        for i, node in enumerate(dfa.nodes):
+            for symbol, then in node.edges.items():
+                if symbol[0] != PART:
+                    continue
+                if len(node.edges) > 1 or node.leaf is not None or node.final:
+                    raise NfaError("a name and arguments can occur at the same place")
+                piece, part = pieces[int(symbol[1])], parts[int(symbol[1])]
+                self._first[i] = len(self.nodes) + piece.dfa.starts[0], 0
+                placed.append((piece, len(self.nodes), then, part.tool))
+                self.nodes += piece.dfa.nodes
+        counts: dict[int, int] = {}
+        found: list[Placed] = []
+        for piece, at, then, owner in placed:
+            nth = counts[owner] = counts.get(owner, -1) + 1
+            found.append(Placed(piece, at, self._real(then), owner, nth))
+        self.placed = tuple(found)
+        self._bases = [p.node for p in found]
+
+    def left_out(self, node: int) -> bool:
+        """Returns whether a node only holds the place of a piece."""
+        return node in self._first
+
+    def edge(self, node: int, symbol: Symbol) -> Spot | None:
+        """Returns where an edge of one of the graph's own nodes leads."""
+        found = self.dfa.nodes[node].edges.get(symbol)
+        return None if found is None else self._real(found)
+
+    def step(self, place: Spot, byte: int) -> Spot | None:
+        """Returns the place after one byte, or None if the byte is refused."""
+        if place[0] < self.own:
+            then = self.dfa.step(place, byte)
+            return None if then is None else self._real(then)
+        here = self.placed[bisect_right(self._bases, place[0]) - 1]
+        then = here.piece.dfa.step((place[0] - here.node, place[1]), byte)
+        if then is None:
+            return None
+        return here.then if then[0] == here.piece.out else (then[0] + here.node, then[1])
+
+    def walk(self, place: Spot | None, data: bytes) -> Spot | None:
+        """Returns the place after some bytes, or None if one is refused."""
+        for byte in data:
+            if place is None:
+                return None
+            place = self.step(place, byte)
+        return place
+
+    def _real(self, place: Spot) -> Spot:
+        return self._first.get(place[0], place)
+
+
+_pieces = Memo[tuple[str, str], Piece](4096, room=_ROOM)
+
+
+def piece_of(fingerprint: str, bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
+    """Returns the piece of a tool's arguments in a dialect; it is compiled once."""
+    tool = bodies.tools[part.tool]
+    key = (fingerprint, repr((bodies.kind, tool.schema, part.comma, part.after)))
+    found = _pieces.known.get(key)
+    if found is None:
+        found = _compiled(bodies, part, leaves)
+        _pieces.keep(key, found, found.nbytes)
+    return found
+
+
+def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
+    after = Node({_ENDS: (Node(), 0)})
+    dfa = determinize([bodies.rest(part, after), after])
+    out = dfa.starts[1]
+    end = dfa.nodes[out].edges[_ENDS][0]
+    if any(_ENDS in node.edges for i, node in enumerate(dfa.nodes) if i != out):
+        raise NfaError("the end of the arguments is not known by itself")
+    first, size = [], 0
+    for i, node in enumerate(dfa.nodes):
+        first.append(size)
+        if i not in (out, end):
+            size += 1 if node.leaf is None else node.leaf.states
+    first[out] = OUT
+
+    def state(place: Spot | None) -> int:
+        return DEAD if place is None else first[place[0]] + place[1]
+
+    row, base, frame = (np.zeros(size, dtype=np.int32) for _ in range(3))
+    row[:] = len(leaves.columns)
+    frames: list[tuple[int, str]] = []
+    exits: list[Ints] = []
+    beyond: list[tuple[int, int, bytes]] = []
+    steps: list[tuple[int, int, int]] = []
+    crossing: list[tuple[int, Trie]] = []
+    for i, node in enumerate(dfa.nodes):
+        if i in (out, end):
+            continue
+        at = first[i]
+        if node.leaf is None:
+            for found in read(dfa, [(leaves.vocabulary.trie, (i, 0))], out):
+                if isinstance(found[0], Trie):
+                    crossing.append((at, found[0]))
+                else:
+                    steps.append((at, found[0], state(found[1])))
+            continue
+        name, last = node.leaf.name, at + node.leaf.states
+        frames.append((at, name))
+        row[at:last] = leaves.first_row[name] + np.arange(node.leaf.states)
+        base[at:last], frame[at:last] = at, len(frames)
+        column = np.full(1 + len(leaves.exits), DEAD, dtype=np.int32)
+        for j, (symbol, rest) in enumerate(leaves.rows[name].exits, 1 + leaves.first_exit[name]):
+            place, left = _walk(dfa, node.edges.get(symbol), rest, out)
+            column[j] = state(place)
+            if left:
+                beyond.append((len(frames), j, left))
+        exits.append(column)
+    edges = np.array(sorted(steps), dtype=np.int32).reshape(-1, 3)
+    return Piece(
+        dfa, tuple(first), out, size, row, base, frame, tuple(frames), tuple(exits), tuple(beyond),
+        edges[:, 0].copy(), edges[:, 1].copy(), edges[:, 2].copy(), tuple(crossing),
+        np.unique(edges[:, [0, 2]], axis=0).reshape(-1, 2),
+    )  # fmt: skip
+
+
+def read(
+    graph: Graph, queue: list[tuple[Trie, Spot]], out: int = -1
+) -> Iterator[tuple[int | Trie, Spot]]:
+    """Yields the tokens of subtrees that can be read from places, and where they lead.
+
+    What reaches the node `out` and goes on is yielded as the subtree that is left.
+    """
+    while queue:
+        tree, place = queue.pop()
+        if place[0] == out:
+            if next(tree.bytes, None) is not None:
+                yield tree, place
+            continue
+        steps = graph.nodes[place[0]]
+        bytes_: Iterable[int] = (
+            tree.bytes
+            if steps.leaf is not None
+            else [int(b) for kind, b in steps.edges if kind == "byte"]
+        )
+        for byte in bytes_:
+            below = tree.below(byte)
+            then = graph.step(place, byte) if below is not None else None
+            if below is not None and then is not None:
+                yield from ((token, then) for token in below.ids)
+                queue.append((below, then))
+
+
+def _walk(dfa: Dfa, place: Spot | None, rest: bytes, out: int) -> tuple[Spot | None, bytes]:
+    """Returns the place after some bytes, and the bytes that are left at `out`."""
+    for at, byte in enumerate(rest):
+        if place is None or place[0] == out:
+            return place, rest[at:] if place is not None else b""
+        place = dfa.step(place, byte)
+    return place, b""
