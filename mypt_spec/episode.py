@@ -204,9 +204,10 @@ def _block(
             out.append(Event(TEXT, part.text, part.at, (), part.name_at))
         else:
             end = part.at  # an empty field is noticed when the block closes: point to the field
-    # A tag that closes both ends the inner block alone: the grammar says where that is the end.
+    # One tag may be the end of both: it closes both, or the conversation may end there.
     last = table.closers.get(parts[-1].kind) if parts else None
-    if closer is not None and closed and last is not closer:
+    ended = last is not None and (last is closer or (last.both and kind in last.ends))
+    if closer is not None and closed and not ended:
         own = tuple(a for a in attrs if a[0] in closer.patterns) if attrs else ()
         out.append(Event(closer.name, closer.spell(attrs), end, own))
     return out

@@ -58,7 +58,8 @@ def after_tag(stack: Stack, terminal: Terminal, table: TokenTable) -> Stack:
     around = before_tag(stack, table, terminal)
     if terminal.opens:
         return (*around, terminal.opens)
-    return around[:-1] if terminal.closes else around
+    rest = around[:-1] if terminal.closes else around
+    return rest[:-1] if terminal.both and {*rest[-1:]} & {*terminal.ends} else rest
 
 
 @_once
@@ -215,6 +216,8 @@ def turns(
     (0, [3, 6])
     """
     marks = {terminal.name for terminal in table.marks.values()}
+    opener = result_opener(automaton, table)
+    result = "" if opener is None else opener.name
     states: list[int | None] = [automaton.start]
     for terminals in messages:
         state = states[-1]
@@ -228,6 +231,7 @@ def turns(
         if states[i] in automaton.accepts
         and messages[i][0] not in marks
         and not _answers(messages[i], table)
+        and messages[i][0] != result
     ]
     heads = [
         i

@@ -18,7 +18,7 @@ END = "$END"
 # A single-id tag by itself, in a dialect where only longer spellings hold it.
 STRAY = "$STRAY"
 # Kinds of body: one tool call; a list of calls, each with an id, or one call alone.
-CALLS = ("call", "arguments", "function")
+CALLS = ("call", "arguments", "function", "parameters")
 LISTS = ("calls", "functions")
 IDS_LAST = ("functions",)  # of lists: a model writes an id in each call, after its arguments
 # Kinds of body that declare tools: TypeScript (all, or what it can say), JSON lines, a JSON array.
@@ -112,26 +112,28 @@ class Terminal:
 
     `loss` is 1 when the model learns to produce it; `origin` is who writes it at run time, "model"
     or "system". `opens` and `closes` name a kind of block; a terminal with neither is a mark, which
-    is complete by itself. `shared` are other kinds of block that it closes too. With `mark`, it
-    closes its block in place of the closing tag and is itself a message. With `again`, it also ends
-    the block of its own kind in which it is. `joins` names the terminal that it is another spelling
-    of: with white space before it, where it follows a text, or a tag that does not end with one and
-    is not made for it. `before` is the kind of block that the opened block begins with: such a row
-    is another opening tag, written there alone. `also` are more spellings, which are read, with a
-    finding (MYP233), and never written; they have the same attributes.
+    is complete by itself. `shared` are other kinds of block that it closes too; with `both`, at
+    once, where they are around the block `closes`. With `mark`, it closes its block in place of the
+    closing tag and is itself a message. With `again`, it also ends the block of its own kind in
+    which it is. `joins` names the terminal that it is another spelling of: with white space before
+    it, where it follows a text, or a tag that does not end with one and is not made for it.
+    `before` is the kind of block that the opened block begins with: such a row is another opening
+    tag, written there alone. `also` are more spellings, which are read, with a finding (MYP233),
+    and never written; they have the same attributes.
 
     `body` says what the opened block holds: "text", "json" (one JSON value), "call" (a JSON object,
     "name" first, then the arguments; one called "name", or so with "_" after it, gets one more
     "_"), "arguments" (a JSON object; the tool's name is the attribute "name" of the tag),
-    "function" (a JSON object of "name" and "arguments"), "calls" (an array of function calls, as
-    OpenAI writes them), "functions" (an array of such functions, each with its "id" last), or
-    definitions of functions: "namespace" (TypeScript), "signatures" (TypeScript that keeps types,
-    not schemas), "tool_lines" (a JSON object a line) or "tool_list" (a JSON array). With `quotes`,
-    blocks inside are quotations, neither calls nor checked as JSON. `body_loss` is the loss of the
-    content, where that of the tag differs; `body_origin` is who writes the content at run time,
-    where that is not the model for what it learns, and the system for the rest. `role` is what the
-    block is to people: "thought" (not shown, with its own budget), "citation", "result" (of a tool,
-    in a block that would begin a turn otherwise), or "" for all others.
+    "function" (a JSON object of "name" and "arguments"), "parameters" (of "name" and "parameters"),
+    "calls" (an array of function calls, as OpenAI writes them), "functions" (an array of such
+    functions, each with its "id" last), or definitions of functions: "namespace" (TypeScript),
+    "signatures" (TypeScript that keeps types, not schemas), "tool_lines" (a JSON object a line) or
+    "tool_list" (a JSON array). With `quotes`, blocks inside are quotations, neither calls nor
+    checked as JSON. `body_loss` is the loss of the content, where that of the tag differs;
+    `body_origin` is who writes the content at run time, where that is not the model for what it
+    learns, and the system for the rest. `role` is what the block is to people: "thought" (not
+    shown, with its own budget), "citation", "result" (of a tool, in a block that would begin a turn
+    otherwise), or "" for all others.
 
     The remaining fields follow from these; they are stored because every tag of every record asks
     for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.
@@ -156,6 +158,7 @@ class Terminal:
     shared: tuple[str, ...] = ()
     mark: bool = False
     again: bool = False
+    both: bool = False
     role: str = ""
     joins: str = ""
     before: str = ""
@@ -364,7 +367,8 @@ class TokenTable:
     @cached_property
     def closers(self) -> dict[str, Terminal]:
         """Maps each kind of block that has one to its closing tag."""
-        return {kind: t for t in self.terminals.values() if not t.mark for kind in t.ends}
+        rows = [t for t in self.terminals.values() if not t.mark]
+        return {kind: t for t in rows for kind in (t.ends[:1] if t.both else t.ends)}
 
     @cached_property
     def marks(self) -> dict[str, Terminal]:

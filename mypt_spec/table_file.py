@@ -52,11 +52,12 @@ _TERMINAL_KEYS = {
     "again",
     "before",
     "also",
+    "both",
 }
 _JOINING_KEYS = {"name", "joins", "space"}
 _OPTIONS = (
-    *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "role", "joins"),
-    "before",
+    *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "both", "role"),
+    *("joins", "before"),
 )
 _MISTAKE_KEYS = {"code", "terminal", "inside", "after", "expected", "help"}
 
@@ -179,6 +180,12 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             '"mark" is for a terminal that closes a block',
         )
         need(isinstance(row.get("again", False), bool), entry, '"again" must be true or false')
+        need(isinstance(row.get("both", False), bool), entry, '"both" must be true or false')
+        need(
+            isinstance(row.get("closes"), list) or "both" not in row,
+            entry,
+            '"both" is for a tag that closes a list of blocks, the inner one first',
+        )
         need("opens" in row or "again" not in row, entry, '"again" is for a tag that opens a block')
         options: dict[str, Any] = {"body_loss": row["loss"], "also": also} | {
             k: row[k] for k in _OPTIONS if k in row

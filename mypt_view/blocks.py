@@ -174,6 +174,8 @@ def _grouped(chunks: list[Chunk], dialect: Dialect) -> list[Block]:
         current.chunks.append(chunk)
         if stack and stack[-1][0] in terminal.ends:
             kind, within = stack.pop()
+            if terminal.both and stack and stack[-1][0] in terminal.ends:
+                stack.pop()
             chunk.inline = kind if within else ""
             current = current if within else None
         elif not stack:

@@ -28,7 +28,7 @@ from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.messages import Messages
 from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.dialect import Dialect
-from mypt_spec.table import TokenTable
+from mypt_spec.table import TEXT, TokenTable
 
 _HEADS = ("system", "developer", "user")
 _KINDS = {"thought": "think", "answer": "text"}
@@ -40,6 +40,7 @@ class MessageBridge:
     """The bridge of a dialect with such records; see `Bridge`.
 
     `named`: whether the text of a result names its tool, so that each result in a record does.
+    `said`: whether a text may be beside a call.
     """
 
     KINDS: frozenset[str] = frozenset({"system", "user", "text"})
@@ -47,6 +48,7 @@ class MessageBridge:
     HAS_IDS: bool = False
     PARALLEL: bool = False
     named: bool = False
+    said: bool = True
 
     @classmethod
     def of(cls, dialect: Dialect) -> MessageBridge:
@@ -55,11 +57,14 @@ class MessageBridge:
             return cls()
         paths = dialect.adapter.paths
         kinds = {_KINDS.get(piece, piece) for piece in paths} - {"tools", "said"}
-        extras = frozenset({"tools"} & set(paths))
-        together = len(paths.get("call", ())) > 1 or dialect.adapter.listed
+        extras = frozenset({"tools"} if dialect.adapter.told else {"tools"} & set(paths))
+        together = dialect.adapter.listed or (
+            len(paths.get("call", ())) > 1 and not dialect.table.closers[paths["call"][-1]].both
+        )
+        said = "call" not in paths or "said" in paths or _follows_text(paths["call"][-1], dialect)
         result = dialect.table.openers[paths["result"][-1]] if "result" in paths else None
         named = result is not None and "name" in result.patterns
-        return cls(frozenset(kinds), extras, "call" in paths, together, named)
+        return cls(frozenset(kinds), extras, "call" in paths, together, named, said)
 
     def steps(self, record: dict[str, Any], table: TokenTable) -> Conversation:
         """Returns a canonical record as steps."""
@@ -119,7 +124,14 @@ class MessageBridge:
     def _before_call(self, at: int, steps: tuple[Step, ...]) -> bool:
         """Returns whether a step is said before a call."""
         following = steps[at + 1].kind if at + 1 < len(steps) else ""
-        return following == "call" and "call" in self.KINDS
+        return following == "call" and "call" in self.KINDS and self.said
+
+
+def _follows_text(kind: str, dialect: Dialect) -> bool:
+    """Returns whether a block may follow a text."""
+    opener, rows = dialect.table.openers[kind].name, dialect.automaton.steps
+    names = {opener, dialect.table.join(opener, TEXT)}
+    return any(names & set(rows[row[TEXT]]) for row in rows if TEXT in row)
 
 
 def _said(message: dict[str, Any], at: str) -> list[Step]:

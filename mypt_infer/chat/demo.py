@@ -93,8 +93,8 @@ class Demo:
             return self._ids_of(self._answer(json.loads(said)), state)
         if not self._calls:
             return self._ids_of([Part("text", "There is no workspace that I could search.")], state)
-        self._asked = said
-        arguments = {"query": " ".join(said.split())[:_SHOWN] or "documents", "top_k": 3}
+        self._asked = said.rpartition("\n\n")[2]  # definitions of tools may be before a question
+        arguments = {"query": " ".join(self._asked.split())[:_SHOWN] or "documents", "top_k": 3}
         thought = Part("think", "The workspace may know. I search it.")
         return self._ids_of([thought, self._call("workspace.search", arguments)], state)
 

@@ -120,8 +120,8 @@ class Draft:
                 self.block.text.append(event.text)
             return Change()
         opened, closed, blocks = None, None, self.open
-        if len(blocks) > len(history.open) - bool(terminal.opens):
-            closed = blocks[-1]
+        for block in blocks[len(history.open) - bool(terminal.opens) :]:
+            closed = block  # the innermost, if a tag closes the one around it, too
             closed.end = end
         if terminal.opens:
             opened = Block(terminal.opens, event, begin, end, before)

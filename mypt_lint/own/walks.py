@@ -20,6 +20,7 @@ _BODIES = {
     "call": '{"name": "f", "a": 1}',
     "arguments": '{"a": 1}',
     "function": '{"name": "f", "arguments": {"a": 1}}',
+    "parameters": '{"name": "f", "parameters": {"a": 1}}',
     "calls": '[{"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}]',
 }
 _VALUES = ("f", "functions.f", "1", "call_1", "abcdefghi", "a", "text")  # of attributes

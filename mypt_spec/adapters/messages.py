@@ -17,6 +17,9 @@ The `records.toml` of a dialect says which block each piece of a record becomes:
     call = "assistant/tool_call"
     result = "user/tool_response"
 
+    [tools]
+    before = "Use these functions: "    # with the definitions, before the text of the first user
+
 A piece that is left out, and `developer`, is nothing that a record of the dialect can have. Pieces
 that are inside of the same block share it within a message; results that follow one another do,
 too. Where results are in the block of the answer, one block has all from a user to the next. A
@@ -34,7 +37,13 @@ from typing import Any
 from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, shape_of
 from mypt_spec.adapters.message_skeleton import divided, marked, skeleton
-from mypt_spec.bodies.definitions import lost_in, read_definitions, write_definitions
+from mypt_spec.bodies.definitions import (
+    lost_in,
+    read_definitions,
+    read_indented,
+    write_definitions,
+    write_indented,
+)
 from mypt_spec.bodies.json_body import Call, call_text, calls_in, list_text
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Attrs, Episode, Message, Part, Place
@@ -92,9 +101,11 @@ class Messages(Adapter):
         finish: str = "",
         *,
         last: bool = False,
+        told: str = "",
     ) -> None:
         self.paths, self.table = paths, table
         self.begin, self.finish = begin, finish
+        self.told = told  # what comes before definitions that are part of a question
         self.last = last  # tools are before the last user, not before the first
         # One block has all that is said between two users, results too.
         self.turns = paths.get("result", ("",))[0] == paths["answer"][0]
@@ -105,7 +116,10 @@ class Messages(Adapter):
         names = {"answer": "assistant", "result": "tool"}
         roles = frozenset(names.get(p, p) for p in paths if p in (*_HEADS, *names))
         self.SCHEMA: RecordSchema = shape_of(
-            roles, tools="tools" in paths, calls="call" in paths, thoughts="thought" in paths
+            roles,
+            tools="tools" in paths or bool(told),
+            calls="call" in paths,
+            thoughts="thought" in paths,
         )
         self.listed = "call" in paths and self._opener("call").body in LISTS
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
@@ -147,19 +161,22 @@ class Messages(Adapter):
         heads = self._tools_before(said)
         turn = 0
         for i, message in enumerate(said):
-            if i == heads:
+            told = ""
+            if i == heads and "tools" in record and self.told:
+                told = self.told + write_indented(record["tools"], reader.table.literals)
+            elif i == heads:
                 self._add_tools(blocks, record, reader)
             of: object = "result" if message.role == "tool" else i
             if self.turns:
                 goes_on = message.role == "tool" or (i > 0 and said[i - 1].role == "tool")
                 of = turn = turn if goes_on else i
             begun = len(blocks)
-            for piece in self._spoken(message, i, reader):
+            for piece in self._spoken(message, i, reader, told):
                 self._add(blocks, piece, of, reader.at(i, ROLE))
             self._vanished(message, i, record, reader)
             own = blocks[-1] if message.role == "tool" else blocks[min(begun, len(blocks) - 1)]
             self._note(own, message)
-        if heads == len(said):
+        if heads == len(said) and not self.told:
             self._add_tools(blocks, record, reader)
         begin = [Message(self.begin, at=reader.at(0, ROLE))] if self.begin else []
         ended = self.finish and blocks[-1].role in self.table.marks[self.finish].ends
@@ -179,7 +196,7 @@ class Messages(Adapter):
 
     def _vanished(self, message: Said, i: int, record: dict[str, Any], reader: Reader) -> None:
         """Adds a finding for an empty message whose block is there for the tools alone."""
-        shared = self.paths.get("tools", ("",))[0] == self.paths.get(message.role, ("", ""))[0]
+        shared = self.paths.get("tools", ("",))[0] == self.paths.get(message.role, (None,))[0]
         if shared and "tools" in record and not message.content:
             what = "an empty text before the tools says nothing and does not come back"
             pointer = reader.at(i, "content").pointer
@@ -203,11 +220,15 @@ class Messages(Adapter):
             hint = "nothing is to be done, unless the model must know it: then describe it in words"
             reader.findings.append(Finding("MYP360", what, *at, help=hint))
 
-    def _spoken(self, message: Said, i: int, reader: Reader) -> Iterator[_Piece]:
-        """Yields the pieces of a message, in the order of its blocks."""
+    def _spoken(self, message: Said, i: int, reader: Reader, told: str) -> Iterator[_Piece]:
+        """Yields the pieces of a message, in the order of its blocks, with `told` before its text.
+
+        Places count from where its own text begins.
+        """
         at = reader.at(i, "content")
         if message.role in _HEADS:
-            yield _Piece(message.role, message.content, at)
+            at = at._replace(span=(-len(told), len(message.content))) if told else at
+            yield _Piece(message.role, told + message.content, at)
             return
         if message.role == "tool":
             name = message.name or message.called
@@ -312,7 +333,11 @@ class Messages(Adapter):
                     out.append({ROLE: "tool"} | self._result(part, next(results, {})))
                     own = None if self.turns else own
                 elif piece in _HEADS:
-                    own = {ROLE: piece, "content": part.text}
+                    text = part.text
+                    if piece == "user" and self.told and not any(m[ROLE] == "user" for m in out):
+                        tools, text = self._asked_with(text)
+                        top |= {"tools": tools} if tools else {}
+                    own = {ROLE: piece, "content": text}
                     out.append(own)
                     asked += piece == "user" and "tools" in top
                 else:
@@ -335,6 +360,13 @@ class Messages(Adapter):
         if self.last and asked > 1:
             raise ValueError("no record can say this: the tools are not before the last question")
         return {self.SCHEMA.messages: [_ordered(m) for m in out]} | top
+
+    def _asked_with(self, text: str) -> tuple[list[dict[str, Any]], str]:
+        """Returns the definitions before a question, and the question."""
+        if not text.startswith(self.told):
+            return [], text
+        tools, rest = read_indented(text.removeprefix(self.told), self.table.literals)
+        return (tools, rest) if tools else ([], text)
 
     def _parts(self, message: Message) -> list[tuple[str, Part]]:
         """Returns the parts of a block with the pieces that they are. Raises ValueError."""
@@ -446,7 +478,9 @@ def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) 
         if not ok:
             raise SpecError(f"{where}: {entry}: {what}")
 
-    known_keys(source, {"shape", "begin", "finish", "tools_before", "blocks"}, "the file", need)
+    known_keys(
+        source, {"shape", "begin", "finish", "tools_before", "blocks", "tools"}, "the file", need
+    )
     blocks = source.get("blocks")
     begin, finish = source.get("begin", ""), source.get("finish", "")
     for key, mark in (("begin", begin), ("finish", finish)):
@@ -472,4 +506,9 @@ def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) 
         paths[piece] = path
     need({"user", "answer"} <= set(paths), "[blocks]", 'expected "user" and "answer"')
     need(("call" in paths) == ("result" in paths), "[blocks]", "a call needs a result")
-    return Messages(paths, table, begin, finish, last=first == "last")
+    tools = source.get("tools", {})
+    fine = isinstance(tools, dict) and isinstance(tools.get("before", ""), str)
+    need(fine and set(tools) <= {"before"}, "[tools]", 'expected "before", a text')
+    told = tools.get("before", "")
+    need(not (told and "tools" in paths), "[tools]", "[blocks] has a block for them")
+    return Messages(paths, table, begin, finish, last=first == "last", told=told)

@@ -12,8 +12,10 @@ from typing import Any
 
 from mypt_spec.bodies.read_signatures import read_signatures
 from mypt_spec.bodies.signatures import lost, write_signatures
-from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, faults, loads
+from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, faults, indented, loads
 from mypt_spec.bodies.typescript import NamespaceError, read_namespace, write_namespace
+
+_APART = "\n\n"  # after each definition before a question
 
 
 class DefinitionsError(ValueError):
@@ -33,6 +35,29 @@ def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Patte
     if kind == "tool_list":
         return canonical(tools, literals)
     return "\n".join(canonical(tool, literals) for tool in tools)
+
+
+def write_indented(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> str:
+    """Returns definitions as text before a question: each indented, then an empty line."""
+    return "".join(indented(tool, literals) + _APART for tool in tools)
+
+
+def read_indented(text: str, literals: re.Pattern[str]) -> tuple[list[dict[str, Any]], str]:
+    """Returns the definitions with which a text begins, as `write_indented` writes them, and the
+    rest.
+    """
+    out: list[dict[str, Any]] = []
+    while text.startswith("{"):
+        end = text.find("\n}" + _APART) + len("\n}")
+        try:
+            tool = _definition(_loaded(text[:end], 0), 0)
+        except DefinitionsError:
+            break
+        if indented(tool, literals) != text[:end]:
+            break
+        out.append(tool)
+        text = text[end + len(_APART) :]
+    return out, text
 
 
 def read_definitions(text: str, kind: str) -> list[dict[str, Any]]:

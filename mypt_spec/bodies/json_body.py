@@ -30,11 +30,14 @@ _NAMED = re.compile(f"{NAME}_*")
 _TAKEN = 'the key "name" occurs twice: it is the name of the tool'
 ARGUMENTS = "arguments"
 IDENT = re.compile(r"[a-zA-Z0-9_\-]+")  # the ids of "functions", which tags of results have, too
+# Of a call that is an object of name and arguments: the key of these.
+KEYS = {"function": ARGUMENTS, "parameters": "parameters"}
 _FUNCTION = '{"name": ..., "arguments": {...}}'
 _HELP = {
     "call": "write one JSON object, the name first",
     "arguments": "write the arguments as one JSON object",
     "function": 'write {"name": ..., "arguments": {...}}',
+    "parameters": 'write {"name": ..., "parameters": {...}}',
     "calls": 'write an array of {"type": "function", "function": {"name": ..., "arguments": '
     "{...}}}",
     "functions": 'write an array of {"name": ..., "arguments": {...}, "id": ...}',
@@ -93,8 +96,8 @@ def calls_in(value: Any, kind: str, attrs: Attrs) -> list[Call]:
         return [Call(f[NAME], f[ARGUMENTS], call) for f, call in functions]
     if kind == "arguments":
         return [Call(dict(attrs).get(NAME, ""), value)]
-    if kind == "function":
-        return [Call(value[NAME], value[ARGUMENTS])]
+    if kind in KEYS:
+        return [Call(value[NAME], value[KEYS[kind]])]
     return [Call(value[NAME], {given_key(k): v for k, v in value.items() if k != NAME})]
 
 
@@ -133,7 +136,7 @@ def call_text(
         return canonical({NAME: name, **written(arguments)}, literals)
     if kind in LISTS:
         return list_text([Call(name, arguments)], literals, kind)
-    return canonical({NAME: name, ARGUMENTS: arguments}, literals)
+    return canonical({NAME: name, KEYS.get(kind, ARGUMENTS): arguments}, literals)
 
 
 def list_text(calls: Iterable[Call], literals: re.Pattern[str], kind: str) -> str:
@@ -178,7 +181,7 @@ def read_body(
         found += faulty
     if any(f.severity == "error" for f in found):
         return Body(None, value, found)
-    if kind in ("call", "function") and next(iter(value)) != NAME:
+    if kind in ("call", *KEYS) and next(iter(value)) != NAME:
         value = {NAME: value[NAME], **value}
         clean = canonical(value, literals)
         found.append(_fixable("MYP309", 'the call does not begin with "name"', at, clean))
@@ -296,29 +299,29 @@ def _call_faults(value: Any, kind: str, at: Place, name_at: Place) -> list[Findi
         return [
             _at("MYP306", f'the tool call has no "name": expected a string, got {got}', name_at)
         ]
-    return _function_faults(value, at) if kind == "function" else []
+    return _function_faults(value, at, KEYS[kind]) if kind in KEYS else []
 
 
-def _function_faults(value: dict[str, Any], at: Place) -> list[Finding]:
+def _function_faults(value: dict[str, Any], at: Place, key: str) -> list[Finding]:
     found = []
-    if not isinstance(value.get(ARGUMENTS), dict):
-        got = kind_of(value[ARGUMENTS]) if ARGUMENTS in value else "nothing"
-        hint = 'write {} where there are none: "arguments": {}'
+    if not isinstance(value.get(key), dict):
+        got = kind_of(value[key]) if key in value else "nothing"
+        hint = f'write {{}} where there are none: "{key}": {{}}'
         found.append(
             _at(
                 "MYP332",
-                f'the tool call has no "{ARGUMENTS}": expected an object, got {got}',
+                f'the tool call has no "{key}": expected an object, got {got}',
                 at,
                 hint=hint,
             )
         )
-    extra = [k for k in value if k not in (NAME, ARGUMENTS)]
+    extra = [k for k in value if k not in (NAME, key)]
     if extra:
-        hint = f'arguments stand inside "{ARGUMENTS}"'
+        hint = f'arguments stand inside "{key}"'
         found.append(
             _at(
                 "MYP333",
-                f'the tool call has a key {extra[0]!r} beside "{NAME}" and "{ARGUMENTS}"',
+                f'the tool call has a key {extra[0]!r} beside "{NAME}" and "{key}"',
                 at,
                 hint=hint,
             )

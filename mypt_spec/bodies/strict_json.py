@@ -269,6 +269,12 @@ def canonical(value: Any, literals: re.Pattern[str]) -> str:
     return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
 
 
+def indented(value: Any, literals: re.Pattern[str]) -> str:
+    """Returns JSON as `canonical` does, but over several lines, indented by four spaces."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=4)
+    return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
+
+
 def a_kind_of(value: Any) -> str:
     """Returns the JSON type of a value with its article, for messages."""
     kind = kind_of(value)

@@ -50,6 +50,8 @@ class Blocks:
         at = max((i for i, kind in enumerate(self.open) if kind in terminal.ends), default=None)
         if at is not None:
             del self.open[at:]
+            if terminal.both and self.open and self.open[-1] in terminal.ends:
+                self.open.pop()
 
 
 class Cut(NamedTuple):

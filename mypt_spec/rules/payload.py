@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from mypt_spec.bodies.json_body import NAME, called, calls_in, given_key, read_body
+from mypt_spec.bodies.json_body import KEYS, NAME, called, calls_in, given_key, read_body
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Node, pointer_to
 from mypt_spec.damage.near_miss import near_miss
@@ -127,7 +127,8 @@ def _spelled(
     match = context.table.literals.search(text)
     if match is None:
         return
-    pointer = pointer_to(_of_argument(node) if run.body == "call" else node)
+    renamed = run.body in ("call", "parameters")
+    pointer = pointer_to(_of_argument(node, run.body) if renamed else node)
     message = f"`{match[0]}` in a JSON string of `{context.table.openers[run.inside].shown}`"
     hint = "it is written with a \\u escape, so it is text and no tag; make sure that this is meant"
     place = run.event.at
@@ -146,12 +147,14 @@ def _spelled(
         yield Finding("MYP302", message, "", place.span, help=hint)
 
 
-def _of_argument(node: Node) -> Node:
-    """Returns a node in a "call" as it is in the arguments of a record."""
+def _of_argument(node: Node, body: str) -> Node:
+    """Returns a node in a "call", or in "parameters", as it is in the arguments of a record."""
     if node is None:
         return None
     before, key = node
-    return (None, given_key(str(key))) if before is None else (_of_argument(before), key)
+    if before is not None:
+        return _of_argument(before, body), key
+    return (None, given_key(str(key))) if body == "call" else None
 
 
 @check("MYP303")
@@ -358,9 +361,8 @@ def _call(part: Part, body: str) -> tuple[str, Any]:
     name = dict(part.attrs).get(NAME) or (value.get(NAME) if isinstance(value, dict) else "")
     if body == "call" and isinstance(value, dict):
         return str(name), calls_in({NAME: name} | value, body, part.attrs)[0].arguments
-    return str(name), value.get("arguments") if body == "function" and isinstance(
-        value, dict
-    ) else value
+    inside = body in KEYS and isinstance(value, dict)
+    return str(name), value.get(KEYS[body]) if inside else value
 
 
 def _misfit(

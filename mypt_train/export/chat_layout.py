@@ -32,7 +32,8 @@ class ChatLayout:
     """Where each piece of a chat is written: a block, or a block in another.
 
     `begin` and `finish` are marks at both ends, `after` is one after each answer; "" for none. With
-    `last`, tools are before the last question, else before the first. `inline` maps a piece to the
+    `last`, tools are before the last question, else before the first; with `told`, they are part of
+    its text, after these words. `inline` maps a piece to the
     kind of block that its text may spell. With `empty`, a thought without text is one.
     """
 
@@ -42,6 +43,7 @@ class ChatLayout:
     after: str = ""
     last: bool = False
     empty: bool = False
+    told: str = ""
     inline: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -62,7 +64,12 @@ def chat_layout(dialect: Dialect) -> ChatLayout:
     if not file.is_file():
         if isinstance(adapter, Messages):
             return ChatLayout(
-                dict(adapter.paths), adapter.begin, adapter.finish, last=adapter.last, empty=True
+                dict(adapter.paths),
+                adapter.begin,
+                adapter.finish,
+                last=adapter.last,
+                empty=True,
+                told=adapter.told,
             )
         if isinstance(adapter, Declared):
             return _declared(dialect, adapter)

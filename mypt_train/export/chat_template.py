@@ -44,7 +44,7 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
         out.append(f"{{%- set {name} = {json.dumps(value, ensure_ascii=False)} -%}}\n")
     fields = (
         f'state={start}, open="", key="", last="", mark="", said="", trained=0, out=[], '
-        "waiting=[], tools=0, turn=0, answered=false, again=false"
+        "told='', waiting=[], tools=0, turn=0, answered=false, again=false"
     )
     out.append(f"{{%- set now = namespace({fields}) -%}}\n")
     return "".join([*out, _PROGRAM.read_text(encoding="utf-8")])
@@ -70,6 +70,8 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "thoughts": [*THOUGHTS, "think"],
         "empty": int(layout.empty),
         "turns": int(layout.turns),
+        "told": layout.told,
+        "both": [t.name for t in table.terminals.values() if t.both],
         "last": int(layout.last),
         "by_ids": int("id" in result or "result_id" in paths),
         "roles": ", ".join(names),

@@ -34,6 +34,7 @@ _BODIES = {
     "call": r'"{\"name\": " json-name (", " json-member)* "}"',
     "arguments": "json-object",
     "function": 'json-function "}"',
+    "parameters": r'"{\"name\": " json-name ", \"parameters\": " json-object "}"',
     "calls": '"[" json-call (", " json-call)* "]"',
     "functions": '"[" json-item (", " json-item)* "]"',
 }

@@ -23,6 +23,7 @@ json_item: json_function ", \"id\": " ID "}"
 body_call: "{\"name\": " NAME (", " json_member)* "}"
 body_arguments: json_object
 body_function: json_function "}"
+body_parameters: "{\"name\": " NAME ", \"parameters\": " json_object "}"
 body_calls: "[" json_call (", " json_call)* "]"
 body_functions: "[" json_item (", " json_item)* "]"
 ID: /"[a-zA-Z0-9_\-]+"/

@@ -24,6 +24,7 @@ _MEMBER = (
 )
 _TEXT_AS_IT_IS = {"content": "text", "content_args": {"strip": False}}
 _FUNCTION = {"name": "{content.name}", "arguments": "{content.arguments}"}
+_PARAMETERS = {"name": "{content.name}", "arguments": "{content.parameters}"}
 _NAMED = {"name": "{name}", "arguments": "{content}"}
 
 
@@ -60,7 +61,7 @@ def _calls(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
         found |= {"content": "xml-inline", "content_args": args}
         function = _NAMED
     else:
-        function = _FUNCTION if opener.body == "function" else _NAMED
+        function = {"function": _FUNCTION, "parameters": _PARAMETERS}.get(opener.body, _NAMED)
         found["content"] = "json"
     return found | {"repeats": True, "transform": {"type": "function", "function": function}}
 

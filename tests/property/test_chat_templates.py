@@ -1,7 +1,8 @@
 """What the chat templates of models write, and the ids that `tokenizers` makes of it.
 
 The templates here are the published ones in a few lines. Where the variable CHAT_TEMPLATES names a
-folder with `qwen2_5.jinja`, `qwen3_instruct_2507.jinja` and `llama3.jinja`, these are read, too.
+folder with `qwen2_5.jinja`, `qwen3_instruct_2507.jinja`, `llama3.jinja` and `llama3_1.jinja`, these
+are read, too.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from tests.dialects import llama3
+from tests.dialects.chatml import chats
 from tests.support.oracles import EXAMPLES
-from tests.support.strategies import Record, records
+from tests.support.strategies import Record
 
 rendering = pytest.importorskip("transformers.utils.chat_template_utils")
 
@@ -33,7 +36,34 @@ LLAMA3 = (
     "{% if add_generation_prompt %}"
     "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
 )
-HERE = {"written here: chatml": CHATML, "written here: llama3": LLAMA3}
+# Of Llama 3.1: dates in the system prompt, tools in the first question.
+LLAMA31 = (
+    "{% set ns = namespace(tools=tools) %}{{ bos_token }}"
+    "{{ '<|start_header_id|>system<|end_header_id|>\n\n' }}"
+    "{% if tools is not none %}{{ 'Environment: ipython\n' }}{% endif %}"
+    "{{ 'Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n' }}"
+    "{% if messages[0].role == 'system' %}{{ messages[0].content | trim }}{% endif %}<|eot_id|>"
+    "{% for message in messages if message.role != 'system' %}"
+    "{{ '<|start_header_id|>' + ('ipython' if message.role == 'tool' else message.role) }}"
+    "{{ '<|end_header_id|>\n\n' }}"
+    "{% if message.role == 'user' and ns.tools is not none %}"
+    "{{ 'Given the following functions, please respond with a JSON for a function call ' }}"
+    "{{ 'with its proper arguments that best answers the given prompt.\n\n' }}"
+    '{{ \'Respond in the format {"name": function name, "parameters": dictionary of argument \' }}'
+    "{{ 'name and its value}.Do not use variables.\n\n' }}"
+    "{% for tool in ns.tools %}{{ tool | tojson(indent=4) + '\n\n' }}{% endfor %}"
+    "{% set ns.tools = none %}{% endif %}"
+    "{% if message.tool_calls %}{% set call = message.tool_calls[0].function %}"
+    "{{ '{\"name\": \"' + call.name + '\", \"parameters\": ' + call.arguments | tojson + '}' }}"
+    "{% elif message.role == 'tool' %}"
+    "{{ message.content | tojson if message.content is string else message.content }}"
+    "{% else %}{{ message.content | trim }}{% endif %}<|eot_id|>{% endfor %}"
+)
+HERE = {
+    "written here: chatml": CHATML,
+    "written here: llama3": LLAMA3,
+    "written here: llama3_1": LLAMA31,
+}
 OFFICIAL = {"qwen2_5": "chatml", "qwen3_instruct_2507": "chatml", "llama3": "llama3"}
 SPECIAL = {
     "chatml": ["<|im_start|>", "<|im_end|>"],
@@ -53,7 +83,7 @@ def template(name: str) -> str:
 
 
 def rendered(name: str, messages: list[Record], **more: Any) -> str:
-    shown = [{"role": m["role"], "content": m["content"]} for m in messages]
+    shown = [{k: m[k] for k in ("role", "content", "tool_calls") if k in m} for m in messages]
     found, _ = rendering.render_jinja_template(
         conversations=[shown],
         chat_template=template(name),
@@ -82,7 +112,7 @@ def comparable(name: str, record: Record) -> Record:
 def test_text_is_that_of_the_template(name: str, dialect: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(dialect)
     template(name)
-    record = comparable(name, data.draw(records(dialect, clean=False)))
+    record = comparable(name, data.draw(chats(dialect, clean=False)))
     episode, _ = d.read(record)
     assert episode is not None
     text = rendered(name, record["messages"])
@@ -102,6 +132,61 @@ def test_llama3_trims_content() -> None:
         "a<|eot_id|>", "\ta <|eot_id|>"
     )
     assert kept.count("\n\n u\n<|eot_id|>") == 1
+
+
+DATES = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"
+
+
+def llama_3_1(record: Record) -> Record:
+    """A record as the template of Llama 3.1 has it: with its dates, and nothing to be trimmed."""
+    messages = [m | {"content": m["content"].strip()} if "content" in m else m for m in record["messages"]]  # fmt: skip
+    if messages[0]["role"] != "system":
+        messages.insert(0, {"role": "system", "content": ""})
+    before = "Environment: ipython\n" * ("tools" in record) + DATES
+    messages[0] = messages[0] | {"content": before + messages[0]["content"]}
+    return record | {"messages": messages}
+
+
+@pytest.mark.parametrize("name", ["written here: llama3_1", "llama3_1"])
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_tools_are_those_of_llama_3_1(name: str, data: st.DataObject) -> None:
+    """But for the tags of calls, which the template leaves out, and results, which it quotes."""
+    template(name)
+    d = mypt_spec.dialect("llama3")
+    record = data.draw(llama3.records(clean=False))
+    for message in record["messages"]:
+        for call in message.get("tool_calls", ()):
+            call["function"]["arguments"] = {"q": data.draw(st.text("aä ", max_size=2))}
+        if message["role"] == "tool":
+            message["content"] = str(data.draw(st.integers()))
+    shown = [m | {"content": int(m["content"])} if m["role"] == "tool" else m for m in record["messages"]]  # fmt: skip
+    episode, _ = d.read(llama_3_1(record))
+    assert episode is not None
+    text = d.serialize(episode)
+    assert d.parse(text) == (episode, [])
+    plain = text.replace("<|python_tag|>", "").replace("<|eom_id|>", "<|eot_id|>")
+    assert plain == rendered(name, shown, tools=record.get("tools"))
+
+
+@pytest.mark.parametrize("name", ["written here: llama3_1", "llama3_1"])
+def test_llama_3_1_quotes_results(name: str) -> None:
+    """A result that is a text: here it is written as it is."""
+    call = {"type": "function", "function": {"name": "f", "arguments": {}}}
+    messages = [
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "content": "20"},
+        {"role": "assistant", "content": "a"},
+    ]
+    text = rendered(name, messages, tools=None)
+    episode, _ = mypt_spec.dialect("llama3").read(llama_3_1({"messages": messages}))
+    assert episode is not None
+    ours = mypt_spec.dialect("llama3").serialize(episode)
+    assert "\n\n20<|eot_id|>" in ours
+    assert '\n\n"20"<|eot_id|>' in text
+    assert '\n\n{"name": "f", "parameters": {}}<|eot_id|>' in text
+    assert '\n\n<|python_tag|>{"name": "f", "parameters": {}}<|eom_id|>' in ours
 
 
 def test_qwen2_5_adds_a_system_prompt() -> None:
@@ -170,7 +255,7 @@ def test_ids_are_those_of_the_rendered_text(
     pytest.importorskip("tokenizers")
     (folder / dialect).mkdir(exist_ok=True)
     library, d = trained(dialect, str(folder / dialect))
-    record = data.draw(records(dialect, clean=False))
+    record = data.draw(chats(dialect, clean=False))
     messages = [m | {"content": m["content"].lstrip()} for m in record["messages"]]
     episode, _ = d.read({"messages": messages})
     assert episode is not None

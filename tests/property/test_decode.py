@@ -58,6 +58,8 @@ def calls(made: Decoder, text: str) -> list[tuple[str, object]]:
             found.append((tool, {"name" if k == "name_" else k: v for k, v in value.items()}))
         elif body == "arguments":
             found.append((dict(part.attrs)["name"], value))
+        elif body == "parameters":
+            found.append((value["name"], value["parameters"]))
         elif body in ("function", "functions", "calls"):
             found += [
                 (c["name"], c["arguments"])

@@ -72,7 +72,8 @@ def _tags(d: mypt_spec.Dialect, episode: Episode) -> list[str]:
             if not (opener.again and after is not None and after.kind == part.kind):
                 rows.append(d.table.closers[part.kind])
         # Calls at the end of a conversation: one tag for both.
-        both = message.parts and d.table.closers.get(message.parts[-1].kind) is closer
+        last = d.table.closers.get(message.parts[-1].kind) if message.parts else None
+        both = last is not None and (last is closer or last.both)
         if closer is not None and (mark is None or message.role not in mark.ends) and not both:
             rows.append(closer)
     return [piece.value for row in rows for piece in row.spelling if piece.kind == "special"]

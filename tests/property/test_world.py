@@ -24,21 +24,30 @@ from mypt_spec.dialect import grammar_root
 from mypt_spec.table_file import load_table
 from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.export import endings
+from tests.dialects.chatml import chats
 from tests.support.decoding import decoder, generated
 from tests.support.strategies import episodes
 
 # The name of a dialect -> its special tokens in the order of their ids.
 SPECIAL = {
     "chatml": ("<|im_start|>", "<|im_end|>"),
-    "llama3": ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
+    "llama3": (
+        "<|begin_of_text|>",
+        "<|start_header_id|>",
+        "<|end_header_id|>",
+        "<|eot_id|>",
+        "<|python_tag|>",
+        "<|eom_id|>",
+    ),
 }
+STOPS = {"chatml": "<|im_end|>", "llama3": "<|eot_id|>"}
 NAMES = pytest.mark.parametrize("name", SPECIAL)
 END = gpt2().encode_ordinary("\n")
 
 
 BLOCKS = {
     "chatml": r"(<\|im_start\|>)(\w+\n)()()(.*?)(<\|im_end\|>)(\n)",
-    "llama3": r"(<\|start_header_id\|>)(\w+)(<\|end_header_id\|>)(\n\n)(.*?)(<\|eot_id\|>)()",
+    "llama3": r"(<\|start_header_id\|>)(\w+)(<\|end_header_id\|>)(\n\n)(.*?)(<\|eo[tm]_id\|>)()",
 }
 
 
@@ -53,7 +62,7 @@ def naive(name: str, text: str) -> tuple[list[int], list[int]]:
         ids.extend(new)
         loss.extend([weight] * len(new))
 
-    begin = text[: text.index(SPECIAL[name][-3 if name == "llama3" else 0])]
+    begin = text[: text.index(SPECIAL[name][int(name == "llama3")])]
     add(begin, 0)
     rest = text[len(begin) :]
     for match in re.finditer(BLOCKS[name], rest, re.DOTALL):
@@ -61,7 +70,10 @@ def naive(name: str, text: str) -> tuple[list[int], list[int]]:
         for piece in header:
             add(piece, 0)
         trained = int(match[2].strip() == "assistant")
-        add(content, trained)
+        call = "<|python_tag|>"
+        if content.startswith(call):
+            add(call, trained)
+        add(content.removeprefix(call), trained)
         add(end, trained)
         add(after, 0)
     assert "".join(m[0] for m in re.finditer(BLOCKS[name], rest, re.DOTALL)) == rest
@@ -77,12 +89,17 @@ def test_the_naive_mask_agrees(name: str, data: st.DataObject) -> None:
     assert (encoded.ids.tolist(), encoded.loss.tolist()) == naive(name, d.serialize(episode))
 
 
+def chat(name: str) -> st.SearchStrategy[mypt_spec.Episode]:
+    """Conversations without tools."""
+    return chats(name, True).map(lambda record: mypt_spec.dialect(name).read(record)[0])  # type: ignore[return-value]
+
+
 @NAMES
 @given(st.data())
 def test_the_model_stops_at_the_end_tag(name: str, data: st.DataObject) -> None:
     """After any history; what it wrote has no finding, and the last id is that of the end tag."""
     d, made = mypt_spec.dialect(name), decoder(name, tools=False)
-    episode = data.draw(episodes(name))
+    episode = data.draw(chat(name))
     until = [i for i, m in enumerate(episode.messages) if m.role == "user"]
     cut = data.draw(st.sampled_from(until)) + 1
     prompt = made.ids_of(mypt_spec.Episode(name, episode.messages[:cut]))
@@ -90,12 +107,12 @@ def test_the_model_stops_at_the_end_tag(name: str, data: st.DataObject) -> None:
     state = made.start(prompt, max_new_tokens=budget)
     out = list(generated(made, state, random.Random(data.draw(st.integers(0, 99)))))
     assert len(out) <= budget
-    assert out[-1] == d.table.special[SPECIAL[name][-1]]
+    assert out[-1] == d.table.special[STOPS[name]]
     assert out.count(out[-1]) == 1
     whole, findings = d.parse_ids(prompt + out)
     assert (whole is not None, findings) == (True, [])
     written = d.tokenizer.decode(out)
-    assert written.endswith(SPECIAL[name][-1])
+    assert written.endswith(STOPS[name])
     told = check_generation(Checker(d), written, prompt=d.tokenizer.decode(prompt))
     assert [item.finding for item in told] == []
 
@@ -118,7 +135,7 @@ def test_a_prompt_has_the_last_line_end_or_not(data: st.DataObject) -> None:
 
 def controller(name: str, *answers: str, **more: object) -> Controller:
     d = mypt_spec.dialect(name)
-    ids = [i for a in answers for i in [*d.tokenizer.encode(a), d.table.special[SPECIAL[name][-1]]]]
+    ids = [i for a in answers for i in [*d.tokenizer.encode(a), d.table.special[STOPS[name]]]]
     return Controller(Script(ids), dialect=name, **more)  # type: ignore[arg-type]
 
 
@@ -127,7 +144,7 @@ def controller(name: str, *answers: str, **more: object) -> Controller:
 def test_the_next_turn_writes_the_line_end(name: str, data: st.DataObject) -> None:
     """Turn by turn, the ids are those of the whole conversation; the last line end is missing."""
     d = mypt_spec.dialect(name)
-    episode = data.draw(episodes(name))
+    episode = data.draw(chat(name))
     texts = {role: [m.text for m in episode.messages if m.role == role] for role in d.table.openers}
     if "" in texts["user"] or any(not t.strip() for t in texts["user"]):
         return
@@ -137,7 +154,7 @@ def test_the_next_turn_writes_the_line_end(name: str, data: st.DataObject) -> No
         events = list(run.say(said))
         assert isinstance(events[-1], TurnEnd)
         assert events[-1].reason == "stop"
-        assert run.history.ids[-1] == d.table.special[SPECIAL[name][-1]]
+        assert run.history.ids[-1] == d.table.special[STOPS[name]]
     messages = [m for m in episode.messages if m.role != "system" or system]
     whole = d.encode(mypt_spec.Episode(name, tuple(messages))).ids.tolist()
     assert run.history.ids + run.history.owed == whole
@@ -161,8 +178,9 @@ def test_a_turn_that_is_stopped_ends_with_the_end_tag() -> None:
 
 
 @NAMES
-def test_generation_stops_at_one_id(name: str) -> None:
-    assert endings(mypt_spec.dialect(name)) == [SPECIAL[name][-1]]
+def test_generation_stops_at_the_end_tag(name: str) -> None:
+    calls = ["<|eom_id|>"] * (name == "llama3")
+    assert endings(mypt_spec.dialect(name)) == [STOPS[name], *calls]
 
 
 TABLE = (grammar_root() / "chatml/tokens.toml").read_text(encoding="utf-8")

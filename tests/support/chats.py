@@ -58,8 +58,10 @@ def chats(draw: st.DrawFn, name: str, clean: bool = True) -> tuple[Record, Episo
 
 def writes_tools(d: Dialect) -> bool:
     """Whether a template can write definitions of tools in the format's words."""
-    path = chat_layout(d).paths.get("tools")
-    return path is not None and d.table.openers[path[-1]].body in ("tool_list", "tool_lines")
+    layout = chat_layout(d)
+    path = layout.paths.get("tools")
+    bodies = ("tool_list", "tool_lines")
+    return bool(layout.told) or (path is not None and d.table.openers[path[-1]].body in bodies)
 
 
 def shown(record: Record) -> Record:

@@ -110,6 +110,7 @@ FEATURES: dict[str, dict[str, Record]] = {
     "call and result": {
         "mistral": _ANSWERED,
         "mistral-v13": _openai(_user(), {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()),
+        "llama3": _openai(_user(), {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()),
         "harmony": _openai(_user(), {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()),
         "openai": _ANSWERED,
         "mypt": _mypt(_user(), *_called(), {"role": "toolresult", "name": "t", "content": 4}, _said()),
@@ -143,6 +144,7 @@ FEATURES: dict[str, dict[str, Record]] = {
         "harmony": _openai(
             _user(), {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], {"role": "assistant", "tool_calls": _TWO[1:]}, _TWO_RESULTS[1], _said()
         ),
+        "llama3": _openai(_user(), {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], {"role": "assistant", "tool_calls": _TWO[1:]}, _TWO_RESULTS[1], _said()),
         "mypt": _mypt(_user(), *2 * (*_called(), {"role": "toolresult", "name": "t", "content": 4}), _said()),
         "mypt-3b": _openai(_user(), *2 * (*_called(), {"role": "tool_result", "name": "t", "content": 4}), _said()),
         "praxis": _openai(_user(), _items(_CALL, _RESULT, _CALL, _RESULT, {"type": "text", "text": "Hello."})),
@@ -160,7 +162,7 @@ FEATURES: dict[str, dict[str, Record]] = {
     "results without a name": {
         "usf-omega": _openai(_user(), _said_calls, {"role": "tool", "tool_call_id": "c1", "content": "Sunny"}, _said()),
     },
-    "definitions of tools": {"mistral": _ANSWERED | {"tools": [_TOOL]}, "mistral-v13": _openai(_user(), _said(), tools=[_TOOL]), "openai": _ANSWERED | {"tools": [_TOOL]}, "usf-omega": _openai(_user(), _said(), tools=[_TOOL]), "qwen3": _openai(_user(), _said(), tools=[_TOOL])},
+    "definitions of tools": {"mistral": _ANSWERED | {"tools": [_TOOL]}, "mistral-v13": _openai(_user(), _said(), tools=[_TOOL]), "llama3": _openai(_user(), _said(), tools=[_TOOL]), "openai": _ANSWERED | {"tools": [_TOOL]}, "usf-omega": _openai(_user(), _said(), tools=[_TOOL]), "qwen3": _openai(_user(), _said(), tools=[_TOOL])},
     "self-reflection": {"usf-omega": _openai(_user(), _said(self_reflection="Fine."), self_reflection_enabled=True)},
     "flags of an answer": {"usf-omega": _openai(_user(), _said("{}"), json_mode=True, reasoning_effort="none")},
     "preferred and rejected": {"usf-omega": {"messages": [_user()], "chosen": _said(), "rejected": _said("Go away.")}},

@@ -88,6 +88,8 @@ def body(kind: str, name: str, schema: dict[str, Any]) -> str:
     if kind == "arguments":
         return arguments
     function = rf'\{{"name": "{name}", "arguments": {arguments}\}}'
+    if kind == "parameters":
+        return function.replace('"arguments"', '"parameters"')
     return function if kind == "function" else rf'"type": "function", "function": {function}\}}'
 
 

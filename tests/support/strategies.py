@@ -292,6 +292,7 @@ def any_episodes(draw: st.DrawFn, name: str) -> Episode:
 BODIES = {
     "arguments": "{}",
     "function": '{"name": "n", "arguments": {}}',
+    "parameters": '{"name": "n", "parameters": {}}',
     "calls": '[{"id": "c", "type": "function", "function": {"name": "n", "arguments": {}}}]',
     "functions": '[{"name": "n", "arguments": {}, "id": "c"}]',
     "tool_list": '[{"name": "n"}]',

@@ -51,9 +51,18 @@ SCRIPTS = {
     "praxis": 'I look. <tin>\n{"name": "f", "arguments": {"q": "ü <t"}}\n</tin>' * 2 + " Done.\n[SEP]",
     "mistral": mistral("a", "b", said="Two.") + mistral("a") + "Done.</s>",
     "mistral-v13": v13("a", "b", said="Two.") + v13("a") + "Done.</s>",
+    "llama3": '<|python_tag|>{"name": "f", "parameters": {"q": "ü"}}<|eom_id|>' * 2 + "Done.<|eot_id|>",
     "usf-omega": usf("a", "b", said="Two.") + usf("a") + "<message_start>Done.<message_end>\n<end>\n",
 }  # fmt: skip
-NUMBERS = {"mypt": 2, "mypt-3b": 2, "praxis": 2, "usf-omega": 3, "mistral": 3, "mistral-v13": 3}
+NUMBERS = {
+    "llama3": 2,
+    "mypt": 2,
+    "mypt-3b": 2,
+    "praxis": 2,
+    "usf-omega": 3,
+    "mistral": 3,
+    "mistral-v13": 3,
+}
 
 
 def controller_of(dialect: str, ids: list[int], **options: Any) -> Controller:
@@ -166,6 +175,7 @@ BROKEN = {
     "praxis": '<tin>\n{"name": "f"}\n</tin>',
     "usf-omega": usf("a", "a"),
     "mistral-v13": "[TOOL_CALLS]f[ARGS][1]</s>",
+    "llama3": '<|python_tag|>{"name": "f", "arguments": {}}<|eom_id|>',
 }
 
 

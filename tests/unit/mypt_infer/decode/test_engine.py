@@ -96,7 +96,8 @@ def call_in(of: Decoder, text: str) -> tuple[str, Any]:
     opener = next(
         t
         for t in of.dialect.table.openers.values()
-        if t.body in ("call", "arguments", "function", "calls", "functions") and t.origin == "model"
+        if t.body in ("call", "arguments", "function", "parameters", "calls", "functions")
+        and t.origin == "model"
     )
     closer = of.dialect.table.closers[opener.opens].shown.strip()
     body, head = text.split(closer, maxsplit=1)[0], ""
@@ -118,7 +119,9 @@ def call_in(of: Decoder, text: str) -> tuple[str, Any]:
         return head, value
     one = value[0] if opener.body in ("calls", "functions") else value
     one = one["function"] if opener.body == "calls" else one
-    return (one.pop("name"), one) if opener.body == "call" else (one["name"], one["arguments"])
+    if opener.body == "call":
+        return one.pop("name"), one
+    return one["name"], one["parameters" if opener.body == "parameters" else "arguments"]
 
 
 @pytest.mark.parametrize("name", CALLERS)

@@ -43,6 +43,7 @@ def call_ids(name: str, tool: str, arguments: dict[str, Any]) -> list[int]:
         "mistral": "[TOOL_CALLS]%s</s>",
         "mistral-v13": f"[TOOL_CALLS]{tool}[ARGS]%s</s>",
         "usf-omega": "<tool_calls_start>%s<tool_calls_end>\n<end>\n",
+        "llama3": "<|python_tag|>%s<|eom_id|>",
         "qwen3": "<tool_call>\n%s\n</tool_call><|im_end|>",
     }[name]
     return [i for ids in run_ids(d.lex(tags % text), (), d.table, d.tokenizer) for i in ids]
