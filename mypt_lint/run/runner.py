@@ -31,7 +31,10 @@ FAR = 1 << 48  # rows of a range count from here, so that none is taken for the 
 
 
 def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> list[Diagnostic]:
-    """Returns all findings of data held in memory, as JSONL."""
+    """Returns all findings of data held in memory, as JSONL.
+
+    Raises UsageError for Parquet, which is read from files alone.
+    """
     source = Source(filename, stream=io.BytesIO(data))
     return [i for chunk in once(check_lines(FastChecker(checker), source)) for i in chunk.found]
 

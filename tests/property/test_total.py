@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_cli.jsonl.layout import MAGIC
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.texts import check_generation, check_text
 from mypt_lint.fast.clean_filter import CleanFilter
@@ -195,7 +196,8 @@ def test_any_bytes_through_the_checker(name: str, data: st.DataObject) -> None:
                 f.finding.code != "MYP901" and f.row == row and 1 <= f.column <= f.end_column
                 for f in found
             )
-    check_bytes(Checker(d), line + b"\n" + line)
+    if not line.startswith(MAGIC):  # Parquet in memory is refused, as a whole
+        check_bytes(Checker(d), line + b"\n" + line)
     Checker(d).generation_line(line, row=1, filename="f")
 
 
