@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_infer.generate.cli import main
+from mypt_infer.decode.decoder import Decoder
+from mypt_infer.generate.cli import main, read_prompt
 from mypt_infer.generate.shown import Shown
 from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, prompt
 
@@ -415,3 +416,27 @@ def test_an_answer_may_be_bound(
         assert why in capsys.readouterr().err
     assert main([*command, "--max-new-tokens", "3", "--response-regex", "a{200}"]) == 2
     assert "max_new_tokens is 3; the shortest legal ending" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["mistral", "mistral-v13", "qwen3", "harmony", "llama3"])
+def test_a_prompt_may_end_with_a_result(name: str) -> None:
+    """Where results are inside of the answer, it goes on after them."""
+    function = {"name": "f", "description": "Does it.", "parameters": {"type": "object"}}
+    call = {"name": "f", "arguments": "{}"}
+    record = {
+        "messages": [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": "", "tool_calls": [
+                {"id": "abcdefghi", "type": "function", "function": call},
+            ]},
+            {"role": "tool", "tool_call_id": "abcdefghi", "name": "f", "content": "20"},
+        ],
+        "tools": [{"type": "function", "function": function}],
+    }  # fmt: skip
+    d = mypt_spec.dialect(name)
+    ids = read_prompt(d, json.dumps(record))
+    made = Decoder(d, [{"type": "function", "function": function}])
+    state = made.start(ids, max_new_tokens=20)
+    answer = d.tokenizer.encode("Twenty")[0]
+    assert made.left(state) == 20
+    assert name == "harmony" or made.allowed(state)[answer]
