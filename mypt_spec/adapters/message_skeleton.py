@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import pairwise
 from typing import Any
-
-import msgspec
 
 from mypt_spec.adapters.base import METADATA_DEPTH, WholeRecord, shallow
 from mypt_spec.adapters.message_shape import RESULTS, THOUGHTS
@@ -29,7 +28,14 @@ _ASKED, _ANSWERED = {"role": "user", "content": "x"}, {"role": "assistant", "con
 _AFTER = {"": [], "user": [_ASKED, _ANSWERED], "assistant": [_ANSWERED]}
 _MORE, _RESULTS = {"tool_calls", "weight"}, ("tool", *RESULTS)
 _NAME = re.compile(r"[A-Za-z]\w{0,62}", re.ASCII)
-_decode = msgspec.json.Decoder().decode
+
+
+@cache
+def _decoder() -> Callable[[str], Any]:
+    """Returns a decoder of JSON; msgspec is loaded only where records are split."""
+    import msgspec
+
+    return msgspec.json.Decoder().decode
 
 
 def skeleton(record: Any) -> tuple[list[Any], list[str], list[Any]] | None:
@@ -199,7 +205,7 @@ def _arguments(value: Any, texts: list[str]) -> Any:
         return [2, _value(value, texts.append, METADATA_DEPTH)]
     if value.__class__ is not str or not value.startswith("{"):
         return [0, value]
-    found = _decode(value)  # an error is a ValueError
+    found = _decoder()(value)  # an error is a ValueError
     strings: list[str] = []
     rest = _value(found, strings.append, METADATA_DEPTH)
     plain = value.replace("\\\\", "") if "\\" in value else value
