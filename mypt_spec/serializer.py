@@ -21,7 +21,8 @@ def legal_events(
     """Returns the events of an Episode.
 
     Unless it is `complete`, a last block that may not end after what it holds, such as an answer
-    after the result of a call, is left open. Raises ValueError, which names the place, when no legal text has these blocks in this order.
+    after the result of a call, is left open. Raises ValueError, which names the place, when no
+    legal text has these blocks in this order.
     """
     events = list(events_of(episode.messages, table))
     outcome = Run(table, automaton, spaces=False, complete=complete).check(events)
