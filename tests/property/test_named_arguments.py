@@ -184,6 +184,7 @@ CALLED = {
     "<|channel|>final<|message|>Done.<|return|>",
     "praxis": "I look. <tin>\nBODY\n</tin> Done.\n[SEP]",
     "mistral": "[TOOL_CALLS]BODY</s>Done.</s>",
+    "qwen3": "<tool_call>\nBODY\n</tool_call><|im_end|>Done.<|im_end|>",
     "llama3": "<|python_tag|>BODY<|eom_id|>Done.<|eot_id|>",
     "mistral-v13": "[TOOL_CALLS]t[ARGS]BODY</s>Done.</s>",
     "usf-omega": "<tool_calls_start>BODY<tool_calls_end>\n<end>\n"

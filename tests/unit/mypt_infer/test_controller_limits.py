@@ -203,7 +203,7 @@ class _Caller(Llama):
     """A model that begins a call wherever it may."""
 
     def __init__(self, model: Llama, dialect: str) -> None:
-        super().__init__(model.config, model.weights)
+        super().__init__(model.net)
         self.opener = ids_of(OPENERS[dialect], dialect)
         self.seen: list[int] = []
 

@@ -40,7 +40,7 @@ class Checked(Llama):
     """
 
     def __init__(self, model: Llama, fond: list[int]) -> None:
-        super().__init__(model.config, model.weights)
+        super().__init__(model.net)
         self.fond = fond
         self.read = self.calls = 0
         self.seen: list[int] = []

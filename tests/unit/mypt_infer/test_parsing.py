@@ -110,7 +110,8 @@ def last_call(episode: Episode) -> tuple[str, Any] | None:
                 elif episode.dialect == "mypt":
                     found = value["name"], {k: v for k, v in value.items() if k != "name"}
                 else:
-                    found = value["name"], value["arguments"]
+                    kept = "parameters" if episode.dialect == "llama3" else "arguments"
+                    found = value["name"], value[kept]
     return found
 
 

@@ -52,7 +52,8 @@ def test_the_dialect_of_a_text(data: st.DataObject) -> None:
     d = mypt_spec.dialect(data.draw(st.sampled_from(DIALECTS)))
     episode, _ = d.read(data.draw(records(d.name)))
     assert episode is not None
-    assert guess(d.serialize(episode).encode(), "text")[0] == d.name
+    found, others, _ = guess(d.serialize(episode).encode(), "text")
+    assert d.name in (found, *others), "a chat of text alone is one of several formats"
 
 
 @given(st.binary(max_size=40) | st.text(max_size=40).map(lambda t: json.dumps(t).encode()))

@@ -160,7 +160,11 @@ def test_tags_cannot_be_spelled(name: str) -> None:
     start = read(made, into)
     letters = {chr(b): made.dialect.tokenizer.encode(chr(b))[0] for b in [10, *range(32, 127)]}
     for tag in sorted(
-        {t.shown for t in made.dialect.table.plain_tags if not t.patterns}
+        {
+            t.spell() if name == "harmony" else t.shown  # which ends with an empty line
+            for t in made.dialect.table.plain_tags
+            if not t.patterns
+        }
         | set(made.dialect.tokenizer.special)
     ):
         spelled_ = [letters[c] for c in "x" + tag]

@@ -37,7 +37,7 @@ def openers(of_: Decoder) -> set[int]:
 
 
 def test_which_dialects_think() -> None:
-    assert set(THINKERS) == {"mypt", "gabgpt", "usf-omega", "harmony", "qwen3"}
+    assert set(THINKERS) == {"mypt", "gabgpt", "usf-omega", "harmony", "qwen3", "mistral-v13"}
     assert format_of("usf-omega").thinking == {"reasoning", "self_reflection"}
     assert silent("praxis").forbidden_blocks == frozenset()
 
