@@ -13,7 +13,6 @@ import torch
 
 from mypt_model.folder import TRAINER
 from mypt_train.data.reader import ShardReader
-from mypt_train.training import checkpoint
 from mypt_train.training.batches import Stage
 from mypt_train.training.begin import check_vocabulary
 from mypt_train.training.checkpoint import CheckpointError
@@ -65,14 +64,13 @@ def facts_of_run(
     }
 
 
-def check_same(folder: Path, run: Mapping[str, Any]) -> int:
+def check_same(folder: Path, facts: Mapping[str, Any], run: Mapping[str, Any]) -> int:
     """Returns the number of steps that a checkpoint has done.
 
-    Raises CheckpointError if it was trained on other data, or with another config or other
-    phases.
+    `facts` is what it says of itself, `run` what `facts_of_run` returns. Raises CheckpointError if
+    it was trained on other data, or with another config or other phases.
     """
-    check_grammar(folder, run)
-    facts = checkpoint.facts_of(folder)
+    check_grammar(folder, facts, run)
     if not facts:
         raise CheckpointError(
             f"{folder}: has no {TRAINER}, so training cannot go on from it; use --init-from"
@@ -99,13 +97,12 @@ def check_same(folder: Path, run: Mapping[str, Any]) -> int:
     return int(facts["step"])
 
 
-def check_grammar(folder: Path, run: Mapping[str, Any]) -> None:
+def check_grammar(folder: Path, facts: Mapping[str, Any], run: Mapping[str, Any]) -> None:
     """Raises CheckpointError for a model made with another grammar or vocabulary than a run has.
 
-    `run` is what `facts_of_run` returns. Of a model that another program has made, only the
+    `facts` and `run` are those of `check_same`. Of a model that another program has made, only the
     vocabulary in its folder is known, if there is one.
     """
-    facts = checkpoint.facts_of(folder)
     if not facts:
         check_vocabulary(folder, run["data"]["vocabulary_sha256"])
         return

@@ -154,20 +154,24 @@ class _Run:
                 "data with --val-fraction"
             )
         last = _last_checkpoint(out, resume=resume)
-        source = self._source(init_from, last)
+        # Reading them compares the digests of all files, so it is done once.
+        before = None if last is None else checkpoint.facts_of(last)
+        source = self._source(init_from, last, before)
         config = self.config = shaped(config, last or source)
         self.facts = facts_of_run(self.readers, config, self.stages)
         self.beside = self.train.dialect.kept
-        self.begin = 0 if last is None else check_same(last, self.facts)
-        if last is None and source is not None:
-            check_grammar(source, self.facts)
+        self.begin = 0
+        if last is not None and before is not None:
+            self.begin = check_same(last, before, self.facts)
+        elif source is not None:
+            check_grammar(source, checkpoint.facts_of(source), self.facts)
         if c.lora_rank:
-            self.facts["base"] = self._base(source, last)
+            self.facts["base"] = self._base(source, last, before)
         ids = int(self.facts["data"]["vocab_size"])
         width = c.context_length or self.train.packed or None
         model, self.fresh_ids = begun(config, ids, width, source)
         self.threads = use_threads(c.threads, model.config.hidden_size, world)
-        reference = self._reference(model, init_from, last)
+        reference = self._reference(model, init_from, last, before)
         if last is None or c.lora_rank:
             name_tags(model, self.train.dialect, c.tag_words)
         if c.lora_rank:
@@ -183,23 +187,27 @@ class _Run:
         self.optimizer = _optimizer(model, c)
         if last is not None:
             checkpoint.load_state(last, model, self.optimizer)
-        self.best = math.inf if last is None else checkpoint.facts_of(last).get("best", math.inf)
+        self.best = math.inf if before is None else before.get("best", math.inf)
         self.stale = 0  # validations since the best one
         self.result = Report(self.begin, math.nan, last or out, world.first)
 
-    def _source(self, init_from: str | Path | None, last: Path | None) -> Path | None:
+    def _source(
+        self, init_from: str | Path | None, last: Path | None, before: dict[str, Any] | None
+    ) -> Path | None:
         """Returns the folder of the model that training begins or goes on with, if there is one.
 
         With adapters, that is always the model that they are added to.
         """
-        if last is not None and self.config.train.lora_rank:
-            base = checkpoint.facts_of(last).get("base")
+        if before is not None and self.config.train.lora_rank:
+            base = before.get("base")
             if base is None:
                 raise CheckpointError(f"{last}: has no adapters; resume with the same config")
             return Path(base["folder"])
         return last or (None if init_from is None else newest(init_from))
 
-    def _base(self, source: Path | None, last: Path | None) -> dict[str, str]:
+    def _base(
+        self, source: Path | None, last: Path | None, before: dict[str, Any] | None
+    ) -> dict[str, str]:
         """Returns what checkpoints say of the model that adapters are added to.
 
         Raises ConfigError if there is none, CheckpointError if it was altered since `last`.
@@ -207,7 +215,7 @@ class _Run:
         if source is None:
             raise ConfigError("train.lora_rank adapts a model: name it with --init-from")
         found = {"folder": str(source.resolve()), "sha256": checkpoint.digest(source)}
-        if last is not None and found != checkpoint.facts_of(last)["base"]:
+        if before is not None and found != before["base"]:
             raise CheckpointError(
                 f"{source}: is no longer the model that {last} adapts; put it back, or begin a "
                 "new run"
@@ -243,7 +251,10 @@ class _Run:
             raise ConfigError(f"train.steps is {c.steps}: {len(pools)} phases need more")
         return stages(pools, steps=c.steps, size=c.batch_rows, replay=c.replay, seed=c.seed)
 
-    def _reference(self, model: Net, init_from: str | Path | None, last: Path | None) -> Net | None:
+    def _reference(
+        self, model: Net, init_from: str | Path | None, last: Path | None,
+        before: dict[str, Any] | None,
+    ) -> Net | None:  # fmt: skip
         """Returns the frozen model that DPO and KTO compare with; None for other objectives.
 
         A run that is resumed uses the reference with which it began.
@@ -252,10 +263,10 @@ class _Run:
         if c.objective not in ("dpo", "kto"):
             return None
         frozen = copy.deepcopy(model)
-        before = checkpoint.facts_of(last)["reference"] if last is not None else None
+        begun = None if before is None else before["reference"]
         where = (
-            before["folder"]
-            if before is not None
+            begun["folder"]
+            if begun is not None
             else None
             if last is not None
             else c.reference or init_from
@@ -264,7 +275,7 @@ class _Run:
             folder = newest(where).resolve()
             checkpoint.load_weights(folder, frozen)
             self.facts["reference"] = {"folder": str(folder), "sha256": checkpoint.digest(folder)}
-            if before is not None and before != self.facts["reference"]:
+            if begun is not None and begun != self.facts["reference"]:
                 raise CheckpointError(
                     f"{folder}: is no longer the reference that {last} was trained with; put it "
                     "back, or begin a new run"
