@@ -14,7 +14,6 @@ from mypt_infer.controller import Controller, Options, Script, Source
 from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import Tool, Toolbox
 from mypt_spec import Dialect, dialect
-from mypt_spec.tokenizer.vocabulary import COPIES
 
 if TYPE_CHECKING:
     from mypt_infer.workspace import WorkspaceEngine
@@ -104,10 +103,10 @@ def opened(chosen: argparse.Namespace) -> tuple[Setup, WorkspaceEngine | None]:
     return replace(setup, source=source, tools=tools), engine
 
 
-def _named(name: str, vocabulary: Path | None = None) -> Dialect:
+def _named(name: str) -> Dialect:
     """Returns the dialect of that name. Raises ValueError naming the known ones."""
     try:
-        return dialect(name, vocabulary=vocabulary)
+        return dialect(name)
     except KeyError as error:
         raise ValueError(error.args[0]) from None
 
@@ -188,18 +187,13 @@ class _Played:
             raise ValueError(
                 "running a model needs torch: pip install 'mypt-tags[infer]'"
             ) from None
-        from mypt_infer.generate.llama import load
         from mypt_infer.generate.loop import positions
+        from mypt_infer.generate.opened import loaded, spoken
         from mypt_infer.generate.sample import Sampling
-        from mypt_model.folder import beside, dialect_of
 
-        name = dialect_of(chosen.model, wanted=chosen.dialect, default=DIALECT)
-        self.dialect = _named(name, beside(chosen.model, *COPIES))
-        try:
-            self.device = torch.device(chosen.device)
-            self.model, self.seed = load(chosen.model).to(self.device), chosen.seed
-        except (RuntimeError, AssertionError) as error:
-            raise ValueError(f"--device {chosen.device}: {str(error).splitlines()[0]}") from None
+        _, self.dialect = spoken(chosen.model, wanted=chosen.dialect)
+        self.model, self.seed = loaded(chosen.model, chosen.device), chosen.seed
+        self.device = torch.device(chosen.device)
         most = positions(self.model)
         if most is not None and (chosen.context_length or 0) > most:
             raise ValueError(

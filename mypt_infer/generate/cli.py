@@ -11,12 +11,11 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import mypt_spec
 from mypt_cli.command import Command
 from mypt_cli.inputs import text_of, tools_of
 from mypt_cli.parser import Parser
 from mypt_infer.run_format import format_of
-from mypt_spec import Dialect, Finding, VocabularyError
+from mypt_spec import Dialect, Finding
 from mypt_spec.encoder import encode_events
 from mypt_spec.episode import Episode
 from mypt_spec.tokenizer.vocabulary import COPIES
@@ -95,21 +94,18 @@ def _run(chosen: argparse.Namespace) -> int:
         import torch
     except ImportError:
         raise CliError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
-    dialect = _dialect(chosen)
+    from mypt_infer.generate.opened import loaded, spoken
+
+    _, dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
     prompt = read_prompt(dialect, text_of(chosen.prompt))
     tools = tools_of(chosen.tools) or []
     from mypt_infer.generate.generate import generate
-    from mypt_infer.generate.llama import load
     from mypt_infer.generate.loop import positions
 
     decoder = _decoder(chosen, dialect, tools)
     # An error in the prompt is reported before the weights are read.
     decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)
-    try:
-        device = torch.device(chosen.device)
-        model = load(chosen.model).to(device)
-    except (RuntimeError, AssertionError) as error:
-        raise CliError(f"--device {chosen.device}: {str(error).splitlines()[0]}") from None
+    model = loaded(chosen.model, chosen.device)
     chosen.max_new_tokens = _room(chosen.max_new_tokens, len(prompt), positions(model))
     # With fewer tokens there may be no legal ending.
     decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)
@@ -122,7 +118,7 @@ def _run(chosen: argparse.Namespace) -> int:
         model,
         [prompt],
         decoder=decoder,
-        device=device,
+        device=torch.device(chosen.device),
         on_step=None if show is None else lambda _, step: show.token(step.token),
         **options,
     )[0]
@@ -190,17 +186,6 @@ def _response(chosen: argparse.Namespace) -> Response | None:
     except (ValueError, RecursionError) as error:
         raise CliError(f"{chosen.response_schema} is not JSON: {error}") from None
     return Response(schema=schema)
-
-
-def _dialect(chosen: argparse.Namespace) -> Dialect:
-    """Returns the dialect of the model, on the vocabulary of --vocab or of the model's folder."""
-    from mypt_model.folder import beside, dialect_of
-
-    name = dialect_of(chosen.model, wanted=chosen.dialect, default="mypt")
-    try:
-        return mypt_spec.dialect(name, vocabulary=chosen.vocab or beside(chosen.model, *COPIES))
-    except (KeyError, VocabularyError) as error:
-        raise CliError(error.args[0]) from None
 
 
 def read_prompt(dialect: Dialect, text: str) -> list[int]:

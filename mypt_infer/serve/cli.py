@@ -126,25 +126,15 @@ def _socket(host: str, port: int) -> socket.socket:
 
 def _service(chosen: argparse.Namespace) -> Service:
     """Returns the service that the options ask for. Raises ValueError saying what is wrong."""
-    import mypt_spec
-    from mypt_infer.generate.llama import load
+    from mypt_infer.generate.opened import loaded, spoken
     from mypt_infer.serve.service import Limits, Service
     from mypt_infer.workspace.tools import TOOL_REGISTRY
-    from mypt_model.folder import beside, dialect_of
-    from mypt_spec.tokenizer.vocabulary import COPIES
 
     for name in ("rows", "queue", "max_new_tokens", "timeout"):
         if getattr(chosen, name) < (0 if name == "queue" else 1):
             raise ValueError(f"--{name.replace('_', '-')} is {getattr(chosen, name)}")
-    named = dialect_of(chosen.model, wanted=chosen.dialect, default="mypt")
-    try:
-        dialect = mypt_spec.dialect(named, vocabulary=chosen.vocab or beside(chosen.model, *COPIES))
-    except KeyError as error:
-        raise ValueError(error.args[0]) from None
-    try:
-        model = load(chosen.model).to(chosen.device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"--device {chosen.device}: {str(error).splitlines()[0]}") from None
+    named, dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
+    model = loaded(chosen.model, chosen.device)
     limits = Limits(
         rows=chosen.rows,
         queue=chosen.queue,

@@ -1,0 +1,37 @@
+"""Opens the model that a command names, and says what is wrong in the words of its options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+import mypt_spec
+from mypt_infer.generate.llama import Llama, load
+from mypt_model.folder import beside, dialect_of
+from mypt_model.shape import ModelError
+from mypt_spec import Dialect, VocabularyError
+from mypt_spec.tokenizer.vocabulary import COPIES
+
+
+def spoken(
+    folder: str | Path, *, wanted: str | None, vocabulary: str | Path | None = None
+) -> tuple[str, Dialect]:
+    """Returns (name or folder, dialect) of a model, "mypt" where its checkpoint does not say.
+
+    The vocabulary is by default the one beside the model. Raises ModelError where the checkpoint
+    contradicts `wanted`, for an unknown dialect and for a vocabulary that cannot be read.
+    """
+    name = dialect_of(folder, wanted=wanted, default="mypt")
+    try:
+        return name, mypt_spec.dialect(name, vocabulary=vocabulary or beside(folder, *COPIES))
+    except (KeyError, VocabularyError) as error:
+        raise ModelError(error.args[0]) from None
+
+
+def loaded(folder: str | Path, device: str) -> Llama:
+    """Returns the model in a folder on a device. Raises ModelError where it cannot be had there."""
+    try:
+        return load(folder).to(torch.device(device))
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(f"--device {device}: {str(error).splitlines()[0]}") from None
