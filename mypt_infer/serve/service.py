@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from mypt_infer.decode import BudgetError, PromptError
@@ -21,7 +20,14 @@ from mypt_infer.generate.loop import check_vocabulary
 from mypt_infer.generate.sample import Sampling
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.answers import Answer, ChatAnswer, Json, TextAnswer
-from mypt_infer.serve.asked.decoders import Choice, Decoders, Ready, choice_of, response_of
+from mypt_infer.serve.asked.decoders import (
+    Choice,
+    Decoders,
+    Ready,
+    Wanted,
+    choice_of,
+    response_of,
+)
 from mypt_infer.serve.asked.names import Names
 from mypt_infer.serve.asked.parameters import Chat, Completion
 from mypt_infer.serve.asked.prompts import Prompt, Prompter
@@ -114,7 +120,7 @@ class Service:
         self.began = int(time.time())
         self.decoders = Decoders(dialect)
         self.prompter = Prompter(dialect, folder or dialect.name, system=system)
-        self.plain = self.decoders.get((), Choice("none"), None)
+        self.plain = self.decoders.get(Wanted((), Choice("none")))
         check_vocabulary(model, self.plain.decoder)
         most, queue = self.limits.rows, self.limits.queue
         self.rows = Rows(model, most=most, queue=queue, device=device)
@@ -149,14 +155,13 @@ class Service:
                 f"in {self.dialect.name} one block holds several calls: leave it out",
                 param="parallel_tool_calls",
             )
-        think = asked.reasoning_effort != "none"
-        ready = self.decoders.known(tools, choice, response, think=think)
+        wanted = Wanted(tools, choice, response, think=asked.reasoning_effort != "none")
+        ready = self.decoders.known(wanted)
         loop = asyncio.get_running_loop()
         messages = names.messages(asked.messages)
         prompt = await loop.run_in_executor(self._prompts, self.prompter.prompt, messages, tools)
         if ready is None:
-            make = partial(self.decoders.get, tools, choice, response, think=think)
-            ready = await loop.run_in_executor(self._compiles, make)
+            ready = await loop.run_in_executor(self._compiles, self.decoders.get, wanted)
         most = asked.max_completion_tokens or asked.max_tokens
         top = (asked.top_logprobs or 0) if asked.logprobs else None
         prompts = [prompt] * asked.choices

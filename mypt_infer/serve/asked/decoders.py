@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mypt_infer.decode.decoder import Decoder
@@ -21,6 +20,7 @@ from mypt_infer.decode.tools import SchemaFault
 from mypt_infer.run_format import Format, format_of
 from mypt_infer.serve.errors import ApiError
 from mypt_spec import Dialect
+from mypt_spec.memo import Memo
 
 if TYPE_CHECKING:
     from mypt_infer.generate.device import DeviceDecoder
@@ -89,77 +89,49 @@ def _unfit(error: Exception) -> ApiError:
     return ApiError(f"response_format: {error}", param="response_format")
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What a request asks of a decoder: tools, the choice among them, the answer, thoughts."""
+
+    tools: Sequence[dict[str, Any]]
+    choice: Choice
+    response: Response | None = None
+    think: bool = True
+
+    @cached_property
+    def key(self) -> str:
+        """Returns a text that is equal for equal requests."""
+        schema = None if self.response is None else self.response.plain
+        # The order of keys counts: arguments are written in it.
+        return json.dumps([self.tools, self.choice.how, self.choice.name, schema, self.think])
+
+
 class Decoders:
     """The decoders of a model, the last ones kept. Threads may share it."""
 
     def __init__(self, dialect: Dialect, *, engine: str = "auto") -> None:
         self.dialect, self.format, self._engine = dialect, format_of(dialect), engine
-        self._made: OrderedDict[str, Ready] = OrderedDict()
-        self._lock = threading.Lock()
+        self._made = Memo[str, Ready](_KEPT)
 
-    def get(
-        self,
-        tools: Sequence[dict[str, Any]],
-        choice: Choice,
-        response: Response | None,
-        *,
-        think: bool = True,
-    ) -> Ready:
+    def get(self, wanted: Wanted) -> Ready:
         """Returns the decoder of a request. Raises ApiError where there is none."""
-        key = self._key(tools, choice, response, think=think)
-        found = self.known(tools, choice, response, think=think)
-        if found is None:
-            found = self._make(tools, choice, response, think=think)
-            with self._lock:
-                self._made[key] = found
-                if len(self._made) > _KEPT:
-                    self._made.popitem(last=False)
-        return found
+        return self.known(wanted) or self._made.keep(wanted.key, self._make(wanted))
 
-    def known(
-        self,
-        tools: Sequence[dict[str, Any]],
-        choice: Choice,
-        response: Response | None,
-        *,
-        think: bool = True,
-    ) -> Ready | None:
+    def known(self, wanted: Wanted) -> Ready | None:
         """Returns the decoder of a request if it is there; None if it would have to be made."""
-        key = self._key(tools, choice, response, think=think)
-        with self._lock:
-            if key in self._made:
-                self._made.move_to_end(key)
-            return self._made.get(key)
+        found = self._made.known.get(wanted.key)
+        return None if found is None else self._made.keep(wanted.key, found)
 
-    def _key(
-        self,
-        tools: Sequence[dict[str, Any]],
-        choice: Choice,
-        response: Response | None,
-        *,
-        think: bool,
-    ) -> str:
-        schema = None if response is None else response.plain
-        # The order of keys counts: arguments are written in it.
-        return json.dumps([tools, choice.how, choice.name, schema, think])
-
-    def _make(
-        self,
-        tools: Sequence[dict[str, Any]],
-        choice: Choice,
-        response: Response | None,
-        *,
-        think: bool,
-    ) -> Ready:
+    def _make(self, wanted: Wanted) -> Ready:
         from mypt_infer.generate.device import DeviceDecoder
 
-        if choice.how == NONE:
-            tools = ()
+        choice = wanted.choice
+        tools = () if choice.how == NONE else wanted.tools
         if choice.name:
             tools = [tool for tool in tools if tool["function"]["name"] == choice.name]
         if tools and not self.format.calls:
             raise ApiError(f"{self.dialect.name} has no tool calls: leave tools out", param="tools")
-        forbidden: Iterable[str] = () if think else self.format.thinking
+        forbidden: Iterable[str] = () if wanted.think else self.format.thinking
         try:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
@@ -168,7 +140,7 @@ class Decoders:
                     tools,
                     engine=self._engine,
                     forbidden_blocks=forbidden,
-                    response=response,
+                    response=wanted.response,
                 )
         except SchemaFault as error:
             raise ApiError(f"tools: {error}", param="tools") from None
