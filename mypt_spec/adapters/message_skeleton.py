@@ -70,7 +70,7 @@ def skeleton(record: Any) -> tuple[list[Any], list[str], list[Any]] | None:
             role = message["role"]
             if role.__class__ is not str:
                 return None
-            if role == "user" or (role == "assistant" and before == "tool"):
+            if _begins(role, before):
                 rests[-1].append(role)  # who speaks after the piece before
                 known, own = 0 if role == "user" or own is head else own, []
                 rests.append([known, own])
@@ -110,7 +110,7 @@ def divided(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
     before = ""
     for message in record["messages"]:
         role = message["role"]
-        if role == "user" or (role == "assistant" and before == "tool"):
+        if _begins(role, before):
             pieces.append([])
         before = role
         pieces[-1].append(message)
@@ -123,6 +123,11 @@ def divided(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
             around = [_ASKED, *around]
         judged = [*head, *around, *piece, *_AFTER[role]]
         yield record | {"messages": judged}, [_bare(message) for message in piece]
+
+
+def _begins(role: str, before: str) -> bool:
+    """Returns whether a piece begins with a message; `before` is the role of the one before it."""
+    return role == "user" or (role == "assistant" and before == "tool")
 
 
 def _bare(item: dict[str, Any]) -> dict[str, Any]:
