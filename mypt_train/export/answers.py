@@ -7,6 +7,7 @@ grammar, so the rules end before that id; what only the system writes is not in 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from mypt_spec import Dialect
@@ -45,6 +46,11 @@ class Answers:
 def rule(state: int) -> str:
     """Returns the name of the rule of a state."""
     return f"s{state}" if state >= 0 else f"called{-1 - state}"
+
+
+def quoted(text: str) -> str:
+    """Returns a text as a literal of a grammar."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def answers(dialect: Dialect, end: str, *, reserved: tuple[str, ...] = ()) -> Answers:

@@ -8,19 +8,17 @@ need transformers.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import mypt_spec
-from mypt_cli import atomic
 from mypt_model.folder import CONFIG, WEIGHTS, beside, dialect_of, newest
 from mypt_model.shape import ModelError, fits
 from mypt_spec import VocabularyError
 from mypt_spec.tokenizer.vocabulary import COPIES
 from mypt_train.export.last_tags import endings, stop_strings
-from mypt_train.export.servers import RESPONSE, server_files
+from mypt_train.export.servers import RESPONSE, server_files, write_folder
 from mypt_train.export.tokenizer_file import ExportError, padding, tokenizer_config, tokenizer_json
 
 
@@ -70,25 +68,13 @@ def export(
         "tokenizer.json": tokenizer_json(d),
         "tokenizer_config.json": tokenizer_config(d, last) | {"response_template": response},
     }
-    if out.exists() and any(out.iterdir()):
-        raise ExportError(f"{out}: is not empty; name another folder, or empty it")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / WEIGHTS, out / WEIGHTS)
-        for name, content in files.items():
-            atomic.write(
-                out / name, [json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"]
-            )
-        for name, text in texts.items():
-            atomic.write(out / name, [text.encode()])
-        for name, data in (d.vocabulary.copy if d.vocabulary is not None else {}).items():
-            atomic.write(out / name, [data])
-    except OSError as error:
-        raise ExportError(
-            f"{error.filename or out}: {error.strerror or error}; delete the folder, and export "
-            "again when there is room for it"
-        ) from None
-    return out
+    written = {
+        name: json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"
+        for name, content in files.items()
+    }
+    written |= {name: text.encode() for name, text in texts.items()}
+    written |= d.vocabulary.copy if d.vocabulary is not None else {}
+    return write_folder(out, written, copies={WEIGHTS: source / WEIGHTS})
 
 
 def _config(source: Path) -> dict[str, Any]:

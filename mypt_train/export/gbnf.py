@@ -10,12 +10,11 @@ rule for each beginning of a tag that the last characters may be, and no rule fo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mypt_spec import Dialect
-from mypt_train.export.answers import Answers, Item, Way, rule
+from mypt_train.export.answers import Answers, Item, Way, quoted, rule
 
 _OPEN_STRING = r'"\\\x00-\x1F'
 _JSON = r"""
@@ -74,11 +73,7 @@ def _item(item: Item, token: Callable[[str], str]) -> str:
         return token(value)
     if kind == "attr":
         return value.replace(r"\s", r" \t\n\r")
-    return "text-some" if kind == "text" else f"body-{value}" if kind == "body" else _quoted(value)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return "text-some" if kind == "text" else f"body-{value}" if kind == "body" else quoted(value)
 
 
 @dataclass(frozen=True)

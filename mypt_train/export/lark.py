@@ -6,11 +6,10 @@ text of a tag after it are one lexeme; regular expressions there never match a s
 
 from __future__ import annotations
 
-import json
 import re
 
 from mypt_spec import Dialect
-from mypt_train.export.answers import Answers, Way, rule
+from mypt_train.export.answers import Answers, Way, quoted, rule
 
 _JSON = r"""
 json_value: json_object | json_array | STRING | NUMBER | "true" | "false" | "null"
@@ -47,7 +46,7 @@ def lark(dialect: Dialect, found: Answers) -> str:
             plain = items[1][1] if len(items) > 1 and items[1][0] == "plain" else ""
             name = "TEXT" + "".join(f"_{b:02X}" for b in plain.encode())
             if plain:
-                lexemes[name] = f"TEXT {_quoted(plain)}"
+                lexemes[name] = f"TEXT {quoted(plain)}"
             out.append(name)
             del items[: 1 + bool(plain)]
         for kind, value in items:
@@ -57,7 +56,7 @@ def lark(dialect: Dialect, found: Answers) -> str:
                 name = attrs.setdefault(value, f"ATTR{len(attrs)}")
                 out.append(name)
             else:
-                out.append(f"body_{value}" if kind == "body" else _quoted(value))
+                out.append(f"body_{value}" if kind == "body" else quoted(value))
         out += [] if way.then is None else [rule(way.then)]
         return " ".join(out) or '""'
 
@@ -78,7 +77,3 @@ def lark(dialect: Dialect, found: Answers) -> str:
 
 def _escaped(word: str) -> str:
     return re.escape(word).replace("/", "\\/").replace("\\ ", " ").replace("\\\n", "\\n")
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)

@@ -7,7 +7,8 @@ before any is written. Every grammar says the same: what a model may write after
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mypt_cli import atomic
@@ -95,13 +96,25 @@ def write_server_files(dialect: Dialect, servers: Iterable[str], out: str | Path
 
     Raises ExportError before anything is written, and where the folder cannot be written.
     """
-    files, out = server_files(dialect, servers), Path(out)
+    files = server_files(dialect, servers)
+    return write_folder(Path(out), {name: text.encode() for name, text in files.items()})
+
+
+def write_folder(
+    out: Path, files: Mapping[str, bytes], *, copies: Mapping[str, Path] | None = None
+) -> Path:
+    """Writes files by name to a new or empty folder, `copies` of others first; returns the folder.
+
+    Raises ExportError for a folder that is not empty, and where it cannot be written.
+    """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ExportError(f"{out}: is not empty; name another folder, or empty it")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            atomic.write(out / name, [text.encode()])
+        for name, source in (copies or {}).items():
+            shutil.copyfile(source, out / name)
+        for name, data in files.items():
+            atomic.write(out / name, [data])
     except OSError as error:
         raise ExportError(
             f"{error.filename or out}: {error.strerror or error}; delete the folder, and export "
