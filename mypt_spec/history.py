@@ -72,11 +72,10 @@ def _filled(message: Message, final: bool, kind: str, last: str) -> Message:
 
 def turn_starts(messages: Sequence[Message], table: TokenTable) -> list[int]:
     """Returns the numbers of the messages that begin a turn."""
-    first = [m.parts[0].kind if m.parts and m.parts[0].kind != "text" else "" for m in messages]
     return [
         i
         for i, message in enumerate(messages)
-        if message.role in table.openers and table.begins_turn(message.role, first[i])
+        if table.begins_turn(message.role, message.parts[0].kind if message.parts else "")
     ]
 
 

@@ -17,6 +17,7 @@ from unicodedata import combining, normalize
 from mypt_records import chat as chats
 from mypt_records.chat import Chat
 from mypt_spec.episode import Episode, Message, events_of
+from mypt_spec.history import turn_starts
 from mypt_spec.table import TokenTable
 
 _SPACE = re.compile(r"\s+")
@@ -52,8 +53,7 @@ def of_episode(episode: Episode, table: TokenTable) -> Fingerprint:
     answer = last_answer(episode, table)
     asked = tuple(
         (plain(m.text), next((p.at.pointer for p in m.parts if p.kind == "text"), ""))
-        for m in episode.messages
-        if table.begins_turn(m.role, m.parts[0].kind if m.parts else "")
+        for m in (episode.messages[i] for i in turn_starts(episode.messages, table))
     )
     own = whole(episode.messages, table)
     if answer is None:
