@@ -15,9 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
@@ -35,19 +33,17 @@ from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_records.names import NAMES
 from mypt_spec.dialect import told_by_records
 from mypt_spec.tokenizer.vocabulary import VocabularyError
-from mypt_train.data import durable, histories
-from mypt_train.data.encode_line import LONG, REFUSED
-from mypt_train.data.formats import in_parquet, parquet, trainer_of
-from mypt_train.data.kinds import CHOSEN, REJECTED, SFT
-from mypt_train.data.manifest import SCHEMA, VERSIONS, dtype_of
+from mypt_train.data import durable
+from mypt_train.data.assembly.collection import Collection
+from mypt_train.data.assembly.splits import write_splits
+from mypt_train.data.assembly.summary import dumped, manifest, reasons, unwritable
+from mypt_train.data.assembly.totals import Totals
+from mypt_train.data.formats import in_parquet, parquet
+from mypt_train.data.manifest import dtype_of
 from mypt_train.data.options import Options
-from mypt_train.data.packing import pack
-from mypt_train.data.shards import shards_of, write_shard
-from mypt_train.data.units import SIZE, Key, Placed, Task, UnitFile, UnitFiles, path_of, tasks, work
+from mypt_train.data.units import SIZE, Key, Part, Task, path_of, tasks, work
 
 WORK, REJECTS = ".work", "rejects.jsonl"
-# The number of rejects that a refusal names.
-_SHOWN = 3
 Progress = Callable[[str, int, int], None]
 
 
@@ -56,24 +52,6 @@ class PrepareError(Exception):
 
     No folder that could be taken for a data set is left.
     """
-
-
-@dataclass(slots=True)
-class Account:
-    """Counts what became of the lines: `lines` is `written` + `refused` + `long` + `duplicate`."""
-
-    lines: int = 0
-    written: int = 0
-    refused: int = 0
-    long: int = 0
-    duplicate: int = 0
-
-    @property
-    def adds_up(self) -> bool:
-        return self.lines == self.written + self.refused + self.long + self.duplicate
-
-    def as_dict(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def prepare(
@@ -98,21 +76,9 @@ def prepare(
     Raises PrepareError. If a line is refused and `on_error` is "fail", the message names the first
     reasons and the file of rejects, and the same folder may be used again.
     """
-    lacks = parquet.missing() if in_parquet(options.format) else ""
-    if lacks:
-        raise PrepareError(lacks)
     try:
-        if options.preferences and not options.loaded_dialect.preferences:
-            raise PrepareError(
-                f"records of {options.dialect} hold no preferences: leave out --preferences"
-            )
-        if options.history == "per-turn" and not options.loaded_dialect.table.turn_opener:
-            raise PrepareError(
-                f"{options.dialect}: the history per-turn needs to know where a turn begins: set "
-                "turn_opener in [dialect] of its tokens.toml"
-            )
-        usual = {"phase": options.phase, "fail-on": "error"}
-        judging = [r.judging(usual) for r in rules] or [NO_SETTINGS] * len(sources)
+        impossible(options)
+        judging = [judged(r, options) for r in rules] or [NO_SETTINGS] * len(sources)
         inputs = _inputs(sources, judging)
         folder = _open_folder(out, inputs, options, unit_size, resume=resume)
         every = tasks(list(zip(sources, judging, strict=True)), size=unit_size)
@@ -134,6 +100,33 @@ def prepare(
         raise PrepareError(f"{where}: {error.strerror or error}; {hint}") from None
 
 
+def impossible(options: Options) -> None:
+    """Raises PrepareError for options that a dialect or the installed packages cannot follow."""
+    lacks = parquet.missing() if in_parquet(options.format) else ""
+    if lacks:
+        raise PrepareError(lacks)
+    dialect = options.loaded_dialect
+    if options.preferences and not dialect.preferences:
+        raise PrepareError(
+            f"records of {options.dialect} hold no preferences: leave out --preferences"
+        )
+    if options.history == "per-turn" and not dialect.table.turn_opener:
+        raise PrepareError(
+            f"{options.dialect}: the history per-turn needs to know where a turn begins: set "
+            "turn_opener in [dialect] of its tokens.toml"
+        )
+
+
+def judged(rules: Settings, options: Options) -> Settings:
+    """Returns the settings of an input that decide which of its lines are refused."""
+    return rules.judging({"phase": options.phase, "fail-on": "error"})
+
+
+def settings_of(rules: Settings) -> dict[str, Any]:
+    """Returns what the manifest says of the settings of an input."""
+    return {"settings": json.loads(json.dumps(dict(rules.values)))} if rules.values else {}
+
+
 def _inputs(sources: list[Source], rules: Sequence[Settings]) -> list[dict[str, Any]]:
     """Returns the inputs as the manifest has them.
 
@@ -144,8 +137,7 @@ def _inputs(sources: list[Source], rules: Sequence[Settings]) -> list[dict[str, 
         if source.size is None or source.stdin or source.stream is not None:
             raise PrepareError(f"{source.path}: a stream cannot be read twice; write it to a file")
     return [
-        {"path": source.path, "sha256": _sha256(source.path)}
-        | ({"settings": json.loads(json.dumps(dict(own.values)))} if own.values else {})
+        {"path": source.path, "sha256": _sha256(source.path)} | settings_of(own)
         for source, own in zip(sources, rules, strict=True)
     ]
 
@@ -310,38 +302,22 @@ def _assemble(
     progress: Progress,
 ) -> dict[str, Any]:
     """Writes shards and manifest from the units; returns the manifest."""
-    found = _Collection(sources, options)
-    for number, key in enumerate(keys):
-        found.take(number, key[0], UnitFile.open(path_of(folder, key)))
-    accounts, placed, rejects = found.accounts, found.placed, found.rejects
-    total = Account(**{name: sum(getattr(a, name) for a in accounts) for name in Account.__slots__})
-    if not all(account.adds_up for account in [*accounts, total]):
+    found = Collection([source.path for source in sources], options)
+    divided = [has_lines(source) for source in sources]
+    for key in keys:
+        found.take(Part(path_of(folder, key), key[0], key[1] if divided[key[0]] else 0))
+    totals, rejects, total = found.totals, found.rejects, found.totals.all
+    if not totals.add_up:
         raise PrepareError(f"the lines do not add up: {total.as_dict()}; please report this")
     atomic.write(out / REJECTS, rejects)
-    fails = total.refused and options.on_error == "fail"
-    if fails or not total.written:
+    why = unwritable(totals, options)
+    if why:
         shutil.rmtree(folder)  # so that the same folder can be named again
-        hint = "repair them and run again, or use --on-error reject"
-        raise PrepareError(
-            (
-                f"{total.refused} of {total.lines} lines are refused; {hint}"
-                + _misnamed(sources, accounts, inputs, options)
-                if fails
-                else f"nothing to write: none of {total.lines} lines is an episode"
-            )
-            + _reasons(rejects, out / REJECTS)
-        )
-    if found.weights and (options.format != "bin" or options.preferences):
-        shutil.rmtree(folder)
-        why = (
-            "preferences have no weights"
-            if options.preferences
-            else (f"the format {options.format} has no place for weights; use --format bin")
-        )
-        raise PrepareError(f"messages have weights other than 0 and 1, and {why}")
-    dtype = dtype_of(options.loaded_dialect.tokenizer.vocab_size)
-    on_disk = np.dtype(dtype).itemsize + 1  # the bytes of a token and its mask
-    size = on_disk * sum(p.length for items in placed.values() for p in items)
+        if total.refused and options.on_error == "fail":
+            why += _misnamed(sources, totals, inputs, options)
+        raise PrepareError(why + reasons(rejects, str(out / REJECTS)))
+    on_disk = np.dtype(dtype_of(options.loaded_dialect.tokenizer.vocab_size)).itemsize + 1
+    size = on_disk * sum(p.length for items in found.placed.values() for p in items)
     written = 0
 
     def wrote(tokens: int) -> None:
@@ -349,32 +325,22 @@ def _assemble(
         written += on_disk * tokens
         progress("writing", written, size)
 
-    with UnitFiles(folder, keys) as units:
-        splits = {
-            name: _write_split(out / name, items, options, units, wrote, weights=found.weights)
-            for name, items in placed.items()
-        }
-    dialect = options.loaded_dialect
-    for name, content in dialect.kept.items():
+    splits = write_splits(found, out, options, wrote, weights=totals.weights, seed=options.seed)
+    for name, content in options.loaded_dialect.kept.items():
         atomic.write(out / name, [content])
-    manifest = _manifest(inputs, options, accounts, total, splits, found.tags)
-    if found.weighed:
-        manifest["weighed"] = found.weighed
-    if found.history:
-        manifest["history"] = histories.reported(found.history)
-    if found.weights:
-        manifest["weights_dtype"] = "float32"
-    atomic.write(out / MANIFEST, [json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"])
+    made = manifest(inputs, options, totals, splits)
+    atomic.write(out / MANIFEST, [dumped(made)])
     shutil.rmtree(folder, ignore_errors=True)
-    return manifest
+    return made
 
 
 def _misnamed(
-    sources: list[Source], accounts: list[Account], inputs: list[dict[str, Any]], options: Options
+    sources: list[Source], totals: Totals, inputs: list[dict[str, Any]], options: Options
 ) -> str:
     """Returns a text that names the inputs of another dialect than they are read as."""
     said = ""
-    for source, account, read in zip(sources, accounts, inputs, strict=True):
+    for number, (source, read) in enumerate(zip(sources, inputs, strict=True)):
+        account = totals.of(number)
         of_other_tools = read.get("settings", {}).get("records") in NAMES
         if account.lines and account.refused == account.lines and not of_other_tools:
             others = [
@@ -383,166 +349,3 @@ def _misnamed(
             if others:
                 said += f"; {source.path} is {either(others)}: use --dialect {others[0]}"
     return said
-
-
-def _reasons(rejects: list[bytes], path: Path) -> str:
-    """Returns the first findings of the rejects, a line each, and where all of them are."""
-    lines = []
-    for entry in map(json.loads, rejects[:_SHOWN]):
-        first, more = entry["findings"][0], len(entry["findings"]) - 1
-        tail = f" (and {more} more)" if more else ""
-        lines.append(f"  {entry['file']}:{entry['line']}: {first['code']} {first['message']}{tail}")
-    return "\n".join(["", *lines, f"all of them: {path}"]) if lines else ""
-
-
-class _Collection:
-    """What all units hold, taken in order: accounts, rejects, and where each sample goes."""
-
-    def __init__(self, sources: list[Source], options: Options) -> None:
-        self.sources, self.options = sources, options
-        self.accounts = [Account() for _ in sources]
-        self.placed: dict[str, list[Placed]] = {"train": [], "val": []}
-        self.tags: Counter[str] = Counter()
-        self.rejects: list[bytes] = []  # a line of JSON each
-        self.lines = [0] * len(sources)  # of each file, in the units before
-        self.divided = [has_lines(source) for source in sources]
-        self.seen: set[bytes] = set()
-        self.pairs = 0
-        self.weighed, self.weights = 0, False
-        self.history: Counter[str] = Counter()
-
-    def take(self, number: int, file: int, unit: UnitFile) -> None:
-        """Takes a unit of a file; `number` is that of the unit."""
-        head, account = unit.head, self.accounts[file]
-        base = self.lines[file] if self.divided[file] else 0
-        account.lines += head["lines"]
-        account.refused += head["statuses"].get(REFUSED, 0)
-        account.long += head["statuses"].get(LONG, 0)
-        self.tags.update(head["tags"])
-        self.weighed += head.get("weighed", 0)
-        self.weights |= head.get("weights", False)
-        self.history.update(head.get("history", {}))
-        for reject in head["rejects"]:
-            entry = {"file": self.sources[file].path, "line": base + reject["row"]} | {
-                key: reject[key] for key in ("status", "findings")
-            }
-            self.rejects.append(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
-        new = self._place(number, file, base, unit)
-        account.written += sum(new.values())
-        account.duplicate += len(new) - sum(new.values())
-        self.lines[file] += head["lines"]
-
-    def _place(self, number: int, file: int, base: int, unit: UnitFile) -> dict[int, bool]:
-        """Puts samples into splits; returns for each row whether any of its samples is new."""
-        offset, before, split = 0, -1, "train"
-        new: dict[int, bool] = {}
-        kinds: list[int] = unit.head.get("kinds") or [SFT] * len(unit.lengths)
-        samples = zip(unit.lengths.tolist(), unit.rows.tolist(), kinds, strict=True)
-        for i, (length, row, kind) in enumerate(samples):
-            if kind != REJECTED:  # which goes where its chosen answer goes
-                own, fresh = self._split(unit, i, kind)
-                if self.options.history != "per-turn" or row != before:  # a record is in one split
-                    split = own
-                before = row
-                self.pairs += kind == CHOSEN
-            new[row] = new.get(row, False) or fresh
-            if fresh:
-                pair = self.pairs if kind in (CHOSEN, REJECTED) else 0
-                self.placed[split].append(
-                    Placed(number, offset, length, file, base + row, kind, pair)
-                )
-            offset += length
-        return new
-
-    def _split(self, unit: UnitFile, i: int, kind: int) -> tuple[str, bool]:
-        """Returns the split of a sample, by its ids, and whether it is new where that matters."""
-        key = unit.digests[i].tobytes()
-        val = int.from_bytes(key[:8], "little") < self.options.val_fraction * 2**64
-        if kind:
-            key += bytes([kind]) + (unit.digests[i + 1].tobytes() if kind == CHOSEN else b"")
-        fresh = not (self.options.dedup and key in self.seen)
-        if self.options.dedup:
-            self.seen.add(key)
-        return "val" if val else "train", fresh
-
-
-def _write_split(
-    folder: Path,
-    items: list[Placed],
-    options: Options,
-    units: UnitFiles,
-    wrote: Callable[[int], None],
-    *,
-    weights: bool,
-) -> list[dict[str, Any]]:
-    row_length = options.context_length if options.pack else 0
-    tokenizer = options.loaded_dialect.tokenizer
-    if row_length:
-        rows = [
-            [items[i] for i in row]
-            for row in pack(((p.length, i) for i, p in enumerate(items)), row_length)
-        ]
-    else:
-        rows = [[item] for item in items]
-    order = np.random.Generator(np.random.PCG64(options.seed)).permutation(len(rows))
-    folder.mkdir(exist_ok=True)
-    for left in folder.iterdir():  # of a run that stopped here
-        left.unlink()
-    shuffled = [rows[i] for i in order.tolist()]
-    if trainer_of(options.format):
-        row_length = 0  # these trainers pad a batch to its longest row
-    out = []
-    for number, shard in enumerate(shards_of(shuffled, row_length, options.tokens_per_shard)):
-        entry = write_shard(
-            folder,
-            number,
-            shard,
-            row_length,
-            units,
-            tokenizer.pad,
-            options.format,
-            dtype=dtype_of(tokenizer.vocab_size),
-            preferences=options.preferences,
-            packed=options.pack,
-            weights=weights,
-        )
-        wrote(entry["episode_tokens"])
-        out.append(entry)
-    return out
-
-
-def _manifest(
-    inputs: list[dict[str, Any]],
-    options: Options,
-    accounts: list[Account],
-    total: Account,
-    splits: dict[str, list[dict[str, Any]]],
-    tags: Counter[str],
-) -> dict[str, Any]:
-    dialect = options.loaded_dialect
-    dtype = dtype_of(dialect.tokenizer.vocab_size)
-    masked = {"mask": options.episode_mask} if options.history == "per-turn" else {}
-    counted = ("tokens", "episodes", "rows", "episode_tokens", "trained_tokens")
-    return {
-        "schema": SCHEMA,
-        "version": VERSIONS[dtype],
-        "has_loss_mask": True,
-        "dtype": dtype,
-        "mask_dtype": "uint8",
-        "byteorder": "little",
-        "pad_id": dialect.tokenizer.pad,
-        "vocab_size": dialect.tokenizer.vocab_size,
-        "special_ids": dict(dialect.tokenizer.special),
-        "spec_fingerprint": dialect.fingerprint,
-        "vocabulary_sha256": dialect.tokenizer.files,
-        "options": options.as_dict() | {"dialect": dialect.name} | masked,
-        "inputs": [
-            entry | account.as_dict() for entry, account in zip(inputs, accounts, strict=True)
-        ],
-        "lines": total.as_dict(),
-        "tags": dict(sorted(tags.items())),
-        "splits": {
-            name: {key: sum(shard[key] for shard in shards) for key in counted} | {"shards": shards}
-            for name, shards in splits.items()
-        },
-    }

@@ -36,7 +36,7 @@ _AT_ONCE = 1 << 18
 
 def write_shard(
     folder: Path,
-    number: int,
+    base: str,
     rows: list[list[Placed]],
     row_length: int,
     units: UnitFiles,
@@ -50,6 +50,7 @@ def write_shard(
 ) -> dict[str, Any]:
     """Writes the files of a shard into `folder`; returns the shard's entry in the manifest.
 
+    Their names begin with `base`.
     `row_length` 0 puts episodes one after another, without padding. `pad` is the id of padding,
     `dtype` the type of ids. `form` is one of `formats.FORMATS`; `packed` says that a row may hold
     several episodes, and `weights` that targets have weights. Raises OSError if a file cannot be
@@ -77,7 +78,7 @@ def write_shard(
             trained += int(mask.sum())
             yield mask
 
-    name = f"{folder.name}/shard_{number:05}"
+    name = f"{folder.name}/{base}"
     if trainer_of(form):
         pieces: list[Iterable[memoryview]] = [
             _for_trainer(form, ids(), masks(), rows, packed=packed)

@@ -16,7 +16,7 @@ import io
 import json
 import struct
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_cli import atomic
-from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.blocks import Block, Source
 from mypt_cli.jsonl.records import record_blocks, record_ranges
 from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import Finding
@@ -87,31 +87,85 @@ def work(
     Skips units in `done`. Raises UsageError for an input that cannot be read, and OSError if the
     file of a unit cannot be written.
     """
-    encoder = _encoder(options, task.rules)
     start, end = task.span or (0, None)
-    part, unit = task.part, _Unit(encoder)
-    for block in record_blocks(
-        task.source, block_size=size, max_line=MAX_LINE, start=start, end=end
-    ):
-        if (task.file, part) not in done:
-            if block.too_long:
-                unit.refuse(
-                    Finding(
-                        "MYP007",
-                        f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read",
-                    ),
-                    block.first_row,
-                )
-            elif block.broken:
-                unit.refuse(block.finding(), block.first_row)
-            else:
-                unit.add(block.lines(), block.first_row, begins=start == 0)
-        if task.span is None:
-            if (task.file, part) not in done:
-                yield unit.write(folder, (task.file, part))
-            part, unit = part + 1, _Unit(encoder)
-    if task.span is not None and (task.file, part) not in done:
-        yield unit.write(folder, (task.file, part))
+    found = record_blocks(task.source, block_size=size, max_line=MAX_LINE, start=start, end=end)
+    part, first = task.part, task.part
+    for unit in encoded(
+        found, options, task.rules, size=size, begins=start == 0,
+        skip=lambda i: (task.file, first + i) in done,
+    ):  # fmt: skip
+        if unit is not None:
+            key = task.file, part
+            crc = atomic.write(path_of(folder, key), unit.pieces())
+            yield {"unit": list(key), "crc": crc}
+        part += 1
+
+
+def encoded(
+    found: Iterator[Block],
+    options: Options,
+    rules: Settings,
+    *,
+    size: int = SIZE,
+    begins: bool = True,
+    skip: Callable[[int], bool] = lambda _: False,
+) -> Iterator[Encoded | None]:
+    """Yields blocks of lines as units of about `size` bytes of input; None for those of `skip`.
+
+    A unit ends after the line with which it has `size` bytes, however the blocks are cut. `begins`
+    says that row 1 begins the file. Raises UsageError for an input that cannot be read.
+    """
+    encoder, number = _encoder(options, rules), 0
+    unit: Encoded | None = None
+    skipped = skip(0)
+    held = -1  # bytes in the unit; -1 before its first block
+    for block in found:
+        row = block.first_row
+        for lines, length in _cut(block, size, max(held, 0)):
+            held = max(held, 0) + length
+            if not skipped:
+                unit = unit or Encoded(encoder)
+                if lines is None:
+                    unit.refuse(_unread(block), row)
+                else:
+                    unit.add(lines, row, begins=begins)
+            row += 1 if lines is None else len(lines)
+            if held >= size:
+                yield unit
+                number, held, unit = number + 1, -1, None
+                skipped = skip(number)
+    if held >= 0:
+        yield unit
+
+
+def _cut(block: Block, size: int, held: int) -> Iterator[tuple[list[bytes] | None, int]]:
+    """Yields the lines of a block, with their bytes, so that each `size` bytes end one of them.
+
+    None is a line that cannot be read. `held` bytes came before.
+    """
+    if block.too_long:
+        yield None, block.too_long + 1
+        return
+    if block.broken:
+        yield None, len(block.data)
+        return
+    lines = block.lines()
+    begin = length = 0
+    for i, raw in enumerate(lines, 1):
+        length += len(raw) + 1
+        if held + length >= size:
+            yield lines[begin:i], length
+            begin, length, held = i, 0, 0
+    if begin < len(lines) or not lines:
+        yield lines[begin:], length
+
+
+def _unread(block: Block) -> Finding:
+    """Returns the finding about the one line of a block that cannot be read."""
+    if not block.too_long:
+        return block.finding()
+    long = f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
+    return Finding("MYP007", long)
 
 
 @lru_cache(maxsize=4)
@@ -132,8 +186,8 @@ def _batches(lines: list[bytes]) -> Iterator[list[bytes]]:
         yield lines[begin:]
 
 
-class _Unit:
-    """Collects the outcomes of the lines of one unit, and writes them."""
+class Encoded:
+    """Collects the outcomes of the lines of one unit, and lays them out as bytes."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -198,8 +252,8 @@ class _Unit:
             if sample.weights is not None:
                 self.weights[len(self.masks) - 1] = sample.weights
 
-    def write(self, folder: Path, key: Key) -> dict[str, Any]:
-        """Writes the unit; returns its journal entry."""
+    def pieces(self) -> list[bytes | memoryview]:
+        """Returns the bytes of the unit file."""
         tags: Counter[str] = Counter()
         for counted, records in self.tagged.values():
             tags.update({tag: n * records for tag, n in counted.items()})
@@ -231,14 +285,15 @@ class _Unit:
         if self.weights:
             every = [self.weights.get(i, mask) for i, mask in enumerate(self.masks)]
             pieces.append(np.concatenate(every).astype("<f4", copy=False).data.cast("B"))
-        return {"unit": list(key), "crc": atomic.write(path_of(folder, key), pieces)}
+        return pieces
 
 
 @dataclass(frozen=True, slots=True)
 class UnitFile:
     """A unit that was written: what it says of its samples, and where their ids and masks begin.
 
-    `ids_at` and `mask_at` are bytes from the beginning of the file, `weights_at` too, or -1.
+    `ids_at` and `mask_at` are bytes from the beginning of the file, `weights_at` too, or -1. `end`
+    is the first byte after the unit.
     """
 
     head: dict[str, Any]
@@ -248,11 +303,13 @@ class UnitFile:
     ids_at: int
     mask_at: int
     weights_at: int = -1
+    end: int = 0
 
     @staticmethod
-    def open(path: Path) -> UnitFile:
-        """Reads all of a unit file but its ids and masks. Raises OSError if it is missing."""
+    def open(path: Path, at: int = 0) -> UnitFile:
+        """Reads all of a unit that begins at byte `at` but its ids and masks. Raises OSError."""
         with path.open("rb") as data:
+            data.seek(at)
             (size,) = struct.unpack("<I", data.read(4))
             head = json.loads(data.read(size))
             arrays: list[Any] = [
@@ -262,8 +319,24 @@ class UnitFile:
             at, width = data.tell(), np.dtype(head.get("dtype", _USUAL)).itemsize
         lengths, rows, digests = arrays
         mask_at = at + width * head["tokens"]
-        weights_at = mask_at + head["tokens"] if head.get("weights") else -1
-        return UnitFile(head, lengths, rows, digests, at, mask_at, weights_at)
+        end = weights_at = mask_at + head["tokens"]
+        if head.get("weights"):
+            end += 4 * head["tokens"]
+        else:
+            weights_at = -1
+        return UnitFile(head, lengths, rows, digests, at, mask_at, weights_at, end)
+
+
+class Part(NamedTuple):
+    """A unit that was written: the file and the byte where it begins, and what it was read from.
+
+    `file` is the number of the input. Rows count from 1 in each piece of it; `piece` is its number.
+    """
+
+    path: Path
+    file: int
+    piece: int
+    at: int = 0
 
 
 class Placed(NamedTuple):
@@ -288,10 +361,10 @@ class UnitFiles:
     A bounded number of files is open at a time, and none of their tokens stay in memory.
     """
 
-    def __init__(self, folder: Path, keys: tuple[Key, ...]) -> None:
-        self.paths = [path_of(folder, key) for key in keys]
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
         self.places: dict[int, tuple[int, int, int]] = {}
-        self.open: dict[int, io.FileIO] = {}
+        self.open: dict[Path, io.FileIO] = {}
 
     def __enter__(self) -> UnitFiles:
         return self
@@ -320,17 +393,17 @@ class UnitFiles:
     def _places(self, number: int) -> tuple[int, int, int]:
         """Returns where ids, targets and weights of a unit begin in its file."""
         if number not in self.places:
-            unit = UnitFile.open(self.paths[number])
+            unit = UnitFile.open(self.parts[number].path, self.parts[number].at)
             self.places[number] = unit.ids_at, unit.mask_at, unit.weights_at
         return self.places[number]
 
     def _read(self, placed: Placed, which: int, out: npt.NDArray[Any]) -> None:
-        number = placed.unit
-        file = self.open.get(number)
+        path = self.parts[placed.unit].path
+        file = self.open.get(path)
         if file is None:
             if len(self.open) >= _OPEN:
                 self.open.pop(next(iter(self.open))).close()
-            file = self.open[number] = io.FileIO(self.paths[number])
-        file.seek(self._places(number)[which] + out.itemsize * placed.offset)
+            file = self.open[path] = io.FileIO(path)
+        file.seek(self._places(placed.unit)[which] + out.itemsize * placed.offset)
         if file.readinto(out.data) != out.nbytes:
-            raise OSError(None, "is shorter than it was written", str(self.paths[number]))
+            raise OSError(None, "is shorter than it was written", str(path))

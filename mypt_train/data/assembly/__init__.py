@@ -1,0 +1,1 @@
+"""Puts encoded units together: what goes where, the shards, the manifest."""

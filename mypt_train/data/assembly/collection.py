@@ -1,0 +1,89 @@
+"""Decides which samples of the units go where.
+
+Input: unit files, in order. Output: the split and the origin of each sample, the lines that were
+refused, and counts. Only the heads of the units are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from mypt_train.data.assembly.totals import Totals
+from mypt_train.data.kinds import CHOSEN, REJECTED, SFT
+from mypt_train.data.options import Options
+from mypt_train.data.units import Part, Placed, UnitFile
+
+SPLITS = ("train", "val")
+
+
+class Collection:
+    """What all units hold, taken in order: totals, rejects, and where each sample goes.
+
+    `names` are those of the inputs. `parts` are the units that were taken; `Placed.unit` counts
+    them.
+    """
+
+    def __init__(self, names: Sequence[str], options: Options) -> None:
+        self.names, self.options = names, options
+        self.totals = Totals()
+        self.parts: list[Part] = []
+        self.placed: dict[str, list[Placed]] = {name: [] for name in SPLITS}
+        self.rejects: list[bytes] = []  # a line of JSON each
+        self.pieces: dict[tuple[int, int], int] = {}  # the lines before each piece of a file
+        self.seen: set[bytes] = set()
+        self.pairs = 0
+
+    def take(self, part: Part, before: int | None = None) -> None:
+        """Takes a unit. Raises OSError if it cannot be read.
+
+        `before` counts the lines of its file in the pieces before its piece; without it, these are
+        the lines that were taken.
+        """
+        unit = UnitFile.open(part.path, part.at)
+        head, file = unit.head, part.file
+        base = self.pieces.setdefault((file, part.piece), self.totals.of(file).lines)
+        base = base if before is None else before
+        account = self.totals.take(file, head)
+        for reject in head["rejects"]:
+            entry = {"file": self.names[file], "line": base + reject["row"]} | {
+                key: reject[key] for key in ("status", "findings")
+            }
+            self.rejects.append(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+        new = self._place(len(self.parts), file, base, unit)
+        self.parts.append(part)
+        account.written += sum(new.values())
+        account.duplicate += len(new) - sum(new.values())
+
+    def _place(self, number: int, file: int, base: int, unit: UnitFile) -> dict[int, bool]:
+        """Puts samples into splits; returns for each row whether any of its samples is new."""
+        offset, before, split = 0, -1, "train"
+        new: dict[int, bool] = {}
+        kinds: list[int] = unit.head.get("kinds") or [SFT] * len(unit.lengths)
+        samples = zip(unit.lengths.tolist(), unit.rows.tolist(), kinds, strict=True)
+        for i, (length, row, kind) in enumerate(samples):
+            if kind != REJECTED:  # which goes where its chosen answer goes
+                own, fresh = self._split(unit, i, kind)
+                if self.options.history != "per-turn" or row != before:  # a record is in one split
+                    split = own
+                before = row
+                self.pairs += kind == CHOSEN
+            new[row] = new.get(row, False) or fresh
+            if fresh:
+                pair = self.pairs if kind in (CHOSEN, REJECTED) else 0
+                self.placed[split].append(
+                    Placed(number, offset, length, file, base + row, kind, pair)
+                )
+            offset += length
+        return new
+
+    def _split(self, unit: UnitFile, i: int, kind: int) -> tuple[str, bool]:
+        """Returns the split of a sample, by its ids, and whether it is new where that matters."""
+        key = unit.digests[i].tobytes()
+        val = int.from_bytes(key[:8], "little") < self.options.val_fraction * 2**64
+        if kind:
+            key += bytes([kind]) + (unit.digests[i + 1].tobytes() if kind == CHOSEN else b"")
+        fresh = not (self.options.dedup and key in self.seen)
+        if self.options.dedup:
+            self.seen.add(key)
+        return "val" if val else "train", fresh

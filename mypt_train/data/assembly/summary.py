@@ -1,0 +1,89 @@
+"""Lays out the manifest of a data set from what its units and shards say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mypt_train.data import histories
+from mypt_train.data.assembly.totals import Totals
+from mypt_train.data.manifest import SCHEMA, VERSIONS, dtype_of
+from mypt_train.data.options import Options
+
+# The number of rejects that a refusal names.
+_SHOWN = 3
+
+
+def unwritable(totals: Totals, options: Options) -> str:
+    """Returns why no data set can be made of what was read; empty if one can."""
+    total = totals.all
+    if total.refused and options.on_error == "fail":
+        hint = "repair them and run again, or use --on-error reject"
+        return f"{total.refused} of {total.lines} lines are refused; {hint}"
+    if not total.written:
+        return f"nothing to write: none of {total.lines} lines is an episode"
+    if totals.weights and (options.format != "bin" or options.preferences):
+        why = (
+            "preferences have no weights"
+            if options.preferences
+            else (f"the format {options.format} has no place for weights; use --format bin")
+        )
+        return f"messages have weights other than 0 and 1, and {why}"
+    return ""
+
+
+def reasons(rejects: Sequence[bytes], path: str) -> str:
+    """Returns the first findings of the rejects, a line each, and where all of them are."""
+    lines = []
+    for entry in map(json.loads, rejects[:_SHOWN]):
+        first, more = entry["findings"][0], len(entry["findings"]) - 1
+        tail = f" (and {more} more)" if more else ""
+        lines.append(f"  {entry['file']}:{entry['line']}: {first['code']} {first['message']}{tail}")
+    return "\n".join(["", *lines, f"all of them: {path}"]) if lines else ""
+
+
+def dumped(made: Mapping[str, Any]) -> bytes:
+    """Returns a manifest as the bytes of its file."""
+    return json.dumps(made, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def manifest(
+    inputs: list[dict[str, Any]],
+    options: Options,
+    totals: Totals,
+    splits: Mapping[str, list[dict[str, Any]]],
+) -> dict[str, Any]:
+    """Returns the manifest; `splits` has the entries of the shards of each split, in order."""
+    dialect = options.loaded_dialect
+    dtype = dtype_of(dialect.tokenizer.vocab_size)
+    masked = {"mask": options.episode_mask} if options.history == "per-turn" else {}
+    counted = ("tokens", "episodes", "rows", "episode_tokens", "trained_tokens")
+    out = {
+        "schema": SCHEMA,
+        "version": VERSIONS[dtype],
+        "has_loss_mask": True,
+        "dtype": dtype,
+        "mask_dtype": "uint8",
+        "byteorder": "little",
+        "pad_id": dialect.tokenizer.pad,
+        "vocab_size": dialect.tokenizer.vocab_size,
+        "special_ids": dict(dialect.tokenizer.special),
+        "spec_fingerprint": dialect.fingerprint,
+        "vocabulary_sha256": dialect.tokenizer.files,
+        "options": options.as_dict() | {"dialect": dialect.name} | masked,
+        "inputs": [entry | totals.of(number).as_dict() for number, entry in enumerate(inputs)],
+        "lines": totals.all.as_dict(),
+        "tags": dict(sorted(totals.tags.items())),
+        "splits": {
+            name: {key: sum(shard[key] for shard in shards) for key in counted} | {"shards": shards}
+            for name, shards in splits.items()
+        },
+    }
+    if totals.weighed:
+        out["weighed"] = totals.weighed
+    if totals.history:
+        out["history"] = histories.reported(totals.history)
+    if totals.weights:
+        out["weights_dtype"] = "float32"
+    return out
