@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import importlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, BinaryIO
 
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Block, Source
@@ -30,13 +30,22 @@ def parquet_module(path: str) -> ModuleType:
         ) from None
 
 
-def parquet_blocks(source: Source, *, block_size: int, max_line: int) -> Iterator[Block]:
+def parquet_blocks(
+    source: Source,
+    *,
+    block_size: int,
+    max_line: int,
+    groups: Sequence[int] | None = None,
+    stream: BinaryIO | None = None,
+) -> Iterator[Block]:
     """Yields the rows of a file, a line of JSON each. Raises UsageError where it cannot be read.
 
     Text is as in the file; times and decimals are text, and bytes that are no UTF-8 are base64.
+    `groups` are the row groups to read, which are all without it; rows count from 1 in them.
+    `stream` is read in place of the file, and can be sought in.
     """
     arrow = parquet_module(source.path)
-    if source.stdin or source.stream is not None or source.size is None:
+    if stream is None and (source.stdin or source.stream is not None or source.size is None):
         raise UsageError(
             f"{source.path}: Parquet is read from its end, so it must be a file; save it as one"
         )
@@ -44,12 +53,12 @@ def parquet_blocks(source: Source, *, block_size: int, max_line: int) -> Iterato
     number, lines, size = 1, list[bytes](), 0
     total = 0
     try:
-        with arrow.ParquetFile(source.path) as table:
+        with arrow.ParquetFile(stream or source.path) as table:
             total = table.metadata.num_rows
             names = table.schema_arrow.names
             if twice := sorted({name for name in names if names.count(name) > 1}):
                 raise ValueError(f"the column {twice[0]!r} is there twice")
-            for batch in table.iter_batches(batch_size=_ROWS):
+            for batch in table.iter_batches(batch_size=_ROWS, row_groups=groups):
                 for row in batch.to_pylist():
                     line = encode(_present(row)).encode("utf-8", "surrogatepass")
                     lines.append(line + b"\n")
@@ -64,11 +73,22 @@ def parquet_blocks(source: Source, *, block_size: int, max_line: int) -> Iterato
         message = f"Parquet data is damaged, or not all there: {reason}"
         hint = "the file is incomplete or damaged: write it again from its source"
         fault = Finding("MYP003", message, help=hint)
-        yield Block(b"", number, source.size, broken=message, kind="parquet", fault=fault)
+        yield Block(b"", number, source.size or 0, broken=message, kind="parquet", fault=fault)
         return
-    yield from _made(lines, number, source.size, max_line)
+    yield from _made(lines, number, source.size or 0, max_line)
     if not total:
-        yield Block(b"", 1, source.size, kind="parquet")
+        yield Block(b"", 1, source.size or 0, kind="parquet")
+
+
+def row_groups(stream: BinaryIO, path: str) -> list[int]:
+    """Returns the bytes of each row group, unpacked; none of a file that is damaged."""
+    arrow = parquet_module(path)
+    try:
+        with arrow.ParquetFile(stream) as table:
+            meta = table.metadata
+            return [meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)]
+    except (ValueError, OSError):  # those of pyarrow are among them
+        return []
 
 
 def _made(lines: list[bytes], first: int, position: int, max_line: int) -> Iterator[Block]:
