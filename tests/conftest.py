@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import secrets
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,3 +39,29 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cache")
     os.environ["XDG_CACHE_HOME"] = str(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """The address of a server of S3 on loopback."""
+    pytest.importorskip("obstore", reason="stores need obstore")
+    server = pytest.importorskip("moto.server", reason="a server of S3 for tests is moto")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    yield f"http://{host}:{port}"
+    running.stop()
+
+
+@pytest.fixture
+def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a new bucket on loopback; its credentials are in the environment."""
+    bucket = f"{s3_server}/bucket-{secrets.token_hex(6)}"
+    with urllib.request.urlopen(urllib.request.Request(bucket, method="PUT")):
+        pass
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key-of-tests")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-tests")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    return f"s3://{bucket.rpartition('/')[2]}"

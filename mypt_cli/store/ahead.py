@@ -1,0 +1,87 @@
+"""Reads an object as a file, by ranges, and fetches the next ones while one is read."""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+
+class Ahead(io.RawIOBase):
+    """A file of `end` bytes whose ranges `get(start, end)` returns.
+
+    After a seek, reading goes on from there; what was fetched for another place is let go.
+    """
+
+    def __init__(
+        self,
+        get: Callable[[int, int], bytes],
+        end: int,
+        *,
+        start: int,
+        piece: int,
+        ahead: int,
+    ) -> None:
+        super().__init__()
+        self._get, self._end, self._piece, self._ahead = get, end, piece, ahead
+        self._at = start
+        self._held = b""  # the piece that is read now, which begins at `_from`
+        self._from = start
+        self._coming: deque[tuple[int, Future[bytes]]] = deque()
+        self._threads: ThreadPoolExecutor | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        base = {0: 0, 1: self._at, 2: self._end}[whence]
+        self._at = max(base + offset, 0)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Fills a buffer as far as the present piece reaches; returns 0 at the end."""
+        if self._at >= self._end or not len(buffer):
+            return 0
+        if not self._from <= self._at < self._from + len(self._held):
+            self._held = b""
+            self._held, self._from = self._next(), self._at
+        first = self._at - self._from
+        given = memoryview(self._held)[first : first + len(buffer)]
+        buffer[: len(given)] = given
+        self._at += len(given)
+        return len(given)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._drop()
+            if self._threads is not None:
+                self._threads.shutdown(wait=False, cancel_futures=True)
+        super().close()
+
+    def _next(self) -> bytes:
+        """Returns the piece that begins at the present place, and asks for those after it."""
+        if self._coming and self._coming[0][0] != self._at:
+            self._drop()
+        if not self._ahead:
+            return self._get(self._at, min(self._at + self._piece, self._end))
+        start = self._coming[-1][0] + self._piece if self._coming else self._at
+        while len(self._coming) <= self._ahead and start < self._end:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self._ahead + 1)
+            end = min(start + self._piece, self._end)
+            self._coming.append((start, self._threads.submit(self._get, start, end)))
+            start = end
+        return self._coming.popleft()[1].result()
+
+    def _drop(self) -> None:
+        for _, future in self._coming:
+            future.cancel()
+        self._coming.clear()

@@ -1,0 +1,56 @@
+"""Says what a kind of store must do, and how its faults are named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+Kind = Literal["missing", "changed", "exists", "unable", "denied", "refused", "transient"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An object: its key, its bytes, and its ETag.
+
+    The ETag is another one when the content is another one. Of a local file it is made of its size,
+    its time of change and its number on the disk, so a copy has another one. "" where the store
+    has none.
+    """
+
+    key: str
+    size: int
+    etag: str
+
+
+class Fault(Exception):
+    """A store did not do what it was asked to.
+
+    `kind` is "transient" where it may do so when it is asked again. `why` is for people, and holds
+    no text of the store's, which may hold credentials.
+    """
+
+    def __init__(self, kind: Kind, why: str = "") -> None:
+        super().__init__(why or kind)
+        self.kind: Kind = kind
+        self.why = why
+
+
+class Backend(Protocol):
+    """A bucket, or a local folder. Keys have `/` between their parts. All raise Fault."""
+
+    def entries(self, folder: str) -> Iterable[Entry]:
+        """Yields all objects below a folder ("" for all), in any order."""
+
+    def head(self, key: str) -> Entry:
+        """Returns what is known of an object."""
+
+    def get(self, key: str, start: int, end: int | None) -> tuple[Entry, bytes]:
+        """Returns the bytes from `start` to before `end`, and what is known of the object."""
+
+    def put(self, key: str, data: bytes | Path, *, absent: bool) -> None:
+        """Writes an object whole; with `absent` only if there is none of its key."""
+
+    def delete(self, key: str) -> None:
+        """Deletes an object; does nothing where there is none."""

@@ -1,0 +1,121 @@
+"""Keeps objects as files in a local folder."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mypt_cli import atomic
+from mypt_cli.store.backend import Entry, Fault
+
+_COPIED = 1 << 20
+
+
+class LocalFiles:
+    """A folder whose files are objects. It need not be there before the first is written."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """Yields the files below a folder, without hidden ones: those are being written."""
+        top = self._path(folder)
+        for base, folders, names in os.walk(top):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in sorted(names):
+                if not name.startswith("."):
+                    path = os.path.join(base, name)
+                    key = os.path.relpath(path, self.folder or ".").replace(os.sep, "/")
+                    with suppress(FileNotFoundError):  # deleted since it was listed
+                        yield _entry(key, os.stat(path))
+
+    def head(self, key: str) -> Entry:
+        """Returns what is known of a file."""
+        with _named():
+            path = self._path(key)
+            if os.path.isdir(path):
+                raise FileNotFoundError
+            return _entry(key, os.stat(path))
+
+    def get(self, key: str, start: int, end: int | None) -> tuple[Entry, bytes]:
+        """Returns bytes of a file."""
+        with _named(), open(self._path(key), "rb") as file:
+            entry = _entry(key, os.fstat(file.fileno()))
+            file.seek(start)
+            return entry, file.read(-1 if end is None else max(end - start, 0))
+
+    def put(self, key: str, data: bytes | Path, *, absent: bool) -> None:
+        """Writes a file that is whole or not there."""
+        path = self._path(key)
+        with _named():
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+            if not absent:
+                with atomic.replacing(path) as out:
+                    out.writelines(_pieces(data))
+                return
+            part = os.path.join(
+                os.path.dirname(path), f".{os.path.basename(path)}.{secrets.token_hex(4)}"
+            )
+            try:
+                with open(part, "xb") as out:
+                    out.writelines(_pieces(data))
+                    out.flush()
+                    os.fsync(out.fileno())
+                # A link is made whole or not at all, and never over another file.
+                os.link(part, path)
+            except FileExistsError:
+                raise Fault("exists") from None
+            except (OSError, NotImplementedError) as error:
+                if isinstance(error, FileNotFoundError | PermissionError) and not os.access(
+                    os.path.dirname(path) or ".", os.W_OK
+                ):
+                    raise
+                raise Fault(
+                    "unable",
+                    "this disk makes no hard links, so a file cannot be written only if there is "
+                    "none; choose a folder on another disk, or a store",
+                ) from None
+            finally:
+                with suppress(OSError):
+                    os.unlink(part)
+            atomic.sync_folder(os.path.dirname(path) or ".")
+
+    def delete(self, key: str) -> None:
+        """Deletes a file."""
+        with _named(), suppress(FileNotFoundError):
+            os.unlink(self._path(key))
+
+    def _path(self, key: str) -> str:
+        if ".." in key.split("/"):
+            raise Fault("refused", "a key has no part '..'; name the object in its folder")
+        return os.path.join(self.folder, *key.split("/")) if key else self.folder or "."
+
+
+def _entry(key: str, status: os.stat_result) -> Entry:
+    etag = f"{status.st_size:x}-{status.st_mtime_ns:x}-{status.st_ino:x}"
+    return Entry(key, status.st_size, etag)
+
+
+def _pieces(data: bytes | Path) -> Iterator[bytes]:
+    if isinstance(data, bytes):
+        yield data
+        return
+    with data.open("rb") as file:
+        while piece := file.read(_COPIED):
+            yield piece
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Names the faults of the system."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise Fault("missing") from None
+    except PermissionError as error:
+        raise Fault("denied", f"{error.strerror}; check its permissions") from None
+    except OSError as error:
+        raise Fault("refused", f"{error.strerror or error}; check the disk") from None

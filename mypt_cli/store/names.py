@@ -1,0 +1,92 @@
+"""Takes apart the names of objects: URLs, local paths and patterns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+SCHEMES = ("s3", "gs", "az", "http", "https")
+_URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://([^/?#]*)/*([^?#]*)(\?[^#]*)?(#.*)?\Z", re.DOTALL)
+_WILD = re.compile(r"[*?\[]")
+
+
+def is_url(path: str) -> bool:
+    """Returns whether a path begins as a URL, of whatever scheme."""
+    return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+://", path) is not None
+
+
+def redacted(url: str) -> str:
+    """Returns a URL as messages may show it: without user, password, and values of a query.
+
+    >>> redacted("https://me:pw@host/a.jsonl?X-Sig=abc&part=1#x"), redacted("s3://b/c")
+    ('https://***@host/a.jsonl?***', 's3://b/c')
+    """
+    if not is_url(url):
+        return url
+    scheme, _, rest = url.partition("://")
+    place = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    # A password may hold any of these signs: all up to the last @ before the path is hidden.
+    user, at, host = place.rpartition("@")
+    after = rest[len(place) :]
+    if not at and "@" in after and ":" in place and not place.rpartition(":")[2].isdecimal():
+        return f"{scheme}://***"
+    path = re.split(r"[?#]", after, maxsplit=1)[0]
+    return f"{scheme}://{'***@' if user or at else ''}{host}{path}{'?***' * ('?' in after)}"
+
+
+def parts(url: str) -> tuple[str, str, str]:
+    """Returns the scheme, the bucket or host, and the key of a URL.
+
+    Raises ValueError, which says why, for another scheme, and for a URL that holds credentials.
+    """
+    found = _URL.match(url)
+    scheme = url.partition("://")[0].lower()
+    if scheme not in SCHEMES:
+        known = ", ".join(f"{name}://" for name in SCHEMES)
+        raise ValueError(f"{scheme}:// is no store that is known: name {known} or a local path")
+    if found is None or not found[2]:
+        raise ValueError(f"names no {'host' if scheme.startswith('http') else 'bucket'}")
+    if "@" in found[2] or found[4]:
+        raise ValueError(
+            "holds a user or a query (?), which may be credentials; name the object alone, or use "
+            "* in a pattern: credentials are read from the environment"
+        )
+    return scheme, found[2], found[3]
+
+
+def is_pattern(key: str) -> bool:
+    """Returns whether a key has signs of a pattern: `*`, `?` or `[`."""
+    return _WILD.search(key) is not None
+
+
+def fixed(pattern: str) -> str:
+    """Returns the folder before the first part of a pattern that has signs of one.
+
+    >>> fixed("a/b/*.jsonl"), fixed("*.jsonl")
+    ('a/b', '')
+    """
+    head = pattern[: match.start()] if (match := _WILD.search(pattern)) else pattern
+    return head.rpartition("/")[0]
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Returns whether a key matches: `*` and `?` stay inside a folder, `**` goes through any.
+
+    >>> match = matcher("a/**/[xy]*.zst")
+    >>> [match(key) for key in ("a/x.zst", "a/b/c/y1.zst", "a/b/z.zst", "a/x/b.zst", "a/xzst")]
+    [True, True, False, False, False]
+    """
+    out, at = "", 0
+    while at < len(pattern):
+        if pattern.startswith("**/", at) and pattern[at - 1 : at] in ("", "/"):
+            out, at = out + "(?:.*/)?", at + 3
+        elif pattern.startswith("**", at):
+            out, at = out + ".*", at + 2
+        elif found := re.compile(r"\[(!?)([^]]+)\]").match(pattern, at):
+            inside = found[2].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
+            out, at = out + f"[{'^' * bool(found[1])}{inside}]", found.end()
+        else:
+            out += {"*": "[^/]*", "?": "[^/]"}.get(pattern[at], re.escape(pattern[at]))
+            at += 1
+    compiled = re.compile(out, re.DOTALL)
+    return lambda key: compiled.fullmatch(key) is not None

@@ -1,0 +1,159 @@
+"""Keeps objects in a bucket, or reads them from a server, through obstore.
+
+Retries are the caller's, so obstore makes none. Its messages hold URLs, and these may hold
+credentials: of a message only the status and the store's own word for the fault are shown.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mypt_cli.store.backend import Entry, Fault
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_TOKENS = ("169.254.169.254", "token request", "metadata.google", "/oauth2/", "credential")
+_AGAIN = (408, 409, 425, 429)  # and all of the server's own faults, 5xx
+_VARIABLES = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_REGION, AWS_ENDPOINT_URL), or "
+    "AWS_SKIP_SIGNATURE=true for a public bucket",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, or GOOGLE_SKIP_SIGNATURE=true for a public bucket",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+_LISTED = 1000
+# The process that obstore has its threads in. A call in a fork of it would wait for ever.
+_users: dict[str, int] = {}
+
+
+class Bucket:
+    """A bucket of `s3`, `gs` or `az`, or a server of `http` or `https`."""
+
+    def __init__(self, scheme: str, name: str) -> None:
+        self._scheme = scheme
+        self._obstore = _module()
+        plain = scheme == "http" or os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+        with self._named():
+            self._store: Any = importlib.import_module("obstore.store").from_url(
+                f"{scheme}://{name}",
+                client_options={"allow_http": True} if plain else None,
+                retry_config={"max_retries": 0},
+            )
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """Yields the objects below a folder, as the store lists them."""
+        with self._named(listing=True):
+            for some in self._obstore.list(self._store, folder or None, chunk_size=_LISTED):
+                for meta in some:
+                    yield _entry(meta)
+
+    def head(self, key: str) -> Entry:
+        """Returns what is known of an object."""
+        with self._named():
+            return _entry(self._obstore.head(self._store, key))
+
+    def get(self, key: str, start: int, end: int | None) -> tuple[Entry, bytes]:
+        """Returns bytes of an object."""
+        options: dict[str, Any] = {}
+        if end is not None:
+            options["range"] = (start, end)
+        elif start:
+            options["range"] = {"offset": start}
+        with self._named():
+            found = self._obstore.get(self._store, key, options=options or None)
+            return _entry(found.meta), bytes(found.bytes())
+
+    def put(self, key: str, data: bytes | Path, *, absent: bool) -> None:
+        """Writes an object."""
+        with self._named():
+            self._obstore.put(self._store, key, data, mode="create" if absent else None)
+
+    def delete(self, key: str) -> None:
+        """Deletes an object."""
+        try:
+            with self._named():
+                self._obstore.delete(self._store, key)
+        except Fault as fault:
+            if fault.kind != "missing":
+                raise
+
+    @contextmanager
+    def _named(self, *, listing: bool = False) -> Iterator[None]:
+        """Names the faults of obstore, and lets none of its text through."""
+        if _users.setdefault("process", os.getpid()) != os.getpid():
+            raise Fault(
+                "refused",
+                "the process that this one was forked from has used a store, whose threads are not "
+                "here; start processes by spawn, or use stores in the new process alone",
+            )
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, Fault | TypeError | MemoryError):
+                raise
+            raise self._fault(error, listing=listing) from None
+
+    def _fault(self, error: Exception, *, listing: bool) -> Fault:
+        errors, text = self._obstore.exceptions, str(error)
+        status = int(found[1]) if (found := _STATUS.search(text)) else 0
+        code = found[1] if (found := _CODE.search(text)) else ""
+        said = " ".join(str(item) for item in (status or "", code) if item)
+        if isinstance(error, errors.AlreadyExistsError):
+            return Fault("exists")
+        if isinstance(error, errors.PreconditionError):
+            return Fault("changed")
+        web = self._scheme.startswith("http")
+        if web and listing:
+            return Fault("refused", "a web server lists no objects; name each one")
+        if isinstance(error, NotImplementedError | errors.NotSupportedError):
+            if "Range" in text:
+                return Fault("refused", "this server serves no ranges of bytes; download the file")
+            return Fault("unable", _UNABLE)
+        if status == 501:
+            return Fault("unable", _UNABLE)
+        if code == "NoSuchBucket":
+            return Fault("missing", "there is no such bucket; check its name and the endpoint")
+        if isinstance(error, FileNotFoundError):
+            return Fault("missing")
+        if any(word in text for word in _TOKENS) or "Account must be" in text:
+            return Fault("denied", f"no credentials were found; set {_VARIABLES[self._scheme]}")
+        if status in (401, 403) or isinstance(
+            error, errors.PermissionDeniedError | errors.UnauthenticatedError
+        ):
+            hint = f"check {_VARIABLES[self._scheme]}" if not web else "name a public object"
+            return Fault("denied", f"access is denied ({said or 'no rights'}); {hint}")
+        if status == 416:
+            return Fault("changed")
+        if status and status < 500 and status not in _AGAIN:
+            moved = "; check AWS_REGION and AWS_ENDPOINT_URL" if status < 400 else ""
+            return Fault("refused", f"the store refused: {said}{moved}")
+        if not status and not isinstance(error, errors.GenericError | OSError):
+            return Fault("refused", f"obstore refused it ({type(error).__name__}); check its name")
+        return Fault("transient", f"the store answered {said}" if said else "no answer")
+
+
+_UNABLE = (
+    "this store cannot write an object only if there is none; name a bucket of S3 (or one that "
+    "knows If-None-Match), gs, az, or a local folder"
+)
+
+
+def _entry(meta: Any) -> Entry:
+    # Servers without ETags say when a file was changed.
+    etag = meta["e_tag"] or f"modified {meta['last_modified'].isoformat()}"
+    return Entry(meta["path"], meta["size"], etag)
+
+
+def _module() -> Any:
+    try:
+        importlib.import_module("obstore.exceptions")
+        return importlib.import_module("obstore")
+    except ImportError:
+        raise Fault(
+            "refused", "reading a store needs obstore: pip install 'mypt-tags[store]'"
+        ) from None

@@ -1,0 +1,303 @@
+"""Reads and writes the objects of one folder, local or in a bucket, and asks again after faults.
+
+store = Store.at("s3://bucket/data")        or a local folder
+store.entries("train")                      what is there, with sizes and ETags
+store.read("a.jsonl", 0, 100, etag=tag)     bytes, refused if the object has changed
+store.open("a.jsonl", etag=tag)             the same as a file, read ahead
+store.put("out.bin", data)                  whole or not at all
+store.put_if_absent("manifest.json", data)  False if somebody was first
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from mypt_cli.errors import UsageError
+from mypt_cli.store.ahead import Ahead
+from mypt_cli.store.backend import Backend, Entry, Fault
+from mypt_cli.store.local import LocalFiles
+from mypt_cli.store.names import fixed, is_pattern, is_url, matcher, parts, redacted
+from mypt_cli.store.remote import Bucket
+
+T = TypeVar("T")
+TRIES = 6
+_FIRST, _LONGEST = 0.2, 20.0  # seconds between two tries
+PIECE = 4 << 20
+AHEAD = 2  # pieces that are fetched while one is read
+
+
+class StoreError(UsageError):
+    """A store did not do what it was asked to; the message names the object and what to do.
+
+    `kind` is "missing", "changed" (its ETag is another one), "exists", "unable" (it cannot put if
+    absent), "denied", "refused", or "transient": it failed as often as it was tried.
+    """
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Store:
+    """The objects below `root`; keys are relative to it, with `/` between their parts.
+
+    Each call is made up to `tries` times, if the fault may pass, and waits longer each time. A
+    store may be shared by threads. A process that is forked from one that has used a remote store
+    can use none: start it by spawn. All methods raise StoreError.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        backend: Backend,
+        *,
+        prefix: str = "",
+        tries: int = TRIES,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.root = root.rstrip("/") or root
+        self._backend = backend
+        self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        self._tries = tries
+        self._sleep = sleep
+
+    @classmethod
+    def at(cls, root: str) -> Store:
+        """Returns the store of a URL or local folder, which need not be there yet."""
+        if not is_url(root):
+            return cls(root or ".", LocalFiles(root))
+        try:
+            scheme, name, key = parts(root)
+            return cls(root, _bucket(scheme, name, os.getpid()), prefix=key)
+        except ValueError as error:
+            raise StoreError(f"{redacted(root)}: {error}", "refused") from None
+        except Fault as fault:
+            raise StoreError(f"{redacted(root)}: {fault.why}", fault.kind) from None
+
+    def name(self, key: str) -> str:
+        """Returns the URL or path of an object, as messages show it."""
+        if not key:
+            return redacted(self.root)
+        return redacted(f"{self.root.rstrip('/')}/{key}" if self.root != "." else key)
+
+    def entries(self, folder: str = "") -> list[Entry]:
+        """Returns the objects below a folder, sorted by key.
+
+        Stores may list late: that an object is absent here proves nothing; `head` does.
+        """
+        under = (self._prefix + folder).strip("/")
+
+        def all_of() -> list[Entry]:
+            found = [Entry(self._mine(e.key), e.size, e.etag) for e in self._backend.entries(under)]
+            return sorted(found, key=lambda entry: entry.key)
+
+        return self._call(folder, all_of)
+
+    def glob(self, pattern: str) -> list[Entry]:
+        """Returns the objects whose key matches a pattern of `*`, `?`, `[..]` and `**`, sorted."""
+        match = matcher(pattern)
+        return [entry for entry in self.entries(fixed(pattern)) if match(entry.key)]
+
+    def head(self, key: str) -> Entry:
+        """Returns the size and ETag of an object."""
+        found = self._call(key, lambda: self._backend.head(self._prefix + key))
+        return Entry(key, found.size, found.etag)
+
+    def exists(self, key: str) -> bool:
+        """Returns whether an object is there."""
+        with suppress_missing():
+            self.head(key)
+            return True
+        return False
+
+    def read(self, key: str, start: int = 0, end: int | None = None, *, etag: str = "") -> bytes:
+        """Returns the bytes of an object from `start` to before `end`, or to its end.
+
+        With `etag`, refuses an object that has another one now.
+        """
+        if end is not None and end <= start:
+            return b""
+
+        def part() -> bytes:
+            found, data = self._backend.get(self._prefix + key, start, end)
+            if etag and found.etag != etag:
+                raise Fault("changed")
+            wanted = max(min(found.size, found.size if end is None else end) - start, 0)
+            if len(data) != wanted:
+                raise Fault("transient", f"{len(data)} of {wanted} bytes came")
+            return data
+
+        return self._call(key, part)
+
+    def open(
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        end: int | None = None,
+        etag: str = "",
+        piece: int = PIECE,
+        ahead: int = AHEAD,
+    ) -> io.BufferedReader:
+        """Returns an object as a file to read and seek in; `ahead` pieces are fetched in advance.
+
+        It is placed at `start`, and ends at `end` if that is before its end. It refuses to go on
+        when the object changes; with `etag`, also to begin with another one. It holds at most
+        `ahead + 2` pieces of `piece` bytes.
+        """
+        entry = self.head(key)
+        if etag and entry.etag != etag:
+            raise self._error(key, Fault("changed"))
+
+        def get(start: int, end: int) -> bytes:
+            return self.read(key, start, end, etag=entry.etag)
+
+        last = entry.size if end is None else min(end, entry.size)
+        return io.BufferedReader(Ahead(get, last, start=start, piece=piece, ahead=ahead))
+
+    def put(self, key: str, data: bytes | Path) -> None:
+        """Writes an object, of bytes or of a local file, whole or not at all."""
+        self._call(key, lambda: self._backend.put(self._prefix + key, data, absent=False))
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        """Writes an object if there is none of its key; returns whether it did.
+
+        Where an answer was lost and the call was repeated, an object with the same bytes counts as
+        written by this call.
+        """
+        tried = 0
+
+        def put() -> bool:
+            nonlocal tried
+            tried += 1
+            try:
+                self._backend.put(self._prefix + key, data, absent=True)
+            except Fault as fault:
+                if fault.kind != "exists":
+                    raise
+                return tried > 1 and self._backend.get(self._prefix + key, 0, None)[1] == data
+            return True
+
+        return self._call(key, put)
+
+    def prove_exclusive(self, folder: str = "") -> None:
+        """Raises StoreError if the store does not keep the promise of `put_if_absent`.
+
+        Some servers take no notice of the condition and overwrite. This writes an object twice, and
+        deletes it.
+        """
+        key = f"{folder.strip('/')}/probe-{secrets.token_hex(8)}".lstrip("/")
+        try:
+            self.put_if_absent(key, b"1")
+            if self.put_if_absent(key, b"2"):
+                raise self._error(
+                    key,
+                    Fault(
+                        "unable",
+                        "this store overwrote an object that it was to write only if there is "
+                        "none, so two commits could both succeed; use a store that knows "
+                        "If-None-Match, or a local folder",
+                    ),
+                )
+        finally:
+            with suppress(StoreError):
+                self.delete(key)
+
+    def delete(self, key: str) -> None:
+        """Deletes an object; does nothing where there is none."""
+        self._call(key, lambda: self._backend.delete(self._prefix + key))
+
+    def _mine(self, key: str) -> str:
+        return key[len(self._prefix) :]
+
+    def _call(self, key: str, work: Callable[[], T]) -> T:
+        for number in range(1, self._tries + 1):
+            try:
+                return work()
+            except Fault as fault:
+                if fault.kind != "transient" or number == self._tries:
+                    raise self._error(key, fault) from None
+            wait = min(_FIRST * 2 ** (number - 1), _LONGEST)
+            self._sleep(wait * random.uniform(0.5, 1))
+        raise ValueError(f"tries is {self._tries}, expected at least 1")
+
+    def _error(self, key: str, fault: Fault) -> StoreError:
+        why = fault.why or _WHY.get(fault.kind, fault.kind)
+        if fault.kind == "transient":
+            why = f"failed {self._tries} times: {why}; check the network and the store, try again"
+        return StoreError(f"{self.name(key)}: {why}", fault.kind)
+
+
+_WHY = {
+    "missing": "there is no such object; check the name",
+    "changed": "has changed since it was listed or opened (its ETag is another one); start again "
+    "with the object as it is now",
+    "exists": "is there already; choose another name",
+}
+
+
+@functools.lru_cache(maxsize=64)
+def _bucket(scheme: str, name: str, process: int) -> Bucket:
+    """Returns the connection to a bucket, one for each process."""
+    return Bucket(scheme, name)
+
+
+def locate(path: str) -> tuple[Store, str]:
+    """Returns the store of the folder that an object is in, and its key there."""
+    base, key = _divided(path)
+    folder, slash, name = key.rpartition("/")
+    return Store.at(f"{base}{folder or slash}"), name
+
+
+def find(path: str) -> tuple[Store, list[Entry]]:
+    """Returns what a URL or local path names, and the store that it is in.
+
+    This is one object, the objects that match a pattern, or those below a folder, sorted by key.
+    Raises StoreError if there are none.
+    """
+    base, key = _divided(path)
+    if is_pattern(key):
+        folder = fixed(key)
+        store = Store.at(base + folder)
+        if found := store.glob(key[len(folder) :].lstrip("/") if folder else key):
+            return store, found
+        raise StoreError(f"{redacted(path)}: the pattern matches no object", "missing")
+    store, name = locate(path)
+    if name:
+        with suppress_missing():
+            return store, [store.head(name)]
+    if not base.startswith("http"):
+        store = Store.at(path)
+        if found := store.entries():
+            return store, found
+    raise StoreError(f"{redacted(path)}: {_WHY['missing']}", "missing")
+
+
+@contextmanager
+def suppress_missing() -> Iterator[None]:
+    """Goes on where an object is missing."""
+    try:
+        yield
+    except StoreError as error:
+        if error.kind != "missing":
+            raise
+
+
+def _divided(path: str) -> tuple[str, str]:
+    """Returns a URL as the beginning of its bucket and a key; of a local path, "" and the path."""
+    if not is_url(path):
+        return "", path
+    try:
+        scheme, name, key = parts(path)
+    except ValueError as error:
+        raise StoreError(f"{redacted(path)}: {error}", "refused") from None
+    return f"{scheme}://{name}/", key

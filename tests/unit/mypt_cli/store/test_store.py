@@ -1,0 +1,290 @@
+"""Objects in local folders and in a bucket on loopback, by the same calls."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mypt_cli.store import Store, StoreError, find, locate, redacted
+from mypt_cli.store.local import LocalFiles
+from tests.support.stores import Faulty
+
+
+@pytest.fixture(params=["local", "s3"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A folder to keep objects in: on the disk, or in a bucket."""
+    if request.param == "local":
+        return str(tmp_path / "objects")
+    return f"{request.getfixturevalue('s3')}/deep/objects"
+
+
+def test_objects_are_put_listed_and_read(root: str) -> None:
+    store = Store.at(root)
+    assert store.entries() == []
+    data = bytes(range(256)) * 40
+    store.put("a/one.bin", data)
+    store.put("a/two.txt", b"")
+    store.put("ab/three.txt", b"3")
+    assert [(e.key, e.size) for e in store.entries("a")] == [
+        ("a/one.bin", len(data)),
+        ("a/two.txt", 0),
+    ]
+    assert [e.key for e in store.glob("**/*.txt")] == ["a/two.txt", "ab/three.txt"]
+    entry = store.head("a/one.bin")
+    assert entry in store.entries()
+    assert store.read("a/one.bin", 300, 600, etag=entry.etag) == data[300:600]
+    assert store.read("a/one.bin", len(data) - 3) == data[-3:]
+    assert store.read("a/one.bin", len(data) - 3, len(data) + 9) == data[-3:]
+    assert store.read("a/two.txt") == b""
+    assert store.exists("a/one.bin")
+    store.delete("a/one.bin")
+    store.delete("a/one.bin")
+    assert not store.exists("a/one.bin")
+    with pytest.raises(StoreError, match=r"a/one\.bin: there is no such object") as caught:
+        store.read("a/one.bin")
+    assert caught.value.kind == "missing"
+
+
+def test_a_file_is_put_whole(root: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 3_000_000)
+    store = Store.at(root)
+    store.put("file", tmp_path / "file")
+    assert store.read("file") == b"x" * 3_000_000
+
+
+def test_the_second_that_puts_if_absent_is_told_so(root: str) -> None:
+    store = Store.at(root)
+    assert store.put_if_absent("manifest.json", b"first")
+    assert not Store.at(root).put_if_absent("manifest.json", b"second")
+    assert not store.put_if_absent("manifest.json", b"first")
+    assert store.read("manifest.json") == b"first"
+    store.prove_exclusive("work")
+    assert [entry.key for entry in store.entries()] == ["manifest.json"]
+
+
+def test_what_changed_is_refused(root: str) -> None:
+    store = Store.at(root)
+    store.put("a", b"before" * 1000)
+    entry = store.head("a")
+    with store.open("a", piece=100, ahead=0) as file:
+        assert file.read(10) == b"beforebefo"
+        store.put("a", b"after!" * 1000)
+        assert store.head("a").etag != entry.etag
+        with pytest.raises(StoreError, match=r"a: has changed .* ETag") as caught:
+            file.read()
+    assert caught.value.kind == "changed"
+    for call in (store.read, store.open):
+        with pytest.raises(StoreError, match="ETag"):
+            call("a", etag=entry.etag)
+
+
+def test_objects_are_read_ahead_as_files(root: str) -> None:
+    store = Store.at(root)
+    data = os.urandom(10_000)
+    store.put("a", data)
+    with store.open("a", piece=999, ahead=2) as file:
+        assert file.read(10) == data[:10]
+        assert file.seek(-20, 2) == len(data) - 20
+        assert file.read() == data[-20:]
+        file.seek(5000)
+        assert file.read(3000) == data[5000:8000]
+    with store.open("a", start=100, end=7000, piece=999) as file:
+        assert file.read() == data[100:7000]
+        assert file.read() == b""
+
+
+def test_paths_name_an_object_a_folder_or_what_matches(root: str) -> None:
+    store = Store.at(root)
+    for key in ("x/a.jsonl", "x/b.jsonl.zst", "x/y/c.jsonl", "x.jsonl"):
+        store.put(key, key.encode())
+    for path, keys in (
+        (f"{root}/x/a.jsonl", ["a.jsonl"]),
+        (f"{root}/x", ["a.jsonl", "b.jsonl.zst", "y/c.jsonl"]),
+        (f"{root}/x/", ["a.jsonl", "b.jsonl.zst", "y/c.jsonl"]),
+        (f"{root}/x/*.jsonl", ["a.jsonl"]),
+        (f"{root}/**/[ac].jsonl", ["x/a.jsonl", "x/y/c.jsonl"]),
+        (f"{root}/x/[!z].jsonl*", ["a.jsonl", "b.jsonl.zst"]),
+    ):
+        where, found = find(path)
+        assert [entry.key for entry in found] == keys, path
+        assert where.read(found[0].key).decode().endswith(keys[0])
+        assert where.name(keys[0]).startswith(root)
+    where, key = locate(f"{root}/x/a.jsonl")
+    assert where.read(key) == b"x/a.jsonl"
+    for path, why in ((f"{root}/z", "no such object"), (f"{root}/*.zst", "matches no object")):
+        with pytest.raises(StoreError, match=why) as caught:
+            find(path)
+        assert str(caught.value).startswith(path)
+
+
+CONTENT = b"0123456789"
+
+
+@pytest.mark.parametrize("fault", ["fails", "loses", "cuts"])
+@pytest.mark.parametrize("number", range(1, 6))
+def test_a_call_that_fails_is_made_again(tmp_path: Path, fault: str, number: int) -> None:
+    slept: list[float] = []
+    backend = Faulty(LocalFiles(str(tmp_path)), **{fault: [number]}, repeats=[1])
+    store = Store("x", backend, sleep=slept.append)
+    store.put("a", CONTENT)
+    assert store.put_if_absent("b", CONTENT)
+    assert store.read("a") == CONTENT
+    assert not store.put_if_absent("b", b"other")
+    with store.open("a", piece=4, ahead=0) as file:
+        assert file.read() == CONTENT
+    # The fourth is refused before its answer is lost, and bytes come with the third alone.
+    harmless = (fault, number) == ("loses", 4) or (fault == "cuts" and number != 3)
+    assert len(slept) == (0 if harmless else 1)
+
+
+def test_waits_grow_and_end(tmp_path: Path) -> None:
+    slept: list[float] = []
+    (tmp_path / "a").write_bytes(CONTENT)
+    backend = Faulty(LocalFiles(str(tmp_path)), fails=range(1, 99))
+    store = Store("x", backend, tries=4, sleep=slept.append)
+    with pytest.raises(StoreError, match=r"x/a: failed 4 times: no answer; check") as caught:
+        store.read("a")
+    assert caught.value.kind == "transient"
+    assert len(slept) == 3
+    assert all(0.1 * 2**i <= wait <= 0.2 * 2**i for i, wait in enumerate(slept))
+
+
+def test_what_is_listed_late_is_there(tmp_path: Path) -> None:
+    store = Store("x", Faulty(LocalFiles(str(tmp_path)), late=1))
+    store.put("a", CONTENT)
+    assert store.entries() == []
+    assert store.exists("a")
+
+
+def test_a_store_that_overwrites_is_refused(tmp_path: Path) -> None:
+    class Careless(Faulty):
+        def put(self, key: str, data: bytes | Path, *, absent: bool) -> None:
+            self.backend.put(key, data, absent=False)
+
+    with pytest.raises(StoreError, match=r"overwrote .* If-None-Match") as caught:
+        Store("x", Careless(LocalFiles(str(tmp_path)))).prove_exclusive()
+    assert caught.value.kind == "unable"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_faults_of_a_bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path, why in (
+        (f"{s3}x/a", "there is no such bucket"),
+        (f"{s3}/a", "there is no such object"),
+        ("ftp://h/a", r"ftp:// is no store .* name s3://, gs://, az://, http://, https:// or"),
+        ("s3:///a", "names no bucket"),
+    ):
+        with pytest.raises(StoreError, match=why):
+            find(path)
+    with pytest.raises(StoreError, match="bucket"):
+        Store.at(f"{s3}x").put("a", b"")
+    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/none")
+    store = Store.at("s3://another-bucket")
+    with pytest.raises(StoreError, match="no credentials were found; set AWS_ACCESS_KEY_ID"):
+        store.head("a")
+
+
+def test_no_credentials_are_shown(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for url in (
+        "https://me:hunter2@127.0.0.1:1/a.jsonl",
+        "https://127.0.0.1:1/a.jsonl?X-Amz-Signature=hunter2",
+        "s3://me:hunter2@bucket/a",
+        "ftp://me:hunter2@host/a?sig=hunter2#hunter2",
+        "s3://key:hun/ter2@bucket/a",
+    ):
+        for call in (find, locate, Store.at):
+            with pytest.raises(StoreError) as caught:
+                call(url)
+            assert "ter2" not in str(caught.value)
+            assert caught.value.__cause__ is None
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    store = Store.at("s3://closed")
+    store._tries = 1  # the rest is waiting
+    with pytest.raises(StoreError, match="no answer") as caught:
+        store.head("a")
+    for hidden in ("key-of-tests", "secret-of-tests", "Authorization", "127.0.0.1"):
+        assert hidden not in str(caught.value)
+
+
+@given(st.text("ab:@/?#%", max_size=9), st.text("ab:@/?#%", max_size=9))
+def test_nothing_between_scheme_and_at_is_shown(user: str, query: str) -> None:
+    shown = redacted(f"https://x{user}:pass%WORD@host/file?{query}sig=SECRET")
+    assert "WORD" not in shown or "/" in user or "?" in user or "#" in user
+    assert "SECRET" not in shown
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[str]:
+    """The address of a plain web server, which knows neither ranges nor conditions."""
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def __init__(self, *given: object) -> None:
+            super().__init__(*given, directory=str(tmp_path))  # type: ignore[arg-type]
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_web_server(web: str, tmp_path: Path) -> None:
+    pytest.importorskip("obstore", reason="stores need obstore")
+    (tmp_path / "a").write_bytes(CONTENT)
+    store, (entry,) = find(f"{web}/a")
+    assert store.read("a", etag=entry.etag) == CONTENT
+    with pytest.raises(StoreError, match=r"serves no ranges of bytes; download"):
+        store.read("a", 2, 4)
+    with pytest.raises(StoreError, match="a web server lists no objects; name each one"):
+        find(f"{web}/*.jsonl")
+    with pytest.raises(StoreError, match=r"cannot write an object only if .* name a bucket") as no:
+        store.put_if_absent("b", b"")
+    assert no.value.kind == "unable"
+
+
+def test_without_obstore_local_folders_work_and_stores_say_what_to_install(tmp_path: Path) -> None:
+    code = """
+import sys
+sys.modules["obstore"] = sys.modules["obstore.exceptions"] = None
+from mypt_cli.store import Store, StoreError
+store = Store.at(sys.argv[1])
+assert store.put_if_absent("a", b"1") and store.read("a") == b"1"
+try:
+    Store.at("s3://bucket")
+except StoreError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == (
+        "s3://bucket: reading a store needs obstore: pip install 'mypt-tags[store]'"
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_is_told_that_it_cannot_use_a_store(s3: str) -> None:
+    """It would wait for ever for threads that only its parent has."""
+    Store.at(s3).put("a", CONTENT)
+    child = os.fork()
+    if not child:
+        try:
+            Store.at(s3).read("a")
+        except StoreError as error:
+            os._exit(0 if "forked" in str(error) and "spawn" in str(error) else 2)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
