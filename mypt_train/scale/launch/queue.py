@@ -1,0 +1,61 @@
+"""Keeps an engine busy with units until each is done or set aside.
+
+Input: numbers of units, and an engine that runs some at a time. Output: what became of each
+attempt. A unit that fails is tried again after those that wait, so that the others go on and
+whatever made it fail has time to pass; after the third failure it is set aside.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+# How often a unit is tried.
+ATTEMPTS = 3
+
+
+class Engine(Protocol):
+    """Runs units, at most `slots` of them at a time."""
+
+    @property
+    def slots(self) -> int: ...
+
+    def start(self, unit: int) -> None:
+        """Begins a unit; returns at once."""
+
+    def ended(self) -> tuple[int, str]:
+        """Waits for the next unit that ends; returns its number, and what went wrong or ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of a unit: the `number` of the attempt from 1, and its `error`, "" if it is done.
+
+    `last` says that the unit is not tried again.
+    """
+
+    unit: int
+    number: int
+    error: str
+    last: bool
+
+
+def attempts(units: Iterable[int], engine: Engine, *, most: int = ATTEMPTS) -> Iterator[Attempt]:
+    """Runs all units, each up to `most` times; yields each attempt as it ends."""
+    waiting, running = deque(units), 0
+    failed: Counter[int] = Counter()
+    while waiting or running:
+        while waiting and running < engine.slots:
+            engine.start(waiting.popleft())
+            running += 1
+        unit, error = engine.ended()
+        running -= 1
+        number = failed[unit] + 1
+        if error:
+            failed[unit] += 1
+        again = bool(error) and number < most
+        if again:
+            waiting.append(unit)
+        yield Attempt(unit, number, error, not again)
