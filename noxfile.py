@@ -145,6 +145,17 @@ def oracles(session: nox.Session) -> None:
 
 
 @nox.session
+def scale(session: nox.Session) -> None:
+    """Units on a local Ray cluster of two workers, workers killed at 200 random points, repeats
+    among 10 million digests, and a simulated cluster.
+    """
+    session.install(".[test,ray]")
+    session.run("pytest", "tests/unit/mypt_train/scale", *session.posargs, env={"KILLS": "200"})
+    session.run("python", "-m", "bench.buckets")
+    session.run("python", "-m", "bench.schedule")
+
+
+@nox.session
 def pages(session: nox.Session) -> None:
     """The page of `mypt-view --html` in headless Chromium, which must be installed; arguments go to
     pytest.

@@ -1,0 +1,35 @@
+"""Divides units into blocks, and says them as `--units` reads them.
+
+Input: numbers of units. Output: commands that run them, for engines that know nothing but commands.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+
+def said(numbers: Iterable[int]) -> str:
+    """Returns numbers as ranges, smallest first.
+
+    >>> said([7, 0, 1, 2, 9, 10])
+    '0-2,7,9-10'
+    """
+    ordered = sorted(set(numbers))
+    begins = [b for a, b in pairwise([-2, *ordered]) if b != a + 1]
+    ends = [a for a, b in pairwise([*ordered, ordered[-1] + 2]) if b != a + 1] if ordered else []
+    shown = (f"{a}-{b}" if a != b else f"{a}" for a, b in zip(begins, ends, strict=True))
+    return ",".join(shown)
+
+
+def blocks(units: Sequence[int], most: int) -> list[Sequence[int]]:
+    """Returns the units in at most `most` pieces, in their order; sizes differ by one at most."""
+    pieces = min(most, len(units))
+    cuts = [len(units) * n // pieces for n in range(pieces + 1)] if pieces else []
+    return [units[a:b] for a, b in pairwise(cuts)]
+
+
+def command(plan: str, units: str) -> str:
+    """Returns the command line that runs some units; `units` may be a variable of the shell."""
+    return f"mypt-prepare run --plan {shlex.quote(plan)} --units {units}"

@@ -1,0 +1,69 @@
+"""Runs units in processes of this machine.
+
+Input: a function of a unit's number, and how many processes. Each process is a pool by itself, so
+that when one is killed, by the system for want of memory or by anyone, the unit is known that it
+ran; a new process takes its place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_all_start_methods, get_context, parent_process
+from threading import Thread
+from types import TracebackType
+
+
+class Local:
+    """An engine of `slots` processes, which call `do` with the number of a unit."""
+
+    def __init__(self, do: Callable[[int], object], slots: int) -> None:
+        self.slots, self._do = slots, do
+        self._free: list[ProcessPoolExecutor] = []
+        self._running: dict[Future[object], tuple[int, ProcessPoolExecutor]] = {}
+
+    def __enter__(self) -> Local:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        for pool in [*self._free, *(pool for _, pool in self._running.values())]:
+            pool.shutdown(wait=kind is None, cancel_futures=True)
+
+    def start(self, unit: int) -> None:
+        pool = self._free.pop() if self._free else _process()
+        self._running[pool.submit(self._do, unit)] = unit, pool
+
+    def ended(self) -> tuple[int, str]:
+        future = next(iter(wait(self._running, return_when=FIRST_COMPLETED).done))
+        unit, pool = self._running.pop(future)
+        error = future.exception()
+        if isinstance(error, BrokenProcessPool):
+            pool.shutdown()
+            return unit, "its process was killed, perhaps for want of memory"
+        self._free.append(pool)
+        return unit, f"{type(error).__name__}: {error}" if error else ""
+
+
+def _process() -> ProcessPoolExecutor:
+    """Returns a pool of one process, which is no copy of this one: that has threads by now."""
+    method = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
+    context = get_context(method)
+    if method == "forkserver":
+        context.set_forkserver_preload(["mypt_train.data.units"])
+    return ProcessPoolExecutor(1, context, initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """Ends this process as soon as the one that started it has gone, however it went."""
+
+    def watch() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)  # what is written is whole or not there, so nothing has to be put in order
+
+    Thread(target=watch, daemon=True).start()

@@ -1,0 +1,57 @@
+"""Units run by engines: what is done, what is tried again, and what happens to killed workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from mypt_cli.errors import UsageError
+from mypt_train.scale.launch.local import Local
+from mypt_train.scale.launch.queue import Attempt, attempts
+from mypt_train.scale.launch.ray import Ray
+
+
+def touch(folder: Path, killed: frozenset[int], unit: int) -> None:
+    """Makes a file for a unit; kills this process instead at the first attempt of some."""
+    mark = folder / f"{unit}.tried"
+    if unit in killed and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if unit == 3:
+        raise ValueError("line 1 is missing")
+    (folder / f"{unit}.done").write_text(str(os.getpid()))
+
+
+def _check(ended: list[Attempt], folder: Path) -> None:
+    assert sorted(folder.glob("*.done")) == sorted(folder / f"{n}.done" for n in (0, 1, 2, 4, 5))
+    assert {a.unit for a in ended if a.last and not a.error} == {0, 1, 2, 4, 5}
+    assert [(a.number, a.last) for a in ended if a.unit == 3] == [(1, False), (2, False), (3, True)]
+    assert all("line 1 is missing" in a.error for a in ended if a.unit == 3)
+    assert [bool(a.error) for a in ended if a.unit == 1] == [True, False]
+
+
+def test_processes_run_units_and_outlive_a_kill(tmp_path: Path) -> None:
+    with Local(partial(touch, tmp_path, frozenset([1])), 2) as engine:
+        ended = list(attempts(range(6), engine))
+    _check(ended, tmp_path)
+    assert "killed" in next(a.error for a in ended if a.unit == 1)
+    assert str(os.getpid()) not in {file.read_text() for file in tmp_path.glob("*.done")}
+
+
+def test_ray_runs_units_and_outlives_a_kill(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="ray is no part of the test extra: nox -s scale")
+    with Ray(partial(touch, tmp_path, frozenset([1])), 2) as engine:
+        ended = list(attempts(range(6), engine))
+    _check(ended, tmp_path)
+    assert "killed" in next(a.error for a in ended if a.unit == 1)
+
+
+def test_ray_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match=r"pip install 'mypt-tags\[ray\]'"):
+        Ray(print)
