@@ -96,7 +96,7 @@ def work(
     ):  # fmt: skip
         if unit is not None:
             key = task.file, part
-            crc = atomic.write(path_of(folder, key), unit.pieces())
+            crc = atomic.write(path_of(folder, key), unit.pieces(unit.head()))
             yield {"unit": list(key), "crc": crc}
         part += 1
 
@@ -252,8 +252,8 @@ class Encoded:
             if sample.weights is not None:
                 self.weights[len(self.masks) - 1] = sample.weights
 
-    def pieces(self) -> list[bytes | memoryview]:
-        """Returns the bytes of the unit file."""
+    def head(self) -> dict[str, Any]:
+        """Returns the header of the unit file."""
         tags: Counter[str] = Counter()
         for counted, records in self.tagged.values():
             tags.update({tag: n * records for tag, n in counted.items()})
@@ -264,13 +264,20 @@ class Encoded:
         }  # fmt: skip
         if any(self.kinds):
             head["kinds"] = self.kinds
-        dtype = self.encoder.dtype.newbyteorder("<")
-        if dtype != _USUAL:
-            head["dtype"] = dtype.str
+        if self._dtype != _USUAL:
+            head["dtype"] = self._dtype.str
         if self.weighed:
             head |= {"weighed": self.weighed, "weights": bool(self.weights)}
         if self.history:
             head["history"] = dict(sorted(self.history.items()))
+        return head
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        return self.encoder.dtype.newbyteorder("<")
+
+    def pieces(self, head: dict[str, Any]) -> list[bytes | memoryview]:
+        """Returns the bytes of the unit file with its header."""
         body = json.dumps(head).encode()
         pieces: list[bytes | memoryview] = [
             struct.pack("<I", len(body)), body, np.array(self.lengths, "<u4").tobytes(),
@@ -279,7 +286,7 @@ class Encoded:
         ]  # fmt: skip
         if self.ids:
             pieces += [
-                np.concatenate(self.ids).astype(dtype, copy=False).data.cast("B"),
+                np.concatenate(self.ids).astype(self._dtype, copy=False).data.cast("B"),
                 np.concatenate(self.masks).data,
             ]
         if self.weights:

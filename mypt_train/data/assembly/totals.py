@@ -79,8 +79,8 @@ class Totals:
         """Returns the counts as JSON."""
         return {
             "accounts": {str(n): account.as_dict() for n, account in self.accounts.items()},
-            "tags": self.tags,
-            "history": self.history,
+            "tags": dict(self.tags),
+            "history": dict(self.history),
             "weighed": self.weighed,
             "weights": self.weights,
         }

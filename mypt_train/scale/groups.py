@@ -1,0 +1,133 @@
+"""Packs the units of a group into rows, and writes their shards.
+
+Input: a sealed plan and the number of a group. Output: shards of all splits in the store of the
+data set, and a report for the manifest. A group is a function of the sealed plan and its number,
+as a unit is of the plan. Memory and disk: those of the group's units.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from mypt_cli import atomic
+from mypt_cli.store import Store, StoreError, is_url
+from mypt_train.data import durable
+from mypt_train.data.assembly.collection import Collection
+from mypt_train.data.assembly.splits import write_splits
+from mypt_train.data.prepare import REJECTS
+from mypt_train.data.units import Part
+from mypt_train.scale import places
+from mypt_train.scale.plan import Plan
+from mypt_train.scale.run import UnitReport
+from mypt_train.scale.state import Sealed
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """What a group holds: totals as `Totals.as_dict`, and manifest entries of shards by split."""
+
+    group: int
+    totals: dict[str, Any]
+    splits: dict[str, list[dict[str, Any]]]
+    rejects: int
+
+    @staticmethod
+    def parsed(content: bytes) -> GroupReport:
+        """Reads the object of a report."""
+        return msgspec.convert(msgspec.json.decode(content), GroupReport)
+
+
+def make_group(plan: Plan, sealed: Sealed, number: int) -> GroupReport:
+    """Writes the shards of a group, and its report. Raises StoreError and OSError."""
+    store, before = plan.store(), sealed.before()
+    found = Collection([source.path for source in plan.inputs], plan.options)
+    with _room(plan) as room:
+        for unit in plan.of_group(number):
+            if unit not in sealed.missing:
+                report = report_of(store, unit)
+                path = fetched(plan, store, report, room)
+                for part in report.parts:
+                    found.take(
+                        Part(path, part.file, part.piece, part.at), before[part.file, part.piece]
+                    )
+        one = plan.groups == 1
+        splits = write_splits(
+            found,
+            room,
+            plan.options,
+            weights=sealed.weights,
+            prefix="shard" if one else f"group_{number:05}",
+            seed=plan.options.seed if one else (plan.options.seed, number),
+        )
+        for shards in splits.values():
+            for shard in shards:
+                for name in shard["files"]:
+                    _put(plan, store, room / name, name)
+    name = REJECTS if one else places.rejects(number)
+    if one or found.rejects:
+        store.put(name, b"".join(found.rejects))
+    made = GroupReport(number, found.totals.as_dict(), splits, len(found.rejects))
+    store.put(places.group(number), msgspec.json.encode(made))
+    return made
+
+
+def report_of(store: Store, unit: int) -> UnitReport:
+    """Returns the report of a unit that is made."""
+    return UnitReport.parsed(store.read(places.report(unit)))
+
+
+def fetched(plan: Plan, store: Store, report: UnitReport, room: Path) -> Path:
+    """Returns the path of a unit on this machine, having proved that it is whole.
+
+    It is fetched into the folder `room` if it is in a store.
+    """
+    key = places.unit(report.unit)
+    path = Path(plan.out, *key.split("/"))
+    if is_url(plan.out):
+        path = room / f"unit_{report.unit}.bin"
+        with store.open(key) as stream, path.open("wb") as out:
+            shutil.copyfileobj(stream, out, 1 << 20)
+    if path.stat().st_size != report.size or durable.sha256(path) != report.sha256:
+        raise StoreError(
+            f"{store.name(key)}: is not as it was written; delete it and its .json, then use "
+            "mypt-prepare resume",
+            "changed",
+        )
+    return path
+
+
+@contextmanager
+def _room(plan: Plan) -> Iterator[Path]:
+    """Yields an empty folder for files until they are put; on the disk of a local data set."""
+    if is_url(plan.out):
+        with TemporaryDirectory(prefix="mypt-group-") as folder:
+            yield Path(folder)
+        return
+    path = Path(plan.out, places.WORK, f"room-{secrets.token_hex(4)}")
+    path.mkdir(parents=True)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _put(plan: Plan, store: Store, path: Path, key: str) -> None:
+    """Puts a file that was written, and removes it here."""
+    if is_url(plan.out):
+        store.put(key, path)
+        path.unlink()
+        return
+    target = Path(plan.out, *key.split("/"))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(path, target)
+    atomic.sync_folder(target.parent)

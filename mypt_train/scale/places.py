@@ -1,0 +1,49 @@
+"""Names the objects that preparing leaves in the folder of a data set until it is committed.
+
+plan.json                    what is prepared
+.work/units/00000.bin        the units, encoded; and .json, what each holds
+.work/failed/00000-1.json    why a unit failed, one object for each try
+.work/sealed.json            which units the data set is made of
+.work/groups/00000.json      the shards of each group
+"""
+
+from __future__ import annotations
+
+import re
+
+PLAN, WORK = "plan.json", ".work"
+UNITS, FAILED, GROUPS = f"{WORK}/units", f"{WORK}/failed", f"{WORK}/groups"
+SEALED = f"{WORK}/sealed.json"
+REJECTS = "rejects"
+_NUMBER = re.compile(r"(\d+)(?:-\d+)?\.json\Z")
+
+
+def unit(number: int) -> str:
+    """Returns the key of an encoded unit."""
+    return f"{UNITS}/{number:05}.bin"
+
+
+def report(number: int) -> str:
+    """Returns the key of the report of a unit. It is written after the unit."""
+    return f"{UNITS}/{number:05}.json"
+
+
+def failed(number: int, tried: int) -> str:
+    """Returns the key of the log of the n-th failure of a unit, from 1."""
+    return f"{FAILED}/{number:05}-{tried}.json"
+
+
+def group(number: int) -> str:
+    """Returns the key of the report of a group. It is written after its shards."""
+    return f"{GROUPS}/{number:05}.json"
+
+
+def rejects(number: int) -> str:
+    """Returns the key of the rejects of a group, where there are several groups."""
+    return f"{REJECTS}/group_{number:05}.jsonl"
+
+
+def number_of(key: str) -> int | None:
+    """Returns the number of the unit or group that a report or log is about; None of others."""
+    found = _NUMBER.search(key.rpartition("/")[2])
+    return int(found[1]) if found else None

@@ -1,0 +1,241 @@
+"""Says once what is prepared from what: inputs, options and units, pinned and hashed.
+
+A plan is a file of JSON. It holds all that a unit depends on, so that any machine makes the same
+bytes of it: how the inputs were when they were listed, the options, the grammar's fingerprint, the
+vocabulary's hash, the version. It holds no credentials, and no time or name of a machine. Its own
+hash shows that nobody edited it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+import mypt_spec
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.store import Store, locate, redacted
+from mypt_lint.settings.settings import NO_SETTINGS, Settings
+from mypt_spec.tokenizer.vocabulary import VocabularyError
+from mypt_train.data.options import Options
+from mypt_train.data.prepare import impossible, judged
+from mypt_train.scale.cut import cut_inputs, units_of
+from mypt_train.scale.pieces import CUTS, Input, Piece
+
+SCHEMA = "mypt_plan_v1"
+NAME = "plan.json"
+# Bytes of input in a unit, and in a group of units.
+UNIT, GROUP = 256 << 20, 4 << 30
+
+
+class PlanError(UsageError):
+    """A plan cannot be made or followed; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is prepared: `units` of `inputs`, with `options`, for the folder or URL `out`.
+
+    - `units`: the pieces of each unit. Its number is its place here.
+    - `group`: how many units are packed into rows together.
+    - `fingerprint`, `vocabulary`: the grammar and the hashes of the files of the vocabulary.
+    - `version`: the version of the package that made the plan.
+    - `sha256`: the hash of all this, "" before it is written.
+    """
+
+    out: str
+    options: Options
+    inputs: tuple[Input, ...]
+    units: tuple[tuple[Piece, ...], ...]
+    group: int
+    fingerprint: str
+    vocabulary: Mapping[str, str]
+    version: str
+    sha256: str = ""
+
+    @cached_property
+    def groups(self) -> int:
+        """Returns the number of groups."""
+        return -(-len(self.units) // self.group)
+
+    def of_group(self, number: int) -> list[int]:
+        """Returns the numbers of the units of a group, in order.
+
+        They are drawn from all the inputs by the seed, so that shards of all groups are alike.
+        """
+        if self.groups == 1:
+            return [*range(len(self.units))]
+        import numpy as np
+
+        drawn = np.random.Generator(np.random.PCG64(self.options.seed)).permutation(len(self.units))
+        return sorted(drawn[number * self.group : (number + 1) * self.group].tolist())
+
+    def names(self, unit: int) -> str:
+        """Returns the inputs of a unit, as messages name them."""
+        names = dict.fromkeys(self.inputs[piece.file].path for piece in self.units[unit])
+        first, *more = names
+        return f"{first} and {len(more)} more" if more else first
+
+    def store(self) -> Store:
+        """Returns the store of the data set."""
+        return Store.at(self.out)
+
+
+def make_plan(
+    sources: Sequence[Source],
+    rules: Sequence[Settings],
+    options: Options,
+    out: str,
+    *,
+    unit: int = UNIT,
+    group: int = GROUP,
+) -> Plan:
+    """Returns a plan for some inputs; `unit` and `group` are in bytes of input.
+
+    Reads all local inputs once, for their hashes. Raises PlanError, UsageError and PrepareError.
+    """
+    for name, size in (("unit", unit), ("group", group)):
+        if size < 1:
+            raise PlanError(f"--{name}-size is {size}, expected 1 or more bytes")
+    impossible(options)
+    judging = [judged(own, options) for own in rules] or [NO_SETTINGS] * len(sources)
+    inputs, pieces = cut_inputs(sources, judging, size=unit)
+    units = units_of(inputs, pieces, size=unit)
+    if not units:
+        raise PlanError("nothing to prepare: all inputs are empty")
+    together = max(1, group // unit)
+    if len(units) > together and options.preferences:
+        together = len(units)  # pairs are numbered through
+    dialect = options.loaded_dialect
+    made = Plan(
+        out, options, tuple(inputs), tuple(units), together, dialect.fingerprint,
+        dialect.tokenizer.files, mypt_spec.__version__,
+    )  # fmt: skip
+    return replace(made, sha256=_hash(_body(made)))
+
+
+def dumped(plan: Plan) -> bytes:
+    """Returns a plan as the bytes of its file."""
+    body = _body(plan)
+    return msgspec.json.encode(body | {"sha256": _hash(body)}) + b"\n"
+
+
+def read_plan(path: str) -> Plan:
+    """Reads a plan, and refuses one that cannot be followed here. `path` may be a URL.
+
+    Raises PlanError for another version, grammar, vocabulary or set of options, and for a file that
+    was edited; StoreError for one that is not there.
+    """
+    store, key = locate(path)
+    shown = redacted(path)
+    if not key or not key.endswith(".json"):
+        key = f"{key}/{NAME}".lstrip("/")
+    plan = parsed(store.read(key), shown)
+    refuse(plan, shown)
+    return plan
+
+
+def parsed(content: bytes, shown: str) -> Plan:
+    """Returns the plan in a file. Raises PlanError, which names the file as `shown`."""
+    again = "plan again with this version"
+    try:
+        found = msgspec.json.decode(content)
+    except ValueError:
+        raise PlanError(
+            f"{shown}: is no plan; name the {NAME} that mypt-prepare plan wrote"
+        ) from None
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        made = found.get("schema") if isinstance(found, dict) else None
+        raise PlanError(
+            f"{shown}: is no plan of schema {SCHEMA}, but {made or 'something else'}; {again}"
+        )
+    sha256 = found.pop("sha256", "")
+    if found.get("version") != mypt_spec.__version__:
+        raise PlanError(
+            f"{shown}: was made by version {found.get('version')}, here is "
+            f"{mypt_spec.__version__}; use that version on all machines, or plan again"
+        )
+    if _hash(found) != sha256:
+        raise PlanError(f"{shown}: was changed after it was written; plan again")
+    known = {field.name for field in fields(Options)}
+    if unknown := sorted({*found["options"]} - known):
+        raise PlanError(
+            f"{shown}: has options that this version does not know: {', '.join(unknown)}; {again}"
+        )
+    try:
+        return Plan(
+            found["out"],
+            Options(**found["options"]),
+            tuple(_input(item) for item in found["inputs"]),
+            tuple(tuple(Piece(*piece) for piece in unit) for unit in found["units"]),
+            found["group"],
+            found["fingerprint"],
+            found["vocabulary"],
+            found["version"],
+            sha256,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise PlanError(f"{shown}: is no whole plan ({error}); {again}") from None
+
+
+def refuse(plan: Plan, shown: str) -> None:
+    """Raises PlanError for a plan of another grammar or vocabulary than is installed here."""
+    try:
+        dialect = plan.options.loaded_dialect
+    except (KeyError, OSError, VocabularyError) as error:
+        raise PlanError(f"{shown}: {error}; run where the plan was made") from None
+    if dialect.fingerprint != plan.fingerprint:
+        raise PlanError(
+            f"{shown}: was made with another grammar of {dialect.name} ({plan.fingerprint[:12]}, "
+            f"here is {dialect.fingerprint[:12]}); plan again, or use that grammar on all machines"
+        )
+    if dict(dialect.tokenizer.files) != dict(plan.vocabulary):
+        raise PlanError(f"{shown}: was made with another vocabulary; plan again, or use that one")
+
+
+def _body(plan: Plan) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "version": plan.version,
+        "out": plan.out,
+        "options": plan.options.as_dict(),
+        "fingerprint": plan.fingerprint,
+        "vocabulary": dict(plan.vocabulary),
+        "group": plan.group,
+        "inputs": [
+            {key: value for key, value in asdict(item).items() if value and key != "rules"}
+            | ({"rules": _plain(item.rules.values)} if item.rules.values else {})
+            for item in plan.inputs
+        ],
+        "units": [
+            [[p.file, p.start, p.end, *([p.sha256] if p.sha256 else [])] for p in unit]
+            for unit in plan.units
+        ],
+    }
+
+
+def _hash(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value as JSON reads it back."""
+    return json.loads(json.dumps(value))
+
+
+def _input(found: Mapping[str, Any]) -> Input:
+    if found["cut"] not in CUTS:
+        raise ValueError(f"inputs are cut in {', '.join(CUTS)}, not {found['cut']!r}")
+    rules = Settings(_frozen(found["rules"]), ()) if "rules" in found else NO_SETTINGS
+    return Input(**{"bytes": 0, **found, "rules": rules})
+
+
+def _frozen(value: Any) -> Any:
+    """Returns lists as tuples, as `Settings` has them."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

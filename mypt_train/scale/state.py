@@ -1,0 +1,169 @@
+"""Says how far a plan is, and seals it: from then on, its units are known.
+
+Everything is read from the store of the data set, so any machine says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import msgspec
+
+from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.store import Store, StoreError
+from mypt_train.scale import places
+from mypt_train.scale.attempts import TRIES, why
+from mypt_train.scale.plan import Plan, PlanError
+from mypt_train.scale.run import UnitReport
+
+_THREADS = 16
+# The most units that a message names.
+_SHOWN = 3
+
+
+class UnfinishedError(PlanError):
+    """Units are missing, so nothing can be committed; the message names them and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far a plan is: units and groups that are made, and units that are set aside."""
+
+    units: int
+    groups: int
+    made: frozenset[int]
+    aside: frozenset[int]
+    failed: frozenset[int]
+    packed: frozenset[int]
+    sealed: bool
+    committed: bool
+
+    @property
+    def missing(self) -> list[int]:
+        """Returns the units that are neither made nor set aside."""
+        return [n for n in range(self.units) if n not in self.made and n not in self.aside]
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The units that a data set is made of.
+
+    `missing` are units that are left out, `pieces` for each unit its pieces as (number of the
+    input, beginning, lines). `weights` says that some targets have weights.
+    """
+
+    plan: str
+    missing: tuple[int, ...]
+    lines: int
+    refused: int
+    weights: bool
+    pieces: tuple[tuple[tuple[int, int, int], ...], ...]
+
+    def before(self) -> dict[tuple[int, int], int]:
+        """Returns for each piece, named by input and beginning, the lines before it in its input.
+
+        A unit that is left out counts no lines.
+        """
+        found = sorted((file, start, lines) for unit in self.pieces for file, start, lines in unit)
+        out: dict[tuple[int, int], int] = {}
+        total, of = 0, -1
+        for file, start, lines in found:
+            total = total if file == of else 0
+            out[file, start] = total
+            total, of = total + lines, file
+        return out
+
+
+def status_of(plan: Plan) -> Status:
+    """Returns how far a plan is, by what the store lists."""
+    store = plan.store()
+
+    def numbers(folder: str) -> list[int | None]:
+        return [places.number_of(entry.key) for entry in store.entries(folder)]
+
+    logs = [entry.key for entry in store.entries(places.FAILED)]
+    made = frozenset(n for n in numbers(places.UNITS) if n is not None)
+    aside = {places.number_of(key) for key in logs if key.endswith(f"-{TRIES}.json")}
+    return Status(
+        len(plan.units),
+        plan.groups,
+        made,
+        frozenset(n for n in aside if n is not None and n not in made),
+        frozenset(n for n in map(places.number_of, logs) if n is not None and n not in made),
+        frozenset(n for n in numbers(places.GROUPS) if n is not None),
+        store.exists(places.SEALED),
+        store.exists(MANIFEST),
+    )
+
+
+def seal(plan: Plan, *, max_failed: int = 0) -> Sealed:
+    """Fixes which units the data set is made of, once and for all machines.
+
+    Raises UnfinishedError if units are not made yet, or more than `max_failed` are set aside.
+    """
+    store = plan.store()
+    if store.exists(places.SEALED):
+        return _parsed(plan, store)
+    with ThreadPoolExecutor(_THREADS) as threads:
+        found = list(threads.map(lambda n: _report(store, n), range(len(plan.units))))
+    missing = [number for number, report in enumerate(found) if report is None]
+    if missing:
+        _refuse(plan, store, missing, max_failed)
+    made = [report for report in found if report is not None]
+    sealed = Sealed(
+        plan.sha256,
+        tuple(missing),
+        sum(report.lines for report in made),
+        sum(report.refused for report in made),
+        any(report.weights for report in made),
+        tuple(_pieces(report) for report in found),
+    )
+    if store.put_if_absent(places.SEALED, msgspec.json.encode(sealed)):
+        return sealed
+    return _parsed(plan, store)
+
+
+def _parsed(plan: Plan, store: Store) -> Sealed:
+    found = msgspec.convert(msgspec.json.decode(store.read(places.SEALED)), Sealed)
+    if found.plan != plan.sha256:
+        raise PlanError(f"{store.name(places.SEALED)}: belongs to another plan; name that one")
+    return found
+
+
+def _report(store: Store, number: int) -> UnitReport | None:
+    """Returns the report of a unit, which is None if the unit is not made."""
+    try:
+        return UnitReport.parsed(store.read(places.report(number)))
+    except StoreError as error:
+        if error.kind != "missing":
+            raise
+        return None
+
+
+def _pieces(report: UnitReport | None) -> tuple[tuple[int, int, int], ...]:
+    lines: dict[tuple[int, int], int] = {}
+    for part in report.parts if report else ():
+        key = part.file, part.piece
+        lines[key] = lines.get(key, 0) + part.lines
+    return tuple((*key, n) for key, n in lines.items())
+
+
+def _refuse(plan: Plan, store: Store, missing: Sequence[int], max_failed: int) -> None:
+    """Raises UnfinishedError unless all missing units may be left out."""
+    aside = [n for n in missing if store.exists(places.failed(n, TRIES))]
+    left = sorted({*missing} - {*aside})
+    if left:
+        shown = ", ".join(map(str, left[:_SHOWN])) + (", ..." if len(left) > _SHOWN else "")
+        raise UnfinishedError(
+            f"{len(left)} of {len(plan.units)} units are not made yet ({shown}); make them with "
+            "mypt-prepare resume"
+        )
+    if len(aside) > max_failed:
+        shown = "".join(f"\n  unit {n} ({plan.names(n)}): {why(store, n)}" for n in aside[:_SHOWN])
+        raise UnfinishedError(
+            f"{len(aside)} units are set aside, at most {max_failed} may be missing:{shown}\n"
+            f"all logs: {store.name(places.FAILED)}; try them again with mypt-prepare resume "
+            f"--again, or leave them out with --max-failed-units {len(aside)}"
+        )
