@@ -173,14 +173,20 @@ def _key(finding: Finding) -> tuple[str, str]:
 def _guilty(
     tried: list[Finding], before: Iterable[Finding], after: Iterable[Finding]
 ) -> set[tuple[str, str]]:
-    """Returns the keys of fixes made together, at whose places findings came that were not there.
+    """Returns the keys of fixes made together that did no good: findings came, or all stayed.
 
     So a fix that is refused is found with all others, and not alone: of n texts, some of which
     cannot be fixed, that would be n looks at the whole of them.
     """
-    new = Counter(map(_key, after)) - Counter(map(_key, before))
-    places = {pointer for _, pointer in new if pointer}
-    return {_key(f) for f in tried if f.pointer in places} if len(tried) > 1 else set()
+    if len(tried) == 1:
+        return set()
+    was, now = Counter(map(_key, before)), Counter(map(_key, after))
+    places = {pointer for _, pointer in now - was if pointer}
+    # A message that goes or comes moves the places of others, so what stayed is not known.
+    ops = {op["op"] for f in tried if f.fix is not None for op in f.fix.patch}
+    stayed = now & was if ops <= {"replace"} else Counter()
+    keys = map(_key, tried)
+    return {key for key in keys if key[1] in places or (key[1] and stayed[key] == was[key])}
 
 
 def _apply_all(text: str, fixes: list[Fix]) -> str:
