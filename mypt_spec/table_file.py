@@ -136,6 +136,10 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
                 need(wanted is not None, entry, '"id" of a piece needs [vocabulary]')
                 _give(given, raw["special"], raw["id"], entry, need)
         need(bool(pieces), entry, '"spelling" is empty')
+        # Or content and the white space of a tag after it could spell this one together.
+        bare = "".join(p.value for p in pieces if p.kind == "text")
+        plain = {p.kind for p in pieces} <= {"text", "space"}
+        need(not plain or bare == bare.strip(), entry, "white space at its ends is a space piece")
         also = _also(row.get("also", []), pieces, entry, need)
         spoken = [(t.name, form) for t in terminals.values() for form in (t.spelling, *t.also)]
         same = next((name for name, form in spoken if form in (pieces, *also)), None)

@@ -194,6 +194,7 @@ BAD: dict[str, tuple[Callable[[str], str], str, str, bool]] = {
     "closes nothing in a list": (swap('closes = "box"', 'closes = ["box", "bag"]'), "BOX_CLOSE", "'bag', which nothing opens", False),
     "mark that closes nothing": (swap("loss = 1\n", "loss = 1\nmark = true\n"), "STOP", "for a terminal that closes a block", True),
     "mark is a number": (swap('closes = "box"', 'closes = "box"\nmark = 1'), "BOX_CLOSE", "must be true or false", True),
+    "text that ends with a line end": (swap('[{ special = "<stop>" }]\nid = 50259', '[{ text = "Stop.\\n" }]'), "STOP", "is a space piece", False),
     "exact text": (swap('[{ special = "<stop>" }]\nid = 50259', '[{ text = "x", exact = true }]'), "STOP", "true or false, of a space", True),
     "exact is a number": (swap('[{ special = "<stop>" }]\nid = 50259', '[{ space = " ", exact = 1 }]'), "STOP", "true or false, of a space", True),
     "space is a word": (swap('[{ special = "<stop>" }]\nid = 50259', '[{ space = "x" }]'), "STOP", "must be white space", True),
