@@ -16,6 +16,7 @@ from mypt_infer.toolbox import Tool, Toolbox
 from mypt_spec import Dialect, dialect
 
 if TYPE_CHECKING:
+    from mypt_infer.chat.served import Served
     from mypt_infer.workspace import WorkspaceEngine
 
 DIALECT = "mypt"
@@ -77,7 +78,7 @@ def opened(chosen: argparse.Namespace) -> tuple[Setup, WorkspaceEngine | None]:
 
     Raises OSError, ValueError or WorkspaceError saying what is wrong.
     """
-    played = _Played(chosen) if chosen.model is not None else None
+    played = _model(chosen)
     name = DIALECT if chosen.dialect in (None, "auto") else chosen.dialect
     spoken = _named(name) if played is None else played.dialect
     options = Options(
@@ -137,13 +138,32 @@ def _engine(chosen: argparse.Namespace) -> WorkspaceEngine:
             time.sleep(_LOOK)
 
 
-def _tools(engine: WorkspaceEngine | None, played: _Played | None) -> Toolbox:
-    """Returns the tools of a workspace; if there is a model, it summarizes."""
+def _model(chosen: argparse.Namespace) -> _Played | Served | None:
+    """Returns the model that is to answer; None for its stand-in."""
+    if chosen.endpoint is not None:
+        try:
+            from mypt_infer.chat.served import Served
+        except ImportError:
+            raise ValueError(
+                "--endpoint needs the package openai: pip install 'mypt-tags[endpoint]'"
+            ) from None
+        return Served(chosen)
+    if chosen.vocab is not None:
+        raise ValueError("--vocab is for --endpoint; a folder has its vocabulary beside the model")
+    if chosen.scripted and chosen.model is not None:
+        raise ValueError("--scripted needs no --model")
+    if not chosen.scripted and chosen.model is None:
+        raise ValueError("name a model: --model DIR or --endpoint URL; --scripted needs none")
+    return None if chosen.scripted else _Played(chosen)
+
+
+def _tools(engine: WorkspaceEngine | None, played: _Played | Served | None) -> Toolbox:
+    """Returns the tools of a workspace; if there is a model here, it summarizes."""
     from mypt_infer.workspace import WorkspaceTools, toolbox
 
     if engine is None:
         return Toolbox()
-    if played is None:
+    if not isinstance(played, _Played):
         return toolbox(WorkspaceTools(engine))
     from mypt_infer.workspace.model_summary import summarizer
 

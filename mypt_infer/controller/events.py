@@ -153,7 +153,10 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Asks for the next id; `left` ids may still be drawn. The reply is an int, or Stop."""
+    """Asks for the next id; `left` ids may still be drawn.
+
+    The reply is an int, Repaired, or Stop.
+    """
 
     left: int
 
@@ -179,6 +182,19 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
+class Repaired:
+    """Replies to Sample with what was put in or left out where the model's text was damaged.
+
+    `ids` come next, and nobody drew them; the message says what was wrong. Without `damage`, the
+    message alone is told: the turn is as the model wrote it.
+    """
+
+    ids: tuple[int, ...]
+    message: str
+    damage: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Ends the turn now."""
 
@@ -186,4 +202,4 @@ class Stop:
     message: str = ""
 
 
-Reply = int | Returned | Stop | None
+Reply = int | Returned | Repaired | Stop | None

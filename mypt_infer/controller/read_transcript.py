@@ -18,6 +18,7 @@ from mypt_infer.controller.events import (
     Event,
     Execute,
     Notice,
+    Repaired,
     Reply,
     Returned,
     Sample,
@@ -181,7 +182,7 @@ def _run(turn: Turn, given: list[Reply], replies: Replies, events: list[Event]) 
             reply = next(waiting, None)
             if reply is None:
                 raise TranscriptError("a turn asks for more than the transcript has")
-            if isinstance(reply, Returned if isinstance(got, Sample) else int):
+            if isinstance(reply, Returned if isinstance(got, Sample) else int | Repaired):
                 raise TranscriptError("a turn asks for something else than the transcript has")
             replies.add(reply)
         else:

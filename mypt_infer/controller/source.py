@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from mypt_infer.controller.events import Repaired
 from mypt_infer.controller.history import History
 from mypt_infer.tool_run import awaited
 
@@ -34,10 +35,11 @@ class Source(Protocol):
         """Appends ids to the context."""
         ...
 
-    def next(self, left: int) -> int:
+    def next(self, left: int) -> int | Repaired:
         """Draws the next id, and appends it; `left` ids may be drawn in this turn.
 
-        May raise any exception, which ends the turn.
+        Where the model's text had to be repaired, appends and returns a repair. May raise any
+        exception, which ends the turn.
         """
         ...
 
@@ -97,7 +99,7 @@ class _Job:
     ids: list[int]
     left: int
     given: bool = False
-    token: int | None = None
+    drawn: int | Repaired | None = None
 
 
 class Feeder:
@@ -114,7 +116,7 @@ class Feeder:
         self._taken = 0
         self._working = threading.Lock()
 
-    def draw(self, history: History, left: int) -> int:
+    def draw(self, history: History, left: int) -> int | Repaired:
         """Returns the source's next id, after giving it all that the model is to see.
 
         Raises what the source raises.
@@ -124,10 +126,12 @@ class Feeder:
             self._work(job)
         finally:
             self._take(job, history)
-        assert job.token is not None
-        return job.token
+        assert job.drawn is not None
+        return job.drawn
 
-    async def adraw(self, history: History, left: int, stopped: Callable[[], bool]) -> int:
+    async def adraw(
+        self, history: History, left: int, stopped: Callable[[], bool]
+    ) -> int | Repaired:
         """Returns the next id as `draw` does; the source works in another thread.
 
         Raises Unfinished, without waiting for the source, when `stopped()`.
@@ -141,8 +145,8 @@ class Feeder:
             self._take(job if outcome is not None else None, history)
         if outcome.raised is not None:
             raise outcome.raised
-        assert job.token is not None
-        return job.token
+        assert job.drawn is not None
+        return job.drawn
 
     def _job(self, history: History, left: int) -> _Job:
         return _Job(min(history.unchanged, self._taken), history.context(), left)
@@ -154,11 +158,13 @@ class Feeder:
                 source.truncate(job.same)
             source.append(job.ids[min(job.same, source.held) :])
             job.given = True
-            job.token = int(source.next(job.left))
+            drawn = source.next(job.left)
+            job.drawn = drawn if isinstance(drawn, Repaired) else int(drawn)
 
     def _take(self, job: _Job | None, history: History) -> None:
         """Notes what a draw has achieved; None is an unknown one."""
         if job is not None and job.given:
-            self._taken = len(job.ids) + (job.token is not None)
+            drawn = len(job.drawn.ids) if isinstance(job.drawn, Repaired) else 1
+            self._taken = len(job.ids) + (0 if job.drawn is None else drawn)
             # The turn will put a drawn id there, or take it off and say so.
             history.unchanged = self._taken

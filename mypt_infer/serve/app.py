@@ -108,6 +108,7 @@ class _App:
             "owned_by": "mypt-serve",
             "max_model_len": service.rows.positions,
             "dialect": service.dialect.name,
+            "grammar": service.dialect.fingerprint,
         }
 
     async def chat(self, request: Request) -> Response:

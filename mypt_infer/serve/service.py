@@ -21,6 +21,8 @@ from mypt_infer.generate.sample import Sampling
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.answers import Answer, ChatAnswer, Json, TextAnswer
 from mypt_infer.serve.asked.decoders import (
+    AUTO,
+    NONE,
     Choice,
     Decoders,
     Ready,
@@ -182,13 +184,23 @@ class Service:
         """Returns the answers to a request of /v1/completions. Raises ApiError."""
         self._check(asked.model)
         loop = asyncio.get_running_loop()
+        wanted = Wanted(
+            Names(self._known).tools(asked.tools or ()),
+            Choice(AUTO if asked.tools else NONE),
+            think=asked.reasoning_effort != "none",
+        )
+        for at, tool in enumerate(wanted.tools):
+            _name(tool, at)
+        ready = self.decoders.known(wanted)
+        if ready is None:
+            ready = await loop.run_in_executor(self._compiles, self.decoders.get, wanted)
         read = [await loop.run_in_executor(self._prompts, self._ids, one) for one in asked.prompts]
         prompts = [prompt for prompt in read for _ in range(asked.choices)]
         answers: list[Answer] = [
             TextAnswer(self.dialect, stops=asked.stops, logprobs=asked.logprobs is not None)
             for _ in prompts
         ]
-        return self._run(asked, prompts, answers, self.plain, asked.max_tokens, asked.logprobs)
+        return self._run(asked, prompts, answers, ready, asked.max_tokens, asked.logprobs)
 
     def _ids(self, given: str | list[int]) -> Prompt:
         """Returns a prompt that is given as ids or as serialised text."""

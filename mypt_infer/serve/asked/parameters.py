@@ -91,6 +91,9 @@ class Completion(Asked, frozen=True, kw_only=True):
 
     prompt: str | list[Any]
     logprobs: int | None = None
+    # Not OpenAI's: who writes prompts in the format may bind calls as those of chats are bound.
+    tools: list[dict[str, Any]] | None = None
+    reasoning_effort: Literal["none"] | None = None
 
     @property
     def prompts(self) -> list[str | list[int]]:

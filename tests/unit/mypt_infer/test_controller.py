@@ -506,7 +506,7 @@ def test_transcripts_lint_train_and_replay(
         assert encoded.ids.tolist() == history.ids
     for key, value in [
         ("ids", [1, 2]),
-        ("version", 5),
+        ("version", 6),
         ("grammar", "x"),
         ("turns", [0]),
         ("events", [["Nonsense", {}]]),

@@ -1,0 +1,58 @@
+"""A server that answers as it is told: a stand-in for models of other programs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answer = tuple[int, dict[str, Any]]
+
+
+@contextmanager
+def stand_in(answer: Callable[[str, dict[str, Any]], Answer]) -> Iterator[str]:
+    """Runs a server on 127.0.0.1; yields its address.
+
+    `answer` takes the path and the body of a request, and returns a status and a JSON value.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            size = int(self.headers.get("content-length") or 0)
+            status, value = answer(self.path, json.loads(self.rfile.read(size) or b"{}"))
+            body = json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def models(*names: str, **more: Any) -> Answer:
+    """What a server says that it has."""
+    return 200, {"object": "list", "data": [{"id": n, "object": "model", **more} for n in names]}
+
+
+def completion(text: str, reason: str = "stop") -> Answer:
+    """A completion that has a text, and no ids."""
+    choice = {"index": 0, "text": text, "finish_reason": reason, "logprobs": None}
+    head = {"id": "c", "object": "text_completion", "created": 0, "model": "m"}
+    return 200, {**head, "choices": [choice]}
