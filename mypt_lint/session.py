@@ -71,6 +71,8 @@ def watched(options: argparse.Namespace, *, folders: Folders) -> NoReturn:
         or "-" in options.paths
     ):
         raise UsageError("--watch only looks: leave out fixes, --write-baseline and standard input")
+    if url := next((path for path in options.paths if "://" in path), None):
+        raise UsageError(f"{url}: --watch looks at files here, and not into a store")
     plan = _plan(options)
     prepared = [path for path in options.paths if is_prepared(path)]
     own = [path for path in (plan.config.path,) if path]
@@ -311,6 +313,8 @@ class _Session:
 
 
 def _jobs(asked: int, group: Group) -> int:
+    if any(source.remote for source in group.sources):
+        return 1  # a forked process cannot use a store, and each would read all of it
     if asked > 0:
         return asked
     size = sum(source.size or 0 for source in group.sources)

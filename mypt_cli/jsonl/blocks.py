@@ -30,7 +30,8 @@ class Source:
     """A source to read. `size` is its bytes on disk, None for one that is not a regular file.
 
     `stream` is read in place of the file when it is given, from its present position, and is left
-    open.
+    open. `etag` is that of an object in a store, whose URL is then `path`; it is read only as long
+    as its ETag is this one.
     """
 
     path: str
@@ -38,13 +39,18 @@ class Source:
     size: int | None = None
     stdin: bool = False
     stream: BinaryIO | None = field(default=None, compare=False, repr=False)
+    etag: str = ""
+
+    @property
+    def remote(self) -> bool:
+        """Returns whether it is an object in a store."""
+        return bool(self.etag)
 
     @property
     def divisible(self) -> bool:
         """Returns whether parts of it can be read by themselves: it is a plain regular file."""
-        return (
-            self.size is not None and not self.compressed and not self.stdin and self.stream is None
-        )
+        streamed = self.size is None or self.stdin or self.stream is not None
+        return not (streamed or self.compressed or self.remote)
 
     def open(self) -> BinaryIO:
         """Returns the bytes on disk. Close them only if they are neither `stream` nor stdin."""
@@ -54,6 +60,11 @@ class Source:
             if sys.stdin is None:
                 raise UsageError(f"{STDIN}: there is no standard input; name a file or a folder")
             return sys.stdin.buffer
+        if self.remote:
+            from mypt_cli.store import locate  # needs a package that not everyone has
+
+            store, key = locate(self.path)
+            return store.open(key, etag=self.etag, size=self.size)
         try:
             return open(self.path, "rb")
         except OSError as error:

@@ -49,6 +49,14 @@ class LeftOut:
         """Returns the judge of paths below a folder that is named by itself."""
         return Walk(self, root)
 
+    def excludes(self, key: str, name: str) -> bool:
+        """Returns whether a pattern leaves out an object of a store, and notes it by its name."""
+        patterns = tuple(pattern for _, group in self.exclude for pattern in group)
+        if not patterns or not _spec(patterns).match_file(key):
+            return False
+        self.why[name] = EXCLUDED
+        return True
+
     def line(self, hint: str = "") -> str:
         """Returns a line that says how many were left out and why, with a hint; "" for none."""
         if not self.why:

@@ -32,6 +32,8 @@ class Output:
         if path == "-":
             self._stack.callback(self._stream.flush)
             return
+        if "://" in path:
+            raise UsageError(f"{path}: is a URL; name a file here, and copy it to the store then")
         if path.endswith(".zst"):
             raise UsageError(f"{path}: .zst is read, not written; name a file in .jsonl or .gz")
         target = os.path.realpath(path)

@@ -38,15 +38,22 @@ def expand(
     one of `suffixes` (in any case, with or without .gz or .zst), without hidden folders, without
     what is not a regular file, and without .json that is no array of records. A pattern (`*`, `?`,
     `[..]`, `**`) means the files and folders that match, unless something has literally that name.
-    `-` is stdin. A file that is named by itself is read, whatever its name; of folders and
-    patterns, `left_out` says what is not. Raises UsageError for what is missing or unreadable, and
-    for a folder or pattern without any file.
+    `-` is stdin. The URL of a store means the same for its objects (`mypt_cli.store`). A file that
+    is named by itself is read, whatever its name; of folders and patterns, `left_out` says what is
+    not. Raises UsageError for what is missing or unreadable, and for a folder or pattern without
+    any file.
     """
     wanted = tuple(suffix.lower() + packed for suffix in suffixes for packed in ("", *PACKED))
     found: dict[str, Source] = {}
     for path in paths:
         if path == "-":
             found.setdefault("-", Source(STDIN, stdin=True))
+            continue
+        if "://" in path and not os.path.lexists(path):
+            from mypt_cli.jsonl.stored import stored  # needs a package that not everyone has
+
+            for source in stored(path, wanted, left_out):
+                found.setdefault(source.path, source)
             continue
         if os.path.isdir(path):
             names = _folder(path, wanted, left_out)
@@ -80,11 +87,7 @@ def source_of(path: str) -> Source:
 
     A pipe is not tried, because it can be opened only once.
     """
-    compressed: Packing = PACKED.get(os.path.splitext(path)[1].lower(), "")
-    if compressed == "zst":
-        zstandard_module(path)
-    if path.lower().endswith(PARQUET):
-        parquet_module(path)
+    compressed = packing(path)
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
@@ -95,6 +98,16 @@ def source_of(path: str) -> Source:
         raise unreadable(path, error) from None
     except ValueError:  # a NUL byte in the name
         raise unreadable(path, FileNotFoundError()) from None
+
+
+def packing(path: str) -> Packing:
+    """Returns how a file is packed, by its name. Raises UsageError if it cannot be read here."""
+    compressed: Packing = PACKED.get(os.path.splitext(path)[1].lower(), "")
+    if compressed == "zst":
+        zstandard_module(path)
+    if path.lower().endswith(PARQUET):
+        parquet_module(path)
+    return compressed
 
 
 def _names(folder: str) -> list[str]:

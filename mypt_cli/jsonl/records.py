@@ -56,7 +56,10 @@ def record_blocks(
         elif layout.kind == "parquet":
             from mypt_cli.jsonl.parquet import parquet_blocks
 
-            yield from parquet_blocks(source, block_size=block_size, max_line=max_line)
+            again = stream if source.remote else None  # it is read by ranges, from its end on
+            yield from parquet_blocks(
+                source, block_size=block_size, max_line=max_line, stream=again
+            )
         else:
             yield _in_object(layout, source, reader.offset)
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import io
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+_LOOK = 1 << 18  # bytes of the first range at a place: many readers look at a beginning alone
 
 
 class Ahead(io.RawIOBase):
     """A file of `end` bytes whose ranges `get(start, end)` returns.
 
-    After a seek, reading goes on from there; what was fetched for another place is let go.
+    Fetching ahead begins with the second range at a place. After a seek, reading goes on from
+    there, and what was fetched for another place is let go.
     """
 
     def __init__(
@@ -28,7 +33,7 @@ class Ahead(io.RawIOBase):
         self._get, self._end, self._piece, self._ahead = get, end, piece, ahead
         self._at = start
         self._held = b""  # the piece that is read now, which begins at `_from`
-        self._from = start
+        self._from = -1
         self._coming: deque[tuple[int, Future[bytes]]] = deque()
         self._threads: ThreadPoolExecutor | None = None
 
@@ -51,8 +56,9 @@ class Ahead(io.RawIOBase):
         if self._at >= self._end or not len(buffer):
             return 0
         if not self._from <= self._at < self._from + len(self._held):
+            goes_on = self._at == self._from + len(self._held)
             self._held = b""
-            self._held, self._from = self._next(), self._at
+            self._held, self._from = self._next() if goes_on else self._look(), self._at
         first = self._at - self._from
         given = memoryview(self._held)[first : first + len(buffer)]
         buffer[: len(given)] = given
@@ -66,15 +72,20 @@ class Ahead(io.RawIOBase):
                 self._threads.shutdown(wait=False, cancel_futures=True)
         super().close()
 
+    def _look(self) -> bytes:
+        """Returns a first range at the present place."""
+        self._drop()
+        return self._get(self._at, min(self._at + min(self._piece, _LOOK), self._end))
+
     def _next(self) -> bytes:
         """Returns the piece that begins at the present place, and asks for those after it."""
-        if self._coming and self._coming[0][0] != self._at:
-            self._drop()
         if not self._ahead:
             return self._get(self._at, min(self._at + self._piece, self._end))
         start = self._coming[-1][0] + self._piece if self._coming else self._at
         while len(self._coming) <= self._ahead and start < self._end:
             if self._threads is None:
+                from concurrent.futures import ThreadPoolExecutor
+
                 self._threads = ThreadPoolExecutor(self._ahead + 1)
             end = min(start + self._piece, self._end)
             self._coming.append((start, self._threads.submit(self._get, start, end)))

@@ -81,7 +81,7 @@ class Store:
         except ValueError as error:
             raise StoreError(f"{redacted(root)}: {error}", "refused") from None
         except Fault as fault:
-            raise StoreError(f"{redacted(root)}: {fault.why}", fault.kind) from None
+            raise StoreError(f"{redacted(root.rstrip('/'))}: {fault.why}", fault.kind) from None
 
     def name(self, key: str) -> str:
         """Returns the URL or path of an object, as messages show it."""
@@ -145,6 +145,7 @@ class Store:
         start: int = 0,
         end: int | None = None,
         etag: str = "",
+        size: int | None = None,
         piece: int = PIECE,
         ahead: int = AHEAD,
     ) -> io.BufferedReader:
@@ -152,9 +153,9 @@ class Store:
 
         It is placed at `start`, and ends at `end` if that is before its end. It refuses to go on
         when the object changes; with `etag`, also to begin with another one. It holds at most
-        `ahead + 2` pieces of `piece` bytes.
+        `ahead + 2` pieces of `piece` bytes. With `etag` and `size`, asks nothing before it is read.
         """
-        entry = self.head(key)
+        entry = self.head(key) if size is None or not etag else Entry(key, size, etag)
         if etag and entry.etag != etag:
             raise self._error(key, Fault("changed"))
 

@@ -102,6 +102,11 @@ def fix_sources(
                     "writes its records, fixed, as JSONL"
                 )
     for source in sources if output is None and diff is None else ():
+        if source.remote:
+            raise UsageError(
+                f"{source.path}: objects of a store are not fixed in place; name a file for the "
+                "fixed data with -o, or copy the data here"
+            )
         if not source.divisible:
             raise UsageError(
                 f"{source.path} cannot be fixed in place; name a file for the fixed data with -o"

@@ -36,6 +36,9 @@ def uri(filename: str) -> tuple[str, bool]:
     except UnicodeEncodeError:
         raw = name.encode("utf-8", "surrogatepass")
     quoted = quote(raw)
+    if "://" in name:
+        scheme, _, rest = quoted.partition("%3A//")
+        return f"{scheme}://{rest}", False
     if _DRIVE.match(name):
         return "file:///" + quoted, False
     if name.startswith("/"):

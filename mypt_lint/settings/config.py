@@ -41,7 +41,9 @@ class Config:
 
     def matching(self, path: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:
         """Returns the sections whose glob a file matches."""
-        name = os.path.relpath(os.path.abspath(path), self.folder).replace(os.sep, "/")
+        name = path
+        if "://" not in path:
+            name = os.path.relpath(os.path.abspath(path), self.folder).replace(os.sep, "/")
         return tuple(section for section in self.files if matches(section[0], name))
 
 

@@ -134,6 +134,8 @@ def _inputs(sources: list[Source], rules: Sequence[Settings]) -> list[dict[str, 
     which cannot be read twice.
     """
     for source in sources:
+        if source.remote:
+            raise PrepareError(f"{source.path}: is in a store; copy it here to prepare it")
         if source.size is None or source.stdin or source.stream is not None:
             raise PrepareError(f"{source.path}: a stream cannot be read twice; write it to a file")
     return [

@@ -75,3 +75,16 @@ class Faulty:
         number = self._count()
         self.backend.delete(key)
         self._answer(number)
+
+
+class Changing(Faulty):
+    """Writes other data to an object after so many calls."""
+
+    def __init__(self, backend: Backend, *, after: int, key: str, data: bytes) -> None:
+        super().__init__(backend)
+        self.after, self.key, self.data = after, key, data
+
+    def _count(self) -> int:
+        if self.calls == self.after:
+            self.backend.put(self.key, self.data, absent=False)
+        return super()._count()

@@ -1,0 +1,61 @@
+"""Finds the objects of a store that a URL means: one, those below a folder, or those that match."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.paths import JSON, MANIFEST, PACKED, packing
+from mypt_cli.jsonl.records import holds_records
+from mypt_cli.store import Entry, Store, find
+from mypt_cli.store.names import is_pattern
+
+if TYPE_CHECKING:
+    from mypt_cli.jsonl.left_out import LeftOut
+
+
+def stored(path: str, wanted: tuple[str, ...], left_out: LeftOut | None) -> list[Source]:
+    """Returns the sources that a URL names, as `paths.expand` does for local paths.
+
+    Patterns of `left_out` count from the folder that the URL names. Raises UsageError, also for a
+    folder that is a prepared data set.
+    """
+    store, found = find(path)
+    itself = len(found) == 1 and store.name(found[0].key) == path
+    pattern = is_pattern(path)
+    if not itself and not pattern:
+        if any(entry.key == MANIFEST for entry in found):
+            raise UsageError(
+                f"{path}: is a prepared data set; mypt-train --data reads it from there. Copy it "
+                "here to check it or to look at it"
+            )
+        found = [entry for entry in found if _named(entry.key, wanted)]
+    if not itself and left_out is not None:
+        found = [e for e in found if not left_out.excludes(e.key, store.name(e.key))]
+    sources = [_source(store, entry) for entry in found]
+    if not itself and not pattern:
+        sources = [s for s in sources if not _is_json(s.path) or holds_records(s)]
+    if not sources:
+        why = (
+            left_out.line() if left_out else ""
+        ) or "no file to read; name the objects themselves"
+        raise UsageError(f"{path}: nothing to read; {why}")
+    return sources
+
+
+def _source(store: Store, entry: Entry) -> Source:
+    name = store.name(entry.key)
+    return Source(name, packing(name), entry.size, etag=entry.etag)
+
+
+def _named(key: str, wanted: tuple[str, ...]) -> bool:
+    hidden = any(part.startswith(".") for part in key.split("/")[:-1])
+    return key.lower().endswith(wanted) and not hidden
+
+
+def _is_json(path: str) -> bool:
+    name = path.lower()
+    for ending in PACKED:
+        name = name.removesuffix(ending)
+    return name.endswith(JSON)

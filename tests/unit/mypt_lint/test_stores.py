@@ -1,0 +1,149 @@
+"""`mypt-lint` and `mypt-convert` read objects of stores as they read files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mypt_cli.store import Store
+from mypt_convert import cli as convert
+from mypt_lint import cli
+from mypt_lint.report.paths import uri
+from tests.support import stores
+
+zstandard = pytest.importorskip("zstandard", reason="reads .zst")
+GOOD = (Path(__file__).parents[3] / "examples" / "phase1.jsonl").read_bytes()
+BAD = GOOD + b"no record\n"
+
+
+def test_findings_name_the_url_and_equal_those_of_a_file(
+    s3: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pyarrow = pytest.importorskip("pyarrow", reason="reads Parquet")
+    arrow = pytest.importorskip("pyarrow.parquet", reason="reads Parquet")
+    rows = [json.loads(line) for line in GOOD.splitlines()]
+    arrow.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "d.parquet")
+    files = {
+        "a.jsonl": BAD,
+        "b.jsonl.zst": zstandard.compress(BAD),
+        "c.jsonl.gz": gzip.compress(BAD),
+        "d.parquet": (tmp_path / "d.parquet").read_bytes(),
+        "e.json": json.dumps(rows).encode(),
+        "raw/f.jsonl": BAD,
+        "notes.txt": b"no data",
+        "other.json": b"{}",
+    }
+    store = Store.at(f"{s3}/data")
+    for name, data in files.items():
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        store.put(name, data)
+    for chosen in ((), ("--exclude", "f.jsonl")):
+        said = []
+        for folder in ("data", f"{s3}/data"):
+            assert cli.main([folder, "--format", "concise", *chosen]) == 1
+            out, err = capsys.readouterr()
+            said.append((out.replace(folder, "data"), err.replace(folder, "data")))
+        assert said[0] == said[1]
+        assert ("raw/f.jsonl" in said[0][0]) == (not chosen)
+    # One process reads, whatever is asked for: a fork of it has no connection.
+    assert cli.main(["-j", "2", f"{s3}/data/*.jsonl.zst", f"{s3}/data/d.parquet"]) == 1
+    assert f"{s3}/data/b.jsonl.zst:{len(rows) + 1}:" in capsys.readouterr().out
+    assert cli.main([f"{s3}/data/b.jsonl.zst", "--fix", "-o", str(tmp_path / "o.jsonl")]) == 1
+    assert convert.main([f"{s3}/data/e.json", "--to", "chatml", "-o", str(tmp_path / "c")]) == 0
+    assert len((tmp_path / "c").read_bytes().splitlines()) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "why"),
+    [
+        ("a.jsonl", ["--fix"], "a.jsonl: objects of a store are not fixed in place; name a file"),
+        ("a.jsonl", ["--watch"], "--watch looks at files here, and not into a store"),
+        ("b.jsonl", [], "b.jsonl: there is no such object"),
+        ("*.zst", [], "*.zst: the pattern matches no object"),
+        ("texts", [], "texts: nothing to read; no file to read; name the objects themselves"),
+        ("sft", [], "sft: is a prepared data set; mypt-train --data reads it from there"),
+        ("a.jsonl", ["--fix", "-o", "s3://b/x"], "s3://b/x: is a URL; name a file here"),
+    ],
+)
+def test_bad_input(
+    s3: str, capsys: pytest.CaptureFixture[str], path: str, options: list[str], why: str
+) -> None:
+    store = Store.at(s3)
+    store.put("a.jsonl", BAD)
+    store.put("texts/notes.txt", b"")
+    store.put("sft/dataset_metadata.json", b"{}")
+    assert cli.main([f"{s3}/{path}", *options]) == 2
+    out, err = capsys.readouterr()
+    assert why in err
+    assert out == ""
+
+
+def test_other_faults(s3: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for path, why in (
+        ("s3://none-such/a.jsonl", "there is no such bucket"),
+        ("ftp://host/a.jsonl", "ftp:// is no store that is known"),
+        ("s3://me:hunter2@host/a.jsonl", "s3://***@host/a.jsonl: holds a user"),
+    ):
+        assert cli.main([path]) == 2
+        err = capsys.readouterr().err
+        assert why in err
+        assert "hunter2" not in err
+
+
+def test_an_object_that_changes_while_it_is_read(
+    s3: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second range has another ETag than the first."""
+    store = Store.at(s3)
+    data = BAD * (400_000 // len(BAD))
+    store.put("a.jsonl", data)
+    changing = stores.Changing(store._backend, after=3, key="a.jsonl", data=data + b"\n")
+    monkeypatch.setattr("mypt_cli.store.store._bucket", lambda *_: changing)
+    assert cli.main([f"{s3}/a.jsonl", "-q"]) == 2
+    assert f"{s3}/a.jsonl: has changed since it was listed" in capsys.readouterr().err
+
+
+def test_memory_is_bounded_and_files_need_neither_obstore_nor_torch(
+    s3: str, tmp_path: Path
+) -> None:
+    line = b"x" * (1 << 20) + b"\n"
+    packer = zstandard.ZstdCompressor(level=1).compressobj()
+    packed = b"".join(packer.compress(line) for _ in range(200)) + packer.flush()
+    Store.at(s3).put("a.jsonl.zst", packed)
+    (tmp_path / "b.jsonl").write_bytes(GOOD)
+    code = """
+import resource, sys
+from mypt_lint.cli import main
+from mypt_cli.jsonl.paths import expand
+from mypt_cli.jsonl.records import record_blocks
+assert main([sys.argv[2], "-q"]) == 0
+assert not {"obstore", "torch"} & {*sys.modules}
+(source,) = expand([sys.argv[1]])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+size = sum(len(block.data) for block in record_blocks(source))
+print(size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, "torch" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, f"{s3}/a.jsonl.zst", str(tmp_path / "b.jsonl")],
+        capture_output=True, text=True, check=True, env={**os.environ},
+    )  # fmt: skip
+    size, used, torch = done.stdout.split()
+    assert int(size) == 200 * len(line)
+    assert int(used) < 60_000, "kilobytes"
+    assert torch == "False"
+
+
+def test_uris_of_objects() -> None:
+    assert uri("s3://b/a b.jsonl") == ("s3://b/a%20b.jsonl", False)
