@@ -6,6 +6,8 @@ import heapq
 import random
 from dataclasses import dataclass, field
 
+from mypt_train.scale.launch.queue import Ended
+
 
 @dataclass
 class Cluster:
@@ -41,12 +43,12 @@ class Cluster:
             self._running, (self.clock + spent, slot, unit, "the worker died" if fails else "")
         )
 
-    def ended(self) -> tuple[int, str]:
+    def ended(self) -> Ended:
         self.clock, slot, unit, error = heapq.heappop(self._running)
         self._free.append(slot)
         if not error:
             self.done.append(unit)
-        return unit, error
+        return Ended(unit, error=error)
 
     def least(self) -> float:
         """Returns seconds that no schedule falls below: all work at full speed, without failures."""

@@ -15,6 +15,8 @@ from multiprocessing import get_all_start_methods, get_context, parent_process
 from threading import Thread
 from types import TracebackType
 
+from mypt_train.scale.launch.queue import Ended
+
 
 class Local:
     """An engine of `slots` processes, which call `do` with the number of a unit."""
@@ -37,15 +39,17 @@ class Local:
         pool = self._free.pop() if self._free else _process()
         self._running[pool.submit(self._do, unit)] = unit, pool
 
-    def ended(self) -> tuple[int, str]:
+    def ended(self) -> Ended:
         future = next(iter(wait(self._running, return_when=FIRST_COMPLETED).done))
         unit, pool = self._running.pop(future)
         error = future.exception()
         if isinstance(error, BrokenProcessPool):
             pool.shutdown()
-            return unit, "its process was killed, perhaps for want of memory"
+            return Ended(unit, error="its process was killed, perhaps for want of memory")
         self._free.append(pool)
-        return unit, f"{type(error).__name__}: {error}" if error else ""
+        if error is not None:
+            return Ended(unit, error=f"{type(error).__name__}: {error}")
+        return Ended(unit, future.result())
 
 
 def _process() -> ProcessPoolExecutor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 # How often a unit is tried.
 ATTEMPTS = 3
@@ -25,19 +25,29 @@ class Engine(Protocol):
     def start(self, unit: int) -> None:
         """Begins a unit; returns at once."""
 
-    def ended(self) -> tuple[int, str]:
-        """Waits for the next unit that ends; returns its number, and what went wrong or ""."""
+    def ended(self) -> Ended:
+        """Waits for the next unit that ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A unit that was run: what its function returned, or what went wrong, "" if nothing did."""
+
+    unit: int
+    result: Any = None
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run of a unit: the `number` of the attempt from 1, and its `error`, "" if it is done.
+    """One run of a unit. `number` counts its attempts from 1, `last` says that no other comes.
 
-    `last` says that the unit is not tried again.
+    `result` is what the unit's function returned, `error` what went wrong, "" if nothing did.
     """
 
     unit: int
     number: int
+    result: Any
     error: str
     last: bool
 
@@ -50,12 +60,12 @@ def attempts(units: Iterable[int], engine: Engine, *, most: int = ATTEMPTS) -> I
         while waiting and running < engine.slots:
             engine.start(waiting.popleft())
             running += 1
-        unit, error = engine.ended()
+        ended = engine.ended()
         running -= 1
-        number = failed[unit] + 1
-        if error:
-            failed[unit] += 1
-        again = bool(error) and number < most
+        number = failed[ended.unit] + 1
+        if ended.error:
+            failed[ended.unit] += 1
+        again = bool(ended.error) and number < most
         if again:
-            waiting.append(unit)
-        yield Attempt(unit, number, error, not again)
+            waiting.append(ended.unit)
+        yield Attempt(ended.unit, number, ended.result, ended.error, not again)

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from mypt_cli.errors import UsageError
+from mypt_train.scale.launch.queue import Ended
 
 
 class Ray:
@@ -58,13 +59,13 @@ class Ray:
     def start(self, unit: int) -> None:
         self._running[self._task.remote(unit)] = unit
 
-    def ended(self) -> tuple[int, str]:
+    def ended(self) -> Ended:
         [done, *_], _ = self._ray.wait(list(self._running))
         unit = self._running.pop(done)
         try:
-            self._ray.get(done)
+            return Ended(unit, self._ray.get(done))
         except self._ray.exceptions.RayTaskError as error:
-            return unit, f"{type(error.cause).__name__}: {error.cause}"
+            return Ended(unit, error=f"{type(error.cause).__name__}: {error.cause}")
         except self._ray.exceptions.RayError as error:
-            return unit, f"its process was killed, or its machine is gone: {type(error).__name__}"
-        return unit, ""
+            name = type(error).__name__
+            return Ended(unit, error=f"its process was killed, or its machine is gone ({name})")
