@@ -1,6 +1,6 @@
 """Runs `mypt-prepare`: JSONL becomes training shards.
 
-The summary goes to stdout, progress to stderr.
+The summary goes to stdout, progress to stderr. Subcommands for several machines are in `scale`.
 """
 
 from __future__ import annotations
@@ -8,14 +8,20 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
 from mypt_lint.options import add_dialect, add_ignore, add_records, add_settings, add_system
 from mypt_train.data.formats import FORMATS, trainer_of
+
+if TYPE_CHECKING:
+    from mypt_cli.jsonl.blocks import Source
+    from mypt_lint.settings.settings import Settings
+    from mypt_train.data.options import Options
 
 DONE, REFUSED = 0, 1
 
@@ -29,6 +35,9 @@ examples:
   mypt-prepare data/ --out rows --format trl               rows for TRL's SFTTrainer
   mypt-prepare data/ --out sft --resume                    go on after a kill, with the same options
 
+For several machines and stores: mypt-prepare plan, run, status, resume, commit (each has --help).
+A file of such a name is written ./plan.
+
 Every line is written, refused (rejects.jsonl says why), too long or a duplicate, and the sums add
 up. docs/toolcall_sft.md describes the files byte by byte.
 Exit status: 0 done, 1 lines were refused, 2 failure.
@@ -36,6 +45,24 @@ Exit status: 0 done, 1 lines were refused, 2 failure.
 
 
 def _options(out: Parser) -> None:
+    add_inputs(out)
+    add_output(out, "an empty folder, or a new one")
+    add = out.group("output")
+    add("--resume", "go on with what a run that was stopped has left")
+    add_settings(out)
+    add = out.group("performance")
+    add(
+        "-j --jobs N",
+        "processes; 0 is one a core (default)",
+        dest="workers",
+        type=int,
+        default=0,
+        old=["--workers"],
+    )
+
+
+def add_inputs(out: Parser) -> None:
+    """Adds what is read, and what becomes of it."""
     add = out.group("input")
     add("PATH", "files, folders and patterns; .gz and .zst too", dest="paths", nargs="+")
     add_dialect(add)
@@ -93,9 +120,12 @@ def _options(out: Parser) -> None:
         default=0.0,
     )
     add("--seed SEED", "of the order of rows (default: 0)", type=int, default=0)
+
+
+def add_output(out: Parser, where: str) -> None:
+    """Adds where the data set goes, and its format."""
     add = out.group("output")
-    add("-o --out DIR", "an empty folder, or a new one", required=True)
-    add("--resume", "go on with what a run that was stopped has left")
+    add("-o --out DIR", where, required=True)
     add(
         "--tokens-per-shard N",
         "tokens of a shard (default: 10_000_000)",
@@ -109,26 +139,21 @@ def _options(out: Parser) -> None:
         choices=FORMATS,
         default="bin",
     )
-    add_settings(out)
-    add = out.group("performance")
-    add(
-        "-j --jobs N",
-        "processes; 0 is one a core (default)",
-        dest="workers",
-        type=int,
-        default=0,
-        old=["--workers"],
-    )
 
 
-def _run(chosen: argparse.Namespace) -> int:
-    from mypt_cli.progress import Bar
+class Asked(NamedTuple):
+    """What a command line asks for: sources with the settings of each, and options."""
+
+    sources: list[Source]
+    rules: list[Settings]
+    options: Options
+
+
+def asked(chosen: argparse.Namespace, say: Callable[[str], None]) -> Asked:
+    """Returns what a command line asks for; `say` is told what is found out. Raises UsageError."""
     from mypt_lint.run.plan import checker, planned
-    from mypt_train.data.histories import said
     from mypt_train.data.options import Options
-    from mypt_train.data.prepare import prepare
 
-    say = saying(PROG, quiet=chosen.quiet)
     plan = planned(chosen)
     pack = not trainer_of(chosen.format) if chosen.pack is None else chosen.pack
     names = (
@@ -155,6 +180,15 @@ def _run(chosen: argparse.Namespace) -> int:
     )
     for own in dict.fromkeys(rules):
         checker(own, options.loaded_dialect)  # raises for bad settings, before anything is written
+    return Asked(sources, rules, options)
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    from mypt_cli.progress import Bar
+    from mypt_train.data.prepare import prepare
+
+    say = saying(PROG, quiet=chosen.quiet)
+    sources, rules, options = asked(chosen, say)
     with Bar(sources, quiet=chosen.quiet) as bar:
         workers = chosen.workers or os.cpu_count() or 1
         manifest = prepare(
@@ -167,13 +201,16 @@ def _run(chosen: argparse.Namespace) -> int:
             progress=bar.show,
         )
     if not chosen.quiet:
-        _summary(manifest, chosen.out)
-        for line in said(options, manifest):
-            say(line)
+        summary(manifest, chosen.out, options, say)
     return REFUSED if manifest["lines"]["refused"] else DONE
 
 
-def _summary(manifest: dict[str, Any], out: str) -> None:
+def summary(
+    manifest: dict[str, Any], out: str, options: Options, say: Callable[[str], None]
+) -> None:
+    """Prints what a data set holds."""
+    from mypt_train.data.histories import said
+
     lines = manifest["lines"]
     print(
         f"{out}: {lines['lines']} lines: {lines['written']} written, {lines['refused']} refused, "
@@ -188,6 +225,20 @@ def _summary(manifest: dict[str, Any], out: str) -> None:
                 f"{split['trained_tokens']} trained, {padding:.2%} padding"
             )
 
+    for line in said(options, manifest):
+        say(line)
+
+
+def _subcommand(words: Sequence[str]) -> int | None:
+    """Runs what the first word names; returns its exit status, or None where it names nothing.
+
+    A file of such a name is read as ./plan.
+    """
+    from mypt_train.commands.scale import ABOUT, subcommand
+
+    first = words[0] if words else ""
+    return subcommand(first)(words[1:]) if first in ABOUT else None
+
 
 main = Command(
     PROG,
@@ -195,6 +246,7 @@ main = Command(
     EPILOG,
     _options,
     _run,
+    before=_subcommand,
     errors=(ValueError,),
     interrupted="interrupted; go on with --resume",
 )

@@ -7,6 +7,7 @@ is read, so that no other module has to doubt it. `docs/toolcall_sft.md` describ
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -20,6 +21,8 @@ from mypt_train.data.formats import in_parquet
 SCHEMA = "toolcall_sft_v1"
 # The type of ids -> the version of a manifest that has them.
 VERSIONS = {"uint16": 1, "uint32": 2}
+# The name of a shard of a plan that was packed in groups: its split, group and number in it.
+_OF_A_GROUP = re.compile(r"(train|val)/group_\d{5,}_\d{5,}")
 # Ids of either type.
 TokenIds = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -136,8 +139,11 @@ def read(path: Path) -> dict[str, Any]:
     options = found["options"]
     Mask.of(options.get("mask", "model"))  # raises ValueError
     for split, made in found["splits"].items():
+        before = ""
         for number, shard in enumerate(made["shards"]):
             name = f"{split}/shard_{number:05}"
+            if _OF_A_GROUP.fullmatch(shard["name"]) and shard["name"] > before:
+                name = before = f"{split}/{shard['name'].rpartition('/')[2]}"
             names = files_of(
                 name,
                 options.get("format", "bin"),

@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,16 +21,17 @@ import msgspec
 import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
-from mypt_cli.store import Store, locate, redacted
+from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.store import Store, is_url, locate, redacted
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.tokenizer.vocabulary import VocabularyError
 from mypt_train.data.options import Options
 from mypt_train.data.prepare import impossible, judged
+from mypt_train.scale import places
 from mypt_train.scale.cut import cut_inputs, units_of
 from mypt_train.scale.pieces import CUTS, Input, Piece
 
 SCHEMA = "mypt_plan_v1"
-NAME = "plan.json"
 # Bytes of input in a unit, and in a group of units.
 UNIT, GROUP = 256 << 20, 4 << 30
 
@@ -104,6 +106,7 @@ def make_plan(
         if size < 1:
             raise PlanError(f"--{name}-size is {size}, expected 1 or more bytes")
     impossible(options)
+    _refuse_full(out)
     judging = [judged(own, options) for own in rules] or [NO_SETTINGS] * len(sources)
     inputs, pieces = cut_inputs(sources, judging, size=unit)
     units = units_of(inputs, pieces, size=unit)
@@ -120,10 +123,38 @@ def make_plan(
     return replace(made, sha256=_hash(_body(made)))
 
 
+def _refuse_full(out: str) -> None:
+    """Raises PlanError for a folder with something else than a plan in it."""
+    store = Store.at(out)
+    if store.exists(MANIFEST):
+        raise PlanError(f"{redacted(out)}: holds a data set; name another folder")
+    if not is_url(out) and Path(out).exists():
+        others = {p.name for p in Path(out).iterdir()} - {places.PLAN, places.WORK}
+        if others:
+            raise PlanError(f"{out}: is not empty; name another folder, or empty it")
+
+
 def dumped(plan: Plan) -> bytes:
     """Returns a plan as the bytes of its file."""
     body = _body(plan)
     return msgspec.json.encode(body | {"sha256": _hash(body)}) + b"\n"
+
+
+def write_plan(plan: Plan) -> str:
+    """Writes a plan into the folder of its data set; returns where.
+
+    The same plan may be there already. Raises PlanError if anything else is there, and StoreError
+    for a store that cannot write an object only if there is none.
+    """
+    store = plan.store()
+    store.prove_exclusive(places.WORK)
+    path = store.name(places.PLAN)
+    if (
+        store.put_if_absent(places.PLAN, content := dumped(plan))
+        or store.read(places.PLAN) == content
+    ):
+        return path
+    raise PlanError(f"{path}: another plan is there; name another folder, or delete that one")
 
 
 def read_plan(path: str) -> Plan:
@@ -135,7 +166,7 @@ def read_plan(path: str) -> Plan:
     store, key = locate(path)
     shown = redacted(path)
     if not key or not key.endswith(".json"):
-        key = f"{key}/{NAME}".lstrip("/")
+        key = f"{key}/{places.PLAN}".lstrip("/")
     plan = parsed(store.read(key), shown)
     refuse(plan, shown)
     return plan
@@ -148,7 +179,7 @@ def parsed(content: bytes, shown: str) -> Plan:
         found = msgspec.json.decode(content)
     except ValueError:
         raise PlanError(
-            f"{shown}: is no plan; name the {NAME} that mypt-prepare plan wrote"
+            f"{shown}: is no plan; name the {places.PLAN} that mypt-prepare plan wrote"
         ) from None
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         made = found.get("schema") if isinstance(found, dict) else None

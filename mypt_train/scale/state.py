@@ -13,8 +13,10 @@ import msgspec
 
 from mypt_cli.jsonl.paths import MANIFEST
 from mypt_cli.store import Store, StoreError
+from mypt_lint.report.totals import counted
 from mypt_train.scale import places
 from mypt_train.scale.attempts import TRIES, why
+from mypt_train.scale.launch.blocks import said
 from mypt_train.scale.plan import Plan, PlanError
 from mypt_train.scale.run import UnitReport
 
@@ -44,6 +46,25 @@ class Status:
     def missing(self) -> list[int]:
         """Returns the units that are neither made nor set aside."""
         return [n for n in range(self.units) if n not in self.made and n not in self.aside]
+
+    def lines(self, plan: Plan) -> list[str]:
+        """Returns this in words, a line each."""
+        if self.committed:
+            return [f"{plan.out}: is committed"]
+        store, missing = plan.store(), self.missing
+        out = [f"{plan.out}: {len(self.made)} of {self.units} units are made"]
+        if missing:
+            tried = len(self.failed.intersection(missing))
+            more = f"; {tried} of them have failed, and are tried again" if tried else ""
+            out.append(f"  missing: {said(missing)}{more}")
+        out += [f"  set aside: unit {n}: {why(store, n)}" for n in sorted(self.aside)[:_SHOWN]]
+        if len(self.aside) > _SHOWN:
+            out.append(f"  set aside: {said(self.aside)}; logs: {store.name(places.FAILED)}")
+        if self.sealed:
+            out.append(f"  packed: {len(self.packed)} of {counted(self.groups, 'group')}")
+        elif not missing and not self.aside:
+            out.append("  next: mypt-prepare commit")
+        return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +176,9 @@ def _refuse(plan: Plan, store: Store, missing: Sequence[int], max_failed: int) -
     aside = [n for n in missing if store.exists(places.failed(n, TRIES))]
     left = sorted({*missing} - {*aside})
     if left:
-        shown = ", ".join(map(str, left[:_SHOWN])) + (", ..." if len(left) > _SHOWN else "")
         raise UnfinishedError(
-            f"{len(left)} of {len(plan.units)} units are not made yet ({shown}); make them with "
-            "mypt-prepare resume"
+            f"{len(left)} of {len(plan.units)} units are not made yet ({said(left)}); make them "
+            "with mypt-prepare resume"
         )
     if len(aside) > max_failed:
         shown = "".join(f"\n  unit {n} ({plan.names(n)}): {why(store, n)}" for n in aside[:_SHOWN])

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import zstandard
 
 from mypt_cli.jsonl.paths import expand
-from mypt_train import Options, ShardReader, prepare
+from mypt_train import Options, ShardError, ShardReader, prepare
+from mypt_train.scale import attempts
+from mypt_train.scale.attempts import AsideError, make
 from mypt_train.scale.commit import commit
-from mypt_train.scale.plan import Plan, make_plan
-from mypt_train.scale.run import run_unit
+from mypt_train.scale.plan import Plan, PlanError, dumped, make_plan, parsed, read_plan, write_plan
+from mypt_train.scale.run import ChangedError, run_unit
+from mypt_train.scale.state import UnfinishedError, status_of
 
 ROOT = Path(__file__).parents[4]
 LINES = [
@@ -78,3 +85,151 @@ def test_the_data_set_is_that_of_the_one_liner(tmp_path: Path) -> None:
     assert manifests[0] == manifests[1]
     assert said["missing"] == []
     ShardReader(tmp_path / "out", verify=True)
+
+
+def episodes(folder: Path) -> dict[tuple[str, int, int], bytes]:
+    """Returns the ids of each episode, by its split and place in the inputs."""
+    found = {}
+    reader = ShardReader(folder, verify=True)
+    for split in ("train", "val"):
+        for shard in reader.shards(split):
+            for entry, (ids, _) in zip(shard.index, shard.episodes(), strict=True):
+                key = split, int(entry["file"]), int(entry["line"])
+                assert key not in found
+                found[key] = ids.tobytes()
+    return found
+
+
+def test_groups_hold_the_same_episodes(tmp_path: Path) -> None:
+    paths = inputs(tmp_path / "in")[:2]
+    one = planned(paths, tmp_path / "one", unit=4000)
+    many = planned(paths, tmp_path / "many", unit=1500, group=4500)
+    assert one.groups == 1 < many.groups
+    drawn = [many.of_group(number) for number in range(many.groups)]
+    assert sorted(n for group in drawn for n in group) == [*range(len(many.units))]
+    for plan in (one, many):
+        for number in reversed(range(len(plan.units))):
+            make(plan, number)
+        commit(plan)
+    assert episodes(tmp_path / "one") == episodes(tmp_path / "many")
+    names = [path.name for path in (tmp_path / "many" / "train").glob("*.npy")]
+    assert len(names) == many.groups
+    assert "group_00001_00000_idx.npy" in names
+    manifest = tmp_path / "many" / "dataset_metadata.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b"group_00001_00000", b"group_00000_00000"))
+    with pytest.raises(ShardError, match="describes shard 1 of train"):
+        ShardReader(tmp_path / "many")
+
+
+def test_a_plan_is_read_back(tmp_path: Path) -> None:
+    paths = inputs(tmp_path / "in")
+    plan = planned(paths, tmp_path / "out", on_error="reject", mask="trl")
+    assert parsed(dumped(plan), "plan.json") == plan
+    write_plan(plan)
+    assert write_plan(plan) == str(tmp_path / "out" / "plan.json")
+    with pytest.raises(PlanError, match="another plan is there"):
+        write_plan(planned(paths, tmp_path / "out", seed=1))
+    again = planned(paths, tmp_path / "elsewhere")
+    assert [source.sha256 for source in again.inputs] == [source.sha256 for source in plan.inputs]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema": "mypt_plan_v2"}, "no plan of schema mypt_plan_v1, but mypt_plan_v2"),
+        ({"version": "0.0.9"}, "was made by version 0.0.9"),
+        ({"out": "elsewhere"}, "was changed after it was written"),
+        ({"options": {"dialect": "mypt", "shuffle": 1}, "sha256": None}, "not know: shuffle"),
+        ({"fingerprint": "0" * 64, "sha256": None}, "another grammar of mypt"),
+        ({"vocabulary": {"a": "b"}, "sha256": None}, "another vocabulary"),
+        ({"units": [[[0]]], "sha256": None}, "is no whole plan"),
+    ],
+)
+def test_a_plan_that_cannot_be_followed(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(LINES[0])
+    body = json.loads(dumped(planned([str(tmp_path / "a.jsonl")], tmp_path / "out"))) | change
+    if body["sha256"] is None:
+        del body["sha256"]
+        body["sha256"] = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(body))
+    with pytest.raises(PlanError, match=re.escape(said)):
+        read_plan(str(path))
+
+
+def test_an_input_that_changes_stops_its_unit_by_name(tmp_path: Path) -> None:
+    paths = inputs(tmp_path / "in")
+    plan = planned(paths, tmp_path / "out", on_error="reject")
+    first = Path(paths[0])
+    altered = bytearray(first.read_bytes())
+    altered[10] ^= 1
+    first.write_bytes(altered)
+    Path(paths[2]).unlink()
+    found = {}
+    for number in range(len(plan.units)):
+        try:
+            make(plan, number)
+        except ChangedError as error:
+            found[number] = str(error)
+    assert len(found) == 2
+    assert f"{paths[0]}: has another SHA-256 than was planned" in found[0]
+    assert any(f"{paths[2]}: is not there" in why for why in found.values())
+    with pytest.raises(AsideError, match="another SHA-256"):  # at once: another try cannot help
+        make(plan, 0)
+    assert status_of(plan).aside == found.keys()
+    with pytest.raises(UnfinishedError, match="2 units are set aside, at most 1 may be missing"):
+        commit(plan, max_failed=1)
+    manifest = commit(plan, max_failed=2).manifest
+    assert [entry["unit"] for entry in manifest["plan"]["missing"]] == [*found]
+    lost = manifest["plan"]["missing"][0]["pieces"][0]
+    assert lost == {"path": paths[0], "cut": "lines", "start": 0, "end": 900, "after_line": 0}
+    assert (
+        manifest["lines"]["lines"] == sum(manifest["lines"].values()) - manifest["lines"]["lines"]
+    )
+    ShardReader(tmp_path / "out", verify=True)
+
+
+def test_three_failures_set_a_unit_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"".join(LINES))
+    plan = planned([str(tmp_path / "a.jsonl")], tmp_path / "out")
+    with monkeypatch.context() as patched:
+        secret = "https://host/a?X-Amz-Signature=5ecret"
+        patched.setattr(attempts, "run_unit", lambda *_: [][len(secret)])
+        for _ in range(3):
+            with pytest.raises(IndexError):
+                make(plan, 1)
+        with pytest.raises(AsideError, match="unit 1 is set aside: IndexError"):
+            make(plan, 1)
+        patched.setattr(attempts, "run_unit", lambda *_: {}[secret])
+        with pytest.raises(KeyError):
+            make(plan, 2)
+    assert not [c for c in contents(tmp_path / "out").values() if b"5ecret" in c]
+    assert status_of(plan).failed == {1, 2}
+    assert status_of(plan).aside == {1}
+    for number in (0, 2, *range(3, len(plan.units))):
+        make(plan, number)
+    with pytest.raises(UnfinishedError, match=r"unit 1 \(.*a.jsonl\): IndexError"):
+        commit(plan)
+    attempts.forgive(plan, 1)
+    with pytest.raises(UnfinishedError, match=r"1 of .* not made yet \(1\)"):
+        commit(plan, max_failed=1)
+    assert make(plan, 1) is not None
+    assert make(plan, 1) is None
+    assert commit(plan).first
+    assert not commit(plan).first
+    assert not (tmp_path / "out" / ".work").exists()
+    with pytest.raises(PlanError, match="a data set of another plan is there"):
+        commit(replace(plan, sha256="0"))
+
+
+def test_refused_lines_make_no_data_set(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"".join(LINES) + b"{}\n")
+    plan = planned([str(tmp_path / "a.jsonl")], tmp_path / "out")
+    for number in range(len(plan.units)):
+        make(plan, number)
+    with pytest.raises(
+        PlanError, match=rf"1 of {len(LINES) + 1} lines.*\n.*a.jsonl:{len(LINES) + 1}: MYP"
+    ):
+        commit(plan)
+    with pytest.raises(ShardError):
+        ShardReader(tmp_path / "out")

@@ -1,0 +1,224 @@
+"""Runs the subcommands of `mypt-prepare` for several machines: plan, run, status, resume, commit.
+
+Reports go to stdout, progress to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mypt_cli.command import Command
+from mypt_cli.errors import UsageError
+from mypt_cli.parser import Parser
+from mypt_cli.run import saying
+from mypt_lint.options import add_settings
+from mypt_train.commands.prepare import DONE, REFUSED, add_inputs, add_output, asked, summary
+
+if TYPE_CHECKING:
+    from mypt_train.scale.plan import Plan
+
+PROG = "mypt-prepare "
+ABOUT = {
+    "plan": "List inputs once, and cut them into units that any machine can make.",
+    "run": "Make units of a plan; those that are there are left as they are.",
+    "status": "Say how far a plan is.",
+    "resume": "Make all units of a plan that are missing.",
+    "commit": "Make the data set of the units of a plan, once.",
+}
+_EPILOG = """\
+examples:
+  mypt-prepare plan data/*.jsonl.zst --out sft          writes sft/plan.json
+  mypt-prepare run --plan sft/plan.json --units 0-99    on any machine, in any order
+  mypt-prepare status --plan sft/plan.json
+  mypt-prepare resume --plan sft/plan.json --jobs 4     what is still missing
+  mypt-prepare commit --plan sft/plan.json
+
+A unit has the same bytes whoever makes it, and however often. docs/toolcall_sft.md describes the
+plan; docs/scale.md says how to use many machines.
+Exit status: 0 done, 1 lines were refused or units are missing, 2 failure.
+"""
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
+
+
+def subcommand(name: str) -> Command:
+    """Returns one of the commands in ABOUT."""
+    options, body = {
+        "plan": (_planning, _plan),
+        "run": (_running, _run),
+        "status": (_of_a_plan, _status),
+        "resume": (_resuming, _resume),
+        "commit": (_committing, _commit),
+    }[name]
+    return Command(
+        PROG + name,
+        ABOUT[name],
+        _EPILOG,
+        options,
+        body,
+        errors=(ValueError,),
+        interrupted="interrupted; what is made is kept",
+    )
+
+
+def _bytes(text: str) -> int:
+    """Reads a size: 256M, 4GB, 1000000. Letters count in powers of 1024."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; expected a number, or one as 256M")
+    return int(float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " "))
+
+
+def _numbers(text: str) -> list[int]:
+    """Reads numbers of units: 7, 0-99, 3,5,8-10."""
+    out: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if found is None:
+            raise argparse.ArgumentTypeError(f"{text!r} are no units; expected 7, 0-99, or 3,8-10")
+        begin, end = int(found[1]), int(found[2] or found[1])
+        if end < begin:
+            raise argparse.ArgumentTypeError(f"{part!r} ends before it begins")
+        out += range(begin, end + 1)
+    return list(dict.fromkeys(out))
+
+
+def _planning(out: Parser) -> None:
+    add_inputs(out)
+    add_output(out, "where the data set goes: an empty folder, a new one, or a URL")
+    add = out.group("plan")
+    add("--unit-size SIZE", "input of a unit (default: 256M)", type=_bytes, default=256 << 20)
+    add(
+        "--group-size SIZE",
+        "input whose episodes are packed into rows together (default: 4G)",
+        type=_bytes,
+        default=4 << 30,
+    )
+    add(
+        "--sample N",
+        "first check N records of each input, and measure tokens and time by them",
+        type=int,
+        default=0,
+    )
+    add_settings(out)
+
+
+def _of_a_plan(out: Parser) -> None:
+    out.group("input")("--plan FILE", "the plan, or its folder or URL", required=True)
+
+
+def _again(out: Parser) -> None:
+    add = out.group("what is made")
+    add("--again", "try units again that were set aside after three failures")
+    add("-j --jobs N", "processes (default: 1)", type=int, default=1)
+
+
+def _running(out: Parser) -> None:
+    _of_a_plan(out)
+    add = out.group("what is made")
+    add("--units LIST", "numbers of units: 7, 0-99, 3,8-10", type=_numbers, required=True)
+    _again(out)
+
+
+def _resuming(out: Parser) -> None:
+    _of_a_plan(out)
+    _again(out)
+
+
+def _committing(out: Parser) -> None:
+    _of_a_plan(out)
+    out.group("what is made")(
+        "--max-failed-units N",
+        "units that may be missing because they are set aside; the manifest names them",
+        type=int,
+        default=0,
+    )
+
+
+def _plan(chosen: argparse.Namespace) -> int:
+    from mypt_train.scale.estimate import estimated
+    from mypt_train.scale.plan import make_plan, write_plan
+
+    say = saying(PROG + "plan", quiet=chosen.quiet)
+    sources, rules, options = asked(chosen, say)
+    plan = make_plan(
+        sources, rules, options, chosen.out, unit=chosen.unit_size, group=chosen.group_size
+    )
+    found = estimated(plan, chosen.sample)
+    if found.refused and options.on_error == "fail":
+        raise UsageError(
+            f"{found.refused} of {found.records} records of the sample are refused; repair them, "
+            f"or use --on-error reject{found.reasons}"
+        )
+    path = write_plan(plan)
+    if not chosen.quiet:
+        print(f"{path}: {found.said(plan)}{found.reasons}")
+        print(f"  next: mypt-prepare run --plan {path} --units 0-{len(plan.units) - 1}")
+    return REFUSED if found.refused else DONE
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    plan = _read(chosen.plan)
+    beyond = [n for n in chosen.units if n >= len(plan.units)]
+    if beyond:
+        raise UsageError(
+            f"unit {beyond[0]}: the plan has units 0 to {len(plan.units) - 1}; name some of these"
+        )
+    return _make(plan, chosen, chosen.units)
+
+
+def _resume(chosen: argparse.Namespace) -> int:
+    from mypt_train.scale.state import status_of
+
+    plan = _read(chosen.plan)
+    found = status_of(plan)
+    if found.committed:
+        if not chosen.quiet:
+            print(f"{plan.out}: is committed; nothing to resume")
+        return DONE
+    return _make(plan, chosen, found.missing + sorted(found.aside if chosen.again else ()))
+
+
+def _make(plan: Plan, chosen: argparse.Namespace, units: Iterable[int]) -> int:
+    """Makes units; returns the exit status."""
+    from mypt_train.scale.drive import drive
+
+    say = saying((PROG + "run").strip(), quiet=chosen.quiet)
+    made = drive(plan, chosen.plan, units, jobs=chosen.jobs, again=chosen.again, say=say)
+    if not chosen.quiet:
+        print(f"{plan.out}: {made.said()}")
+    return REFUSED if made.aside else DONE
+
+
+def _status(chosen: argparse.Namespace) -> int:
+    from mypt_train.scale.state import status_of
+
+    plan = _read(chosen.plan)
+    found = status_of(plan)
+    for line in found.lines(plan):
+        print(line)
+    return DONE if found.committed or not (found.missing or found.aside) else REFUSED
+
+
+def _commit(chosen: argparse.Namespace) -> int:
+    from mypt_train.scale.commit import commit
+
+    say = saying(PROG + "commit", quiet=chosen.quiet)
+    plan = _read(chosen.plan)
+    made = commit(plan, max_failed=chosen.max_failed_units)
+    if not made.first:
+        say(f"{plan.out}: was committed before, by the same plan; nothing was done")
+    if not chosen.quiet:
+        summary(made.manifest, plan.out, plan.options, say)
+        missing = [entry["unit"] for entry in made.manifest["plan"]["missing"]]
+        if missing:
+            print(f"  missing: units {', '.join(map(str, missing))}; the manifest has their places")
+    return REFUSED if made.manifest["lines"]["refused"] else DONE
+
+
+def _read(path: str) -> Plan:
+    from mypt_train.scale.plan import read_plan
+
+    return read_plan(path)

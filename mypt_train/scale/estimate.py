@@ -1,0 +1,108 @@
+"""Says how much work a plan is: bytes, units, tokens, hours of one processor core.
+
+Input: a plan, and how many records of each input to check. Output: an estimate, by these records if
+there are any, and what is wrong with them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mypt_lint.report.totals import counted
+from mypt_train.data.encode_line import REFUSED, Encoder
+from mypt_train.scale.cut import PACKED
+from mypt_train.scale.pieces import Input, Piece, piece_blocks
+from mypt_train.scale.plan import Plan
+
+# Of English chats: tokens of a byte of input, and bytes that a core prepares in a second.
+_TOKENS, _SPEED = 0.2, 10e6
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How much work a plan is: `tokens`, `hours` of a core.
+
+    `records` were checked, and `refused` of them are no episodes; `reasons` are a line each.
+    """
+
+    tokens: float
+    hours: float
+    records: int = 0
+    refused: int = 0
+    reasons: str = ""
+
+    def said(self, plan: Plan) -> str:
+        """Returns this in words."""
+        size = sum(source.bytes for source in plan.inputs)
+        units, groups = counted(len(plan.units), "unit"), counted(plan.groups, "group")
+        by = "a rule of thumb; --sample measures"
+        if self.records:
+            by = f"{counted(self.records, 'record')}, of which {self.refused} are refused"
+        inputs = counted(len(plan.inputs), "input")
+        return (
+            f"{_short(size / 1e9)} GB in {inputs}, {units} in {groups}; "
+            f"about {_short(self.tokens)} tokens and {_short(self.hours)} core-hours (by {by})"
+        )
+
+
+def estimated(plan: Plan, sample: int = 0) -> Estimate:
+    """Returns an estimate, after checking the first `sample` records of each input.
+
+    Raises UsageError for an input that cannot be read.
+    """
+    plain = sum(source.bytes * (PACKED if source.packing else 1) for source in plan.inputs)
+    begins = {piece.file: piece for unit in reversed(plan.units) for piece in reversed(unit)}
+    records = refused = size = tokens = 0
+    reasons: list[str] = []
+    took = 0.0
+    encoders: dict[object, Encoder] = {}
+    for number, piece in sorted(begins.items()) if sample > 0 else ():
+        source = plan.inputs[number]
+        lines = list(_first(source, piece, sample))
+        if source.rules not in encoders:
+            encoders[source.rules] = Encoder(plan.options, source.rules)
+            plan.options.loaded_dialect.tokenizer.encode_batch([" "])  # loaded before it is timed
+        began = time.process_time()
+        found = encoders[source.rules].lines(lines, first=True)
+        took += time.process_time() - began
+        records += len(lines)
+        size += sum(map(len, lines)) + len(lines)
+        for row, outcome in enumerate(found, 1):
+            tokens += sum(len(made.ids) for made in outcome.samples)
+            if outcome.status == REFUSED:
+                refused += 1
+                first = outcome.findings[0]
+                reasons.append(f"\n  {source.path}:{row}: {first.code} {first.message}")
+    share = tokens / size if tokens else _TOKENS
+    speed = size / took if took else _SPEED
+    return Estimate(
+        plain * share, plain / speed / 3600, records, refused, "".join(reasons[:_SHOWN])
+    )
+
+
+def _first(source: Input, piece: Piece, most: int) -> Iterator[bytes]:
+    """Yields the first lines of an input that can be read."""
+    for block in piece_blocks(source, piece):
+        if block.too_long or block.broken:
+            continue
+        for line in block.lines():
+            if not most:
+                return
+            most -= 1
+            yield line
+
+
+def _short(number: float) -> str:
+    """Returns a number with two digits that count.
+
+    >>> [_short(n) for n in (3_140_000_000, 1234, 12.34, 0.0271, 0)]
+    ['3.1 billion', '1,200', '12', '0.027', '0']
+    """
+    for size, name in ((1e12, " trillion"), (1e9, " billion"), (1e6, " million"), (1, "")):
+        if number >= size:
+            shown = float(f"{number / size:.2g}")
+            return f"{shown:,.10g}{name}"
+    return f"{number:.2g}"
