@@ -113,7 +113,7 @@ class _Reader:
         root = tool.schema
         self.shared = {w: root[w] for w in ("$defs", "definitions") if w in root}
         # References may lead anywhere in the schema, so what they name is kept.
-        self.kept = _referenced(root)
+        self.kept, self.anchors = _referenced(root)
 
     def fault(self, at: str, message: str) -> SchemaFault:
         return SchemaFault(self.tool, at, message)
@@ -128,7 +128,7 @@ class _Reader:
         out: dict[str, Any] = {}
         for word, value in schema.items():
             here = f"{at}/{word}"
-            if word in self.kept and not at:
+            if (word in self.kept and not at) or word in self.anchors:
                 out[word] = value
             if word in ANNOTATIONS:
                 continue
@@ -224,33 +224,41 @@ class _Reader:
 
 
 def has_free_object(schema: Any) -> bool:
-    """Returns whether a value in a schema of arguments may be an object of any members.
+    """Returns whether a schema of arguments says that members are meant which it does not name.
 
-    Arguments that a schema does not name are never written, so the object at the top is not meant.
+    It does so by `additionalProperties`, or by an object without any property. Where a schema says
+    nothing, arguments that it does not name are never written: a tool takes those that it names.
     """
-    return any(map(_free, schema.get("properties", {}).values()))
+    more = schema.get("additionalProperties", False) is not False
+    return more or any(map(_free, schema.get("properties", {}).values()))
 
 
 def _free(schema: Any) -> bool:
     if not isinstance(schema, Mapping) or "enum" in schema or "const" in schema:
         return False
-    object_ = "object" in schema.get("type", ()) and schema.get("additionalProperties") is not False
+    more = "object" in schema.get("type", ()) and schema.get("additionalProperties")
     parts = [*schema.get("properties", {}).values(), schema.get("items")]
-    return (object_ and not schema.get("properties")) or any(map(_free, parts))
+    unsaid = more is None and not schema.get("properties")
+    return unsaid or (more is not None and more is not False) or any(map(_free, parts))
 
 
-def _referenced(schema: Any) -> set[str]:
-    """Returns the keywords at the top of a schema that its references name."""
-    found, queue = set(), [schema]
+_ANCHORS = frozenset({"$anchor", "$id", "$schema", "id"})
+
+
+def _referenced(schema: Any) -> tuple[set[str], frozenset[str]]:
+    """Returns what references need: keywords at the top of the schema, and the names of parts."""
+    found, queue, anchors = set(), [schema], frozenset[str]()
     for part in queue:
         if isinstance(part, Mapping):
             reference = part.get("$ref")
             if isinstance(reference, str) and reference.startswith("#/"):
                 found.add(reference.split("/")[1])
+            elif isinstance(reference, str) and reference != "#":
+                anchors = _ANCHORS
             queue += part.values()
         elif isinstance(part, list):
             queue += part
-    return found - _KNOWN
+    return found - _KNOWN, anchors
 
 
 def _kind(value: Any) -> str:

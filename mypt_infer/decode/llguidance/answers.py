@@ -14,8 +14,13 @@ from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.completion import Search
 from mypt_infer.decode.llguidance.grammar import named, words
 from mypt_infer.decode.llguidance.ground import Ground, ground, taken
-from mypt_infer.decode.llguidance.minimal_value import Unclear, minimal_value, most_of_a_part
-from mypt_infer.decode.llguidance.response import Response, ResponseError
+from mypt_infer.decode.llguidance.minimal_value import (
+    Unclear,
+    hints_of,
+    minimal_value,
+    most_of_a_part,
+)
+from mypt_infer.decode.llguidance.response import GUIDANCE, Response, ResponseError
 from mypt_infer.decode.llguidance.texts import texts
 from mypt_spec import Dialect
 from mypt_spec.bodies.strict_json import canonical
@@ -41,6 +46,7 @@ class Answer(NamedTuple):
     closed: bool
     json: bool
     spare: int
+    hints: tuple[bytes, ...] = ()
 
 
 def answer(dialect: Dialect, response: Response, taken: Collection[int]) -> Answer:
@@ -50,10 +56,10 @@ def answer(dialect: Dialect, response: Response, taken: Collection[int]) -> Answ
     fits; EngineError if llguidance is not installed.
     """
     end = call_ends(dialect)[1]
-    first = _matcher(words(dialect, end), response)
-    shared = _ground(dialect, end)
     schema = response.plain if response.kind == "schema" else None
-    ending = _ending(dialect, shared, first, schema, end, taken)
+    first, shared = matcher_of(dialect, end, response), text_ground(dialect, end, json=bool(schema))
+    hints = hints_of(schema)
+    ending = _ending(dialect, shared, first, schema, end, taken, hints)
     return Answer(
         shared,
         first,
@@ -61,25 +67,33 @@ def answer(dialect: Dialect, response: Response, taken: Collection[int]) -> Answ
         schema is None or named(schema),
         schema is not None,
         _SPARE if schema is None else most_of_a_part(schema) + _SPARE,
+        hints,
     )
 
 
-_grounds = Memo[str, Ground](16)
+_grounds = Memo[tuple[str, bool], Ground](16)
 
 
-def _ground(dialect: Dialect, end: int) -> Ground:
-    found = _grounds.known.get(dialect.fingerprint)
+def text_ground(dialect: Dialect, end: int, *, json: bool) -> Ground:
+    """Returns what all answers of a dialect share, made once; `json`: those that are JSON."""
+    key = (dialect.fingerprint, json)
+    found = _grounds.known.get(key)
     if found is None:
         shared, companion = ground(dialect), texts(dialect)
-        search = Search(companion, shared.search.vocabulary, shared.bitmask, end=end)
+        search = Search(companion, shared.search.vocabulary, shared.bitmask, end=end, json=json)
         made = shared._replace(
             lexemes=companion, search=search, fixes=companion.rests, taken=taken()
         )
-        found = _grounds.keep(dialect.fingerprint, made)
+        found = _grounds.keep(key, made)
     return found
 
 
-def _matcher(known: Any, response: Response) -> Any:
+def matcher_of(dialect: Dialect, end: int, response: Response) -> Any:
+    """Returns llguidance's matcher of a response, which the id `end` follows.
+
+    Raises ResponseError if llguidance cannot read it.
+    """
+    known = words(dialect, end)
     import llguidance
 
     found = llguidance.LLMatcher(
@@ -105,18 +119,24 @@ def _ending(
     schema: dict[str, Any] | None,
     end: int,
     taken: Collection[int],
+    hints: tuple[bytes, ...],
 ) -> list[int]:
     """Returns the shortest text that was found, as tokens; the first is none of `taken`."""
-    search, found = shared.search, []
+    search, words = shared.search, shared.search.vocabulary.tokens
+
+    def fit(tokens: list[int]) -> list[list[int]]:
+        spelled = [tokens, *_other_firsts(search, tokens, words)]
+        return [s for s in spelled if s and s[0] not in taken and shared.proved(first, s, end)]
+
+    fits: list[list[int]] = []
     if schema is not None:
+        shown = {word: value for word, value in schema.items() if word != GUIDANCE}
         size = lambda value: len(search.tokens(_spelled(dialect, value)))  # noqa: E731
         with suppress(Unclear, UnicodeEncodeError):
-            found.append(search.tokens(_spelled(dialect, minimal_value(schema, size))))
-    searched = search.ending(first, shared.lexemes.first, most=_MOST).tokens
-    found += [searched] if searched else []
-    words = search.vocabulary.tokens
-    spelled = [s for tokens in found for s in (tokens, *_other_firsts(search, tokens, words))]
-    fits = [s for s in spelled if s and s[0] not in taken and shared.proved(first, s, end)]
+            fits = fit(search.tokens(_spelled(dialect, minimal_value(shown, size))))
+    if not fits:
+        searched = search.ending(first, shared.lexemes.first, most=_MOST, hints=hints).tokens
+        fits = fit(searched) if searched else []
     if not fits:
         raise ResponseError(
             "no text was found that fits the response, spells no tag and does not begin as a tag "

@@ -11,11 +11,21 @@ first, because the pattern went on there, and then those that were written least
 
 After `{"a": "x-` with the pattern `^[a-z]+-[0-9]+$`, no quote may follow, `0` makes it possible,
 and `"` and `}` are the ending.
+
+A pattern without `^`, such as `[0-9]{4}-[0-9]{2}`, refuses no byte, so no byte promises anything.
+So there are *hints*, texts that patterns match: where the end of one makes a quote possible, it is
+written.
+
+A matcher takes some hundred bytes more with each byte that it has read, so a long search keeps
+those of the last places and of every 64th, and makes the others again when it comes back to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,10 +35,12 @@ from mypt_infer.decode.compile.vocab import Ints, Vocabulary
 from mypt_infer.decode.llguidance.lexer import Companion, Lexemes
 from mypt_infer.decode.tables import DEAD_STATE
 
-# The most places that a search looks at, about 0.1 s.
-EXPANSIONS = 3000
+# The most places that a search for the ending after an id looks at, some 40 us each.
+EXPANSIONS = 600
 # The most bytes of an ending.
-_LONGEST = 1 << 14
+_LONGEST = 1 << 13
+# The matchers that a search keeps: those of so many last places, and of each place of so many.
+_KEPT, _EACH = 48, 64
 # The bytes back to which a search counts how often it wrote a byte.
 _RECENT = 256
 _WORDS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_ .:,"
@@ -37,6 +49,9 @@ _INSIDE = [*b'"', *_WORDS, *range(0x100)]
 _OUTSIDE = [*b'}]"ntf', *_WORDS, *range(0x100)]
 _ANYWHERE = [*b'}]"', *_WORDS, *range(0x100)]
 _QUOTE = ord('"')
+_CLOSING_QUOTE = 1 << _QUOTE
+_CLOSING = sum(1 << byte for byte in b"}],")
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
 
 
 class Bitmask:
@@ -77,23 +92,25 @@ class Ending(NamedTuple):
     none: bool
 
 
-class _Place(NamedTuple):
-    """A place in the search: its matcher, the companion's state, and what was written so far.
+@dataclass(slots=True)
+class _Place:
+    """A place in the search: its matcher, if it is kept, and what was written so far.
 
     `ways` are the bytes to try next, as (token, companion's state after, byte); `possible` are all
-    bytes that may follow.
+    bytes that may follow, a bit for each.
     """
 
     matcher: Any
     text: bytes
     ways: Iterator[tuple[int, int, int]]
-    possible: frozenset[int]
+    possible: int
 
 
 class Search:
     """Searches for endings.
 
-    With `end`, the id that follows them, they are those of texts of any kind; else of JSON.
+    With `end`, the id that follows them, they are those of texts of any kind; else of JSON. With
+    `end` and `json` they are JSON, too, whose strings the companion does not know.
     """
 
     def __init__(
@@ -103,23 +120,34 @@ class Search:
         bitmask: Bitmask,
         *,
         end: int | None = None,
+        json: bool = False,
     ) -> None:
-        self.end = end
+        self.end, self.json = end, json or end is None
         self.lexemes, self.vocabulary, self.bitmask = lexemes, vocabulary, bitmask
         ids = {token[0]: i for i, token in enumerate(vocabulary.tokens) if len(token) == 1}
         self.id_of = ids
         self.inside, self.outside = (
             np.array([ids[b] for b in dict.fromkeys(order)], dtype=np.int32)
-            for order in (_INSIDE, _OUTSIDE if end is None else _ANYWHERE)
+            for order in (_INSIDE, _OUTSIDE if self.json else _ANYWHERE)
         )
-        self._orders: dict[int, tuple[Ints, list[tuple[int, int, int]]]] = {}
+        self._orders: dict[tuple[int, bool], tuple[Ints, list[tuple[int, int, int]]]] = {}
 
-    def ending(self, matcher: Any, state: int, *, most: int = EXPANSIONS) -> Ending:
+    def ending(
+        self,
+        matcher: Any,
+        state: int,
+        *,
+        most: int = EXPANSIONS,
+        begun: bytes = b"",
+        hints: Sequence[bytes] = (),
+    ) -> Ending:
         """Returns an ending, looking at no more than `most` places.
 
-        `state` is the companion's. The matcher is left as it is.
+        `state` is the companion's. The matcher is left as it is. `begun` is the body so far,
+        `hints` are texts that patterns match.
         """
-        first = self._read(matcher.deep_copy(), state, b"", frozenset())
+        read = partial(self._read, begun=begun, hints=hints)
+        first = read(matcher.deep_copy(), state, b"", 0)
         looked, cut = 1, False
         if isinstance(first, bytes):
             return Ending(self.tokens(first), looked, False)
@@ -135,18 +163,32 @@ class Search:
                 stack.pop()
                 continue
             looked += 1
-            here = place.matcher.deep_copy()
+            here = self._matcher(stack).deep_copy()
             if not here.consume_token(token):
                 continue
-            then = self._read(here, after, place.text + bytes([byte]), place.possible)
+            then = read(here, after, place.text + bytes([byte]), place.possible)
             if isinstance(then, bytes):
                 return Ending(self.tokens(then), looked, False)
             if then is not None:
                 stack.append(then)
+                old = len(stack) - 1 - _KEPT
+                if old > 0 and old % _EACH:
+                    stack[old].matcher = None
         return Ending(None, looked, not stack and not cut)
 
+    def _matcher(self, stack: list[_Place]) -> Any:
+        """Returns the matcher of the last place, made again from the nearest that is kept."""
+        at = len(stack) - 1
+        while stack[at].matcher is None:
+            at -= 1
+        for before, place in zip(stack[at:], stack[at + 1 :], strict=False):
+            place.matcher = before.matcher.deep_copy()
+            more = place.text[len(before.text) :]
+            place.matcher.consume_tokens([self.id_of[b] for b in more])
+        return stack[-1].matcher
+
     def _read(
-        self, here: Any, at: int, text: bytes, before: frozenset[int]
+        self, here: Any, at: int, text: bytes, before: int, *, begun: bytes, hints: Sequence[bytes]
     ) -> _Place | bytes | None:
         """Returns the place after some text, or the whole text if the body ends there.
 
@@ -160,44 +202,71 @@ class Search:
                 return None
         if here.is_accepting() and self.lexemes.may_end(at):
             return text
-        order, ways = self._order(at)
+        inside = self.json and self._inside(at, begun, text)
+        order, ways = self._order(at, inside=inside)
         recent = text[-_RECENT:]
         found = [ways[i] for i in np.flatnonzero(self.bitmask.some(here, order)).tolist()]
-        possible = frozenset(byte for _, _, byte in found)
-        if self.end is not None:
-            new = possible - before if before else possible
+        possible = sum(1 << byte for _, _, byte in found)
+        new = possible & ~before if before else possible
+        if not self.json:
             found.sort(
                 key=lambda way: (
                     not self._closes(here, way),
-                    way[2] not in new,
+                    not new >> way[2] & 1,
                     recent.count(way[2]),
                 )
             )
-        elif at in self.lexemes.strings and _QUOTE not in possible and len(found) > 1:
-            new = possible - before if before else possible
-            found.sort(key=lambda way: (way[2] not in new, recent.count(way[2])))
+        elif inside and not possible & _CLOSING_QUOTE and len(found) > 1:
+            hint = self._hint(here, at, hints)
+            if hint:
+                tokens = [self.id_of[b] for b in hint]
+                here.consume_tokens(tokens)
+                then = self.lexemes.run(at, tokens)
+                return self._read(here, then, text + hint, 0, begun=begun, hints=hints)
+            found.sort(key=lambda way: (not new >> way[2] & 1, recent.count(way[2])))
             if not before:
                 found.sort(key=lambda way: not self._closes(here, way))
-        elif at not in self.lexemes.strings and not possible & {0x7D, 0x5D, 0x2C}:
+        elif not inside and not possible & _CLOSING:
             found.sort(key=lambda way: recent.count(way[2]) if 0x30 <= way[2] <= 0x39 else 0)
         return _Place(here, text, iter(found), possible) if found else None
 
+    def _hint(self, here: Any, at: int, hints: Sequence[bytes]) -> bytes:
+        """Returns the shortest end of a hint after which a quote may follow; b"" if none is so."""
+        quote = self.id_of[_QUOTE]
+        for count in range(1, max(map(len, hints), default=0) + 1):
+            for hint in hints:
+                tokens = [self.id_of[b] for b in hint[-count:]]
+                if (
+                    count <= len(hint)
+                    and here.validate_tokens([*tokens, quote]) == count + 1
+                    and self.lexemes.run(at, tokens) != DEAD_STATE
+                ):
+                    return hint[-count:]
+        return b""
+
+    def _inside(self, at: int, begun: bytes, text: bytes) -> bool:
+        """Returns whether a place is inside a string of JSON."""
+        if self.end is None:
+            return at in self.lexemes.strings
+        return _ESCAPED.sub(b"", begun + text).count(b'"') % 2 == 1
+
     def _closes(self, here: Any, way: tuple[int, int, int]) -> bool:
         """Returns whether a string, or the text, may close after one more byte."""
-        quote = self.id_of[_QUOTE] if self.end is None else self.end
+        quote = self.id_of[_QUOTE] if self.end is None or self.json else self.end
         return bool(here.validate_tokens([way[0], quote]) == 2)
 
-    def _order(self, at: int) -> tuple[Ints, list[tuple[int, int, int]]]:
+    def _order(self, at: int, *, inside: bool) -> tuple[Ints, list[tuple[int, int, int]]]:
         """Returns (ids, ways) of the tokens of one byte that the companion takes.
 
         They are in the order in which the search tries them."""
-        if at not in self._orders:
-            order = self.inside if at in self.lexemes.strings else self.outside
+        found = self._orders.get((at, inside))
+        if found is None:
+            order = self.inside if inside else self.outside
             follows = {int(i): self.lexemes.next(at, int(i)) for i in order}
             order = order[[follows[int(i)] != DEAD_STATE for i in order]]
             ways = [(int(i), follows[int(i)], self.vocabulary.tokens[int(i)][0]) for i in order]
-            self._orders[at] = order, ways
-        return self._orders[at]
+            found = self._orders[at, inside] = order, ways
+        return found
 
     def tokens(self, text: bytes) -> list[int]:
         """Returns a text in as few tokens as possible."""

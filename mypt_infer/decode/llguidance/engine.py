@@ -74,8 +74,6 @@ _SLACK = 16
 _ALL = frozenset([""])
 # The ones in each byte.
 _ONES = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.int64)
-# A tool that is not known yet.
-_ANY_RULE = Rule(b"", frozenset([""]), False, 0)
 
 
 class _BodyState(NamedTuple):
@@ -337,7 +335,13 @@ class Guided:
         if tool >= 0:
             return rules[tool]
         found = next((r for r in rules if text.startswith(r.begins)), None)
-        return found or _ANY_RULE._replace(part=self._largest)
+        return found or self._any
+
+    @cached_property
+    def _any(self) -> Rule:
+        """Returns what is known of a call whose tool is not known yet."""
+        hints = dict.fromkeys(hint for r in self.calls.rules for hint in r.hints)
+        return Rule(b"", frozenset([""]), False, self._largest, tuple(hints))
 
     @cached_property
     def _largest(self) -> int:
@@ -382,6 +386,7 @@ class Guided:
                 _ALL,
                 answer.closed,
                 answer.spare,
+                answer.hints,
             )
         rule = self._rule(place.hole, text)
         return Place(
@@ -394,6 +399,7 @@ class Guided:
             rule.bound,
             rule.closed,
             rule.part + _SLACK + self._call,
+            rule.hints,
         )
 
     def _ending(self, state: int, token: int) -> list[int] | None:
@@ -465,13 +471,15 @@ class Guided:
                     tree = tree.below(byte) if tree is not None else None
                 yield from tree.all_ids if tree is not None else ()
 
-    def _proofs(self, state: int, place: Place, bits: npt.NDArray[np.uint8]) -> ProvenIds:
+    def _proofs(
+        self, state: int, place: Place, bits: npt.NDArray[np.uint8], *, soon: bool = False
+    ) -> ProvenIds:
         """Returns those of some ids, with `own` among them, after which an ending was found."""
         prover = self._prover_of(self.places[state].hole)
         _, then, stays = prover.ground.lexemes.allowed(place.companion)
         flags = np.unpackbits(bits, bitorder="little")[: len(then)]
         ids = np.flatnonzero(flags).astype(np.int32)
-        return prover.all(place, ids, then[ids], stays[ids])
+        return prover.all(place, ids, then[ids], stays[ids], soon=soon)
 
     def _offer(self, state: int) -> Offered:
         place, hole = self._place(state), self.places[state].hole
@@ -479,7 +487,7 @@ class Guided:
         least, own = len(place.ending), place.ending[0]
         known = {own: least - 1}
         found = Offered(bits, self.tables.vocabulary, least + place.spare, known, True)
-        few = place.is_bound and found.count <= _FEW
+        few, cut = place.is_bound and found.count <= _FEW, False
         if few:
             doubt = bits
         else:
@@ -489,12 +497,13 @@ class Guided:
         if doubt.any():
             doubt = doubt.copy()
             doubt[own >> 3] |= 1 << (own & 7)
-            proved = self._proofs(state, place, doubt)
-            if few:
+            proved = self._proofs(state, place, doubt, soon=True)
+            cut = proved.cut
+            if few and not cut:
                 self._options.keep(state, proved, proved.size)
             found = found.without(proved.none.tolist())
             found.known.update(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
-        return replace(found, sure=few or not place.is_bound)
+        return replace(found, sure=not cut and (few or not place.is_bound))
 
     def _whole(self, proved: ProvenIds) -> Offered:
         known = dict(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from mypt_infer.decode.compile.table_schemas import MAX_DEPTH
+from mypt_infer.decode.llguidance.pattern_text import Unreadable, pattern_text
 from mypt_infer.decode.schemas import ANNOTATIONS
 
 # The most parts of a value, and characters of a string.
@@ -65,8 +67,15 @@ class _Reader:
         if "enum" in schema:
             return self._shortest(schema["enum"])
         for word in ("anyOf", "oneOf"):
-            if word in schema and not set(schema) - ANNOTATIONS - {word}:
-                return self._any([partial(self.value, part, depth + 1) for part in schema[word]])
+            if word in schema:
+                rest = {w: v for w, v in schema.items() if w != word}
+                ways = [self._both(rest, part) for part in schema[word]]
+                return self._any([partial(self.value, way, depth + 1) for way in ways])
+        if "allOf" in schema:
+            whole = {w: v for w, v in schema.items() if w != "allOf"}
+            for part in schema["allOf"]:
+                whole = self._both(whole, part)
+            return self.value(whole, depth + 1)
         if "$ref" in schema and not set(schema) - ANNOTATIONS - {"$ref"}:
             _, kind, name = schema["$ref"].split("/")
             return self.value(self.root[kind][name], depth + 1)
@@ -75,6 +84,18 @@ class _Reader:
         kinds = schema.get("type", "null")
         kinds = kinds if isinstance(kinds, list) else [kinds]
         return self._any([partial(self._typed, kind, schema, depth) for kind in kinds])
+
+    def _both(self, schema: dict[str, Any], part: Any) -> dict[str, Any]:
+        """Returns a schema that binds as two do, as far as their keywords differ."""
+        if not isinstance(part, Mapping):
+            return schema
+        both = {**schema, **part}
+        for word in ("properties", "$defs", "definitions"):
+            if word in schema and word in part:
+                both[word] = {**schema[word], **part[word]}
+        if "required" in schema and "required" in part:
+            both["required"] = [*schema["required"], *part["required"]]
+        return both
 
     def _any(self, ways: list[partial[Any]]) -> Any:
         """Returns the shortest of some values; at least one of them must be clear."""
@@ -96,7 +117,7 @@ class _Reader:
             return _SHORT[kind]
         if kind == "string":
             if "pattern" in schema:
-                return _literal(schema["pattern"])
+                return _matching(schema)
             if schema.get("minLength", 0) > _MOST:
                 raise Unclear("a long string")
             return (
@@ -124,12 +145,44 @@ class _Reader:
         raise Unclear(f"the type {kind!r}")
 
 
-def _literal(pattern: str) -> str:
-    """Returns the text that a pattern without operators is. Raises Unclear for any other."""
-    text = pattern.removeprefix("^").removesuffix("$")
-    if not re.fullmatch(r"[\w \-/:,]*", text):
-        raise Unclear("a pattern")
-    return text
+def _matching(schema: Mapping[str, Any]) -> str:
+    """Returns a short text that a pattern matches. Raises Unclear if the pattern shows none."""
+    try:
+        text = pattern_text(schema["pattern"])
+    except Unreadable as error:
+        raise Unclear(str(error)) from None
+    return text.ljust(schema.get("minLength", 0), "0")
+
+
+# The most patterns of a schema that are read, and what JSON writes as it is.
+_PATTERNS, _PLAIN = 32, re.compile(r"[ !#-\[\]-~]+")
+
+
+def hints_of(schema: Any) -> tuple[bytes, ...]:
+    """Returns a text that matches for each pattern of a schema that shows one.
+
+    >>> hints_of({"properties": {"a": {"pattern": "[0-9]{4}-[0-9]{2}"}, "b": {"pattern": "^x*$"}}})
+    (b'0000-00',)
+    """
+    found: dict[bytes, None] = {}
+    for pattern in list(dict.fromkeys(_patterns(schema)))[:_PATTERNS]:
+        with suppress(Unreadable):
+            text = pattern_text(pattern)
+            if _PLAIN.fullmatch(text):
+                found[text.encode()] = None
+    return tuple(found)
+
+
+def _patterns(part: Any) -> Iterator[str]:
+    if isinstance(part, list):
+        for one in part:
+            yield from _patterns(one)
+    elif isinstance(part, Mapping):
+        for word, value in part.items():
+            if word == "pattern" and isinstance(value, str):
+                yield value
+            else:
+                yield from _patterns(value)
 
 
 def _number(schema: Mapping[str, Any]) -> int:

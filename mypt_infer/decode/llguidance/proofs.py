@@ -31,7 +31,9 @@ from mypt_spec.bodies.strict_json import Fault, faults, loads
 _FREE = 1000
 # The most endings that are tried for all ids of one place, some 3 us each, and the most places that
 # all searches of one place look at.
-_TRIES, _MORE = 20_000, EXPANSIONS // 2
+_TRIES, _MORE = 4000, EXPANSIONS // 2
+# The same for an offer, which is asked for at each step.
+_SOON, _NEAR = 250, 20
 
 
 class Place(NamedTuple):
@@ -40,7 +42,8 @@ class Place(NamedTuple):
     `matcher`: llguidance's, which is not changed. `companion`: its state. `text`: the body so far.
     `ending`: tokens that complete the body from here. `at`: where in the JSON; `listed`: where in a
     list of calls. `bound`: keys of members that patterns bind. `closed`: all members are named.
-    `spare`: about the most tokens by which an id makes the ending longer.
+    `spare`: about the most tokens by which an id makes the ending longer. `hints`: texts that
+    patterns match.
     """
 
     matcher: Any
@@ -52,6 +55,7 @@ class Place(NamedTuple):
     bound: frozenset[str]
     closed: bool
     spare: int
+    hints: tuple[bytes, ...] = ()
 
     @property
     def is_bound(self) -> bool:
@@ -64,7 +68,7 @@ class ProvenIds:
     """The ids that may follow a place, sorted, each with an ending that is proven to fit.
 
     `least` holds, for each id, the tokens from after it to the end of the body; 0 if it is the end.
-    `none`: ids that have no ending at all.
+    `none`: ids that have no ending at all. `cut`: of some ids neither is known.
     """
 
     ids: Ints
@@ -72,6 +76,7 @@ class ProvenIds:
     ending: Ints  # which of `endings`
     endings: list[list[int]]
     none: Ints
+    cut: bool = False
 
     @property
     def size(self) -> int:
@@ -107,12 +112,21 @@ class Prover:
         found, none, _ = self._prove(place, tried, token, after, doubtful=doubtful)
         return Proof(tried.list[found] if found >= 0 else None, none)
 
-    def all(self, place: Place, ids: Ints, then: Ints, stays: npt.NDArray[np.bool_]) -> ProvenIds:
+    def all(
+        self,
+        place: Place,
+        ids: Ints,
+        then: Ints,
+        stays: npt.NDArray[np.bool_],
+        *,
+        soon: bool = False,
+    ) -> ProvenIds:
         """Returns those of some ids after which an ending was found.
 
         `then` is the companion's state after each of `ids`; `stays`: it does not leave the string.
+        `soon` takes a millisecond or two at most, and leaves out more.
         """
-        ground = self.ground
+        ground, (tries, more_at_most) = self.ground, (_SOON, _NEAR) if soon else (_TRIES, _MORE)
         # In a string that only a length can bind, tokens of equal length that lead the companion to
         # the same state are alike.
         alike = stays & (ground.characters[ids] > 0)
@@ -126,7 +140,7 @@ class Prover:
         doubts = np.full(len(first), not place.closed) & (place.at.key | ground.opens[ids[first]])
         rows = zip(ids[first].tolist(), then[first].tolist(), keys[first].tolist(), strict=True)
         for i, (token, after, hint) in enumerate(rows):
-            if tried.count > _TRIES:
+            if tried.count > tries or (soon and looked >= more_at_most):
                 break
             which[i], none[i], more = self._prove(
                 place,
@@ -135,7 +149,7 @@ class Prover:
                 after,
                 doubtful=bool(doubts[i]),
                 guess=hints.get(hint, 0),
-                most=_MORE - looked,
+                most=more_at_most - looked,
             )
             looked += more
             hints[hint] = max(int(which[i]), 0)
@@ -150,6 +164,7 @@ class Prover:
             ending_of[kept],
             tried.list,
             ids[none[members] & ~kept].astype(np.int32),
+            bool(((which < 0) & ~none).any()),
         )
 
     # Inside.
@@ -181,7 +196,7 @@ class Prover:
         for e in (guess, *range(len(tried.list))):
             if tried.fits(e, token, after) and good(tried.list[e]):
                 return e, False, 0
-        known: list[list[int]] = []
+        known = tried.rest(token)
         if after in self.ground.fixes:
             known += [[*self.ground.fixes[after], *e] for e in tried.list]
         if self.tails and _shallow(place.listed, self.ground.search.vocabulary.tokens[token]):
@@ -190,7 +205,13 @@ class Prover:
         beyond = place.matcher.deep_copy() if found < 0 and most > 0 else None
         if beyond is None or not beyond.consume_token(token):
             return found, False, 0
-        ending = self.ground.search.ending(beyond, after, most=min(most, EXPANSIONS))
+        ending = self.ground.search.ending(
+            beyond,
+            after,
+            most=min(most, EXPANSIONS),
+            begun=place.text + self.ground.search.vocabulary.tokens[token],
+            hints=place.hints,
+        )
         if ending.tokens is None:
             return -1, ending.none, ending.looked
         # The same key once more may be what makes it unsound.
@@ -214,10 +235,21 @@ class _Endings:
 
     def __init__(self, ground: Ground, here: Any, end: int, endings: list[list[int]]) -> None:
         self.list, self._lexemes, self._here, self._end = endings, ground.lexemes, here, end
+        self._search = ground.search
+        self._text: bytes | None = None
         self._tails = [[*e, end] for e in endings]
         # The companion's answers, by its state and the ending: many tokens lead to one state.
         self._closes: dict[tuple[int, int], bool] = {}
         self.count = 0
+
+    def rest(self, token: int) -> list[list[int]]:
+        """Returns the place's own ending in other tokens, after one that is its beginning."""
+        word = self._search.vocabulary.tokens[token]
+        if self._text is None:
+            self._text = b"".join(self._search.vocabulary.tokens[t] for t in self.list[1])
+        if not self._text.startswith(word):
+            return []
+        return [self._search.tokens(self._text[len(word) :])]
 
     def fits(self, ending: int, token: int, after: int) -> bool:
         """Returns whether a token and then an ending, by its number, complete the body.

@@ -21,7 +21,8 @@ from mypt_infer.decode.schemas import plain_schema
 
 _ONE_LINE = {"\n": "\\n", "\r": "\\r"}
 _HEAD = '%llguidance {"no_forcing": true}\n'
-# The spacing of canonical JSON, as llguidance is told of it.
+# The keyword that tells llguidance the spacing of canonical JSON.
+GUIDANCE = "x-guidance"
 SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
 
@@ -70,7 +71,7 @@ class Response:
         found = {} if found is True else found
         if not isinstance(found, dict):
             raise ResponseError("no text fits the schema false")
-        return {**found, "x-guidance": SPACING}
+        return {**found, GUIDANCE: SPACING}
 
 
 def _literal(regex: str) -> str:

@@ -27,7 +27,12 @@ from mypt_infer.decode.llguidance.grammar import (
     schema_of,
 )
 from mypt_infer.decode.llguidance.ground import ground
-from mypt_infer.decode.llguidance.minimal_value import Unclear, minimal_value, most_of_a_part
+from mypt_infer.decode.llguidance.minimal_value import (
+    Unclear,
+    hints_of,
+    minimal_value,
+    most_of_a_part,
+)
 from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_infer.decode.tables import Tables, build
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
@@ -42,13 +47,14 @@ class Rule(NamedTuple):
 
     `begins`: the first bytes of its calls, in a list those after the id. `bound`: the keys of
     members that patterns bind. `closed`: all members are named. `part`: about the most tokens that
-    the shortest value of a part of the schema takes.
+    the shortest value of a part of the schema takes. `hints`: texts that its patterns match.
     """
 
     begins: bytes
     bound: frozenset[str]
     closed: bool
     part: int
+    hints: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +146,7 @@ class _Opening:
                 patterned(s),
                 named(s),
                 most_of_a_part(s),
+                hints_of(s),
             )
             for tool in tools
             for s in [schema_of(tool, self.kind)]
@@ -203,11 +210,12 @@ class _Opening:
     def searched(self, first: Any, tool: ToolSpec) -> list[int] | None:
         """Returns a short body that a search finds, as tokens; None if it finds none."""
         search, companion, before = self.ground.search, self.ground.lexemes, self._before(tool)
+        hints = hints_of(tool.schema)
         here, spelled = first.deep_copy(), [search.id_of[b] for b in before]
         at = companion.run(companion.first, spelled)
         if not here.consume_tokens(spelled) or not at:
             return None
-        ending = search.ending(here, at, most=_MOST).tokens
+        ending = search.ending(here, at, most=_MOST, hints=hints).tokens
         if ending is None:
             return None
         return search.tokens(before + self.dialect.tokenizer.decode_bytes(ending))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from mypt_infer.decode.compile.nfa import NO_BLOCK
 from mypt_infer.decode.limits import entries_of
 from mypt_infer.decode.llguidance import tools as calls_module
 from mypt_infer.decode.llguidance.grammar import matcher
+from mypt_infer.decode.llguidance.pattern_text import Unreadable, pattern_text
 from mypt_infer.decode.llguidance.tools import _Opening, calls_of
 from mypt_infer.decode.tables import DEAD_STATE
 from mypt_infer.decode.tools import ToolSpec, declare
@@ -133,9 +135,9 @@ def test_the_least_is_that_of_the_tables(name: str) -> None:
 @pytest.mark.parametrize(
     "schema",
     [
-        {"type": "string", "pattern": "a+"}, {"type": "string", "format": "other"}, {"not": {}}, {"type": "string", "minLength": 10**9}, {"type": "array", "minItems": 1},
+        {"type": "string", "pattern": "a(?=b)"}, {"type": "string", "format": "other"}, {"not": {}}, {"type": "string", "minLength": 10**9}, {"type": "array", "minItems": 1},
         {"type": "array", "minItems": 10**9, "items": {"type": "null"}}, {"$ref": "#"}, {"$ref": "#/$defs/no"}, {"type": "integer", "minimum": "3"}, {"enum": []},
-        {"type": "object", "required": ["a"]}, {"type": "array", "minItems": 9, "items": {"type": "array", "minItems": 999, "items": {"type": "null"}}}, True, {"type": "?"}, {"allOf": []},
+        {"type": "object", "required": ["a"]}, {"type": "array", "minItems": 9, "items": {"type": "array", "minItems": 999, "items": {"type": "null"}}}, True, {"type": "?"},
     ],
 )  # fmt: skip
 def test_what_does_not_tell(schema: Any) -> None:
@@ -150,6 +152,45 @@ def test_a_pattern_without_operators_is_its_own_value() -> None:
     tool = spec({"a": {"type": "string", "pattern": "wifi"}}, ["a"])
     assert minimal_value(tool.schema, size) == {"a": "wifi"}
     assert Decoder("mypt", [tool], engine="llguidance")
+
+
+PARTS = st.recursive(
+    st.sampled_from(["a", "-", ".", r"\d", r"\.", r"\w", "[^0-9]", "[a-f/]", r"[\]\\x]", "é"]),
+    lambda part: st.one_of(
+        st.lists(part, min_size=1, max_size=3).map("".join),
+        st.lists(part, min_size=2, max_size=3).map(lambda ways: f"({'|'.join(ways)})"),
+        st.tuples(part, st.sampled_from(["*", "+?", "?", "{2}", "{1,}", "{0,3}"])).map(
+            lambda pair: f"(?:{pair[0]}){pair[1]}"
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60)
+@given(PARTS, st.booleans())
+def test_the_text_of_a_pattern_matches_it(pattern: str, bound: bool) -> None:
+    whole = f"^{pattern}$" if bound else pattern
+    assert re.fullmatch(whole, pattern_text(whole))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a(?!b)", "(?<=a)b", r"(a)\1", "(a", "a)", r"\p{L}", "[", "a{2000}"]
+)
+def test_a_pattern_that_does_not_tell(pattern: str) -> None:
+    with pytest.raises(Unreadable):
+        pattern_text(pattern)
+
+
+def test_what_two_schemas_bind_together() -> None:
+    """`anyOf` beside other keywords, as in lists of tools with either of two arguments."""
+    either = [{"required": ["path", "b"]}, {"required": ["a"]}]
+    schema = {
+        "properties": {"a": {"const": 1}, "path": {"const": 2}, "b": {"const": 3}},
+        "type": "object",
+    }
+    assert minimal_value({**schema, "anyOf": either}, size) == {"a": 1}
+    assert minimal_value({**schema, "allOf": either}, size) == {"a": 1, "path": 2, "b": 3}
 
 
 def test_references_are_followed_and_circles_are_not() -> None:
@@ -209,7 +250,7 @@ def test_a_search_helps_where_reading_does_not(monkeypatch: pytest.MonkeyPatch) 
         "searched",
         lambda self, first, tool: looked.append(tool.name) or real(self, first, tool),
     )
-    bound = {"type": "string", "pattern": "^[a-c]{2}-7$"}
+    bound = {"type": "string", "pattern": r"^\p{Lu}-7$"}
     decoder = Decoder(
         "mypt",
         [
@@ -223,7 +264,7 @@ def test_a_search_helps_where_reading_does_not(monkeypatch: pytest.MonkeyPatch) 
     )
     assert looked == ["bound_x1"]
     body = decoder.dialect.tokenizer.decode(decoder.engine.guided.endings[2])  # type: ignore[attr-defined]
-    assert json.loads(body)["a"] in {f"{a}{b}-7" for a in "abc" for b in "abc"}
+    assert re.fullmatch("[A-Z]-7", json.loads(body)["a"])
     looked.clear()
     monkeypatch.setattr(
         _Opening,

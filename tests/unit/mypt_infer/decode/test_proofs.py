@@ -101,6 +101,11 @@ def test_plain_tools_are_read(
             None,
             [{"a": [{"w": "1", "x": "2", "y": "33", "z": "ü"}] * 2}],
         ),
+        (
+            {"at": {"type": "string", "pattern": r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}"}, "doi": {"type": "string", "pattern": r"10\..+/.+"}},
+            [],
+            [{"at": "on 2024-01-31 10:00, or so", "doi": "10.1000/182"}, {"doi": "doi:10.1/x y"}],
+        ),
         ({"a": {"type": "string", "format": "email"}}, None, [{"a": "joe.bloggs@example.com"}]),
         ({"a": {"type": "string", "format": "duration"}}, None, [{"a": "PT36H"}, {"a": "P4DT12H30M5S"}]),
         ({"a": {"type": "string", "format": "date-time"}}, None, [{"a": "1963-06-19T08:30:06.283Z"}]),
@@ -190,6 +195,45 @@ def test_what_has_no_ending_is_refused_when_it_is_taken() -> None:
     with pytest.raises(ValueError, match="is not allowed"):
         of.next(state, dead)
     assert of.takes(state, of.dialect.tokenizer.encode("x")[0])
+
+
+def test_a_search_keeps_few_matchers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each holds all that it has read, so one at each place of a long search would fill memory."""
+    from mypt_infer.decode.llguidance import completion
+
+    places: list[Any] = []
+    made = completion._Place
+    monkeypatch.setattr(completion, "_Place", lambda *a: places.append(made(*a)) or places[-1])
+    of = of_members(a={"type": "string"})
+    guided = of.engine.guided  # type: ignore[attr-defined]
+    search = guided.ground.search
+    here, at = guided.first[0].deep_copy(), search.lexemes.first
+    begun = [search.id_of[b] for b in b'{"name": "t", "a": "']
+    assert here.consume_tokens(begun)
+    monkeypatch.setattr(search, "inside", search.inside[search.inside != search.id_of[34]])
+    monkeypatch.setattr(search, "_orders", {})
+    found = search.ending(here, search.lexemes.run(at, begun), most=1200)
+    assert found.tokens is None
+    assert len(places) > 1000
+    assert sum(p.matcher is not None for p in places) < 150
+
+
+def test_a_large_answer_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search among strings that llguidance does not bind may take thousands of places."""
+    from mypt_infer.decode import Response
+    from mypt_infer.decode.llguidance.completion import Search
+
+    patterned = {"type": "string", "pattern": "^[0-9]+-[0-9]+$"}
+    schema = {
+        "type": "object",
+        "properties": {"version": patterned, "lists": {"type": "array", "items": {"$ref": "#"}}},
+        "required": ["version", "lists"],
+        "additionalProperties": False,
+    }
+    monkeypatch.setattr(Search, "ending", None)
+    of = Decoder("praxis", response=Response(schema=schema))
+    body = of.dialect.tokenizer.decode(of.engine.guided.endings[-1])  # type: ignore[attr-defined]
+    assert json.loads(body) == {"version": "0-0", "lists": []}
 
 
 def test_refused_draws_are_counted() -> None:

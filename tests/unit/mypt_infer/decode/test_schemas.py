@@ -232,6 +232,26 @@ def test_a_free_object_goes_to_the_engine_that_can_fill_it() -> None:
     assert Decoder("mypt", [closed], engine="auto").engine.whole
 
 
+def test_members_that_are_meant_go_to_the_engine_that_can_write_them() -> None:
+    """Where a schema says so; where it says nothing, a tool takes the arguments that it names."""
+    more = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "string"}}  # fmt: skip
+    for parameters in (more, {"type": "object", "properties": {"x": more}}):
+        assert not Decoder(
+            "mypt", [{"name": "t", "parameters": parameters}], engine="auto"
+        ).engine.whole
+    said = {**more, "additionalProperties": False}
+    for schema in (said, {"type": "object", "properties": more["properties"]}):
+        assert Decoder("mypt", [{"name": "t", "parameters": schema}], engine="auto").engine.whole
+
+
+def test_references_by_the_name_of_a_part() -> None:
+    part = {"id": "#count", "type": "integer"}
+    schema = {"$schema": "http://json-schema.org/draft-04/schema#", "definitions": {"c": part}, "properties": {"a": {"$ref": "#count"}}}  # fmt: skip
+    of = Decoder("mypt", [{"name": "t", "parameters": schema}], engine="auto")
+    state = of.run(of.start(prompt("mypt")), [50261, 50267])
+    assert of.accepts(state, of.dialect.tokenizer.encode('{"name": "t", "a": 3}')) > 9
+
+
 def test_functions_and_forbidding_do_not_warn_again() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
