@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -317,13 +317,18 @@ class UnitFile:
         """Reads all of a unit that begins at byte `at` but its ids and masks. Raises OSError."""
         with path.open("rb") as data:
             data.seek(at)
-            (size,) = struct.unpack("<I", data.read(4))
-            head = json.loads(data.read(size))
-            arrays: list[Any] = [
-                np.frombuffer(data.read(np.dtype(dtype).itemsize * head["samples"]), dtype)
-                for dtype in ("<u4", "<u8", "V16")
-            ]
-            at, width = data.tell(), np.dtype(head.get("dtype", _USUAL)).itemsize
+            return UnitFile.read(data)
+
+    @staticmethod
+    def read(data: BinaryIO) -> UnitFile:
+        """Reads the same of a unit that begins where a file is. Raises OSError."""
+        (size,) = struct.unpack("<I", data.read(4))
+        head = json.loads(data.read(size))
+        arrays: list[Any] = [
+            np.frombuffer(data.read(np.dtype(dtype).itemsize * head["samples"]), dtype)
+            for dtype in ("<u4", "<u8", "V16")
+        ]
+        at, width = data.tell(), np.dtype(head.get("dtype", _USUAL)).itemsize
         lengths, rows, digests = arrays
         mask_at = at + width * head["tokens"]
         end = weights_at = mask_at + head["tokens"]

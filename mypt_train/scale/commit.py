@@ -22,7 +22,7 @@ from mypt_train.data.assembly.summary import dumped, manifest, reasons, unwritab
 from mypt_train.data.assembly.totals import Totals
 from mypt_train.data.prepare import REJECTS, settings_of
 from mypt_train.data.units import Part
-from mypt_train.scale import places
+from mypt_train.scale import places, repeats
 from mypt_train.scale.groups import GroupReport, fetched, make_group, report_of
 from mypt_train.scale.plan import Plan, PlanError
 from mypt_train.scale.state import Sealed, seal
@@ -88,6 +88,11 @@ def _made(plan: Plan, store: Store, max_failed: int, progress: Progress) -> dict
         )
     totals = Totals()
     splits: dict[str, list[dict[str, Any]]] = {name: [] for name in SPLITS}
+    for stage in repeats.stages(plan, sealed):
+        for number in range(stage.tasks):
+            progress(stage.name, number, stage.tasks)
+            if not store.exists(stage.key(number)):
+                stage.do(plan, sealed, number)
     for number in range(plan.groups):
         progress("packing", number, plan.groups)
         report = group_report(store, number) or make_group(plan, sealed, number)

@@ -26,7 +26,7 @@ from mypt_train.data.assembly.collection import Collection
 from mypt_train.data.assembly.splits import write_splits
 from mypt_train.data.prepare import REJECTS
 from mypt_train.data.units import Part
-from mypt_train.scale import places
+from mypt_train.scale import places, repeats
 from mypt_train.scale.plan import Plan
 from mypt_train.scale.run import UnitReport
 from mypt_train.scale.state import Sealed
@@ -48,18 +48,26 @@ class GroupReport:
 
 
 def make_group(plan: Plan, sealed: Sealed, number: int) -> GroupReport:
-    """Writes the shards of a group, and its report. Raises StoreError and OSError."""
+    """Writes the shards of a group, and its report. Raises StoreError and OSError.
+
+    If repeats are left out, all buckets are settled before (`repeats`).
+    """
     store, before = plan.store(), sealed.before()
+    repeated = repeats.repeats_of(plan, sealed, number) if repeats.needed(plan) else {}
     found = Collection([source.path for source in plan.inputs], plan.options)
     with _room(plan) as room:
         for unit in plan.of_group(number):
             if unit not in sealed.missing:
                 report = report_of(store, unit)
                 path = fetched(plan, store, report, room)
+                samples = 0
                 for part in report.parts:
                     found.take(
-                        Part(path, part.file, part.piece, part.at), before[part.file, part.piece]
+                        Part(path, part.file, part.piece, part.at),
+                        before[part.file, part.piece],
+                        repeated={n - samples for n in repeated.get(unit, ())},
                     )
+                    samples += part.samples
         one = plan.groups == 1
         splits = write_splits(
             found,

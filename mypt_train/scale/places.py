@@ -4,6 +4,8 @@ plan.json                    what is prepared
 .work/units/00000.bin        the units, encoded; and .json, what each holds
 .work/failed/00000-1.json    why a unit failed, one object for each try
 .work/sealed.json            which units the data set is made of
+.work/digests/00000.bin      the digests of each group, divided by bucket
+.work/repeats/00000.bin      which samples of a bucket are repeated, divided by group
 .work/groups/00000.json      the shards of each group
 """
 
@@ -31,6 +33,16 @@ def report(number: int) -> str:
 def failed(number: int, tried: int) -> str:
     """Returns the key of the log of the n-th failure of a unit, from 1."""
     return f"{FAILED}/{number:05}-{tried}.json"
+
+
+def digests(number: int) -> str:
+    """Returns the key of the digests of a group."""
+    return f"{WORK}/digests/{number:05}.bin"
+
+
+def repeats(number: int) -> str:
+    """Returns the key of the repeats of a bucket."""
+    return f"{WORK}/repeats/{number:05}.bin"
 
 
 def group(number: int) -> str:

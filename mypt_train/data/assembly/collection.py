@@ -7,7 +7,7 @@ refused, and counts. Only the heads of the units are read.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from mypt_train.data.assembly.totals import Totals
 from mypt_train.data.kinds import CHOSEN, REJECTED, SFT
@@ -34,11 +34,11 @@ class Collection:
         self.seen: set[bytes] = set()
         self.pairs = 0
 
-    def take(self, part: Part, before: int | None = None) -> None:
+    def take(self, part: Part, before: int | None = None, *, repeated: Container[int] = ()) -> None:
         """Takes a unit. Raises OSError if it cannot be read.
 
         `before` counts the lines of its file in the pieces before its piece; without it, these are
-        the lines that were taken.
+        the lines that were taken. `repeated` are its samples that are known to repeat earlier ones.
         """
         unit = UnitFile.open(part.path, part.at)
         head, file = unit.head, part.file
@@ -50,12 +50,14 @@ class Collection:
                 key: reject[key] for key in ("status", "findings")
             }
             self.rejects.append(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
-        new = self._place(len(self.parts), file, base, unit)
+        new = self._place(len(self.parts), file, base, unit, repeated)
         self.parts.append(part)
         account.written += sum(new.values())
         account.duplicate += len(new) - sum(new.values())
 
-    def _place(self, number: int, file: int, base: int, unit: UnitFile) -> dict[int, bool]:
+    def _place(
+        self, number: int, file: int, base: int, unit: UnitFile, repeated: Container[int]
+    ) -> dict[int, bool]:
         """Puts samples into splits; returns for each row whether any of its samples is new."""
         offset, before, split = 0, -1, "train"
         new: dict[int, bool] = {}
@@ -64,6 +66,7 @@ class Collection:
         for i, (length, row, kind) in enumerate(samples):
             if kind != REJECTED:  # which goes where its chosen answer goes
                 own, fresh = self._split(unit, i, kind)
+                fresh = fresh and i not in repeated
                 if self.options.history != "per-turn" or row != before:  # a record is in one split
                     split = own
                 before = row

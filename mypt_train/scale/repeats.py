@@ -1,0 +1,119 @@
+"""Leaves out repeated episodes across groups, in two stages over the store of the data set.
+
+Input: a sealed plan with `dedup`. Stage 1, a task for each group, writes the digests of its units
+as a run; stage 2, a task for each bucket, writes which samples repeat an earlier one, divided by
+group (`buckets`). Packing a group then reads its part of all buckets. Within a group, repeats are
+left out when it is packed. Of a plan with one group, that is all there is to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from mypt_cli.store import Store
+from mypt_train.data.units import UnitFile
+from mypt_train.scale import buckets, places
+from mypt_train.scale.plan import Plan
+from mypt_train.scale.run import UnitReport
+from mypt_train.scale.state import Sealed
+
+# The lines for which one more bucket is made: 24 bytes each, if none is repeated.
+_LINES = 1 << 21
+# The head of a unit file is read in pieces of so many bytes; its tokens are not wanted.
+_PIECE = 128 << 10
+_THREADS = 16
+
+
+def needed(plan: Plan) -> bool:
+    """Returns whether repeats have to be looked for across groups."""
+    return plan.options.dedup and plan.groups > 1
+
+
+def bits_of(sealed: Sealed) -> int:
+    """Returns the number of bits of a digest that name its bucket."""
+    return min(16, (sealed.lines // _LINES).bit_length())
+
+
+class Stage(NamedTuple):
+    """A stage: its task, the number of its tasks, the key that each leaves, and its name."""
+
+    do: Callable[[Plan, Sealed, int], None]
+    tasks: int
+    key: Callable[[int], str]
+    name: str
+
+
+def stages(plan: Plan, sealed: Sealed) -> list[Stage]:
+    """Returns what is to be done, in this order, before groups are packed."""
+    if not needed(plan):
+        return []
+    return [
+        Stage(write_digests, plan.groups, places.digests, "dividing"),
+        Stage(settle, 1 << bits_of(sealed), places.repeats, "comparing"),
+    ]
+
+
+def write_digests(plan: Plan, sealed: Sealed, group: int) -> None:
+    """Writes the digests of a group as a run. Raises StoreError."""
+    store = plan.store()
+    body, _ = buckets.run(_entries(plan, store, sealed, group), bits_of(sealed))
+    store.put(places.digests(group), body)
+
+
+def settle(plan: Plan, sealed: Sealed, bucket: int) -> None:
+    """Writes which samples of a bucket repeat an earlier one. Raises StoreError."""
+    store = plan.store()
+    reads = [_reader(store, places.digests(number)) for number in range(plan.groups)]
+    found = buckets.settle(reads, bucket)
+    groups = np.zeros(len(plan.units), np.int64)
+    for number in range(plan.groups):
+        groups[plan.of_group(number)] = number
+    store.put(places.repeats(bucket), buckets.divided(found, groups[found["unit"]], plan.groups))
+
+
+def repeats_of(plan: Plan, sealed: Sealed, group: int) -> dict[int, frozenset[int]]:
+    """Returns for each unit of a group the samples that repeat one of a unit anywhere before.
+
+    What is repeated within the group may be missing. Raises StoreError.
+    """
+    store = plan.store()
+
+    def part(bucket: int) -> buckets.Places:
+        read = _reader(store, places.repeats(bucket))
+        found = buckets.Part.of(read, group, buckets.PLACE, "file of repeats")
+        return np.concatenate([np.empty(0, buckets.PLACE), *found.pieces(buckets.MOST)])
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        every = np.concatenate(list(threads.map(part, range(1 << bits_of(sealed)))))
+    every.sort()
+    units, starts = np.unique(every["unit"], return_index=True)
+    samples = np.split(every["sample"], starts[1:])
+    return {int(unit): frozenset(some.tolist()) for unit, some in zip(units, samples, strict=False)}
+
+
+def _entries(plan: Plan, store: Store, sealed: Sealed, group: int) -> Iterator[buckets.Entries]:
+    """Yields the digests of the units of a group; the samples of a unit count through its parts."""
+    for unit in plan.of_group(group):
+        if unit in sealed.missing:
+            continue
+        before = 0
+        for part in UnitReport.parsed(store.read(places.report(unit))).parts:
+            with store.open(places.unit(unit), start=part.at, piece=_PIECE, ahead=0) as data:
+                found = UnitFile.read(data)
+            yield buckets.entries(
+                unit, found.digests, np.arange(before, before + len(found.digests))
+            )
+            before += part.samples
+
+
+def _reader(store: Store, key: str) -> buckets.Read:
+    return partial(_range, store, key)
+
+
+def _range(store: Store, key: str, start: int, length: int) -> bytes:
+    return store.read(key, start, start + length)
