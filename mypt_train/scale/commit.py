@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +21,14 @@ from mypt_train.data.assembly.summary import dumped, manifest, reasons, unwritab
 from mypt_train.data.assembly.totals import Totals
 from mypt_train.data.prepare import REJECTS, settings_of
 from mypt_train.data.units import Part
-from mypt_train.scale import places, repeats
-from mypt_train.scale.groups import GroupReport, fetched, make_group, report_of
+from mypt_train.scale import places
+from mypt_train.scale.groups import GroupReport, fetched, report_of
 from mypt_train.scale.plan import Plan, PlanError
+from mypt_train.scale.stages import MakeEngine, Progress, make_tasks
 from mypt_train.scale.state import Sealed, seal
 
 _THREADS = 16
 _SHOWN = 3
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +39,19 @@ class Committed:
     first: bool
 
 
-def commit(plan: Plan, *, max_failed: int = 0, progress: Progress = lambda *_: None) -> Committed:
+def commit(
+    plan: Plan,
+    *,
+    max_failed: int = 0,
+    path: str = "",
+    engine: MakeEngine | None = None,
+    progress: Progress = lambda *_: None,
+) -> Committed:
     """Makes the data set; returns its manifest, and whether this call has put it.
 
     At most `max_failed` units that are set aside may be missing; the manifest then names them.
+    What is to be done before the manifest is done here, or by an `engine`, which reads the plan at
+    `path`.
     Raises UnfinishedError, PlanError (also for a folder that holds another data set), StoreError
     and OSError.
     """
@@ -52,7 +60,10 @@ def commit(plan: Plan, *, max_failed: int = 0, progress: Progress = lambda *_: N
     if there is not None:
         return Committed(there, first=False)
     try:
-        made = _made(plan, store, max_failed, progress)
+        sealed = seal(plan, max_failed=max_failed)
+        _refuse_refused(plan, store, sealed)
+        make_tasks(plan, sealed, path, engine, progress)
+        made = _manifest(plan, store, sealed)
         first = store.put_if_absent(MANIFEST, dumped(made))
     except (StoreError, OSError):
         there = _there(plan, store)  # another has committed, and has cleaned up
@@ -78,28 +89,24 @@ def _there(plan: Plan, store: Store) -> dict[str, Any] | None:
     return found
 
 
-def _made(plan: Plan, store: Store, max_failed: int, progress: Progress) -> dict[str, Any]:
-    """Packs what is not packed, and returns the manifest."""
-    sealed = seal(plan, max_failed=max_failed)
+def _refuse_refused(plan: Plan, store: Store, sealed: Sealed) -> None:
+    """Raises PlanError if lines are refused and none may be."""
     if sealed.refused and plan.options.on_error == "fail":
         raise PlanError(
             f"{sealed.refused} of {sealed.lines} lines are refused; repair them and plan again, or "
             f"plan again with --on-error reject{_first(plan, store, sealed)}"
         )
+
+
+def _manifest(plan: Plan, store: Store, sealed: Sealed) -> dict[str, Any]:
+    """Returns the manifest of what the groups hold."""
     totals = Totals()
     splits: dict[str, list[dict[str, Any]]] = {name: [] for name in SPLITS}
-    for stage in repeats.stages(plan, sealed):
-        for number in range(stage.tasks):
-            progress(stage.name, number, stage.tasks)
-            if not store.exists(stage.key(number)):
-                stage.do(plan, sealed, number)
     for number in range(plan.groups):
-        progress("packing", number, plan.groups)
-        report = group_report(store, number) or make_group(plan, sealed, number)
+        report = GroupReport.parsed(store.read(places.group(number)))
         totals.add(report.totals)
         for name, shards in report.splits.items():
             splits[name] += shards
-    progress("packing", plan.groups, plan.groups)
     if not totals.add_up or totals.all.lines != sealed.lines:
         raise PlanError(f"the lines do not add up: {totals.all.as_dict()}; please report this")
     if why := unwritable(totals, plan.options):
@@ -120,16 +127,6 @@ def _made(plan: Plan, store: Store, max_failed: int, progress: Progress) -> dict
         "missing": _missing(plan, sealed),
     }
     return made
-
-
-def group_report(store: Store, number: int) -> GroupReport | None:
-    """Returns the report of a group; None if the group is not packed."""
-    try:
-        return GroupReport.parsed(store.read(places.group(number)))
-    except StoreError as error:
-        if error.kind != "missing":
-            raise
-        return None
 
 
 def _missing(plan: Plan, sealed: Sealed) -> list[dict[str, Any]]:

@@ -8,10 +8,9 @@ left out when it is packed. Of a plan with one group, that is all there is to do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -37,25 +36,6 @@ def needed(plan: Plan) -> bool:
 def bits_of(sealed: Sealed) -> int:
     """Returns the number of bits of a digest that name its bucket."""
     return min(16, (sealed.lines // _LINES).bit_length())
-
-
-class Stage(NamedTuple):
-    """A stage: its task, the number of its tasks, the key that each leaves, and its name."""
-
-    do: Callable[[Plan, Sealed, int], None]
-    tasks: int
-    key: Callable[[int], str]
-    name: str
-
-
-def stages(plan: Plan, sealed: Sealed) -> list[Stage]:
-    """Returns what is to be done, in this order, before groups are packed."""
-    if not needed(plan):
-        return []
-    return [
-        Stage(write_digests, plan.groups, places.digests, "dividing"),
-        Stage(settle, 1 << bits_of(sealed), places.repeats, "comparing"),
-    ]
 
 
 def write_digests(plan: Plan, sealed: Sealed, group: int) -> None:
