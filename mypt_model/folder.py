@@ -2,8 +2,9 @@
 
 A folder is read with `read_config` (-> LlamaConfig) and `read_weights` (-> tensors by name). A
 folder that `mypt-train` wrote holds checkpoints `step_<number>`; each checkpoint is such a folder
-and also says in `trainer.json` what it was trained on. Weights are never pickled: reading a
-checkpoint runs no code of its author.
+and also says in `trainer.json` what it was trained on. A checkpoint that several processes wrote
+has its weights in pieces (`mypt_model.pieces`). Weights are never pickled: reading a checkpoint
+runs no code of its author.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mypt_model.pieces import is_sharded, read_pieces
 from mypt_model.shape import LlamaConfig, ModelError
 
 if TYPE_CHECKING:
@@ -159,9 +161,12 @@ def read_config(folder: Path) -> LlamaConfig:
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """Returns the weights of the model in a folder: tensors by their names, on the CPU.
 
-    Reads all `*.safetensors` but the state of the optimizer. Raises ModelError, naming the file, if
-    there is none, if one cannot be read, or if safetensors is not installed.
+    Reads all `*.safetensors` but the state of the optimizer, or puts pieces together. Raises
+    ModelError, naming the file, if there is none, if one cannot be read, or if safetensors is not
+    installed.
     """
+    if is_sharded(folder):
+        return read_pieces(folder)
     files = sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
     if not files:
         raise ModelError(f"{folder} holds no *.safetensors file")

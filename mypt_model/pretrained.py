@@ -28,6 +28,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mypt_model.folder import is_plain, read_config, read_weights
 from mypt_model.llama import Attend, Transformer, of_weights, spread
+from mypt_model.pieces import is_sharded, read_pieces
 from mypt_model.shape import ModelError
 
 _NAME = "mypt"  # of the attention
@@ -165,14 +166,19 @@ def open_pretrained(folder: Path) -> Pretrained:
     """
     _register()
     from safetensors import SafetensorError
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
+        where: Any = folder
+        own: dict[str, Any] = {}
+        if is_sharded(folder):  # transformers knows no pieces
+            config = AutoConfig.from_pretrained(folder, local_files_only=True)
+            where, own = None, {"config": config, "state_dict": read_pieces(folder)}
         found: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype="auto", local_files_only=True, use_safetensors=True,
-            output_loading_info=True,
+            where, dtype="auto", local_files_only=True, use_safetensors=True,
+            output_loading_info=True, **own,
         )  # fmt: skip
         inner, told = found
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 import mypt_spec
 from mypt_model.folder import CONFIG, WEIGHTS, beside, dialect_of, newest
+from mypt_model.pieces import is_sharded, read_pieces
 from mypt_model.shape import ModelError, fits
 from mypt_spec import VocabularyError
 from mypt_spec.tokenizer.vocabulary import COPIES
@@ -74,11 +75,16 @@ def export(
     }
     written |= {name: text.encode() for name, text in texts.items()}
     written |= d.vocabulary.copy if d.vocabulary is not None else {}
+    if is_sharded(source):
+        from safetensors.torch import save
+
+        whole = save(read_pieces(source), metadata={"format": "pt"})
+        return write_folder(out, {WEIGHTS: whole} | written)
     return write_folder(out, written, copies={WEIGHTS: source / WEIGHTS})
 
 
 def _config(source: Path) -> dict[str, Any]:
-    for name in (CONFIG, WEIGHTS):
+    for name in (CONFIG,) if is_sharded(source) else (CONFIG, WEIGHTS):
         if not (source / name).is_file():
             raise ExportError(f"{source}: has no {name}; name the folder of a checkpoint")
     try:

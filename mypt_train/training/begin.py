@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mypt_model.folder import is_plain, read_config
-from mypt_model.llama import random_transformer
+from mypt_model.llama import Transformer, random_transformer
 from mypt_model.pretrained import Net, open_pretrained
 from mypt_model.shape import ModelError, fits
 from mypt_spec import Dialect, VocabularyError
@@ -54,10 +54,14 @@ def shaped(config: Config, source: Path | None) -> Config:
 _OF_DATA = ("vocab_size", "max_position_embeddings")
 
 
-def begun(config: Config, ids: int, context: int | None, source: Path | None) -> tuple[Net, int]:
+def begun(
+    config: Config, ids: int, context: int | None, source: Path | None, *, empty: bool = False
+) -> tuple[Net, int]:
     """Returns a model with at least `ids` ids, and how many of them the folder `source` lacks.
 
-    Without a folder, its weights are random. Raises ModelError, CheckpointError.
+    Without a folder, its weights are random. With `empty`, weights that would be read come without
+    memory, on the device "meta", for a caller that reads pieces of them. Raises ModelError,
+    CheckpointError.
     """
     if source is not None and not config.model:
         net = open_pretrained(source).float()
@@ -72,7 +76,11 @@ def begun(config: Config, ids: int, context: int | None, source: Path | None) ->
     given = ids if source is None else read_config(source).vocab_size
     if source is not None:
         _check_room(source, given, ids)
-    model = random_transformer(config.shape(max(ids, given), context), config.train.seed)
+    shape = config.shape(max(ids, given), context)
+    if empty and source is not None:
+        with torch.device("meta"):
+            return Transformer(shape), 0
+    model = random_transformer(shape, config.train.seed)
     return model, 0 if source is None else checkpoint.load_weights(source, model)
 
 

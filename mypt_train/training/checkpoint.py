@@ -3,7 +3,7 @@
 `step_<number>/` holds config.json and model.safetensors, as Hugging Face has them, and
 optimizer.safetensors and trainer.json, which says what the model was trained with. The folder is
 written under another name and renamed when all of it is on the disk, so a checkpoint is whole or
-not there. Nothing is pickled.
+not there. Nothing is pickled. The room `sharded` writes checkpoints of several processes in pieces.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,11 @@ from mypt_model.folder import (
     WEIGHTS,
     checkpoints,
 )
+from mypt_model.pieces import files_of_weights, is_sharded
 from mypt_model.pretrained import Net, open_model
 from mypt_model.shape import ModelError
 from mypt_train.data import durable
-from mypt_train.training.distributed import World, like, whole
+from mypt_train.training.distributed import ALONE, World, like, whole
 from mypt_train.training.parts import lora
 
 SCHEMA, VERSION = "mypt_checkpoint", 1
@@ -39,6 +40,8 @@ SCHEMA, VERSION = "mypt_checkpoint", 1
 _FREE = ("max_position_embeddings", "dtype", "torch_dtype", "_name_or_path", "architectures")
 # The state of the optimizer: name of a weight -> name of a tensor -> the tensor.
 State = dict[str, dict[str, Tensor]]
+# Size and SHA-256 of files, by name.
+Files = dict[str, dict[str, Any]]
 
 
 class CheckpointError(Exception):
@@ -73,29 +76,49 @@ def save(
         spoilt = [
             name for name, weight in weights.items() if not bool(torch.isfinite(weight).all())
         ]
-        if spoilt:
-            raise CheckpointError(
-                f"after step {step} {len(spoilt)} weights are not finite, such as {spoilt[0]}; "
-                f"{_left(out)}. Lower train.lr"
-            )
+        refuse_spoilt(out, step, spoilt)
         try:
             _write(
                 path,
                 weights,
                 state,
                 model,
-                facts | {"schema": SCHEMA, "version": VERSION, "step": step},
+                stamped(facts, step),
                 dict(beside or {}) | lora.files(model, facts),
             )
         except (OSError, SafetensorError) as error:
-            raise CheckpointError(
-                f"{path}: cannot be written: {error}; {_left(out)}. Free some space and go on with "
-                "--resume"
-            ) from None
-        for old in checkpoints(out)[:-keep]:
-            shutil.rmtree(old)
+            raise unwritten(path, error) from None
+        drop_old(out, keep)
     world.wait()
     return path
+
+
+def stamped(facts: dict[str, Any], step: int) -> dict[str, Any]:
+    """Returns what trainer.json says of a checkpoint, but for its files."""
+    return facts | {"schema": SCHEMA, "version": VERSION, "step": step}
+
+
+def refuse_spoilt(out: Path, step: int, names: Sequence[str]) -> None:
+    """Raises CheckpointError if there are names of weights that are not finite."""
+    if names:
+        raise CheckpointError(
+            f"after step {step} {len(names)} weights are not finite, such as {names[0]}; "
+            f"{_left(out)}. Lower train.lr"
+        )
+
+
+def unwritten(path: Path, error: object) -> CheckpointError:
+    """Returns the error of a checkpoint that the disk refuses."""
+    return CheckpointError(
+        f"{path}: cannot be written: {error}; {_left(path.parent)}. Free some space and go on with "
+        "--resume"
+    )
+
+
+def drop_old(out: Path, keep: int) -> None:
+    """Deletes all checkpoints but the last `keep`."""
+    for old in checkpoints(out)[:-keep]:
+        shutil.rmtree(old)
 
 
 def _left(out: Path) -> str:
@@ -119,29 +142,43 @@ def _write(
     with atomic.folder(path) as part:
         save_file(weights, part / WEIGHTS, metadata={"format": "pt"})
         save_file(state, part / OPTIMIZER)
-        for name, content in beside.items():
-            (part / name).parent.mkdir(exist_ok=True)
-            (part / name).write_bytes(content)
-        files = {
-            name: {"bytes": (part / name).stat().st_size, "sha256": durable.sha256(part / name)}
-            for name in (WEIGHTS, OPTIMIZER, *beside)
-        }
-        dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
-        shape = model.config.as_json()
-        for name, value in (
-            (CONFIG, shape | {"dtype" if "dtype" in shape else "torch_dtype": dtype}),
-            (TRAINER, facts | {"files": files}),
-        ):
-            (part / name).write_text(
-                json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8"
-            )
+        dtype = next(iter(weights.values())).dtype
+        complete(part, measured(part, [WEIGHTS, OPTIMIZER]), model, dtype, facts, beside)
 
 
-def facts_of(folder: Path) -> dict[str, Any]:
+def measured(folder: Path, names: Iterable[str]) -> Files:
+    """Returns the size and the SHA-256 of files in a folder."""
+    return {
+        name: {"bytes": (folder / name).stat().st_size, "sha256": durable.sha256(folder / name)}
+        for name in names
+    }
+
+
+def complete(
+    part: Path, files: Files, model: Net, dtype: torch.dtype, facts: dict[str, Any],
+    beside: Mapping[str, bytes],
+) -> None:  # fmt: skip
+    """Writes what a checkpoint has besides tensors; trainer.json, which lists all, is the last."""
+    for name, content in beside.items():
+        (part / name).parent.mkdir(exist_ok=True)
+        (part / name).write_bytes(content)
+    shape = model.config.as_json()
+    key = "dtype" if "dtype" in shape else "torch_dtype"
+    for name, value in (
+        (CONFIG, shape | {key: str(dtype).removeprefix("torch.")}),
+        (TRAINER, facts | {"files": files | measured(part, beside)}),
+    ):
+        (part / name).write_text(
+            json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+        )
+
+
+def facts_of(folder: Path, world: World = ALONE) -> dict[str, Any]:
     """Returns the content of trainer.json; {} for a model that another program has made.
 
-    Raises CheckpointError for a file that cannot be read, has another version, or lists a file that
-    is missing or was altered.
+    The processes share the work of comparing digests, so all of them call it. Raises
+    CheckpointError, in all of them, for a file that cannot be read, has another version, or lists a
+    file that is missing or was altered.
     """
     path = folder / TRAINER
     if not path.exists():
@@ -155,8 +192,13 @@ def facts_of(folder: Path) -> dict[str, Any]:
         VERSION,
     ):
         raise CheckpointError(f"{path}: is not a {SCHEMA} of version {VERSION}")
-    for name, entry in facts["files"].items():
-        if not (folder / name).exists() or durable.sha256(folder / name) != entry["sha256"]:
+    files = facts["files"]
+    altered = torch.zeros(len(files), device=world.device)
+    for i, (name, entry) in enumerate(files.items()):
+        if i % world.size == world.rank and not _is(folder / name, entry["sha256"]):
+            altered[i] = 1
+    for name, wrong in zip(files, world.sum(altered).tolist(), strict=True):
+        if wrong:
             raise CheckpointError(
                 f"{folder / name}: is missing or was altered; delete {folder} to go on from the "
                 "checkpoint before it"
@@ -164,9 +206,17 @@ def facts_of(folder: Path) -> dict[str, Any]:
     return facts
 
 
+def _is(path: Path, sha256: str) -> bool:
+    return path.exists() and durable.sha256(path) == sha256
+
+
 def digest(folder: Path) -> str:
     """Returns the SHA-256 of a model's weights, over all their files, in hexadecimal."""
-    files = sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
+    files = (
+        files_of_weights(folder)
+        if is_sharded(folder)
+        else sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
+    )
     return hashlib.sha256("".join(durable.sha256(path) for path in files).encode()).hexdigest()
 
 

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -16,15 +19,17 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from mypt_model.pretrained import Net
+from mypt_train.training.watch import SILENT, Watch
 
 
 @dataclass(frozen=True)
 class World:
-    """This process among all. `first` writes and prints."""
+    """This process among all. `first` writes and prints. `watch` sees whether the others live."""
 
     rank: int
     size: int
     device: torch.device
+    watch: Watch | None = None
 
     @property
     def first(self) -> bool:
@@ -36,17 +41,30 @@ class World:
             dist.all_reduce(values)
         return values
 
+    def note(self, step: int) -> None:
+        """Tells the other processes at which step this one is."""
+        if self.watch is not None:
+            self.watch.note(step)
+
     def wait(self) -> None:
         """Waits until all processes are here."""
         if self.size > 1:
             dist.barrier()
 
 
+ALONE = World(0, 1, torch.device("cpu"))
+
+
+class ProcessLost(Exception):
+    """A process of several is gone, or never came; the message names it and says what to do."""
+
+
 @contextlib.contextmanager
-def joined(device: str | None = None) -> Iterator[World]:
+def joined(device: str | None = None, *, timeout: float = 1800) -> Iterator[World]:
     """Joins the processes that torchrun has started; yields this one. Without torchrun it is alone.
 
-    Processes talk by NCCL on GPUs, else by gloo.
+    Processes talk by NCCL on GPUs, else by gloo, and wait for each other for `timeout` seconds.
+    Raises ProcessLost if one never comes, or is gone later.
     """
     size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -56,11 +74,43 @@ def joined(device: str | None = None) -> Iterator[World]:
     if size == 1:
         yield World(0, 1, where)
         return
-    dist.init_process_group("nccl" if where.type == "cuda" else "gloo")
     try:
-        yield World(rank, size, where)
+        watch = _watched(rank, size, where, timeout)
+    except (RuntimeError, ValueError) as error:
+        said = str(error).partition("\n")[0]
+        raise ProcessLost(
+            f"the {size} processes did not find each other in {timeout:.0f} s: {said}. Start all "
+            "of them with torchrun"
+        ) from None
+    try:
+        yield World(rank, size, where, watch)
+    except BaseException as error:
+        if isinstance(error, RuntimeError) and _LOST.search(str(error)):
+            raise ProcessLost(watch.blame()) from None
+        watch.leave(str(error) or type(error).__name__)
+        raise
+    else:
+        watch.leave()
     finally:
         dist.destroy_process_group()
+        watch.close()
+
+
+# What gloo, NCCL and the store say when the other end is gone or does not answer.
+_LOST = re.compile(r"gloo|NCCL|[Cc]onnection|Broken pipe|[Tt]imed out|Socket")
+
+
+def _watched(rank: int, size: int, where: torch.device, timeout: float) -> Watch:
+    """Joins the processes; returns the watch over them."""
+    wait = timedelta(seconds=timeout)
+    dist.init_process_group("nccl" if where.type == "cuda" else "gloo", timeout=wait)
+    # Of this start alone: a launcher keeps its store when it starts the processes again.
+    run = [secrets.token_hex(4)]
+    dist.broadcast_object_list(run, src=0, device=where)
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    stores: Any = dist
+    store = stores.TCPStore(address, port, is_master=False, timeout=wait)
+    return Watch(stores.PrefixStore(run[0], store), rank, size, silent=min(SILENT, timeout)).start()
 
 
 def use_threads(wanted: int | None, hidden_size: int, world: World) -> int | None:
@@ -87,9 +137,14 @@ def spread_out(model: Net, world: World, strategy: str, dtype: torch.dtype) -> n
     """Returns the model as it is called in training.
 
     "ddp": each process has a copy, and gradients are averaged. "fsdp": each process holds a part of
-    all weights. `dtype` is what sharded weights are computed in.
+    all weights. `dtype` is what sharded weights are computed in. Weights of a model on the device
+    "meta" get memory, but no values.
     """
-    model.to(world.device)
+    empty = any(weight.is_meta for weight in model.parameters())
+    if not empty:
+        model.to(world.device)
+    elif strategy == "ddp" or world.size == 1:
+        model.to_empty(device=world.device)
     if strategy == "fsdp" and world.size > 1:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -103,7 +158,7 @@ def spread_out(model: Net, world: World, strategy: str, dtype: torch.dtype) -> n
         for layer in model.model.layers:
             fully_shard(layer, mesh=mesh, mp_policy=policy)
         fully_shard(model, mesh=mesh, mp_policy=policy)
-        return model
+        return model.to_empty(device=world.device) if empty else model
     if world.size > 1:
         from torch.nn.parallel import DistributedDataParallel
 
@@ -138,6 +193,13 @@ def whole(tensor: Tensor) -> Tensor:
     if isinstance(tensor, DTensor):
         tensor = tensor.full_tensor()
     return tensor.detach()
+
+
+def own(tensor: Tensor) -> Tensor:
+    """Returns the piece of a tensor that this process holds: all of it, if it is not sharded."""
+    from torch.distributed.tensor import DTensor
+
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def like(tensor: Tensor, pattern: Tensor) -> Tensor:

@@ -34,7 +34,12 @@ _FREE = (
     "legality_tokens",
     "micro_rows",
     "recompute",
+    "checkpoint",
+    "timeout",
 )
+# Keys that came later. A checkpoint without them is one with their defaults, so it does not name
+# these: what it says stays the same from release to release.
+_LATER = ("checkpoint", "timeout")
 
 
 def facts_of_run(
@@ -57,11 +62,17 @@ def facts_of_run(
     }
     return {
         "data": data,
-        "config": config.as_dict(),
+        "config": _told(config),
         "phases": [stage.phase for stage in stages],
         "reference": None,
         "torch": str(torch.__version__),
     }
+
+
+def _told(config: Config) -> dict[str, Any]:
+    usual, told = asdict(TrainConfig()), config.as_dict()
+    kept = {k: v for k, v in told["train"].items() if k not in _LATER or v != usual[k]}
+    return told | {"train": kept}
 
 
 def check_same(folder: Path, facts: Mapping[str, Any], run: Mapping[str, Any]) -> int:
@@ -81,7 +92,7 @@ def check_same(folder: Path, facts: Mapping[str, Any], run: Mapping[str, Any]) -
             f"{folder}: was trained on other data ({was}, this is {now}); give the same, or "
             "use --init-from to train on this"
         )
-    before, now = _with_defaults(facts["config"]), run["config"]
+    before, now = _with_defaults(facts["config"]), _with_defaults(run["config"])
     for part in ("model", "train"):
         for key in now[part]:
             if before[part].get(key) != now[part][key] and key not in _FREE:

@@ -35,6 +35,7 @@ from torch import nn
 
 from mypt_cli import atomic
 from mypt_model.folder import checkpoints, newest
+from mypt_model.pieces import is_sharded
 from mypt_model.pretrained import Net
 from mypt_train.data.kinds import BAD, GOOD
 from mypt_train.data.reader import ShardError
@@ -44,15 +45,33 @@ from mypt_train.training.begin import begun, name_tags, new_tags, shaped
 from mypt_train.training.checkpoint import CheckpointError
 from mypt_train.training.config import Config, ConfigError, TrainConfig
 from mypt_train.training.corpus import Corpus, Row, corpus, open_data
-from mypt_train.training.distributed import World, joined, spread_out, use_threads, whole
+from mypt_train.training.distributed import (
+    ProcessLost,
+    World,
+    joined,
+    spread_out,
+    use_threads,
+    whole,
+)
 from mypt_train.training.facts import check_grammar, check_same, facts_of_run
 from mypt_train.training.log import BOARD, LOG, Log
 from mypt_train.training.meter import Meter
 from mypt_train.training.objective import Objective
 from mypt_train.training.parts import lora
+from mypt_train.training.parts.optimizer import adamw, rate
+from mypt_train.training.sharded.read import restore
+from mypt_train.training.sharded.write import Saver
 from mypt_train.training.validation import validate
 
-__all__ = ["CheckpointError", "ConfigError", "Report", "ShardError", "TrainError", "train"]
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "ProcessLost",
+    "Report",
+    "ShardError",
+    "TrainError",
+    "train",
+]
 
 
 class TrainError(Exception):
@@ -103,11 +122,12 @@ def train(
     - `verify`: compare the SHA-256 of all data files first.
 
     Raises TrainError, ConfigError, ModelError, ShardError or CheckpointError, all before anything
-    is written; later only for a step that fails or a disk that is full.
+    is written; later only for a step that fails, a disk that is full or a process that is gone
+    (ProcessLost).
     """
     made, out = Config.of(config), Path(out)
     folders = [data] if isinstance(data, str | Path) else list(data)
-    with joined() as world:
+    with joined(timeout=made.train.timeout) as world:
         run = _Run(
             folders, made, out, phases, init_from, world, tools, resume=resume, verify=verify
         )
@@ -120,7 +140,7 @@ def train(
         with Log(
             out, step=run.begin, steps=last, writes=world.first, quiet=quiet,
             tensorboard=made.train.tensorboard,
-        ) as log:  # fmt: skip
+        ) as log, run.saver:  # fmt: skip
             return run.go(last, log)
 
 
@@ -155,21 +175,22 @@ class _Run:
             )
         last = _last_checkpoint(out, resume=resume)
         # Reading them compares the digests of all files, so it is done once.
-        before = None if last is None else checkpoint.facts_of(last)
+        before = None if last is None else checkpoint.facts_of(last, world)
         source = self._source(init_from, last, before)
         config = self.config = shaped(config, last or source)
         self.facts = facts_of_run(self.readers, config, self.stages)
-        self.beside = self.train.dialect.kept
         self.begin = 0
         if last is not None and before is not None:
             self.begin = check_same(last, before, self.facts)
         elif source is not None:
-            check_grammar(source, checkpoint.facts_of(source), self.facts)
+            check_grammar(source, checkpoint.facts_of(source, world), self.facts)
         if c.lora_rank:
             self.facts["base"] = self._base(source, last, before)
         ids = int(self.facts["data"]["vocab_size"])
         width = c.context_length or self.train.packed or None
-        model, self.fresh_ids = begun(config, ids, width, source)
+        # Each process then reads its pieces; a reference is copied from all of the weights.
+        empty = last is not None and is_sharded(last) and c.objective not in ("dpo", "kto")
+        model, self.fresh_ids = begun(config, ids, width, source, empty=empty)
         self.threads = use_threads(c.threads, model.config.hidden_size, world)
         reference = self._reference(model, init_from, last, before)
         if last is None or c.lora_rank:
@@ -184,9 +205,10 @@ class _Run:
         self.objective = Objective(c, self.train, world, reference)
         self.called: nn.Module = spread_out(model, world, c.parallel, self.objective.dtype)
         self.model = model
-        self.optimizer = _optimizer(model, c)
+        self.optimizer = adamw(model, c)
         if last is not None:
-            checkpoint.load_state(last, model, self.optimizer)
+            restore(last, model, self.optimizer, world)
+        self.saver = Saver(out, model, self.optimizer, c, world, self.train.dialect.kept)
         self.best = math.inf if before is None else before.get("best", math.inf)
         self.stale = 0  # validations since the best one
         self.result = Report(self.begin, math.nan, last or out, world.first)
@@ -308,6 +330,7 @@ class _Run:
             log.show(note)
         meter = Meter(self.world, weights)
         for step in range(self.begin, last):
+            self.world.note(step + 1)
             rows = next(s for s in self.stages if s.begin <= step < s.end).rows(step, c.batch_rows)
             mine = share(rows, self.world.rank, self.world.size, c.micro_rows)
             batches = [
@@ -338,9 +361,13 @@ class _Run:
                 )
             self._look(step + 1, last, log)
             if c.patience and self.stale >= c.patience:
-                kept = self.result.folder
-                log.show(f"step {step + 1}: no better validation for {self.stale}; {kept} is kept")
                 break
+        self.saver.settle()
+        self.world.wait()  # for the first, which names the last checkpoint
+        self._tell_saved(log)
+        if c.patience and self.stale >= c.patience:
+            step, kept = self.result.step, self.result.folder
+            log.show(f"step {step}: no better validation for {self.stale}; {kept} is kept")
         return self.result
 
     def _step(self, batches: list[Batch]) -> tuple[float, float, float]:
@@ -373,18 +400,9 @@ class _Run:
             )
         # With patience, the newest checkpoint is the best one.
         if better if c.patience else _due(c.save_every, step, last):
-            path = checkpoint.save(
-                self.out,
-                step,
-                self.model,
-                self.optimizer,
-                self.facts | ({"best": self.best} if c.patience else {}),
-                self.world,
-                keep=c.keep,
-                beside=self.beside,
-            )
-            self.result = replace(self.result, folder=path)
-            log.tell("checkpoint", step, f"step {step}: {path}", folder=path.name)
+            best = {"best": self.best} if c.patience else {}
+            self.saver.save(step, self.facts | best)
+        self._tell_saved(log)
         if _due(c.legality_every, step, last) and len(self.val.episodes):
             from mypt_train.training.legality import legality_of
 
@@ -409,6 +427,11 @@ class _Run:
                 free, bound = (found[how]["legal"] for how in ("unconstrained", "constrained"))
                 text = f"{free:.1%} legal by itself, {bound:.1%} constrained"
                 log.tell("legality", step, f"step {step}: {text}", **found)
+
+    def _tell_saved(self, log: Log) -> None:
+        for step, path in self.saver.written():
+            self.result = replace(self.result, folder=path)
+            log.tell("checkpoint", step, f"step {step}: {path}", folder=path.name)
 
     def _validate(self) -> dict[str, Any]:
         c = self.config.train
@@ -459,42 +482,11 @@ class _Run:
         return sum(int(self.train.tokens(number)[1].sum()) for number in row.tolist())
 
 
-def rate(step: int, config: TrainConfig) -> float:
-    """Returns the learning rate of a step, counted from 0.
-
-    It warms up, then follows a cosine, is constant, or is constant with a linear end (WSD).
-    """
-    c = config
-    if step < c.warmup:
-        return c.lr * (step + 1) / c.warmup
-    if c.schedule == "constant":
-        return c.lr
-    if c.schedule == "wsd":
-        tail = max(1, round(c.steps * c.decay))
-        left = min(1.0, (c.steps - step) / tail)
-        return c.lr * (c.final_lr + (1 - c.final_lr) * left)
-    done = (step - c.warmup) / max(1, c.steps - c.warmup)
-    return c.lr * (c.final_lr + (1 - c.final_lr) * (1 + math.cos(math.pi * done)) / 2)
-
-
 def _rows(corpus: Corpus, config: TrainConfig, phase: int | None = None) -> list[Row]:
     if config.objective in ("dpo", "orpo"):
         return corpus.pairs(config.context_length)
     kinds = {"kinds": (GOOD, BAD)} if config.objective == "kto" else {}
     return corpus.rows(config.context_length, phase=phase, **kinds) if len(corpus.episodes) else []
-
-
-def _optimizer(model: Net, config: TrainConfig) -> torch.optim.AdamW:
-    """Returns AdamW; weights of norms are not decayed, nor what only few rows are trained of."""
-    few = {weight for name, weight in lora.trained(model).items() if ".lora_" not in name}
-    own = [weight for weight in model.parameters() if weight.requires_grad]
-    wide = [weight for weight in own if weight.dim() > 1 and weight not in few]
-    norms = [weight for weight in own if weight.dim() == 1 or weight in few]
-    groups = [
-        {"params": wide, "weight_decay": config.weight_decay},
-        {"params": norms, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2), foreach=True)
 
 
 def _last_checkpoint(out: Path, *, resume: bool) -> Path | None:

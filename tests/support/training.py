@@ -56,7 +56,11 @@ def weights(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def processes(code: list[str], count: int, **more: str) -> list[subprocess.CompletedProcess[str]]:
-    """Run Python with these arguments in several processes, as torchrun would start them."""
+    """Run Python with these arguments in several processes, as torchrun would start them.
+
+    Arguments without `-m` or `-c` are those of `mypt-train`.
+    """
+    code = code if code[0] in ("-m", "-c") else ["-m", "mypt_train", *code]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])

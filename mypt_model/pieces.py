@@ -1,0 +1,76 @@
+"""Reads the weights of a sharded checkpoint: pieces of tensors, in a file for each process.
+
+Input: the folder `shards/` of a checkpoint, as torch.distributed.checkpoint writes it in the format
+of safetensors. Output: whole tensors by their names. The header of each file says at which offsets
+its pieces belong. The file of process 1 with weights is `shard-00001-model-00001-of-00002`, that
+with the state of the optimizer `shard-00001-model-00002-of-00002`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mypt_model.shape import ModelError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SHARDS = "shards"
+# Which of the two files of a process has what.
+OF_WEIGHTS, OF_OPTIMIZER = 1, 2
+_INFO, _OFFSETS = "DCP_SHARDING_INFO", "saved_offsets"
+
+
+def is_sharded(folder: Path) -> bool:
+    """Returns whether a folder holds a model in pieces."""
+    return (folder / SHARDS).is_dir()
+
+
+def files_of_weights(folder: Path) -> list[Path]:
+    """Returns the files with pieces of weights, in the order of the processes that wrote them."""
+    return sorted((folder / SHARDS).glob(f"*-model-{OF_WEIGHTS:05}-of-*.safetensors"))
+
+
+def read_pieces(folder: Path) -> dict[str, Tensor]:
+    """Returns the weights of a sharded checkpoint: whole tensors by their names, on the CPU.
+
+    Raises ModelError, naming the file, if one cannot be read, and naming the weight, if a piece of
+    it is missing.
+    """
+    import torch
+
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError:
+        raise ModelError(
+            "reading weights needs safetensors: pip install 'mypt-tags[infer]'"
+        ) from None
+    found: dict[str, list[tuple[list[int], Tensor]]] = {}
+    for path in files_of_weights(folder):
+        try:
+            with safe_open(path, "pt") as opened:
+                info = json.loads(opened.metadata()[_INFO])
+                for name in opened.keys():  # noqa: SIM118 -- it is no dictionary
+                    at: list[int] = info[name][_OFFSETS]
+                    found.setdefault(name, []).append((at, opened.get_tensor(name)))
+        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+            raise ModelError(f"cannot read {path}: {error}") from None
+    if not found:
+        raise ModelError(f"{folder / SHARDS} holds no weights")
+    out = {}
+    for name, pieces in found.items():
+        ends = [_end(begin, piece) for begin, piece in pieces]
+        size = [max(end) for end in zip(*ends, strict=True)]
+        if sum(piece.numel() for _, piece in pieces) != math.prod(size):
+            raise ModelError(f"{folder / SHARDS}: a piece of {name} is missing")
+        whole = out[name] = torch.empty(size, dtype=pieces[0][1].dtype)
+        for (begin, part), end in zip(pieces, ends, strict=True):
+            whole[tuple(map(slice, begin, end))] = part
+    return out
+
+
+def _end(begin: list[int], piece: Tensor) -> list[int]:
+    return [at + n for at, n in zip(begin, piece.shape, strict=True)]

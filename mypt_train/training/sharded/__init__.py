@@ -1,0 +1,1 @@
+"""Checkpoints in pieces: written while training goes on, read by any number of processes."""

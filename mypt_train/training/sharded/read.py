@@ -1,0 +1,43 @@
+"""Gives a run the state of a checkpoint, whole or in pieces, whatever the number of processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict_loader import load
+
+from mypt_model.pieces import SHARDS, is_sharded
+from mypt_model.pretrained import Net
+from mypt_train.training.checkpoint import CheckpointError, load_state
+from mypt_train.training.distributed import World
+from mypt_train.training.sharded.write import storage
+
+
+@torch.no_grad()
+def restore(folder: Path, model: Net, optimizer: torch.optim.Optimizer, world: World) -> None:
+    """Gives an optimizer the state of a checkpoint; of one in pieces, also the weights to a model.
+
+    Each process reads what it will hold, and no more. Raises CheckpointError if that cannot be
+    read.
+    """
+    if not is_sharded(folder):
+        load_state(folder, model, optimizer)
+        return
+    weights = dict(model.named_parameters())
+    wanted: dict[str, Tensor] = {name: weight.detach() for name, weight in weights.items()}
+    try:
+        reader: Any = storage("HuggingFaceStorageReader")(str(folder / SHARDS))
+        for full, entry in reader.read_metadata().state_dict_metadata.items():
+            key, colon, name = full.partition(":")
+            if colon:
+                wanted[full] = (
+                    torch.zeros_like(weights[name]) if len(entry.size) else torch.zeros(())
+                )
+                optimizer.state[weights[name]][key] = wanted[full]
+        load(wanted, storage_reader=reader, no_dist=world.size == 1)
+    except (Exception, CheckpointException) as error:
+        raise CheckpointError(f"{folder / SHARDS}: cannot be read: {error}") from None

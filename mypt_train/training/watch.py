@@ -1,0 +1,188 @@
+"""Says which process is gone when several train together, so that none waits for it for ever.
+
+Input: the store through which the processes have found each other. Output: a sentence for people.
+
+Theory of operation. A thread of each process counts up a number in the store, about once a second.
+The first process looks at the numbers of all; the others look at that of the first, and at the
+verdict, which the first one writes once: a process said why it stopped, or its number has not
+changed for `silent` seconds. A process whose exchange with others has failed says so by the key
+"hurry", and then five seconds without a change are enough: a closed connection is noticed at once,
+but does not say whose process died, since the next ones to stop close theirs, too. If nobody is
+silent, the verdict names the processes whose step is behind. A process that hears of a verdict and
+does not stop by itself, because it waits inside of a library, is ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+SILENT = 60.0
+"""Seconds without a sign of life after which a process counts as gone."""
+HURRIED, EVERY, GRACE = 5.0, 1.0, 10.0
+_VERDICT, _HURRY = "verdict", "hurry"
+_ADVICE = "the last checkpoint is whole: go on with --resume, with as many processes as there are"
+
+
+class Watch:
+    """The signs of life of all processes. `store` is one of torch.distributed; `clock` in seconds.
+
+    Without `start` there is no thread, and `beat` has to be called.
+    """
+
+    def __init__(
+        self, store: Any, rank: int, size: int, *, silent: float = SILENT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self.store, self.rank, self.size, self.silent, self.clock = store, rank, size, silent, clock
+        self.verdict = ""
+        self.known = threading.Event()  # of the verdict
+        self.own: dict[str, Any] = {
+            "beat": 0, "step": 0, "host": socket.gethostname(), "id": os.getpid(), "state": "runs",
+        }  # fmt: skip
+        self.others: dict[int, dict[str, Any]] = {}
+        self.gone: list[int] = []
+        now = clock()
+        self.seen, self.last, self.hurried = dict.fromkeys(range(size), now), now, 0.0
+        self.wake, self.closed = threading.Event(), threading.Event()
+        self.alone = threading.Lock()
+
+    def start(self) -> Watch:
+        """Begins to give and to look for signs of life; returns itself."""
+        self.beat()
+        threading.Thread(target=self._run, name="watch", daemon=True).start()
+        return self
+
+    def note(self, step: int) -> None:
+        """Says at which step this process is."""
+        self.own["step"] = step
+
+    def beat(self) -> str:
+        """Gives a sign of life, and looks for those of others; returns the verdict, or ""."""
+        with self.alone:
+            try:
+                self._beat()
+            except RuntimeError:  # the store is in the first process, or in its launcher
+                if not self.closed.is_set() and self._state(0) != "done":
+                    self._judge(f"process 0 of {self.size}{self._place(0)} cannot be reached")
+            return self.verdict
+
+    def blame(self) -> str:
+        """Returns who is gone, after an exchange with other processes has failed."""
+        with contextlib.suppress(RuntimeError):  # of the store: `beat` meets it, too
+            self.store.set(_HURRY, b"1")
+        self.wake.set()
+        self.known.wait(8 * HURRIED)
+        self._linger()
+        return self.verdict or "the processes have lost one another; " + _ADVICE
+
+    def leave(self, said: str = "") -> None:
+        """Says that this process ends, and why, if it ends too early.
+
+        The first process, which has the store, waits a moment until the others know.
+        """
+        self.own["state"], self.own["said"] = ("stopped", said) if said else ("done", "")
+        self.beat()
+        if said:
+            self._linger()
+
+    def close(self) -> None:
+        """Ends the watch."""
+        self.closed.set()
+        self.wake.set()
+
+    def _linger(self) -> None:
+        until = time.monotonic() + 3 * EVERY
+        while self.rank == 0 and time.monotonic() < until and self._unaware():
+            time.sleep(EVERY / 10)
+            self.beat()
+
+    def _run(self) -> None:
+        while not self.closed.is_set():
+            self.wake.wait(EVERY)
+            self.wake.clear()
+            if self.beat():
+                break
+        if self.closed.wait(GRACE):
+            return
+        print(f"mypt-train: error: {self.verdict}", file=sys.stderr, flush=True)
+        os._exit(2)
+
+    def _beat(self) -> None:
+        self.own["beat"] += 1
+        self.store.set(str(self.rank), json.dumps(self.own).encode())
+        self._read(range(self.size) if self.rank == 0 else (0,))
+        if self.verdict:
+            return
+        if not self.hurried and self.store.check([_HURRY]):
+            self.hurried = self.clock()
+        if self.store.check([_VERDICT]):
+            self._judge(self.store.get(_VERDICT).decode(), known=True)
+        elif found := self._found():
+            self._judge(found)
+            if self.rank == 0:
+                self.store.set(_VERDICT, self.verdict.encode())
+        if self.verdict and self.own["state"] == "runs":
+            self.own["state"] = "knows"
+            self.store.set(str(self.rank), json.dumps(self.own).encode())
+
+    def _read(self, ranks: Sequence[int]) -> None:
+        now = self.clock()
+        asleep, self.last = now - self.last > self.silent / 2, now
+        keys = [str(rank) for rank in ranks]
+        there = (
+            ranks if self.store.check(keys) else [r for r in ranks if self.store.check([str(r)])]
+        )
+        for rank, text in zip(there, self.store.multi_get([str(r) for r in there]), strict=True):
+            said = json.loads(text)
+            if said != self.others.get(rank):
+                self.others[rank], self.seen[rank] = said, now
+        if asleep:  # this process was not running itself, perhaps with all others
+            self.seen = dict.fromkeys(self.seen, now)
+
+    def _found(self) -> str:
+        """Returns who is gone, by what was read; "" if nobody is."""
+        now = self.clock()
+        looked = range(1, self.size) if self.rank == 0 else (0,)
+        running = [rank for rank in looked if self._state(rank) not in ("done", "stopped")]
+        for rank, other in self.others.items():
+            if rank != self.rank and other["state"] == "stopped":
+                return f"{self._name([rank])} stopped: {other['said']}"
+        limit = min(HURRIED, self.silent) if self.hurried else self.silent
+        if gone := [rank for rank in running if now - self.seen[rank] > limit]:
+            self.gone = gone
+            quiet = f"no sign of life for {max(now - self.seen[rank] for rank in gone):.0f} s"
+            return f"{self._name(gone)} {'is' if len(gone) == 1 else 'are'} gone: {quiet}"
+        if self.rank == 0 and self.hurried and now - self.hurried > 3 * HURRIED:
+            steps = {rank: other["step"] for rank, other in self.others.items()}
+            behind = [rank for rank, step in steps.items() if step < max(steps.values())]
+            if behind:
+                return f"{self._name(behind)} did not come to step {max(steps.values())} in time"
+            return f"the {self.size} processes lost their connections at step {self.own['step']}"
+        return ""
+
+    def _judge(self, text: str, *, known: bool = False) -> None:
+        self.verdict = self.verdict or (text if known else f"{text}; {_ADVICE}")
+        self.known.set()
+
+    def _unaware(self) -> bool:
+        return any(self._state(r) == "runs" for r in range(1, self.size) if r not in self.gone)
+
+    def _state(self, rank: int) -> str:
+        return str(self.others.get(rank, {}).get("state", ""))
+
+    def _place(self, rank: int) -> str:
+        other = self.others.get(rank)
+        return f" ({other['host']}, process id {other['id']})" if other else ""
+
+    def _name(self, ranks: Sequence[int]) -> str:
+        if len(ranks) == 1:
+            return f"process {ranks[0]} of {self.size}{self._place(ranks[0])}"
+        return f"processes {', '.join(map(str, ranks))} of {self.size}{self._place(ranks[0])}"

@@ -1,0 +1,189 @@
+"""A process that is killed is named by the others, and any number of processes goes on.
+
+The run that is killed here is the one that is resumed, with one process and with three.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.training import config, data, log, processes
+
+pytest.importorskip("torch")
+from torch.distributed import HashStore
+
+from mypt_model.folder import checkpoints, read_weights
+from mypt_train.training.trainer import train
+from mypt_train.training.watch import HURRIED, SILENT, Watch
+
+STEPS, KILLED = 8, 5
+MADE = config(
+    steps=STEPS, batch_rows=6, save_every=2, log_every=1, parallel="fsdp", checkpoint="sharded"
+)
+DIES = f"""
+import os, signal, sys
+from mypt_train.__main__ import main
+from mypt_train.training import trainer
+real = trainer._Run._look
+def look(self, step, *given):
+    real(self, step, *given)
+    if step == {KILLED} and self.world.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+trainer._Run._look = look
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run with a process that was killed has left."""
+
+    sft: Path
+    out: Path
+    args: list[str]
+    ends: list[CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("elastic")
+    sft = data(folder / "sft")
+    (folder / "c.json").write_text(json.dumps(MADE))
+    args = ["--data", str(sft), "--config", str(folder / "c.json"), "-q"]
+    ends = processes(["-c", DIES, *args, "--out", str(folder / "run")], 2)
+    return Run(sft, folder / "run", args, ends)
+
+
+@pytest.fixture(scope="module")
+def alone(killed: Run) -> Path:
+    """The same run by one process, from its beginning to its end."""
+    train(killed.sft, MADE, killed.out.with_name("alone"))
+    return killed.out.with_name("alone")
+
+
+def steps(folder: Path) -> list[dict[str, Any]]:
+    found = [entry for entry in log(folder) if entry["event"] == "step"]
+    assert [entry["step"] for entry in found] == list(range(1, STEPS + 1))
+    return found
+
+
+def test_the_others_say_who_was_killed(killed: Run) -> None:
+    first, second = killed.ends
+    assert second.returncode == -9
+    assert first.returncode == 2, first.stderr
+    (said,) = (line for line in first.stderr.splitlines() if "mypt-train: error:" in line)
+    assert "process 1 of 2 (" in said
+    assert "gone: no sign of life for" in said
+    assert "go on with --resume" in said
+    left = checkpoints(killed.out)
+    assert left
+    assert int(left[-1].name[5:]) in (2, 4), "whole, as trainer.json says"
+    assert sorted(p.name for p in (left[-1] / "shards").iterdir()) == [
+        f"shard-0000{process}-model-0000{of}-of-00002.safetensors"
+        for process in (1, 2)
+        for of in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_any_number_of_processes_goes_on(
+    count: int, killed: Run, alone: Path, tmp_path: Path
+) -> None:
+    """They read the same rows: each step counts the same targets, and has the same loss."""
+    shutil.copytree(killed.out, tmp_path / "run")
+    if count == 1:
+        train(killed.sft, MADE, tmp_path / "run", resume=True)
+    else:
+        ends = processes([*killed.args, "--out", str(tmp_path / "run"), "--resume"], count)
+        for end in ends:
+            assert end.returncode == 0, end.stderr
+    mine, theirs = steps(tmp_path / "run"), steps(alone)
+    assert [e["counted"] for e in mine] == [e["counted"] for e in theirs]
+    assert np.allclose([e["loss"] for e in mine], [e["loss"] for e in theirs], atol=1e-4)
+    last = f"step_{STEPS:06}"
+    assert log(tmp_path / "run")[-1] == {"event": "checkpoint", "step": STEPS, "folder": last}
+    ours, wanted = (read_weights(run / last) for run in (tmp_path / "run", alone))
+    assert set(ours) == set(wanted)
+    assert max(float((ours[name] - wanted[name]).abs().max()) for name in wanted) < 1e-4
+
+
+class World:
+    """Watches of some processes on one store, with a clock that is set by hand."""
+
+    def __init__(self, size: int) -> None:
+        self.now, store = 0.0, HashStore()
+        self.watches = [Watch(store, rank, size, clock=lambda: self.now) for rank in range(size)]
+
+    def after(self, seconds: float, *silent: int) -> list[str]:
+        """Returns the verdicts known to the processes that are alive, second by second."""
+        alive = [w for w in self.watches if w.rank not in silent]
+        for _ in range(round(seconds)):
+            self.now += 1
+            for watch in alive:
+                watch.beat()
+        return [watch.beat() for watch in alive]
+
+
+def test_a_process_that_is_silent() -> None:
+    world = World(3)
+    assert world.after(3 * SILENT) == ["", "", ""]
+    assert world.after(SILENT - 2, 1) == ["", ""]
+    first, third = world.after(4, 1)
+    assert first.startswith("process 1 of 3 (")
+    assert first == third
+    assert "no sign of life for 61 s" in first
+
+
+def test_two_processes_after_an_exchange_has_failed() -> None:
+    world = World(4)
+    world.after(2)
+    world.watches[3].store.set("hurry", b"1")
+    first, fourth = world.after(HURRIED + 3, 1, 2)
+    assert first == fourth
+    assert first.startswith("processes 1, 2 of 4 (")
+
+
+def test_the_first_process_is_silent() -> None:
+    world = World(2)
+    world.after(2)
+    (said,) = world.after(SILENT + 2, 0)
+    assert said.startswith("process 0 of 2 (")
+
+
+def test_a_process_that_says_why_it_stops() -> None:
+    world = World(3)
+    world.after(2)
+    world.watches[2].leave("the disk is full")
+    first, second = world.after(2, 2)
+    assert first == second
+    assert first.startswith("process 2 of 3 (")
+    assert "stopped: the disk is full; " in first
+
+
+def test_nobody_is_silent_but_one_is_behind() -> None:
+    world = World(3)
+    for watch in world.watches:
+        watch.note(4 if watch.rank == 1 else 5)
+    world.watches[0].store.set("hurry", b"1")
+    assert world.after(2 * HURRIED) == ["", "", ""]
+    assert all(
+        said.startswith("process 1 of 3") and "did not come to step 5 in time" in said
+        for said in world.after(2 * HURRIED)
+    )
+
+
+def test_processes_that_end_are_not_missed() -> None:
+    world = World(2)
+    world.after(2)
+    world.watches[1].leave()
+    assert world.after(2 * SILENT, 1) == [""]
+    world.now += 10 * SILENT  # all machines were asleep
+    assert World(2).after(2) == ["", ""]
