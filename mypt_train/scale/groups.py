@@ -26,7 +26,8 @@ from mypt_train.data.assembly.collection import Collection
 from mypt_train.data.assembly.splits import write_splits
 from mypt_train.data.prepare import REJECTS
 from mypt_train.data.units import Part
-from mypt_train.scale import places, repeats
+from mypt_train.scale import places
+from mypt_train.scale.dedup import repeats
 from mypt_train.scale.plan import Plan
 from mypt_train.scale.run import UnitReport
 from mypt_train.scale.state import Sealed

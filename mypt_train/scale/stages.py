@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from mypt_train.scale import places, repeats
+from mypt_train.scale import places
+from mypt_train.scale.dedup import repeats
 from mypt_train.scale.groups import make_group
 from mypt_train.scale.launch.queue import Engine, attempts
 from mypt_train.scale.plan import Plan, PlanError, read_plan

@@ -9,9 +9,9 @@ import pytest
 
 from mypt_cli.jsonl.paths import expand
 from mypt_train import ShardReader, prepare
-from mypt_train.scale import repeats
 from mypt_train.scale.attempts import make
 from mypt_train.scale.commit import commit
+from mypt_train.scale.dedup import repeats
 from mypt_train.scale.state import seal
 from tests.unit.mypt_train.scale.test_plan import inputs, planned
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from mypt_cli.store import Store
 from mypt_train.data.units import UnitFile
-from mypt_train.scale import buckets, places
+from mypt_train.scale import places
+from mypt_train.scale.dedup import buckets
 from mypt_train.scale.plan import Plan
 from mypt_train.scale.run import UnitReport
 from mypt_train.scale.state import Sealed

@@ -1,0 +1,1 @@
+"""Finds repeated episodes among all units, without a machine that holds all their digests."""
