@@ -117,6 +117,14 @@ def candidates(words: Sequence[str]) -> tuple[dict[str, str], bool]:
 def _of_command(name: str, before: list[str], word: str) -> tuple[dict[str, str], bool]:
     """Returns the candidates for a word of a command, after the words `before`."""
     parser = umbrella.command(name).parser()
+    if name == "prepare":
+        from mypt_train.commands.scale import ABOUT as SUBCOMMANDS
+        from mypt_train.commands.scale import subcommand
+
+        if not before and not word.startswith("-"):
+            return _begin(SUBCOMMANDS, word), True
+        if before and before[0] in SUBCOMMANDS:
+            parser = subcommand(before[0]).parser()
     option, equals, value = word.partition("=")
     last = option if equals else before[-1] if before else ""
     action = parser._option_string_actions.get(last)

@@ -64,7 +64,12 @@ HANDED_ON = {
     # A chat template is compared with the records that its conversations become.
     "mypt_lint.template.formats": {"mypt_convert.engine"},
     # What may stand behind an option is for its command to say.
-    "mypt_cli.completion": {"mypt_lint.commands", "mypt_lint.report", "mypt_records.names"},
+    "mypt_cli.completion": {
+        "mypt_lint.commands",
+        "mypt_lint.report",
+        "mypt_records.names",
+        "mypt_train.commands.scale",
+    },
     # A trainer tells how often its model answers legally, which is for the decoder to say.
     "mypt_train.training.legality": {
         "mypt_infer.decode.decoder",

@@ -158,7 +158,11 @@ def test_candidates() -> None:
     assert [*candidates(["mypt", "pre"])[0]] == ["prepare"]
     assert [*candidates(["mypt", "help", "ex"])[0]] == ["export"]
     assert [*candidates(["mypt", "completion", "z"])[0]] == ["zsh"]
-    assert candidates(["mypt", "prepare", ""]) == ({}, True)
+    assert candidates(["mypt", "convert", ""]) == ({}, True)
+    words, files = candidates(["mypt", "prepare", ""])
+    assert ([*words], files) == (["plan", "run", "status", "resume", "commit"], True)
+    assert [*candidates(["mypt-prepare", "run", "--un"])[0]] == ["--units"]
+    assert [*candidates(["mypt", "prepare", "plan", "--long", "s"])[0]] == ["split-turns"]
     assert [*candidates(["mypt", "prepare", "--long", "s"])[0]] == ["split-turns"]
     assert [*candidates(["mypt-prepare", "--long", "=", "s"])[0]] == ["split-turns"]
     assert [*candidates(["mypt-prepare", "--long=s"])[0]] == ["--long=split-turns"]
