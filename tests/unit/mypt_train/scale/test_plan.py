@@ -16,6 +16,7 @@ import pytest
 import zstandard
 
 from mypt_cli.jsonl.paths import expand
+from mypt_cli.store import Store, StoreError
 from mypt_train import Options, ShardError, ShardReader, prepare
 from mypt_train.scale import attempts
 from mypt_train.scale.attempts import AsideError, make
@@ -233,3 +234,33 @@ def test_refused_lines_make_no_data_set(tmp_path: Path) -> None:
         commit(plan)
     with pytest.raises(ShardError):
         ShardReader(tmp_path / "out")
+
+
+def test_an_object_that_changes_stops_its_unit(s3: str, tmp_path: Path) -> None:
+    """Inputs and data set in a bucket, read by ranges; the shards are those of local files."""
+    store = Store.at(f"{s3}/in")
+    for path in inputs(tmp_path / "in"):
+        store.put(Path(path).name, Path(path))
+    names = [f"{s3}/in/{entry.key}" for entry in store.entries()]
+    plan = planned(names, f"{s3}/out", unit=3000)
+    write_plan(plan)
+    for number in range(len(plan.units)):
+        make(read_plan(f"{s3}/out"), number)
+    assert commit(plan).first
+    assert not commit(plan).first
+    prepare(expand([str(tmp_path / "in")]), tmp_path / "want", plan.options)
+    want = contents(tmp_path / "want")
+    found = {key: Store.at(f"{s3}/out").read(key) for key in want if "shard" in key}
+    assert found == {key: data for key, data in want.items() if "shard" in key}
+    assert len(found) >= 6
+    assert [e.key for e in Store.at(f"{s3}/out").entries() if e.key.startswith(".work")] == []
+
+    store.put("a.jsonl", LINES[0])
+    plan = planned(names[:1], f"{s3}/more", unit=3000)
+    store.put("a.jsonl", LINES[1])
+    with pytest.raises(StoreError, match=r"in/a.jsonl: has changed since it was listed"):
+        make(plan, 0)
+    assert status_of(plan).aside == {0}
+    everything = [*contents(tmp_path).values()]
+    everything += [Store.at(s3).read(entry.key) for entry in Store.at(s3).entries()]
+    assert not [data for data in everything if b"of-tests" in data]
