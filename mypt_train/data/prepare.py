@@ -135,7 +135,9 @@ def _inputs(sources: list[Source], rules: Sequence[Settings]) -> list[dict[str, 
     """
     for source in sources:
         if source.remote:
-            raise PrepareError(f"{source.path}: is in a store; copy it here to prepare it")
+            raise PrepareError(
+                f"{source.path}: is in a store; use mypt-prepare plan, or copy it here"
+            )
         if source.size is None or source.stdin or source.stream is not None:
             raise PrepareError(f"{source.path}: a stream cannot be read twice; write it to a file")
     return [

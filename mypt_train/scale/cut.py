@@ -17,14 +17,14 @@ from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.layout import HEAD, LINES, MAGIC, layout_of
 from mypt_cli.jsonl.parquet import row_groups
-from mypt_cli.store import is_url, locate
+from mypt_cli.store import locate
 from mypt_lint.settings.settings import Settings
 from mypt_train.scale.frames import gzip_members, zstd_frames
 from mypt_train.scale.pieces import Cut, Input, Piece
 
 # Packed bytes count as so many.
 PACKED = 4
-_THREADS = 8
+_THREADS = 32
 _READ = 1 << 20
 
 
@@ -67,19 +67,15 @@ def units_of(
 
 
 def _cut(number: int, source: Source, rules: Settings, size: int) -> tuple[Input, list[Piece]]:
-    if (
-        source.stdin
-        or source.stream is not None
-        or (source.size is None and not is_url(source.path))
-    ):
-        raise UsageError(f"{source.path}: a stream cannot be read twice; write it to a file")
-    if is_url(source.path):
+    if source.remote:
         store, key = locate(source.path)
-        entry = store.head(key)
-        with store.open(key, etag=entry.etag, ahead=0) as stream:
-            cut, at = _places(source, stream, entry.size, size, local=False)
-        found = Input(source.path, entry.size, cut, source.compressed, "", entry.etag, rules)
+        length = source.size or 0
+        with store.open(key, etag=source.etag, size=length, piece=HEAD, ahead=0) as stream:
+            cut, at = _places(source, stream, length, size, local=False)
+        found = Input(source.path, length, cut, source.compressed, "", source.etag, rules)
         return found, [Piece(number, start, end) for start, end in at]
+    if source.size is None or source.stdin or source.stream is not None:
+        raise UsageError(f"{source.path}: a stream cannot be read twice; write it to a file")
     try:
         with open(source.path, "rb") as stream:
             length = os.fstat(stream.fileno()).st_size

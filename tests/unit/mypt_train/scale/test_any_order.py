@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import store as stores
 from mypt_train import Options
 from mypt_train.scale.attempts import make
@@ -37,11 +37,9 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def planned(bucket: dict[str, Any], out: str) -> Plan:
     """Returns a plan of five units and two groups, which is written into the bucket `out`."""
-    paths = ["a.jsonl", "b.jsonl"]
-    sources = []
-    for name in paths:
-        bucket["in"].held[f"data/{name}"] = LINES * (2 if name == "a.jsonl" else 1)
-        sources.append(Source(f"s3://in/data/{name}", size=len(bucket["in"].held[f"data/{name}"])))
+    held = bucket["in"].held
+    held["data/a.jsonl"], held["data/b.jsonl"] = LINES * 2, LINES
+    sources = expand(["s3://in/data/*.jsonl"])
     options = Options(context_length=256, val_fraction=0.2)
     plan = make_plan(sources, (), options, f"s3://{out}/set", unit=602, group=1806)
     assert (len(plan.units), plan.groups) == (5, 2)
