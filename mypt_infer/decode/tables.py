@@ -40,7 +40,7 @@ from mypt_infer.decode.compile.grammar_graph import (
     names_in_tags,
 )
 from mypt_infer.decode.compile.nfa import CALLING, HOLE, NO_BLOCK, NfaError
-from mypt_infer.decode.compile.pieces import OUT, Parts, Whole, piece_of, read
+from mypt_infer.decode.compile.pieces import OUT, Parts, Reads, Whole, piece_of, read
 from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.compile.token_classes import TokenClasses, token_classes
 from mypt_infer.decode.compile.token_table import FAR
@@ -388,6 +388,7 @@ class _Builder:
             first[placed.node : placed.node + len(own)] = np.add(own, at)
             at += placed.piece.size
         self.first, self.size = first.tolist(), at
+        self._known: Reads = {}
 
     def _state(self, place: tuple[int, int] | None) -> int:
         return DEAD_STATE if place is None else self.first[place[0]] + place[1]
@@ -464,11 +465,8 @@ class _Builder:
 
     def _read(self, state: int, tree: Trie, place: tuple[int, int]) -> list[tuple[int, int, int]]:
         """Returns (state, token, state after it) for the tokens of a subtree, from a place."""
-        return [
-            (state, token, self._state(then))
-            for token, then in read(self.whole, [(tree, place)])
-            if isinstance(token, int)
-        ]
+        found = read(self.whole, tree, place, self._state, self._known)
+        return [(state, token, then) for token, then in found if isinstance(token, int)]
 
     def _edges(self, steps: Ints) -> Edges:
         """Returns the steps of states without a leaf, each (state, token, state after it)."""

@@ -170,21 +170,36 @@ class Bodies:
 
         The first member is preceded by a comma only if `comma`.
         """
-        following: list[Node] = []  # the members that may come next, after a comma
-        without: list[Node] = []  # the same, if no member was written yet
+        following: Node | None = None  # the members that may come next, after a comma
+        without: Node | None = None  # the same, if no member was written yet
         rest = Node(also=[then], block=CALLING, owner=self.owner)  # what follows a value
         open_end = [then]  # `then`, as long as no later member is required
         for key in reversed(list(properties)):
             value = self.value(properties[key], rest)
             name = canonical(key, self.literals) + ": "
-            later = [] if key in required else following
-            following = [self._text(", " + name, value), *later]
-            without = [self._text(name, value), *([] if key in required else without)]
-            open_end = [] if key in required else open_end
-            rest = Node(also=[*following, *open_end], block=CALLING, owner=self.owner)
-        if comma:
+            if key in required:
+                following, without, open_end = None, None, []
+            following = self._also(following, ", " + name, value)
+            without = self._also(without, name, value)
+            rest = Node(also=[following, *open_end], block=CALLING, owner=self.owner)
+        if comma or without is None:
             return rest
-        return Node(also=[*without, *open_end], block=CALLING, owner=self.owner)
+        return Node(also=[without, *open_end], block=CALLING, owner=self.owner)
+
+    def _also(self, tree: Node | None, text: str, then: Node) -> Node:
+        """Returns a tree of texts with one text more, which leads to `then`.
+
+        No text is the beginning of another. The two trees share all but the way of the new text,
+        so the trees of many members, each with one member more, take no more than the last one.
+        """
+        symbols, before = spelled(text), list[Node | None]()
+        for symbol in symbols:
+            before.append(tree)
+            tree = tree.edges[symbol][0] if tree is not None and symbol in tree.edges else None
+        for symbol, node in zip(reversed(symbols), reversed(before), strict=True):
+            edges = {} if node is None else node.edges
+            then = Node({**edges, symbol: (then, 0)}, block=CALLING, owner=self.owner)
+        return then
 
     def value(self, schema: dict[str, Any], then: Node) -> Node:
         """Returns the start of a value that fits a checked schema, up to `then`."""

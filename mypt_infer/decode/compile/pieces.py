@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -228,16 +228,17 @@ def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
     beyond: list[tuple[int, int, bytes]] = []
     steps: list[tuple[int, int, int]] = []
     crossing: list[tuple[int, Trie]] = []
+    known: Reads = {}
     for i, node in enumerate(dfa.nodes):
         if i in (out, end):
             continue
         at = first[i]
         if node.leaf is None:
-            for found in read(dfa, [(leaves.vocabulary.trie, (i, 0))], out):
-                if isinstance(found[0], Trie):
-                    crossing.append((at, found[0]))
+            for token, then in read(dfa, leaves.vocabulary.trie, (i, 0), state, known, out):
+                if isinstance(token, Trie):
+                    crossing.append((at, token))
                 else:
-                    steps.append((at, found[0], state(found[1])))
+                    steps.append((at, token, then))
             continue
         name, last = node.leaf.name, at + node.leaf.states
         frames.append((at, name))
@@ -254,35 +255,54 @@ def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
     return Piece(
         dfa, tuple(first), out, size, row, base, frame, tuple(frames), tuple(exits), tuple(beyond),
         edges[:, 0].copy(), edges[:, 1].copy(), edges[:, 2].copy(), tuple(crossing),
-        np.unique(edges[:, [0, 2]], axis=0).reshape(-1, 2),
+        _pairs(edges[:, 0], edges[:, 2]),
     )  # fmt: skip
 
 
-def read(
-    graph: Graph, queue: list[tuple[Trie, Spot]], out: int = -1
-) -> Iterator[tuple[int | Trie, Spot]]:
-    """Yields the tokens of subtrees that can be read from places, and where they lead.
+def _pairs(first: Ints, second: Ints) -> Ints:
+    """Returns the different pairs, sorted: int32, shape (pairs, 2)."""
+    keys = np.unique(first.astype(np.int64) << 32 | second.astype(np.int64) + (1 << 31))
+    pairs = np.stack([keys >> 32, (keys & (1 << 32) - 1) - (1 << 31)], axis=1)
+    return pairs.astype(np.int32)
 
-    What reaches the node `out` and goes on is yielded as the subtree that is left.
+
+# What was read of subtrees from places: all their tokens, each with the state after it.
+Reads = dict[tuple[int, Spot], list[tuple[int | Trie, int]]]
+
+
+def read(
+    graph: Graph, tree: Trie, place: Spot, state: Callable[[Spot], int], known: Reads, out: int = -1
+) -> list[tuple[int | Trie, int]]:
+    """Returns the tokens of a subtree that can be read from a place, each with the state after it.
+
+    What reaches the node `out` and goes on is there as the subtree that is left. Places share what
+    follows them, so each is read once: `known` has what was read of the same graph before. After
+    each of many optional members, for example, nearly the same keys may come.
     """
-    while queue:
-        tree, place = queue.pop()
-        if place[0] == out:
-            if next(tree.bytes, None) is not None:
-                yield tree, place
-            continue
-        steps = graph.nodes[place[0]]
-        bytes_: Iterable[int] = (
-            tree.bytes
-            if steps.leaf is not None
-            else [int(b) for kind, b in steps.edges if kind == "byte"]
-        )
-        for byte in bytes_:
-            below = tree.below(byte)
-            then = graph.step(place, byte) if below is not None else None
-            if below is not None and then is not None:
-                yield from ((token, then) for token in below.ids)
-                queue.append((below, then))
+    key = (id(tree), place)
+    found = known.get(key)
+    if found is not None:
+        return found
+    found = known[key] = []
+    if place[0] == out:
+        if next(tree.bytes, None) is not None:
+            found.append((tree, state(place)))
+        return found
+    node = graph.nodes[place[0]]
+    bytes_: Iterable[int] = (
+        tree.bytes
+        if node.leaf is not None
+        else [int(b) for kind, b in node.edges if kind == "byte"]
+    )
+    for byte in bytes_:
+        below = tree.below(byte)
+        then = graph.step(place, byte) if below is not None else None
+        if below is not None and then is not None:
+            if below.ids:
+                after = state(then)
+                found += [(token, after) for token in below.ids]
+            found += read(graph, below, then, state, known, out)
+    return found
 
 
 def _walk(dfa: Dfa, place: Spot | None, rest: bytes, out: int) -> tuple[Spot | None, bytes]:

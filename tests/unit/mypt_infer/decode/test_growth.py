@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from mypt_infer.decode import Decoder, tables
+from mypt_infer.decode.compile import nfa
 from mypt_infer.generate.device import DeviceDecoder
 from mypt_spec.memo import Memo
 
@@ -73,6 +74,24 @@ def test_bytes_grow_in_step(made: Any, small: int) -> None:
         return Decoder("mypt", [tool]).tables.nbytes - Decoder("mypt").tables.nbytes
 
     assert size(made(4 * small)) <= 5 * size(made(small))
+
+
+def test_the_work_for_optional_members_grows_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each of them, all later ones may come; what these share is built once."""
+    work: list[int] = []
+    real = nfa._closure
+    monkeypatch.setattr(
+        nfa, "_closure", lambda places: work.append(len(found := real(places))) or found
+    )
+
+    def done(count: int) -> int:
+        work.clear()
+        tool = {"name": "t", "parameters": {"properties": {"grown": optional(count)}}}
+        Decoder("mypt", [tool])
+        return sum(work)
+
+    done(1)  # and the dialect itself
+    assert done(80) <= 5 * done(20)
 
 
 def many(count: int) -> list[dict[str, Any]]:
