@@ -32,8 +32,8 @@ class Made:
 
     def said(self) -> str:
         """Returns this in words."""
-        more = f", {len(self.there)} were there" if self.there else ""
-        more += f", {len(self.aside)} are set aside" if self.aside else ""
+        more = f", {len(self.there)} there before" if self.there else ""
+        more += f", {len(self.aside)} set aside" if self.aside else ""
         return f"{counted(len(self.made), 'unit')} made{more}"
 
 

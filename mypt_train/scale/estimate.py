@@ -43,7 +43,7 @@ class Estimate:
             by = f"{counted(self.records, 'record')}, of which {self.refused} are refused"
         inputs = counted(len(plan.inputs), "input")
         return (
-            f"{_short(size / 1e9)} GB in {inputs}, {units} in {groups}; "
+            f"{_size(size)} in {inputs}, {units} in {groups}; "
             f"about {_short(self.tokens)} tokens and {_short(self.hours)} core-hours (by {by})"
         )
 
@@ -93,6 +93,19 @@ def _first(source: Input, piece: Piece, most: int) -> Iterator[bytes]:
                 return
             most -= 1
             yield line
+
+
+def _size(number: float) -> str:
+    """Returns a number of bytes in the largest unit of which there is one.
+
+    >>> [_size(n) for n in (17, 1804, 23_400_000_000)]
+    ['17 B', '1.8 kB', '23.4 GB']
+    """
+    for name in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {name}"
+        number /= 1000
+    return f"{number:,.4g} TB"
 
 
 def _short(number: float) -> str:

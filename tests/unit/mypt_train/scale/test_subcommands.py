@@ -1,0 +1,89 @@
+"""The subcommands of mypt-prepare, as a newcomer uses them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from mypt_cli.main import main as mypt
+from mypt_train import ShardReader
+from mypt_train.commands.prepare import main
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = (ROOT / "examples" / "phase1.jsonl").read_bytes()
+    Path("a.jsonl").write_bytes(lines)
+    Path("plan").write_bytes(lines)
+
+
+def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["./plan", "a.jsonl", "--out", "sft", "--unit-size", "0.4k", "--context-length", "256"]
+    assert mypt(["prepare", "plan", *asked, "--sample", "2"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("sft/plan.json: 1.8 kB in 2 inputs, 6 units in 1 group; about ")
+    assert "core-hours (by 4 records, of which 0 are refused)" in said
+    assert "mypt-prepare run --plan sft/plan.json --units 0-5" in said
+    plan = ["--plan", "sft/plan.json"]
+    assert main(["run", *plan, "--units", "0,2-3"]) == 0
+    assert main(["run", *plan, "--units", "3-5,5"]) == 0
+    assert capsys.readouterr().out == "sft: 3 units made\nsft: 2 units made, 1 there before\n"
+    assert main(["status", *plan]) == 1
+    assert capsys.readouterr().out == "sft: 5 of 6 units are made\n  missing: 1\n"
+    assert main(["commit", *plan]) == 2
+    assert "1 of 6 units are not made yet (1); make them with" in capsys.readouterr().err
+    assert main(["resume", *plan]) == 0
+    assert main(["status", "--plan", "sft"]) == 0
+    assert "next: mypt-prepare commit" in capsys.readouterr().out
+    assert main(["commit", *plan]) == 0
+    assert "sft: 12 lines: 12 written, 0 refused" in capsys.readouterr().out
+    assert main(["commit", *plan]) == 0
+    assert "was committed before, by the same plan" in capsys.readouterr().err
+    assert main(["resume", *plan]) == 0
+    assert main(["status", *plan]) == 0
+    assert "nothing to resume\nsft: is committed" in capsys.readouterr().out
+    assert ShardReader("sft", verify=True).manifest["lines"]["written"] == 12
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "--plan", "sft", "--units", "0,7"], "unit 7: the plan has units 0 to 0"),
+        (["run", "--plan", "sft", "--units", "3-1"], "'3-1' ends before it begins"),
+        (["run", "--plan", "sft", "--units", "all"], "'all' are no units; expected 7, 0-99"),
+        (["resume", "--plan", "sft", "--jobs", "0"], "--jobs is 0, expected 1 or more"),
+        (["status", "--plan", "a.json"], "a.json: there is no such object"),
+        (["status", "--plan", "a.jsonl"], "a.jsonl"),
+        (["plan", "a.jsonl", "--out", "x", "--unit-size", "large"], "'large' is no size"),
+        (["plan", "a.jsonl", "--out", "x", "--unit-size", "0"], "--unit-size is 0, expected 1"),
+        (["plan", "a.jsonl", "--out", "."], ".: is not empty; name another folder"),
+        (["plan", "a.jsonl", "--out", "sft", "--seed", "1"], "another plan is there"),
+        (["plan", "empty.jsonl", "--out", "x"], "nothing to prepare: all inputs are empty"),
+        (["plan", "bad.jsonl", "--out", "x", "--sample", "3"], "1 of 1 records of the sample are"),
+        (["plan", "-", "--out", "x", "--dialect", "mypt"], "a stream cannot be read twice"),
+    ],
+)
+def test_what_cannot_be_done(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("empty.jsonl").touch()
+    Path("bad.jsonl").write_text('{"system": "S"}\n')
+    assert main(["plan", "a.jsonl", "--out", "sft", "-q"]) == 0
+    with suppress(SystemExit):  # argparse ends by itself
+        assert main(words) == 2
+    assert said in capsys.readouterr().err
+    assert not Path("x").exists()
+
+
+def test_a_sample_with_rejects_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.jsonl").write_bytes(b'{"system": "S"}\n' + Path("a.jsonl").read_bytes())
+    asked = ["plan", "bad.jsonl", "--out", "x", "--sample", "9", "--on-error", "reject"]
+    assert main(asked) == 1
+    said = capsys.readouterr().out
+    assert "(by 7 records, of which 1 are refused)\n  bad.jsonl:1: MYP" in said
+    assert Path("x/plan.json").exists()
