@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.paths import MANIFEST
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
 from mypt_lint.options import add_settings
 from mypt_train.commands.prepare import DONE, REFUSED, add_inputs, add_output, asked, summary
+from mypt_train.scale.launch import HANDING, LAUNCHERS
 
 if TYPE_CHECKING:
     from mypt_train.scale.plan import Plan
@@ -85,6 +88,13 @@ def _numbers(text: str) -> list[int]:
     return list(dict.fromkeys(out))
 
 
+def _jobs(text: str) -> int:
+    """Reads a number of processes."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; expected 1 or more")
+    return int(text)
+
+
 def _planning(out: Parser) -> None:
     add_inputs(out)
     add_output(out, "where the data set goes: an empty folder, a new one, or a URL")
@@ -110,15 +120,32 @@ def _of_a_plan(out: Parser) -> None:
 
 
 def _again(out: Parser) -> None:
-    add = out.group("what is made")
-    add("--again", "try units again that were set aside after three failures")
-    add("-j --jobs N", "processes (default: 1)", type=int, default=1)
+    out.group("what is made")("--again", "try units again that were set aside after three failures")
+    _launched(out)
+
+
+def _launched(out: Parser) -> None:
+    """Adds by whom the work is done."""
+    add = out.group("by whom")
+    add(
+        "--launcher NAME",
+        "local processes (default), or tasks of ray, which RAY_ADDRESS names; slurm writes a "
+        "script and submits it; shell prints commands",
+        choices=LAUNCHERS,
+        default="local",
+    )
+    add(
+        "-j --jobs N",
+        "at a time: local processes (default: 1), tasks of ray (default: all processors) or slurm "
+        "(default: no limit); of shell: commands (default: one a unit)",
+        type=_jobs,
+    )
 
 
 def _running(out: Parser) -> None:
     _of_a_plan(out)
     add = out.group("what is made")
-    add("--units LIST", "numbers of units: 7, 0-99, 3,8-10", type=_numbers, required=True)
+    add("--units LIST", "numbers of units: 7, 0-99, 3,8-10 (default: all)", type=_numbers)
     _again(out)
 
 
@@ -129,12 +156,19 @@ def _resuming(out: Parser) -> None:
 
 def _committing(out: Parser) -> None:
     _of_a_plan(out)
-    out.group("what is made")(
+    add = out.group("what is made")
+    add(
         "--max-failed-units N",
         "units that may be missing because they are set aside; the manifest names them",
         type=int,
         default=0,
     )
+    add(
+        "--tasks LIST",
+        "only some tasks of packing, as slurm and shell run them, and no manifest",
+        type=_numbers,
+    )
+    _launched(out)
 
 
 def _plan(chosen: argparse.Namespace) -> int:
@@ -161,12 +195,13 @@ def _plan(chosen: argparse.Namespace) -> int:
 
 def _run(chosen: argparse.Namespace) -> int:
     plan = _read(chosen.plan)
-    beyond = [n for n in chosen.units if n >= len(plan.units)]
+    units = range(len(plan.units)) if chosen.units is None else chosen.units
+    beyond = [n for n in units if n >= len(plan.units)]
     if beyond:
         raise UsageError(
             f"unit {beyond[0]}: the plan has units 0 to {len(plan.units) - 1}; name some of these"
         )
-    return _make(plan, chosen, chosen.units)
+    return _make(plan, chosen, units)
 
 
 def _resume(chosen: argparse.Namespace) -> int:
@@ -181,12 +216,20 @@ def _resume(chosen: argparse.Namespace) -> int:
     return _make(plan, chosen, found.missing + sorted(found.aside if chosen.again else ()))
 
 
-def _make(plan: Plan, chosen: argparse.Namespace, units: Iterable[int]) -> int:
-    """Makes units; returns the exit status."""
+def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
+    """Makes units, or has them made; returns the exit status."""
     from mypt_train.scale.drive import drive
+    from mypt_train.scale.launch.choice import engine_of
 
+    if chosen.launcher in HANDING and units:
+        again = " --again" if chosen.again else ""
+        _hand_on(plan, chosen, [(f"mypt-prepare run{again} --plan", "--units", units)])
+        return DONE
     say = saying((PROG + "run").strip(), quiet=chosen.quiet)
-    made = drive(plan, chosen.plan, units, jobs=chosen.jobs, again=chosen.again, say=say)
+    ray = engine_of("ray", chosen.jobs or 0) if chosen.launcher == "ray" else None
+    made = drive(
+        plan, chosen.plan, units, jobs=chosen.jobs or 1, again=chosen.again, engine=ray, say=say
+    )
     if not chosen.quiet:
         print(f"{plan.out}: {made.said()}")
     return REFUSED if made.aside else DONE
@@ -204,10 +247,19 @@ def _status(chosen: argparse.Namespace) -> int:
 
 def _commit(chosen: argparse.Namespace) -> int:
     from mypt_train.scale.commit import commit
+    from mypt_train.scale.launch.choice import engine_of
 
     say = saying(PROG + "commit", quiet=chosen.quiet)
     plan = _read(chosen.plan)
-    made = commit(plan, max_failed=chosen.max_failed_units)
+    if chosen.tasks is not None or chosen.launcher in HANDING:
+        return _tasks(plan, chosen)
+    several = chosen.launcher == "ray" or (chosen.jobs or 1) > 1
+    made = commit(
+        plan,
+        max_failed=chosen.max_failed_units,
+        path=chosen.plan,
+        engine=engine_of(chosen.launcher, chosen.jobs or 0) if several else None,
+    )
     if not made.first:
         say(f"{plan.out}: was committed before, by the same plan; nothing was done")
     if not chosen.quiet:
@@ -216,6 +268,39 @@ def _commit(chosen: argparse.Namespace) -> int:
         if missing:
             print(f"  missing: units {', '.join(map(str, missing))}; the manifest has their places")
     return REFUSED if made.manifest["lines"]["refused"] else DONE
+
+
+def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
+    """Makes some tasks of packing, or has all of them made; returns the exit status."""
+    from mypt_train.scale.stages import make_task, stages
+    from mypt_train.scale.state import seal
+
+    if plan.store().exists(MANIFEST):
+        print(f"{plan.out}: is committed; nothing to do")
+        return DONE
+    sealed = seal(plan, max_failed=chosen.max_failed_units)
+    if chosen.tasks is None:
+        command = "mypt-prepare commit --plan", "--tasks"
+        _hand_on(plan, chosen, [(*command, stage.tasks) for stage in stages(plan, sealed)])
+        return DONE
+    made = [make_task(plan, sealed, number) for number in chosen.tasks]
+    if not chosen.quiet:
+        print(f"{plan.out}: {sum(made)} tasks done, {len(made) - sum(made)} were done before")
+    return DONE
+
+
+def _hand_on(
+    plan: Plan, chosen: argparse.Namespace, work: Sequence[tuple[str, str, Sequence[int]]]
+) -> None:
+    """Hands commands to Slurm or a shell. `work` are commands, an option, and its numbers."""
+    from mypt_train.scale.launch.choice import handed
+
+    stages = [
+        (f"{command} {shlex.quote(chosen.plan)} {option}", numbers)
+        for command, option, numbers in work
+    ]
+    for line in handed(chosen.launcher, stages, chosen.jobs or 0, f"prepare-{plan.sha256[:8]}"):
+        print(line)
 
 
 def _read(path: str) -> Plan:

@@ -23,8 +23,9 @@ from mypt_train.data.prepare import REJECTS, settings_of
 from mypt_train.data.units import Part
 from mypt_train.scale import places
 from mypt_train.scale.groups import GroupReport, fetched, report_of
+from mypt_train.scale.launch.queue import MakeEngine
 from mypt_train.scale.plan import Plan, PlanError
-from mypt_train.scale.stages import MakeEngine, Progress, make_tasks
+from mypt_train.scale.stages import Progress, make_tasks
 from mypt_train.scale.state import Sealed, seal
 
 _THREADS = 16

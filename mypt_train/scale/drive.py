@@ -14,11 +14,9 @@ from mypt_lint.report.totals import counted
 from mypt_train.scale import places
 from mypt_train.scale.attempts import TRIES, forgive, make_planned, note, why
 from mypt_train.scale.launch.local import Local
-from mypt_train.scale.launch.queue import Ended, Engine, attempts
+from mypt_train.scale.launch.queue import Ended, Engine, MakeEngine, attempts
 from mypt_train.scale.plan import Plan, PlanError
 
-MakeEngine = Callable[[Callable[[int], object]], AbstractContextManager[Engine]]
-"""Returns an engine that runs a function of a unit's number."""
 _KILLED = "its process was killed"
 
 

@@ -8,19 +8,16 @@ that stage, but all of those before it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 from mypt_train.scale import places
 from mypt_train.scale.dedup import repeats
 from mypt_train.scale.groups import make_group
-from mypt_train.scale.launch.queue import Engine, attempts
+from mypt_train.scale.launch.queue import MakeEngine, attempts
 from mypt_train.scale.plan import Plan, PlanError, read_plan
 from mypt_train.scale.state import Sealed, seal
 
-MakeEngine = Callable[[Callable[[int], object]], AbstractContextManager[Engine]]
-"""Returns an engine that runs a function of a task's number."""
 Progress = Callable[[str, int, int], None]
 
 

@@ -1,11 +1,10 @@
 """Divides units into blocks, and says them as `--units` reads them.
 
-Input: numbers of units. Output: commands that run them, for engines that know nothing but commands.
+Input: numbers of units. Output: pieces of them, for engines that know nothing but commands.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -28,8 +27,3 @@ def blocks(units: Sequence[int], most: int) -> list[Sequence[int]]:
     pieces = min(most, len(units))
     cuts = [len(units) * n // pieces for n in range(pieces + 1)] if pieces else []
     return [units[a:b] for a, b in pairwise(cuts)]
-
-
-def command(plan: str, units: str) -> str:
-    """Returns the command line that runs some units; `units` may be a variable of the shell."""
-    return f"mypt-prepare run --plan {shlex.quote(plan)} --units {units}"

@@ -8,7 +8,8 @@ whatever made it fail has time to pass; after the third failure it is set aside.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,6 +28,10 @@ class Engine(Protocol):
 
     def ended(self) -> Ended:
         """Waits for the next unit that ends."""
+
+
+MakeEngine = Callable[[Callable[[int], object]], AbstractContextManager[Engine]]
+"""Returns an engine that calls a function with the number of each unit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,17 @@ mypt-prepare run --plan P --launcher shell --jobs 100 | parallel --sshloginfile 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
-from mypt_train.scale.launch.blocks import blocks, command, said
+from mypt_train.scale.launch.blocks import blocks, said
 
 
-def commands(plan: str, units: Sequence[int], jobs: int) -> Iterator[str]:
-    """Yields `jobs` commands that run all units together, or one for each unit if that is fewer."""
+def commands(command: str, units: Sequence[int], jobs: int, folder: str = "") -> Iterator[str]:
+    """Yields `jobs` commands that run all units together, or one for each unit if that is fewer.
+
+    `command` is what the numbers of units follow. The commands run in `folder`, if one is named.
+    """
+    where = f"cd {shlex.quote(folder)} && " if folder else ""
     for block in blocks(units, jobs):
-        yield command(plan, said(block))
+        yield f"{where}{command} {said(block)}"

@@ -14,23 +14,24 @@ from pathlib import Path
 
 from mypt_cli import atomic
 from mypt_cli.errors import UsageError
-from mypt_train.scale.launch.blocks import blocks, command, said
+from mypt_train.scale.launch.blocks import blocks, said
 
 # The most tasks of an array: MaxArraySize is 1001 in Slurm as it comes.
 MOST = 1000
 
 
-def script(plan: str, units: Sequence[int], jobs: int) -> str:
-    """Returns a script of which at most `jobs` tasks run at a time; 0 is no limit."""
+def script(command: str, units: Sequence[int], jobs: int) -> str:
+    """Returns a script of which at most `jobs` tasks run at a time; 0 is no limit.
+
+    `command` is what the numbers of units follow.
+    """
     if len(units) <= MOST and max(units) <= MOST:
-        array, run = said(units), command(plan, '"$SLURM_ARRAY_TASK_ID"')
+        array, run = said(units), f'{command} "$SLURM_ARRAY_TASK_ID"'
     else:
         several = blocks(units, MOST)
         array = said(range(len(several)))
         cases = (f"{n}) units={said(block)} ;;" for n, block in enumerate(several))
-        run = "\n".join(
-            ['case "$SLURM_ARRAY_TASK_ID" in', *cases, "esac", command(plan, '"$units"')]
-        )
+        run = "\n".join(['case "$SLURM_ARRAY_TASK_ID" in', *cases, "esac", f'{command} "$units"'])
     limit = f"%{jobs}" if jobs else ""
     return f"""#!/bin/sh
 #SBATCH --job-name=mypt-prepare
@@ -42,15 +43,19 @@ set -eu
 """
 
 
-def submit(plan: str, units: Sequence[int], path: Path, *, jobs: int = 0) -> str:
+def submit(
+    command: str, units: Sequence[int], path: Path, *, jobs: int = 0, after: str = ""
+) -> str:
     """Writes the script to `path` and submits it; returns the number of the job.
 
+    The job waits until all of the job `after` is done, if one is named, and ends if that failed.
     Raises UsageError if there is no `sbatch` here, or if it refuses the script.
     """
-    atomic.write(path, [script(plan, units, jobs).encode()])
+    atomic.write(path, [script(command, units, jobs).encode()])
+    waits = [f"--dependency=afterok:{after}", "--kill-on-invalid-dep=yes"] if after else []
     try:
         run = subprocess.run(
-            ["sbatch", "--parsable", str(path)], capture_output=True, text=True, check=False
+            ["sbatch", "--parsable", *waits, str(path)], capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
         raise UsageError(

@@ -16,6 +16,7 @@ from mypt_train.scale.launch import shell, slurm
 from mypt_train.scale.launch.blocks import said
 from tests import support
 
+RUN = "mypt-prepare run --plan 'p 1.json' --units"
 UNITS = st.sets(st.integers(0, 60), min_size=1).map(sorted)
 
 
@@ -27,10 +28,10 @@ def _units(text: str) -> list[int]:
 
 @given(UNITS, st.integers(1, 70))
 def test_commands_run_each_unit_once(units: list[int], jobs: int) -> None:
-    words = [shlex.split(line) for line in shell.commands("my plan.json", units, jobs)]
+    words = [shlex.split(line) for line in shell.commands(RUN, units, jobs)]
     assert len(words) == min(jobs, len(units))
     assert {tuple(line[:-1]) for line in words} == {
-        ("mypt-prepare", "run", "--plan", "my plan.json", "--units")
+        ("mypt-prepare", "run", "--plan", "p 1.json", "--units")
     }
     assert [n for line in words for n in _units(line[-1])] == units
 
@@ -58,7 +59,7 @@ def test_each_task_of_the_array_runs_its_units(
     _slurm_here(tmp_path, monkeypatch)
     monkeypatch.setattr(slurm, "MOST", 6 if len(units) > 6 else slurm.MOST)
 
-    assert slurm.submit("p 1.json", units, tmp_path / "run.sbatch", jobs=2) == "7"
+    assert slurm.submit(RUN, units, tmp_path / "run.sbatch", jobs=2) == "7"
 
     asked = [file.read_text().splitlines() for file in tmp_path.glob("*.asked")]
     assert all(words[:4] == ["run", "--plan", "p 1.json", "--units"] for words in asked)

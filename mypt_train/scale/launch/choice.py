@@ -1,0 +1,45 @@
+"""Hands numbered work to the launcher that a user has chosen.
+
+Input: the name of a launcher, and stages of work: commands that numbers follow, and the numbers.
+Output: an engine that runs the work while this process waits, or lines that say what was handed to
+whom: a job of Slurm, or commands for a shell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mypt_train.scale.launch import shell, slurm
+from mypt_train.scale.launch.local import Local
+from mypt_train.scale.launch.queue import MakeEngine
+from mypt_train.scale.launch.ray import Ray
+
+Stage = tuple[str, Sequence[int]]
+"""A command that numbers of units or tasks follow, and the numbers."""
+
+
+def engine_of(launcher: str, jobs: int) -> MakeEngine:
+    """Returns what makes an engine of `jobs` processes, of 0 as many as there are processors."""
+    if launcher == "ray":
+        return lambda do: Ray(do, jobs)
+    return lambda do: Local(do, jobs or os.cpu_count() or 1)
+
+
+def handed(launcher: str, stages: Sequence[Stage], jobs: int, name: str) -> Iterator[str]:
+    """Hands stages of work on, each to begin after those before it; yields what to tell the user.
+
+    `jobs` is the number of commands, or of tasks that run at a time; 0 is no limit. `name` is
+    that of scripts, without its ending. Raises UsageError where Slurm refuses.
+    """
+    job = ""
+    for number, (command, units) in enumerate(stages):
+        if launcher == "shell":
+            if number:
+                yield "# when all of these are done:"
+            yield from shell.commands(command, units, jobs or len(units), os.getcwd())
+            continue
+        path = Path(f"{name}-{number}.sbatch" if number else f"{name}.sbatch")
+        job = slurm.submit(command, units, path, jobs=jobs, after=job)
+        yield f"job {job}: {path}, {len(units)} numbers from {units[0]} to {units[-1]}"
