@@ -17,6 +17,7 @@ from mypt_cli.jsonl.paths import MANIFEST
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
 from mypt_lint.options import add_settings
+from mypt_lint.report.totals import counted
 from mypt_train.commands.prepare import DONE, REFUSED, add_inputs, add_output, asked, summary
 from mypt_train.scale.launch import HANDING, LAUNCHERS
 
@@ -88,13 +89,6 @@ def _numbers(text: str) -> list[int]:
     return list(dict.fromkeys(out))
 
 
-def _jobs(text: str) -> int:
-    """Reads a number of processes."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; expected 1 or more")
-    return int(text)
-
-
 def _planning(out: Parser) -> None:
     add_inputs(out)
     add_output(out, "where the data set goes: an empty folder, a new one, or a URL")
@@ -138,7 +132,7 @@ def _launched(out: Parser) -> None:
         "-j --jobs N",
         "at a time: local processes (default: 1), tasks of ray (default: all processors) or slurm "
         "(default: no limit); of shell: commands (default: one a unit)",
-        type=_jobs,
+        type=int,
     )
 
 
@@ -226,9 +220,9 @@ def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
         _hand_on(plan, chosen, [(f"mypt-prepare run{again} --plan", "--units", units)])
         return DONE
     say = saying((PROG + "run").strip(), quiet=chosen.quiet)
-    ray = engine_of("ray", chosen.jobs or 0) if chosen.launcher == "ray" else None
+    ray = engine_of("ray", _jobs(chosen, 0)) if chosen.launcher == "ray" else None
     made = drive(
-        plan, chosen.plan, units, jobs=chosen.jobs or 1, again=chosen.again, engine=ray, say=say
+        plan, chosen.plan, units, jobs=_jobs(chosen, 1), again=chosen.again, engine=ray, say=say
     )
     if not chosen.quiet:
         print(f"{plan.out}: {made.said()}")
@@ -253,12 +247,12 @@ def _commit(chosen: argparse.Namespace) -> int:
     plan = _read(chosen.plan)
     if chosen.tasks is not None or chosen.launcher in HANDING:
         return _tasks(plan, chosen)
-    several = chosen.launcher == "ray" or (chosen.jobs or 1) > 1
+    several = chosen.launcher == "ray" or _jobs(chosen, 1) > 1
     made = commit(
         plan,
         max_failed=chosen.max_failed_units,
         path=chosen.plan,
-        engine=engine_of(chosen.launcher, chosen.jobs or 0) if several else None,
+        engine=engine_of(chosen.launcher, _jobs(chosen, 0)) if several else None,
     )
     if not made.first:
         say(f"{plan.out}: was committed before, by the same plan; nothing was done")
@@ -285,7 +279,8 @@ def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
         return DONE
     made = [make_task(plan, sealed, number) for number in chosen.tasks]
     if not chosen.quiet:
-        print(f"{plan.out}: {sum(made)} tasks done, {len(made) - sum(made)} were done before")
+        before = f", {len(made) - sum(made)} were done before" if not all(made) else ""
+        print(f"{plan.out}: {counted(sum(made), 'task')} done{before}")
     return DONE
 
 
@@ -299,8 +294,17 @@ def _hand_on(
         (f"{command} {shlex.quote(chosen.plan)} {option}", numbers)
         for command, option, numbers in work
     ]
-    for line in handed(chosen.launcher, stages, chosen.jobs or 0, f"prepare-{plan.sha256[:8]}"):
+    for line in handed(chosen.launcher, stages, _jobs(chosen, 0), f"prepare-{plan.sha256[:8]}"):
         print(line)
+
+
+def _jobs(chosen: argparse.Namespace, usual: int) -> int:
+    """Returns how many processes are asked for. Raises UsageError for less than 1."""
+    if chosen.jobs is None:
+        return usual
+    if chosen.jobs < 1:
+        raise UsageError(f"--jobs is {chosen.jobs}, expected 1 or more")
+    return int(chosen.jobs)
 
 
 def _read(path: str) -> Plan:

@@ -12,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mypt_cli.errors import UsageError
+from mypt_train import ShardReader
+from mypt_train.commands.prepare import main
 from mypt_train.scale.launch import shell, slurm
 from mypt_train.scale.launch.blocks import said
 from tests import support
 
+ROOT = Path(__file__).parents[4]
 RUN = "mypt-prepare run --plan 'p 1.json' --units"
 UNITS = st.sets(st.integers(0, 60), min_size=1).map(sorted)
 
@@ -78,6 +81,35 @@ def test_what_slurm_says_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     refusing.chmod(0o755)
     with pytest.raises(UsageError, match="invalid partition"):
         slurm.submit("p", [1], file)
+
+
+def test_printed_commands_make_the_data_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_bytes((ROOT / "examples" / "phase1.jsonl").read_bytes() * 2)
+    sizes = ["--unit-size", "0.4k", "--group-size", "0.9k", "--context-length", "256"]
+    assert main(["plan", "a.jsonl", "--out", "my data", "--dedup", *sizes]) == 0
+    printed = []
+    for command in ("run", "commit"):
+        capsys.readouterr()
+        assert main([command, "--plan", "my data", "--launcher", "shell", "--jobs", "2"]) == 0
+        said = capsys.readouterr().out.splitlines()
+        printed += said
+        for line in said:
+            if not line.startswith("#"):
+                place, words = line.split(" && ")
+                assert place == f"cd {tmp_path}"
+                assert main(shlex.split(words)[1:]) == 0
+    assert len(printed) == 2 + 2 + 1 + 1 + 1 + 2  # units, dividing, comparing, packing, and notes
+    assert printed[2].endswith("mypt-prepare commit --plan 'my data' --tasks 0")
+    capsys.readouterr()
+    assert main(["status", "--plan", "my data"]) == 0
+    assert "packed: 3 of 3 groups" in capsys.readouterr().out
+    assert main(["commit", "--plan", "my data"]) == 0
+    assert ShardReader("my data", verify=True).manifest["lines"]["duplicate"] == 6
+    assert main(["commit", "--plan", "my data", "--tasks", "0"]) == 0
+    assert "is committed; nothing to do" in capsys.readouterr().out
 
 
 @given(UNITS)
