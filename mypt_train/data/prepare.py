@@ -43,7 +43,7 @@ from mypt_train.data.manifest import dtype_of
 from mypt_train.data.options import Options
 from mypt_train.data.units import SIZE, Key, Part, Task, path_of, tasks, work
 
-WORK, REJECTS = ".work", "rejects.jsonl"
+WORK, REJECTS, PLAN = ".work", "rejects.jsonl", "plan.json"
 Progress = Callable[[str, int, int], None]
 
 
@@ -161,8 +161,13 @@ def _open_folder(
         "inputs": inputs,
     }
     wanted = json.dumps(plan, sort_keys=True).encode()
+    if (out / PLAN).exists() and not (out / MANIFEST).exists():
+        raise PrepareError(
+            f"{out}: is planned for several machines; go on with mypt-prepare resume --plan "
+            f"{out / PLAN}, or name another folder"
+        )
     if folder.exists():
-        there = folder / "plan.json"
+        there = folder / PLAN
         if not resume:
             raise PrepareError(
                 f"{out}: an earlier run stopped here; go on with --resume, or delete {folder}"
@@ -177,7 +182,7 @@ def _open_folder(
             raise PrepareError(f"{out}: is complete, there is nothing to resume")
         raise PrepareError(f"{out}: is not empty; name another folder, or empty it")
     folder.mkdir(parents=True, exist_ok=True)
-    atomic.write(folder / "plan.json", [wanted])
+    atomic.write(folder / PLAN, [wanted])
     return folder
 
 

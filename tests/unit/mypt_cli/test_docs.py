@@ -14,6 +14,7 @@ import pytest
 from mypt_cli.command import Command
 from mypt_cli.main import MODULES
 from mypt_lint.commands import ABOUT
+from mypt_train.commands import scale
 
 ROOT = Path(__file__).parents[3]
 GENERATED = ("rules.md", "conversion.md")
@@ -42,6 +43,8 @@ def commands(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
                 rest = words[begin + 1 :]
                 ends = (i for i, w in enumerate(rest) if re.fullmatch(r"[;|&<>()]+", w))
                 rest = rest[: next(ends, len(rest))]
+                if word == "mypt-prepare" and rest and rest[0] in scale.ABOUT:
+                    word, *rest = f"{word} {rest[0]}", *rest[1:]
                 if not (word == "mypt-lint" and rest and rest[0] in ABOUT):
                     yield word, rest
 
@@ -51,8 +54,9 @@ def lines_of(page: Path) -> list[str]:
 
 
 def parser(name: str) -> ArgumentParser:
-    command: Command = import_module(MODULES[name.removeprefix("mypt-")]).main
-    return command.parser()
+    name, _, sub = name.removeprefix("mypt-").partition(" ")
+    command: Command = import_module(MODULES[name]).main
+    return (scale.subcommand(sub) if sub else command).parser()
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=named)

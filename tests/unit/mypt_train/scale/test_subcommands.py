@@ -65,6 +65,7 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
         (["plan", "a.jsonl", "--out", "sft", "--seed", "1"], "another plan is there"),
         (["plan", "empty.jsonl", "--out", "x"], "nothing to prepare: all inputs are empty"),
         (["plan", "bad.jsonl", "--out", "x", "--sample", "3"], "1 of 1 records of the sample are"),
+        (["a.jsonl", "--out", "sft", "--resume"], "is planned for several machines; go on with"),
         (["plan", "-", "--out", "x", "--dialect", "mypt"], "a stream cannot be read twice"),
     ],
 )
